@@ -1,0 +1,389 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BackupSpec says what to back up, where to, and for how long.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.labelSelector) && has(self.orLabelSelectors) && size(self.orLabelSelectors) > 0)",message="labelSelector and orLabelSelectors exclude each other; set one of them"
+// +kubebuilder:validation:XValidation:rule="has(self.importedFrom) == has(oldSelf.importedFrom) && (!has(self.importedFrom) || self.importedFrom == oldSelf.importedFrom)",message="importedFrom is immutable"
+type BackupSpec struct {
+	// includedNamespaces are the namespaces to archive, as names or globs.
+	// Empty, or "*", means all of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2048
+	IncludedNamespaces []NamePattern `json:"includedNamespaces,omitempty"`
+
+	// excludedNamespaces are left out, also when they are included above.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2048
+	ExcludedNamespaces []NamePattern `json:"excludedNamespaces,omitempty"`
+
+	// includedResources are the resources to archive, for example "pods",
+	// "deployments.apps" or a short name. Empty, or "*", means all of them. Not
+	// together with the scoped lists below.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	IncludedResources []NamePattern `json:"includedResources,omitempty"`
+
+	// excludedResources are left out. Not together with the scoped lists below.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	ExcludedResources []NamePattern `json:"excludedResources,omitempty"`
+
+	// includedClusterScopedResources are the cluster-scoped resources to archive.
+	// Empty means those that archived objects need.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	IncludedClusterScopedResources []NamePattern `json:"includedClusterScopedResources,omitempty"`
+
+	// excludedClusterScopedResources are left out; "*" leaves out all of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	ExcludedClusterScopedResources []NamePattern `json:"excludedClusterScopedResources,omitempty"`
+
+	// includedNamespaceScopedResources are the namespaced resources to archive.
+	// Empty, or "*", means all of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	IncludedNamespaceScopedResources []NamePattern `json:"includedNamespaceScopedResources,omitempty"`
+
+	// excludedNamespaceScopedResources are left out; "*" leaves out all of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	ExcludedNamespaceScopedResources []NamePattern `json:"excludedNamespaceScopedResources,omitempty"`
+
+	// includeClusterResources says whether cluster-scoped objects are archived:
+	// all of them (true), none (false), or those that archived objects need
+	// (unset; with all namespaces included, all of them).
+	// +optional
+	// +nullable
+	IncludeClusterResources *bool `json:"includeClusterResources,omitempty"`
+
+	// labelSelector restricts the backup to objects with matching labels.
+	// +optional
+	// +nullable
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+
+	// orLabelSelectors restricts the backup to objects that match at least one
+	// of these selectors. Not together with labelSelector.
+	// +optional
+	// +nullable
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	OrLabelSelectors []*metav1.LabelSelector `json:"orLabelSelectors,omitempty"`
+
+	// orderedResources names objects that are archived first within their
+	// resource: the key is a resource, the value a comma-separated list of
+	// namespace/name, or of names for cluster-scoped objects.
+	// +optional
+	// +nullable
+	// +kubebuilder:validation:MaxProperties=64
+	OrderedResources map[string]OrderedNames `json:"orderedResources,omitempty"`
+
+	// storageLocation is the BackupStorageLocation to store the backup in, in
+	// the namespace of the Backup. Empty means the one marked as default.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	StorageLocation string `json:"storageLocation,omitempty"`
+
+	// ttl is how long the backup is kept, for example "720h". Unset means until
+	// somebody deletes it.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	TTL *metav1.Duration `json:"ttl,omitempty"`
+
+	// itemOperationTimeout is how long an asynchronous item operation may take.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	ItemOperationTimeout *metav1.Duration `json:"itemOperationTimeout,omitempty"`
+
+	// metadata is put on the backup.
+	// +optional
+	Metadata *BackupMetadata `json:"metadata,omitempty"`
+
+	// parameters is handed to plugins: the key is the registered name of an
+	// action, the value what that action is told.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Parameters map[string]ParameterSet `json:"parameters,omitempty"`
+
+	// desiredState is Run, or Cancel to stop the backup. What it owes is paid
+	// first. Cancel can not be taken back.
+	// +optional
+	// +default="Run"
+	// +kubebuilder:validation:XValidation:rule="oldSelf == 'Run' || self == 'Cancel'",message="a cancelled backup can not be started again; create a new Backup instead"
+	DesiredState DesiredState `json:"desiredState,omitempty"`
+
+	// deletionPolicy says what happens to the stored data when this object is
+	// deleted: Retain keeps it, Delete destroys it first.
+	// +optional
+	// +default="Retain"
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// importedFrom is set on objects that were found in a storage location. They
+	// are catalogue entries and are never run.
+	// +optional
+	ImportedFrom *ImportSource `json:"importedFrom,omitempty"`
+}
+
+// OrderedNames is a comma-separated list of objects.
+// +kubebuilder:validation:MaxLength=16384
+type OrderedNames string
+
+// DeletionPolicy says what happens to stored data when its object is deleted.
+// +kubebuilder:validation:Enum=Retain;Delete
+type DeletionPolicy string
+
+// The deletion policies.
+const (
+	DeletionPolicyRetain DeletionPolicy = "Retain"
+	DeletionPolicyDelete DeletionPolicy = "Delete"
+)
+
+// BackupMetadata is put on a backup.
+type BackupMetadata struct {
+	// labels are put on the backup that is stored.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Labels map[string]LabelValue `json:"labels,omitempty"`
+}
+
+// LabelValue is the value of a label.
+// +kubebuilder:validation:MaxLength=63
+type LabelValue string
+
+// ImportSource says where a catalogue entry was found.
+type ImportSource struct {
+	// storageLocation is the BackupStorageLocation it was found in.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	StorageLocation string `json:"storageLocation"`
+
+	// backupUID is the UID of the Backup that wrote it, if it is known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	BackupUID string `json:"backupUID,omitempty"`
+}
+
+// BackupPhase summarises the conditions of a Backup in one word.
+// +kubebuilder:validation:Enum=New;FailedValidation;InProgress;FailedPreBackupActions;WaitingForPluginOperations;WaitingForPluginOperationsPartiallyFailed;Finalizing;FinalizingPartiallyFailed;Uploading;UploadingPartialFailure;Completed;PartiallyFailed;Failed;Cancelled
+type BackupPhase string
+
+// The phases of a Backup. Those from BackupPhaseCompleted on, and the two that
+// start with Failed, are terminal: they never change.
+const (
+	BackupPhaseNew                    BackupPhase = "New"
+	BackupPhaseFailedValidation       BackupPhase = "FailedValidation"
+	BackupPhaseInProgress             BackupPhase = "InProgress"
+	BackupPhaseFailedPreBackupActions BackupPhase = "FailedPreBackupActions"
+	BackupPhaseCompleted              BackupPhase = "Completed"
+	BackupPhasePartiallyFailed        BackupPhase = "PartiallyFailed"
+	BackupPhaseFailed                 BackupPhase = "Failed"
+	BackupPhaseCancelled              BackupPhase = "Cancelled"
+)
+
+// BackupProgress counts objects. Both numbers may grow while a backup runs.
+type BackupProgress struct {
+	// totalItems is how many objects are known to be selected.
+	// +optional
+	TotalItems int64 `json:"totalItems,omitempty"`
+
+	// itemsBackedUp is how many of them are in the archive.
+	// +optional
+	ItemsBackedUp int64 `json:"itemsBackedUp,omitempty"`
+}
+
+// BackupFiles names what was stored, as keys below the root of the location.
+type BackupFiles struct {
+	// archive is the tarball with the objects.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Archive string `json:"archive,omitempty"`
+
+	// log is what the backup and its PreBackup actions logged.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Log string `json:"log,omitempty"`
+
+	// results lists every warning and error by object.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Results string `json:"results,omitempty"`
+
+	// postLog is what the PostBackup actions logged.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	PostLog string `json:"postLog,omitempty"`
+}
+
+// BackupStatus tells how a Backup stands.
+type BackupStatus struct {
+	// conditions carry the truth; see the package comment.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// phase summarises the conditions.
+	// +optional
+	Phase BackupPhase `json:"phase,omitempty"`
+
+	// message says in one sentence what the backup is doing, or how it ended.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+
+	// formatVersion is the version of the archive's format.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	FormatVersion string `json:"formatVersion,omitempty"`
+
+	// storageLocation is the BackupStorageLocation in use.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	StorageLocation string `json:"storageLocation,omitempty"`
+
+	// startTimestamp is when the plan was recorded and the backup began.
+	// +optional
+	// +nullable
+	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
+
+	// completionTimestamp is when the outcome was known, before PostBackup
+	// actions.
+	// +optional
+	// +nullable
+	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
+
+	// expiration is when the backup may be removed.
+	// +optional
+	// +nullable
+	Expiration *metav1.Time `json:"expiration,omitempty"`
+
+	// progress counts objects while they are archived.
+	// +optional
+	Progress *BackupProgress `json:"progress,omitempty"`
+
+	// warnings is how many warnings there are; the results file lists them.
+	// +optional
+	Warnings int64 `json:"warnings,omitempty"`
+
+	// errors is how many errors there are; the results file lists them.
+	// +optional
+	Errors int64 `json:"errors,omitempty"`
+
+	// validationErrors says, all at once, what must be changed.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=2048
+	ValidationErrors []string `json:"validationErrors,omitempty"`
+
+	// failureReason says why the backup failed as a whole.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	FailureReason string `json:"failureReason,omitempty"`
+
+	// attempts is how often the archive was started. It is more than one if the
+	// operator went away in between.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+
+	// preBackupActionsStatuses tells how the PreBackup actions stand, in the
+	// order they run. It is set only if there are any.
+	// +optional
+	// +nullable
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	PreBackupActionsStatuses *[]ActionStatus `json:"preBackupActionsStatuses,omitempty"`
+
+	// postBackupActionsStatuses tells how the PostBackup actions stand, in the
+	// order they run. It is set only if there are any.
+	// +optional
+	// +nullable
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	PostBackupActionsStatuses *[]ActionStatus `json:"postBackupActionsStatuses,omitempty"`
+
+	// files names what was stored.
+	// +optional
+	Files *BackupFiles `json:"files,omitempty"`
+}
+
+// Backup is one backup of objects of this cluster.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=grapnel,shortName=gbk
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Items",type=integer,JSONPath=`.status.progress.itemsBackedUp`
+// +kubebuilder:printcolumn:name="Of",type=integer,JSONPath=`.status.progress.totalItems`
+// +kubebuilder:printcolumn:name="Errors",type=integer,JSONPath=`.status.errors`
+// +kubebuilder:printcolumn:name="Warnings",type=integer,JSONPath=`.status.warnings`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Location",type=string,priority=1,JSONPath=`.status.storageLocation`
+// +kubebuilder:printcolumn:name="Expires",type=string,priority=1,JSONPath=`.status.expiration`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 200",message="metadata.name must have at most 200 characters, because file names are made of it"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.includedNamespaces) == has(oldSelf.spec.includedNamespaces) && (!has(self.spec.includedNamespaces) || self.spec.includedNamespaces == oldSelf.spec.includedNamespaces))",fieldPath=".spec.includedNamespaces",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.excludedNamespaces) == has(oldSelf.spec.excludedNamespaces) && (!has(self.spec.excludedNamespaces) || self.spec.excludedNamespaces == oldSelf.spec.excludedNamespaces))",fieldPath=".spec.excludedNamespaces",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.includedResources) == has(oldSelf.spec.includedResources) && (!has(self.spec.includedResources) || self.spec.includedResources == oldSelf.spec.includedResources))",fieldPath=".spec.includedResources",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.excludedResources) == has(oldSelf.spec.excludedResources) && (!has(self.spec.excludedResources) || self.spec.excludedResources == oldSelf.spec.excludedResources))",fieldPath=".spec.excludedResources",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.includedClusterScopedResources) == has(oldSelf.spec.includedClusterScopedResources) && (!has(self.spec.includedClusterScopedResources) || self.spec.includedClusterScopedResources == oldSelf.spec.includedClusterScopedResources))",fieldPath=".spec.includedClusterScopedResources",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.excludedClusterScopedResources) == has(oldSelf.spec.excludedClusterScopedResources) && (!has(self.spec.excludedClusterScopedResources) || self.spec.excludedClusterScopedResources == oldSelf.spec.excludedClusterScopedResources))",fieldPath=".spec.excludedClusterScopedResources",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.includedNamespaceScopedResources) == has(oldSelf.spec.includedNamespaceScopedResources) && (!has(self.spec.includedNamespaceScopedResources) || self.spec.includedNamespaceScopedResources == oldSelf.spec.includedNamespaceScopedResources))",fieldPath=".spec.includedNamespaceScopedResources",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.excludedNamespaceScopedResources) == has(oldSelf.spec.excludedNamespaceScopedResources) && (!has(self.spec.excludedNamespaceScopedResources) || self.spec.excludedNamespaceScopedResources == oldSelf.spec.excludedNamespaceScopedResources))",fieldPath=".spec.excludedNamespaceScopedResources",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.includeClusterResources) == has(oldSelf.spec.includeClusterResources) && (!has(self.spec.includeClusterResources) || self.spec.includeClusterResources == oldSelf.spec.includeClusterResources))",fieldPath=".spec.includeClusterResources",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.labelSelector) == has(oldSelf.spec.labelSelector) && (!has(self.spec.labelSelector) || self.spec.labelSelector == oldSelf.spec.labelSelector))",fieldPath=".spec.labelSelector",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.orLabelSelectors) == has(oldSelf.spec.orLabelSelectors) && (!has(self.spec.orLabelSelectors) || self.spec.orLabelSelectors == oldSelf.spec.orLabelSelectors))",fieldPath=".spec.orLabelSelectors",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.orderedResources) == has(oldSelf.spec.orderedResources) && (!has(self.spec.orderedResources) || self.spec.orderedResources == oldSelf.spec.orderedResources))",fieldPath=".spec.orderedResources",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.storageLocation) == has(oldSelf.spec.storageLocation) && (!has(self.spec.storageLocation) || self.spec.storageLocation == oldSelf.spec.storageLocation))",fieldPath=".spec.storageLocation",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.itemOperationTimeout) == has(oldSelf.spec.itemOperationTimeout) && (!has(self.spec.itemOperationTimeout) || self.spec.itemOperationTimeout == oldSelf.spec.itemOperationTimeout))",fieldPath=".spec.itemOperationTimeout",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.metadata) == has(oldSelf.spec.metadata) && (!has(self.spec.metadata) || self.spec.metadata == oldSelf.spec.metadata))",fieldPath=".spec.metadata",message="is immutable once the backup has started; create a new Backup instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.parameters) == has(oldSelf.spec.parameters) && (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters))",fieldPath=".spec.parameters",message="is immutable once the backup has started; create a new Backup instead"
+type Backup struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what to back up.
+	// +optional
+	Spec BackupSpec `json:"spec,omitempty"`
+
+	// status tells how it stands.
+	// +optional
+	Status BackupStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions of the Backup.
+func (b *Backup) GetConditions() []metav1.Condition { return b.Status.Conditions }
+
+// SetConditions replaces the conditions of the Backup.
+func (b *Backup) SetConditions(c []metav1.Condition) { b.Status.Conditions = c }
+
+// BackupList is a list of Backups.
+//
+// +kubebuilder:object:root=true
+type BackupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Backup `json:"items"`
+}

@@ -1,0 +1,184 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AccessMode says what may be done in a location.
+// +kubebuilder:validation:Enum=ReadWrite;ReadOnly
+type AccessMode string
+
+// The access modes.
+const (
+	AccessModeReadWrite AccessMode = "ReadWrite"
+	AccessModeReadOnly  AccessMode = "ReadOnly"
+)
+
+// BackupStorageLocationSpec says where archives live. Exactly one provider is
+// set.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.filesystem) ? 1 : 0) + (has(self.s3) ? 1 : 0) == 1",message="set exactly one of filesystem and s3"
+type BackupStorageLocationSpec struct {
+	// default makes this the location of Backups that name none.
+	// +optional
+	Default bool `json:"default,omitempty"`
+
+	// accessMode is ReadWrite, or ReadOnly to refuse new backups.
+	// +optional
+	// +default="ReadWrite"
+	AccessMode AccessMode `json:"accessMode,omitempty"`
+
+	// prefix is put before every key, so that several clusters can share one
+	// bucket. Path segments, separated by "/".
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^([a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)*)?$`
+	Prefix string `json:"prefix,omitempty"`
+
+	// filesystem keeps archives in a folder below the operator's store root.
+	// +optional
+	Filesystem *FilesystemLocation `json:"filesystem,omitempty"`
+
+	// s3 keeps archives in a bucket of an S3 service.
+	// +optional
+	S3 *S3Location `json:"s3,omitempty"`
+}
+
+// FilesystemLocation is a folder below the operator's store root (--store-root).
+type FilesystemLocation struct {
+	// path is relative to the store root and can not leave it. Empty means the
+	// root itself. It is created if it is missing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^([a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)*)?$`
+	Path string `json:"path,omitempty"`
+}
+
+// S3Location is a bucket of an S3 service.
+type S3Location struct {
+	// bucket is the name of the bucket. It must exist.
+	// +required
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=63
+	Bucket string `json:"bucket"`
+
+	// endpoint is the URL of the service, for example https://s3.example.com.
+	// Empty means AWS.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^(https?://[^/@?#]+/?)?$`
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// region is the region of the bucket.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Region string `json:"region,omitempty"`
+
+	// forcePathStyle puts the bucket into the path instead of the host name.
+	// +optional
+	ForcePathStyle bool `json:"forcePathStyle,omitempty"`
+
+	// caCert is a PEM bundle that the service's certificate is checked against.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	CACert []byte `json:"caCert,omitempty"`
+
+	// credentialsSecret is a Secret in the namespace of the location with the
+	// keys accessKeyID and secretAccessKey, and optionally sessionToken. Unset
+	// means the operator's own identity (environment, instance or web identity).
+	// +optional
+	CredentialsSecret *SecretReference `json:"credentialsSecret,omitempty"`
+}
+
+// SecretReference names a Secret in the namespace of the object that refers to
+// it.
+type SecretReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// LocationPhase summarises the conditions of a location in one word.
+// +kubebuilder:validation:Enum=Available;Unavailable
+type LocationPhase string
+
+// The phases of a location.
+const (
+	LocationPhaseAvailable   LocationPhase = "Available"
+	LocationPhaseUnavailable LocationPhase = "Unavailable"
+)
+
+// BackupStorageLocationStatus tells whether a location can be used.
+type BackupStorageLocationStatus struct {
+	// conditions carry the truth; see the package comment.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// phase summarises the conditions.
+	// +optional
+	Phase LocationPhase `json:"phase,omitempty"`
+
+	// message says in one sentence what is wrong and what to do.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+
+	// lastValidationTime is when the location was last checked.
+	// +optional
+	// +nullable
+	LastValidationTime *metav1.Time `json:"lastValidationTime,omitempty"`
+
+	// putIfAbsent says whether the store can refuse to overwrite an object. A
+	// store that can not leaves a short moment in which two clusters may take
+	// the same backup name.
+	// +optional
+	PutIfAbsent *bool `json:"putIfAbsent,omitempty"`
+}
+
+// BackupStorageLocation is a place where archives live.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=grapnel,shortName=bsl
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Default",type=boolean,JSONPath=`.spec.default`
+// +kubebuilder:printcolumn:name="Access",type=string,JSONPath=`.spec.accessMode`
+// +kubebuilder:printcolumn:name="Checked",type=date,JSONPath=`.status.lastValidationTime`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+type BackupStorageLocation struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says where archives live.
+	// +required
+	Spec BackupStorageLocationSpec `json:"spec"`
+
+	// status tells whether the location can be used.
+	// +optional
+	Status BackupStorageLocationStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions of the location.
+func (l *BackupStorageLocation) GetConditions() []metav1.Condition { return l.Status.Conditions }
+
+// SetConditions replaces the conditions of the location.
+func (l *BackupStorageLocation) SetConditions(c []metav1.Condition) { l.Status.Conditions = c }
+
+// BackupStorageLocationList is a list of BackupStorageLocations.
+//
+// +kubebuilder:object:root=true
+type BackupStorageLocationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []BackupStorageLocation `json:"items"`
+}

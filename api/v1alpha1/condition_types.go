@@ -1,0 +1,134 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Condition types. Every kind carries the three kstatus conditions, runs carry
+// Succeeded as their root condition as well.
+const (
+	// ConditionSucceeded is Unknown while a run goes on. True and False are
+	// final: a later reconcile never changes them.
+	ConditionSucceeded = "Succeeded"
+
+	// ConditionReady is True when there is nothing left to do and all is well.
+	ConditionReady = "Ready"
+
+	// ConditionReconciling is True while the operator works on the object or
+	// waits for something that will come.
+	ConditionReconciling = "Reconciling"
+
+	// ConditionStalled is True when the object will not get any further by
+	// itself.
+	ConditionStalled = "Stalled"
+
+	// ConditionPlanned is True once the plan of a Backup, and what will be owed
+	// for it, is recorded. Nothing runs before.
+	ConditionPlanned = "Planned"
+
+	// ConditionCleanupOwed is True from the first action that must be undone
+	// until its clean-up has run.
+	ConditionCleanupOwed = "CleanupOwed"
+
+	// ConditionPostActionsSucceeded says whether every PostBackup action that
+	// ran did well. A failure there does not change the outcome of the Backup.
+	ConditionPostActionsSucceeded = "PostActionsSucceeded"
+
+	// ConditionAvailable is True when a BackupStorageLocation can be used.
+	ConditionAvailable = "Available"
+)
+
+// Reasons of Backup conditions.
+const (
+	// ReasonQueued surfaces when every slot for running Backups is taken.
+	ReasonQueued = "Queued"
+	// ReasonWaitingForLocation surfaces when the location was not checked yet.
+	ReasonWaitingForLocation = "WaitingForLocation"
+	// ReasonWaitingForPlugins surfaces when a Plugin was not loaded yet.
+	ReasonWaitingForPlugins = "WaitingForPlugins"
+	// ReasonValidating surfaces while the store is asked whether the name is free.
+	ReasonValidating = "Validating"
+	// ReasonFailedValidation surfaces when the Backup can not run as written.
+	ReasonFailedValidation = "FailedValidation"
+	// ReasonPlanRecorded surfaces when the plan stands.
+	ReasonPlanRecorded = "PlanRecorded"
+	// ReasonRunningPreActions surfaces while a PreBackup action runs.
+	ReasonRunningPreActions = "RunningPreBackupActions"
+	// ReasonPreActionFailed surfaces when a PreBackup action failed, so that
+	// nothing was archived.
+	ReasonPreActionFailed = "PreBackupActionFailed"
+	// ReasonArchiving surfaces while objects are read and stored.
+	ReasonArchiving = "Archiving"
+	// ReasonRunningPostActions surfaces while a PostBackup action runs.
+	ReasonRunningPostActions = "RunningPostBackupActions"
+	// ReasonStoringLogs surfaces while the last logs are uploaded.
+	ReasonStoringLogs = "StoringLogs"
+	// ReasonCancelling surfaces while a cancelled step is being stopped.
+	ReasonCancelling = "Cancelling"
+	// ReasonCancelled surfaces when the Backup was cancelled or deleted.
+	ReasonCancelled = "Cancelled"
+	// ReasonCompleted surfaces when everything selected is stored.
+	ReasonCompleted = "Completed"
+	// ReasonPartiallyFailed surfaces when some objects could not be archived.
+	ReasonPartiallyFailed = "PartiallyFailed"
+	// ReasonFailed surfaces when nothing usable was stored.
+	ReasonFailed = "Failed"
+	// ReasonCleanupPending surfaces while owed clean-up has not ended well.
+	ReasonCleanupPending = "CleanupPending"
+	// ReasonCleanupOverdue surfaces when owed clean-up is still not done after
+	// its deadline. It is tried again all the same.
+	ReasonCleanupOverdue = "CleanupOverdue"
+	// ReasonCleanupDone surfaces when nothing is owed any more.
+	ReasonCleanupDone = "CleanupDone"
+	// ReasonCleanupAbandoned surfaces when a person gave owed clean-up up.
+	ReasonCleanupAbandoned = "CleanupAbandoned"
+	// ReasonPostActionFailed surfaces when a PostBackup action failed.
+	ReasonPostActionFailed = "PostBackupActionFailed"
+)
+
+// Reasons of HookRun conditions.
+const (
+	// ReasonPending surfaces when it is not the action's turn yet.
+	ReasonPending = "Pending"
+	// ReasonRunning surfaces while an attempt runs.
+	ReasonRunning = "Running"
+	// ReasonCalledAgainLater surfaces between two calls of an attempt that
+	// answered "not done yet".
+	ReasonCalledAgainLater = "CalledAgainLater"
+	// ReasonRetrying surfaces while the next attempt is waited for.
+	ReasonRetrying = "Retrying"
+	// ReasonActionFailed surfaces when the action answered that it failed.
+	ReasonActionFailed = "ActionFailed"
+	// ReasonTimedOut surfaces when an attempt was not done in time.
+	ReasonTimedOut = "TimedOut"
+	// ReasonUnreachable surfaces when the plugin could not be called.
+	ReasonUnreachable = "PluginUnreachable"
+	// ReasonInvalid surfaces when the run can not be carried out as written.
+	ReasonInvalid = "Invalid"
+	// ReasonInterrupted surfaces when the operator went away during an attempt
+	// of an action with onInterruption Fail.
+	ReasonInterrupted = "Interrupted"
+	// ReasonIgnored surfaces when failurePolicy Ignore covered a failure.
+	ReasonIgnored = "FailureIgnored"
+	// ReasonNotNeeded surfaces when a planned action had nothing to do.
+	ReasonNotNeeded = "NotNeeded"
+)
+
+// Reasons of Plugin and BackupStorageLocation conditions.
+const (
+	// ReasonLoading surfaces while a plugin is being started.
+	ReasonLoading = "Loading"
+	// ReasonLoaded surfaces when a plugin runs and told its actions.
+	ReasonLoaded = "Loaded"
+	// ReasonSuspended surfaces when spec.suspend keeps a plugin out of plans.
+	ReasonSuspended = "Suspended"
+	// ReasonInUse surfaces when a deleted Plugin is still needed.
+	ReasonInUse = "InUse"
+	// ReasonChecking surfaces while a location is being checked.
+	ReasonChecking = "Checking"
+	// ReasonAvailable surfaces when a location can be read and written.
+	ReasonAvailable = "Available"
+	// ReasonUnavailable surfaces when a location can not be reached or written.
+	ReasonUnavailable = "Unavailable"
+	// ReasonInvalidSpec surfaces when a location can not work as written.
+	ReasonInvalidSpec = "InvalidSpec"
+)

@@ -1,0 +1,278 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// HookDesiredState is the switch by which the operator starts a planned HookRun
+// and by which a person stops one.
+// +kubebuilder:validation:Enum=Wait;Run;Cancel
+type HookDesiredState string
+
+// The desired states of a HookRun, in the only order they may be taken.
+const (
+	HookDesiredStateWait   HookDesiredState = "Wait"
+	HookDesiredStateRun    HookDesiredState = "Run"
+	HookDesiredStateCancel HookDesiredState = "Cancel"
+)
+
+// HookRunSpec is one planned execution of one action, as it was resolved when
+// the plan was made. Only desiredState may change.
+//
+// +kubebuilder:validation:XValidation:rule="self.hook == oldSelf.hook && self.pluginName == oldSelf.pluginName && self.pluginRef == oldSelf.pluginRef && self.subject == oldSelf.subject && self.timeout == oldSelf.timeout && self.failurePolicy == oldSelf.failurePolicy && self.onInterruption == oldSelf.onInterruption",message="only desiredState can be changed"
+// +kubebuilder:validation:XValidation:rule="has(self.order) == has(oldSelf.order) && (!has(self.order) || self.order == oldSelf.order) && has(self.retries) == has(oldSelf.retries) && (!has(self.retries) || self.retries == oldSelf.retries) && has(self.owed) == has(oldSelf.owed) && (!has(self.owed) || self.owed == oldSelf.owed)",message="only desiredState can be changed"
+// +kubebuilder:validation:XValidation:rule="has(self.runOn) == has(oldSelf.runOn) && (!has(self.runOn) || self.runOn == oldSelf.runOn) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters)",message="only desiredState can be changed"
+type HookRunSpec struct {
+	// hook is the point at which the action runs.
+	// +required
+	Hook HookPoint `json:"hook"`
+
+	// pluginName is the registered name of the action.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	PluginName string `json:"pluginName"`
+
+	// pluginRef is the Plugin that provides the action.
+	// +required
+	PluginRef PluginReference `json:"pluginRef"`
+
+	// subject is the Backup or Restore the action runs for.
+	// +required
+	Subject SubjectReference `json:"subject"`
+
+	// order is the place of the action, as planned.
+	// +optional
+	Order int32 `json:"order,omitempty"`
+
+	// timeout is how long one attempt may take.
+	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	Timeout metav1.Duration `json:"timeout"`
+
+	// retries is how often a failed attempt is repeated.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10
+	Retries int32 `json:"retries,omitempty"`
+
+	// failurePolicy says what an unreachable plugin or a timeout does.
+	// +required
+	FailurePolicy FailurePolicy `json:"failurePolicy"`
+
+	// onInterruption says what happens if the operator goes away meanwhile.
+	// +required
+	OnInterruption InterruptionPolicy `json:"onInterruption"`
+
+	// owed marks clean-up for an action that ran before: it is tried until it
+	// ends well, whatever the retries say.
+	// +optional
+	Owed bool `json:"owed,omitempty"`
+
+	// runOn lists the outcomes after which the action runs; not for owed ones.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=4
+	RunOn []Outcome `json:"runOn,omitempty"`
+
+	// parameters is what the action is told.
+	// +optional
+	Parameters ParameterSet `json:"parameters,omitempty"`
+
+	// desiredState is Wait until it is the action's turn, then Run. Cancel stops
+	// it; owed clean-up can not be cancelled this way.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="oldSelf == self || oldSelf == 'Wait' || (oldSelf == 'Run' && self == 'Cancel')",message="goes from Wait to Run to Cancel and never back"
+	DesiredState HookDesiredState `json:"desiredState"`
+}
+
+// PluginReference names a Plugin.
+type PluginReference struct {
+	// name of the Plugin.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// SubjectReference names the Backup or Restore in the same namespace that an
+// action runs for.
+type SubjectReference struct {
+	// kind is Backup or Restore.
+	// +required
+	// +kubebuilder:validation:Enum=Backup;Restore
+	Kind string `json:"kind"`
+
+	// name of the subject.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// uid of the subject.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid"`
+}
+
+// HookRunPhase summarises the conditions of a HookRun in one word.
+// +kubebuilder:validation:Enum=Pending;InProgress;Completed;Failed;Cancelled;Skipped
+type HookRunPhase string
+
+// The phases of a HookRun. Completed, Failed, Cancelled and Skipped are
+// terminal.
+const (
+	// HookRunPhasePending means it is not the action's turn yet.
+	HookRunPhasePending HookRunPhase = "Pending"
+	// HookRunPhaseInProgress means the action was called and has not ended.
+	HookRunPhaseInProgress HookRunPhase = "InProgress"
+	// HookRunPhaseCompleted means the action ended well, or its failure was
+	// ignored by policy.
+	HookRunPhaseCompleted HookRunPhase = "Completed"
+	// HookRunPhaseFailed means the last attempt failed.
+	HookRunPhaseFailed HookRunPhase = "Failed"
+	// HookRunPhaseCancelled means it was stopped while it ran.
+	HookRunPhaseCancelled HookRunPhase = "Cancelled"
+	// HookRunPhaseSkipped means it was planned and never had to run.
+	HookRunPhaseSkipped HookRunPhase = "Skipped"
+)
+
+// HookAttempt is one attempt at an action.
+type HookAttempt struct {
+	// number counts from 1 and is given to the action.
+	// +required
+	Number int32 `json:"number"`
+
+	// startTimestamp is when the attempt was recorded, right before its call.
+	// +required
+	StartTimestamp metav1.Time `json:"startTimestamp"`
+
+	// completionTimestamp is when it ended.
+	// +optional
+	// +nullable
+	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
+
+	// deadline is when it is given up.
+	// +required
+	Deadline metav1.Time `json:"deadline"`
+
+	// reason says how it failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+
+	// message says in one sentence how it failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// HookRunStatus tells how a HookRun stands.
+type HookRunStatus struct {
+	// conditions carry the truth; see the package comment.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// phase summarises the conditions.
+	// +optional
+	Phase HookRunPhase `json:"phase,omitempty"`
+
+	// message says in one sentence what happens or how it ended.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+
+	// startTimestamp is when the first attempt began.
+	// +optional
+	// +nullable
+	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
+
+	// completionTimestamp is when it ended.
+	// +optional
+	// +nullable
+	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
+
+	// duration is the time from start to end, for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Duration string `json:"duration,omitempty"`
+
+	// attempts are the last attempts, oldest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Attempts []HookAttempt `json:"attempts,omitempty"`
+
+	// attempt is the number of the last attempt.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+
+	// nextCallTimestamp is when the action is called again: it answered "not
+	// done yet", or an attempt failed.
+	// +optional
+	// +nullable
+	NextCallTimestamp *metav1.Time `json:"nextCallTimestamp,omitempty"`
+
+	// outputs is what the action answered.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Outputs map[string]ParameterValue `json:"outputs,omitempty"`
+
+	// log is the key of the file, below the root of the location, that has what
+	// the action logged.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Log string `json:"log,omitempty"`
+}
+
+// HookRun is one execution of one action for one Backup or Restore. Only the
+// operator creates HookRuns.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=grapnel,shortName=ghr
+// +kubebuilder:printcolumn:name="Hook",type=string,JSONPath=`.spec.hook`
+// +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginName`
+// +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.subject.name`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.attempt`
+// +kubebuilder:printcolumn:name="Duration",type=string,JSONPath=`.status.duration`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+type HookRun struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what was planned.
+	// +required
+	Spec HookRunSpec `json:"spec"`
+
+	// status tells how it stands.
+	// +optional
+	Status HookRunStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions of the HookRun.
+func (h *HookRun) GetConditions() []metav1.Condition { return h.Status.Conditions }
+
+// SetConditions replaces the conditions of the HookRun.
+func (h *HookRun) SetConditions(c []metav1.Condition) { h.Status.Conditions = c }
+
+// HookRunList is a list of HookRuns.
+//
+// +kubebuilder:object:root=true
+type HookRunList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []HookRun `json:"items"`
+}

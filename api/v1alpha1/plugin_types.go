@@ -1,0 +1,270 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ActionKind is the kind of an action that a plugin provides.
+// +kubebuilder:validation:Enum=PreBackupAction;PostBackupAction;PreRestoreAction;PostRestoreAction
+type ActionKind string
+
+// The kinds of actions.
+const (
+	ActionKindPreBackup   ActionKind = "PreBackupAction"
+	ActionKindPostBackup  ActionKind = "PostBackupAction"
+	ActionKindPreRestore  ActionKind = "PreRestoreAction"
+	ActionKindPostRestore ActionKind = "PostRestoreAction"
+)
+
+// Outcome is how a run ended, as seen by a PostBackup action. Failed stands for
+// every phase that starts with Failed after the plan was recorded.
+// +kubebuilder:validation:Enum=Completed;PartiallyFailed;Failed;Cancelled
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeCompleted       Outcome = "Completed"
+	OutcomePartiallyFailed Outcome = "PartiallyFailed"
+	OutcomeFailed          Outcome = "Failed"
+	OutcomeCancelled       Outcome = "Cancelled"
+)
+
+// PluginSpec says how a plugin is run and what its actions may do.
+type PluginSpec struct {
+	// executor says how the plugin is run.
+	// +required
+	Executor Executor `json:"executor"`
+
+	// actions says when and how the actions of the plugin run. An action that
+	// the plugin announces and that is not listed gets the defaults.
+	// +optional
+	// +listType=map
+	// +listMapKey=kind
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Actions []PluginAction `json:"actions,omitempty"`
+
+	// failurePolicy is the default for the actions, and says what a plugin that
+	// can not be loaded does to a backup: Fail fails its validation, Ignore
+	// leaves the plugin out with a warning.
+	// +optional
+	// +default="Fail"
+	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
+
+	// suspend leaves the plugin out of every plan made from now on.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+}
+
+// Executor says how a plugin is run. Exactly one is set.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.process) ? 1 : 0) == 1",message="set exactly one executor: process"
+type Executor struct {
+	// process runs a plugin binary next to the operator.
+	// +optional
+	Process *ProcessExecutor `json:"process,omitempty"`
+}
+
+// ProcessExecutor is a plugin binary, written with Grapnel's sdk.
+type ProcessExecutor struct {
+	// command is the file in the operator's plugin folder (--plugin-dir), as a
+	// path relative to it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_][a-zA-Z0-9_.-]*(/[a-zA-Z0-9_][a-zA-Z0-9_.-]*)*$`
+	Command string `json:"command"`
+
+	// args are given to the binary after --log-level and --features.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=1024
+	Args []string `json:"args,omitempty"`
+
+	// env is the environment of the process. It does not inherit the operator's.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Env []EnvVar `json:"env,omitempty"`
+
+	// startTimeout is how long the process may take to answer at all.
+	// +optional
+	// +default="30s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
+}
+
+// EnvVar is one environment variable.
+type EnvVar struct {
+	// name of the variable.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
+	Name string `json:"name"`
+
+	// value of the variable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Value string `json:"value,omitempty"`
+}
+
+// PluginAction says when and how one action runs.
+type PluginAction struct {
+	// name is the registered name of the action, for example example.io/freeze.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// kind is the kind of the action. One plugin may register the same name for
+	// several kinds.
+	// +required
+	Kind ActionKind `json:"kind"`
+
+	// order places the action among the others: lower runs earlier, equal ones
+	// run by name. PostBackup actions run in reverse.
+	// +optional
+	// +default=0
+	// +kubebuilder:validation:Minimum=-1000000
+	// +kubebuilder:validation:Maximum=1000000
+	Order int32 `json:"order,omitempty"`
+
+	// selector restricts the action to Backups with matching labels.
+	// +optional
+	// +nullable
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// timeout is how long one attempt may take.
+	// +optional
+	// +default="10m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// retries is how often a failed attempt is repeated.
+	// +optional
+	// +default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10
+	Retries int32 `json:"retries,omitempty"`
+
+	// failurePolicy overrides the one of the plugin.
+	// +optional
+	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
+
+	// onInterruption says what happens to an attempt that was running when the
+	// operator went away. Owed clean-up is always retried.
+	// +optional
+	// +default="Retry"
+	OnInterruption InterruptionPolicy `json:"onInterruption,omitempty"`
+
+	// runOn lists the outcomes after which a PostBackup action runs that has no
+	// PreBackup action of the same name; the default is all of them. A pair
+	// runs its PostBackup action whenever its PreBackup action was started.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=4
+	RunOn []Outcome `json:"runOn,omitempty"`
+}
+
+// ProvidedAction is an action that a plugin announced.
+type ProvidedAction struct {
+	// name is the registered name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// kind of the action.
+	// +required
+	Kind ActionKind `json:"kind"`
+
+	// version is the newest version of the kind that the plugin offers.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Version string `json:"version,omitempty"`
+}
+
+// PluginStatus tells whether a plugin can be used and what it provides.
+type PluginStatus struct {
+	// conditions carry the truth; see the package comment.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// actions is what the plugin announced when it was last loaded. It is kept
+	// while the plugin is broken, so that a backup that needs it says so.
+	// +optional
+	// +listType=map
+	// +listMapKey=kind
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Actions []ProvidedAction `json:"actions,omitempty"`
+
+	// digest is the SHA-256 of the binary.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Digest string `json:"digest,omitempty"`
+
+	// sdkVersion is the version of the sdk the plugin was built with.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	SDKVersion string `json:"sdkVersion,omitempty"`
+
+	// message says in one sentence what is wrong and what to do.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+}
+
+// Plugin is one executor and the actions it provides. Only administrators
+// create Plugins: a Backup can pass parameters to them and nothing more.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=grapnel,shortName=gpl
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspend`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Actions",type=string,priority=1,JSONPath=`.status.actions[*].name`
+type Plugin struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says how the plugin is run.
+	// +required
+	Spec PluginSpec `json:"spec"`
+
+	// status tells whether it can be used.
+	// +optional
+	Status PluginStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions of the Plugin.
+func (p *Plugin) GetConditions() []metav1.Condition { return p.Status.Conditions }
+
+// SetConditions replaces the conditions of the Plugin.
+func (p *Plugin) SetConditions(c []metav1.Condition) { p.Status.Conditions = c }
+
+// PluginList is a list of Plugins.
+//
+// +kubebuilder:object:root=true
+type PluginList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Plugin `json:"items"`
+}

@@ -1,0 +1,99 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxMessageLength is the largest size in bytes of the text of an Error and of
+// Answer.Message. Statuses and events hold these texts; an event's note has the
+// limit 1 KiB (events.k8s.io/v1).
+const MaxMessageLength = 1024
+
+// Kind classifies why an execution failed. It decides what a failure policy or
+// a retry may do about it.
+type Kind string
+
+const (
+	// Unreachable means that the action could not be called or that the
+	// connection was lost before it answered. Whether it ran is unknown.
+	Unreachable Kind = "Unreachable"
+	// Timeout means that the action did not answer before the deadline of ctx.
+	// Whether it still runs is unknown.
+	Timeout Kind = "Timeout"
+	// Failed means that the action answered, and the answer was an error, a
+	// panic or something outside the contract.
+	Failed Kind = "Failed"
+	// Invalid means that the call could not be made as it was: a retry without
+	// a change of the configuration is useless.
+	Invalid Kind = "Invalid"
+	// Interrupted means that the caller's ctx was cancelled (not: timed out)
+	// before the action answered: a cancelled run or an operator that stops.
+	// The error also matches context.Canceled. It says nothing about the action.
+	Interrupted Kind = "Interrupted"
+)
+
+// Error is the only type of error that leaves an Executor.
+type Error struct {
+	// Kind says what sort of failure it is.
+	Kind Kind
+	// Message is the text for people, see the package comment for what it may
+	// hold.
+	Message string
+	// Err is the cause, for errors.Is and errors.As. Its text may hold anything
+	// and must not be shown to people.
+	Err error
+}
+
+// NewError returns an Error whose message is "kind(name): text", brought to one
+// line of at most MaxMessageLength bytes. The caller redacts text first.
+func NewError(kind Kind, call Call, text string, cause error) *Error {
+	return &Error{Kind: kind, Message: OneLine(call.Kind() + "(" + call.Action + "): " + text), Err: cause}
+}
+
+// Error returns the message.
+func (e *Error) Error() string {
+	return e.Message
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error {
+	return e.Err
+}
+
+// KindOf returns the Kind of the first *Error in err's chain, and "" if there is
+// none.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return ""
+}
+
+// OneLine returns text as one line of printable characters without leading or
+// trailing space and of at most MaxMessageLength bytes; a longer text ends in
+// "…". Invalid UTF-8 is replaced.
+func OneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= MaxMessageLength {
+		return text
+	}
+	const ellipsis = "…"
+	cut := MaxMessageLength - len(ellipsis)
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + ellipsis
+}

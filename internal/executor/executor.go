@@ -1,0 +1,76 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"time"
+)
+
+// The points of a run at which hook actions are executed, the values of
+// Call.Point. An action of a point is registered as kind "<point>Action".
+const (
+	// PointPreBackup is before the items of a Backup are collected.
+	PointPreBackup = "PreBackup"
+	// PointPostBackup is after the outcome of a Backup is recorded.
+	PointPostBackup = "PostBackup"
+	// PointPreRestore is before the first item of a Restore is created.
+	PointPreRestore = "PreRestore"
+	// PointPostRestore is after the outcome of a Restore is recorded.
+	PointPostRestore = "PostRestore"
+)
+
+const (
+	// MinAgain is the shortest delay an executor returns in Answer.Again. A
+	// shorter one that an action asked for is raised to it, so that an action
+	// cannot make the operator spin.
+	MinAgain = 100 * time.Millisecond
+	// MaxAgain is the longest delay an action may ask for; more is an error of
+	// kind Failed, because nobody would notice that such a run still goes on.
+	MaxAgain = 24 * time.Hour
+)
+
+// Executor runs one action. Implementations are safe for concurrent use.
+type Executor interface {
+	// Execute makes one attempt and returns when it ended or when ctx did.
+	// Every error is an *Error.
+	Execute(ctx context.Context, call Call) (Answer, error)
+}
+
+// Call is one attempt at one action.
+type Call struct {
+	// Point is one of the Point constants.
+	Point string
+	// Action is the registered name of the action, "example.io/quiesce".
+	Action string
+	// Key is the idempotency key: the same for all attempts of one run.
+	Key string
+	// Attempt counts from 1.
+	Attempt int32
+	// Subject is the Backup or Restore as JSON.
+	Subject []byte
+	// Parameters are what the user configured for the action.
+	Parameters map[string]string
+	// Outputs are what earlier actions of the same run returned, by action name.
+	Outputs map[string]map[string]string
+}
+
+// Kind returns the kind of action that the call is for: the point's name with
+// "Action" behind it.
+func (c Call) Kind() string {
+	return c.Point + "Action"
+}
+
+// Answer is what an action returned that did not fail.
+type Answer struct {
+	// Again is greater than zero when the action is not done yet and wants to
+	// be called again, with the same key, after this time; it lies between
+	// MinAgain and MaxAgain then.
+	Again time.Duration
+	// Message is one line for people, redacted, at most MaxMessageLength bytes.
+	Message string
+	// Outputs are values for later actions of the run. Their number and size
+	// are within the limits that package sdk/hook documents.
+	Outputs map[string]string
+}

@@ -1,0 +1,130 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redact
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/go-logr/logr"
+)
+
+// Logger returns a logger that redacts messages, errors and values and then
+// hands them to l.
+func (r *Redactor) Logger(l logr.Logger) logr.Logger {
+	sink := l.GetSink()
+	if r == nil || sink == nil {
+		return l
+	}
+	return l.WithSink(wrap(r, sink))
+}
+
+// wrap keeps the call depth right: one frame of its own is added.
+func wrap(r *Redactor, sink logr.LogSink) logr.LogSink {
+	if deep, ok := sink.(logr.CallDepthLogSink); ok {
+		sink = deep.WithCallDepth(1)
+	}
+	return &logSink{sink: sink, redactor: r}
+}
+
+type logSink struct {
+	sink     logr.LogSink
+	redactor *Redactor
+}
+
+var _ logr.CallDepthLogSink = (*logSink)(nil)
+
+// Init does nothing: the wrapped sink was initialised by its own logger.
+func (s *logSink) Init(logr.RuntimeInfo) {}
+
+// Enabled asks the wrapped sink.
+func (s *logSink) Enabled(level int) bool { return s.sink.Enabled(level) }
+
+// Info redacts and hands on.
+func (s *logSink) Info(level int, msg string, kv ...any) {
+	s.sink.Info(level, s.redactor.String(msg), s.redactor.KeysAndValues(kv)...)
+}
+
+// Error redacts and hands on.
+func (s *logSink) Error(err error, msg string, kv ...any) {
+	if err != nil {
+		if text := s.redactor.String(err.Error()); text != err.Error() {
+			err = errors.New(text)
+		}
+	}
+	s.sink.Error(err, s.redactor.String(msg), s.redactor.KeysAndValues(kv)...)
+}
+
+// WithValues redacts the values once.
+func (s *logSink) WithValues(kv ...any) logr.LogSink {
+	return &logSink{sink: s.sink.WithValues(s.redactor.KeysAndValues(kv)...), redactor: s.redactor}
+}
+
+// WithName hands on: names are constants of the program.
+func (s *logSink) WithName(name string) logr.LogSink {
+	return &logSink{sink: s.sink.WithName(name), redactor: s.redactor}
+}
+
+// WithCallDepth hands on if the wrapped sink can do it.
+func (s *logSink) WithCallDepth(depth int) logr.LogSink {
+	if deep, ok := s.sink.(logr.CallDepthLogSink); ok {
+		return &logSink{sink: deep.WithCallDepth(depth), redactor: s.redactor}
+	}
+	return s
+}
+
+// KeysAndValues returns a copy of logr's alternating keys and values with the
+// values redacted.
+func (r *Redactor) KeysAndValues(kv []any) []any {
+	if r == nil {
+		return kv
+	}
+	out := make([]any, len(kv))
+	for i, v := range kv {
+		if i%2 == 0 {
+			out[i] = v
+			continue
+		}
+		key, _ := kv[i-1].(string)
+		out[i] = r.value(key, v)
+	}
+	return out
+}
+
+// value redacts one value of any type. A type that is not text stays what it is
+// unless its text holds a secret.
+func (r *Redactor) value(key string, v any) any {
+	switch v := v.(type) {
+	case nil, bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64:
+		return v
+	case string:
+		return r.Pair(key, v)
+	case []byte:
+		return r.Pair(key, string(v))
+	case error:
+		return r.Pair(key, v.Error())
+	default:
+		text := fmt.Sprintf("%+v", v)
+		if redacted := r.Pair(key, text); redacted != text {
+			return redacted
+		}
+		return v
+	}
+}
+
+// ReplaceAttr redacts one attribute; it has the form that
+// slog.HandlerOptions.ReplaceAttr wants. The message is an attribute there, too.
+func (r *Redactor) ReplaceAttr(_ []string, a slog.Attr) slog.Attr {
+	if r == nil {
+		return a
+	}
+	switch a.Value.Kind() {
+	case slog.KindString:
+		a.Value = slog.StringValue(r.Pair(a.Key, a.Value.String()))
+	case slog.KindAny:
+		a.Value = slog.AnyValue(r.value(a.Key, a.Value.Any()))
+	}
+	return a
+}

@@ -1,0 +1,57 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redact
+
+import "regexp"
+
+// Mark stands where a secret was.
+const Mark = "[REDACTED]"
+
+// pattern is one shape of secret and what to write instead.
+type pattern struct {
+	expr *regexp.Regexp
+	with string
+}
+
+const (
+	// quote is an optional quotation mark, perhaps escaped because the text is
+	// JSON inside a JSON string.
+	quote = `(?:\\*["'])?`
+	// value is what stands behind "=" or ":" of a pair.
+	// The mark itself comes first: redacting twice must not change anything.
+	value = `(?:\[REDACTED\]|\\+"[^"\\]*\\+"|"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;&"'\\}\])]+)`
+	// names are the words that make the value of a pair a secret wherever they
+	// occur in its key.
+	names = `passw(?:or)?d|passphrase|pwd|token|api[_-]?key|access[_-]?key|private[_-]?key|` +
+		`account[_-]?key|client[_-]?secret|secret[_-]?(?:access|key|id|value|data|string)|` +
+		`[a-z0-9]+[_-]secret|credential`
+	key = `[\w.-]*`
+)
+
+// patterns returns all shapes, the ones that cover most text first: a private
+// key must be gone before a rule looks at one of its lines.
+func patterns() []pattern {
+	all := []pattern{
+		{expr: regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|\z)`), with: Mark},
+		{expr: regexp.MustCompile(`(?i)\b((?:proxy-)?authorization` + quote + `\s*[:=]\s*` + quote + `)[^\s"'\\\[][^"'\\\r\n]*`), with: "${1}" + Mark},
+		{expr: regexp.MustCompile(`(?i)\b(bearer\s+)[A-Za-z0-9._~+/-]{6,}=*`), with: "${1}" + Mark},
+		{expr: regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)*`), with: Mark},
+		{expr: regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9+.-]*://)[^\s/@"'<>]+@`), with: "${1}" + Mark + "@"},
+		{expr: regexp.MustCompile(`(?i)\b(x-amz-(?:signature|security-token|credential)|sig|signature)=[^&\s"']+`), with: "${1}=" + Mark},
+		{expr: regexp.MustCompile(`\b(?:AKIA|ASIA|AROA)[0-9A-Z]{16}\b`), with: Mark},
+		{expr: regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{35})`), with: Mark},
+		{expr: regexp.MustCompile(`(?i)(` + key + `(?:` + names + `)` + key + quote + `\s*[:=]\s*)` + value), with: "${1}" + Mark},
+		// "secret" alone is also the name of a kind: "reading secret: not found"
+		// has to stay readable, so only quoted keys and "=" count here.
+		{expr: regexp.MustCompile(`(?i)(` + key + `secret` + key + `(?:\s*=|\\*["']\s*[:=])\s*)` + value), with: "${1}" + Mark},
+		{expr: regexp.MustCompile(`(?i)((?:--?)(?:password|passwd|token|secret|api-?key)\s+)[^\s-]\S*`), with: "${1}" + Mark},
+	}
+	return all
+}
+
+// sensitiveKey returns the expression for keys of key/value pairs whose value is
+// a secret as a whole.
+func sensitiveKey() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:` + names + `|secret$|^authorization$|kubeconfig)`)
+}

@@ -1,0 +1,83 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package selection
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gobwas/glob"
+)
+
+// everything is the entry that stands for all names.
+const everything = "*"
+
+// patternCharacters are those with a meaning in a glob pattern.
+const patternCharacters = `*?[]{}\`
+
+// matcher is a set of names and patterns. Names are looked up, so that asking
+// it once per item is cheap; only patterns cost a comparison each.
+type matcher struct {
+	names    map[string]struct{}
+	patterns []glob.Glob
+	all      bool
+}
+
+// newMatcher returns a matcher of the entries. An entry that is not a valid
+// pattern is an error, which names it.
+func newMatcher(entries []string) (*matcher, error) {
+	m := &matcher{names: make(map[string]struct{}, len(entries))}
+	for _, entry := range entries {
+		if err := m.add(entry); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *matcher) add(entry string) error {
+	switch {
+	case entry == everything:
+		m.all = true
+	case isPattern(entry):
+		g, err := glob.Compile(entry)
+		if err != nil {
+			return fmt.Errorf("reading pattern %q: %w", entry, err)
+		}
+		m.patterns = append(m.patterns, g)
+	default:
+		m.names[entry] = struct{}{}
+	}
+	return nil
+}
+
+func (m *matcher) matches(name string) bool {
+	if m.all {
+		return true
+	}
+	if _, ok := m.names[name]; ok {
+		return true
+	}
+	for _, p := range m.patterns {
+		if p.Match(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// empty reports whether the matcher was given no entry.
+func (m *matcher) empty() bool {
+	return !m.all && len(m.names) == 0 && len(m.patterns) == 0
+}
+
+// onlyAll reports whether the matcher restricts nothing when it is used as an
+// include list.
+func (m *matcher) onlyAll() bool {
+	return m.empty() || m.all && len(m.names) == 0 && len(m.patterns) == 0
+}
+
+func isPattern(entry string) bool {
+	return strings.ContainsAny(entry, patternCharacters)
+}

@@ -1,0 +1,270 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package selection
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// resourceFilter decides about resource types by their full name, for example
+// "deployments.apps".
+type resourceFilter struct {
+	old             bool
+	all             *typeFilter // the older lists
+	clusterScoped   *typeFilter
+	namespaceScoped *typeFilter
+	clusterFlag     *bool
+}
+
+// typeFilter is one pair of lists with resolved names.
+type typeFilter struct {
+	include *matcher
+	exclude *matcher
+	// dropped tells that the include list was not empty but none of its
+	// entries can select anything.
+	dropped bool
+}
+
+// includes treats an empty include list as everything.
+func (f *typeFilter) includes(name string) bool {
+	if f.exclude.matches(name) {
+		return false
+	}
+	if f.include.empty() {
+		return !f.dropped
+	}
+	return f.include.matches(name)
+}
+
+func (s *Selection) compileResources(spec Spec, resolver Resolver) error {
+	r := &resourceNames{selection: s, resolver: resolver, scopes: resolver.Scopes()}
+	s.resources = resourceFilter{old: spec.usesOldFilters(), clusterFlag: spec.IncludeClusterResources}
+	var err error
+	if s.resources.old {
+		s.resources.all, err = r.filter(listPair{
+			"spec.includedResources", spec.IncludedResources,
+			"spec.excludedResources", spec.ExcludedResources,
+		}, nil)
+		return err
+	}
+	namespaced, cluster := true, false
+	s.resources.namespaceScoped, err = r.filter(listPair{
+		"spec.includedNamespaceScopedResources", spec.IncludedNamespaceScopedResources,
+		"spec.excludedNamespaceScopedResources", spec.ExcludedNamespaceScopedResources,
+	}, &namespaced)
+	if err != nil {
+		return err
+	}
+	s.resources.clusterScoped, err = r.filter(listPair{
+		"spec.includedClusterScopedResources", spec.IncludedClusterScopedResources,
+		"spec.excludedClusterScopedResources", spec.ExcludedClusterScopedResources,
+	}, &cluster)
+	return err
+}
+
+// Resource reports whether the items of a resource type are part of the
+// backup. The namespaced flag is the one of discovery.
+//
+// Namespaced resources are Included or Excluded, by the lists alone; whether
+// their items are, depends on the namespace too. For cluster-scoped ones:
+//
+//   - includeClusterResources true: Included if the lists include them,
+//     otherwise RelatedOnly unless excluded by name;
+//   - includeClusterResources false: Excluded;
+//   - includeClusterResources unset, with the older lists: Included if the
+//     lists include them and no namespace filter is set, RelatedOnly if the
+//     lists include them and one is, otherwise Excluded;
+//   - scoped lists, or none: Included if listed, or if no filter is set at
+//     all; otherwise RelatedOnly unless excluded by name.
+//
+// The resource "namespaces" is not affected by namespace filters and is never
+// less than RelatedOnly; ArchivesNamespace decides about its items. What
+// NeverArchived names and volume snapshots are always Excluded.
+func (s *Selection) Resource(gr schema.GroupResource, namespaced bool) Inclusion {
+	if NeverArchived(gr) || intermediate(gr) {
+		return Excluded
+	}
+	name := gr.String()
+	if s.resources.old {
+		return s.oldResource(gr, name, namespaced)
+	}
+	return s.scopedResource(gr, name, namespaced)
+}
+
+func (s *Selection) oldResource(gr schema.GroupResource, name string, namespaced bool) Inclusion {
+	listed := s.resources.all.includes(name)
+	if namespaced {
+		if listed {
+			return Included
+		}
+		return Excluded
+	}
+	flag := s.resources.clusterFlag
+	refused := flag != nil && !*flag
+	if gr == namespaceResource {
+		if listed && !refused {
+			return Included
+		}
+		return RelatedOnly
+	}
+	switch {
+	case refused || s.resources.all.exclude.matches(name):
+		return Excluded
+	case flag != nil:
+		if listed {
+			return Included
+		}
+		return RelatedOnly
+	case !listed:
+		return Excluded
+	case s.namespaces.whole:
+		return Included
+	default:
+		return RelatedOnly
+	}
+}
+
+func (s *Selection) scopedResource(gr schema.GroupResource, name string, namespaced bool) Inclusion {
+	if namespaced {
+		if s.resources.namespaceScoped.includes(name) {
+			return Included
+		}
+		return Excluded
+	}
+	cluster := s.resources.clusterScoped
+	excluded := cluster.exclude.matches(name)
+	switch {
+	case gr == namespaceResource:
+		if excluded {
+			return RelatedOnly
+		}
+		return Included
+	case excluded:
+		return Excluded
+	case cluster.include.matches(name) || s.unfiltered():
+		return Included
+	default:
+		return RelatedOnly
+	}
+}
+
+// unfiltered reports whether neither namespaces nor resource types are
+// restricted: only then are cluster-scoped resources included without being
+// asked for.
+func (s *Selection) unfiltered() bool {
+	cluster, namespaced := s.resources.clusterScoped, s.resources.namespaceScoped
+	return s.namespaces.whole &&
+		cluster.include.empty() && cluster.exclude.empty() && !cluster.dropped &&
+		namespaced.include.onlyAll() && namespaced.exclude.empty() && !namespaced.dropped
+}
+
+// resourceNames turns what people write into full resource names.
+type resourceNames struct {
+	selection *Selection
+	resolver  Resolver
+	scopes    map[schema.GroupResource]bool
+}
+
+type listPair struct {
+	includeField string
+	include      []string
+	excludeField string
+	exclude      []string
+}
+
+// filter compiles a pair of lists. If scope is set, entries of the other scope
+// are left out, because they cannot select anything.
+func (r *resourceNames) filter(lists listPair, scope *bool) (*typeFilter, error) {
+	f := &typeFilter{}
+	var err error
+	if f.exclude, err = newMatcher(nil); err != nil {
+		return nil, err
+	}
+	if f.include, err = newMatcher(nil); err != nil {
+		return nil, err
+	}
+	for i, entry := range lists.exclude {
+		name, _, ok := r.resolve(entry, scope)
+		if !ok {
+			continue
+		}
+		if err := f.exclude.add(name); err != nil {
+			return nil, fmt.Errorf("compiling %s[%d]: %w", lists.excludeField, i, err)
+		}
+	}
+	for i, entry := range lists.include {
+		field := fmt.Sprintf("%s[%d]", lists.includeField, i)
+		name, known, ok := r.resolve(entry, scope)
+		if !ok {
+			r.selection.warn(field, "%q is %s and has no effect here", entry, scopeName(!*scope))
+			continue
+		}
+		if err := f.include.add(name); err != nil {
+			return nil, fmt.Errorf("compiling %s: %w", field, err)
+		}
+		r.warnAboutResource(field, entry, name, known, f.exclude)
+	}
+	f.dropped = len(lists.include) > 0 && f.include.empty()
+	return f, nil
+}
+
+// resolve returns the full name of an entry, or the entry itself if the cluster
+// has no such resource (Velero issue 2461: otherwise a list of unknown names
+// would be an empty list, which means everything). It reports false for an
+// entry of the wrong scope.
+func (r *resourceNames) resolve(entry string, scope *bool) (name string, known, ok bool) {
+	if entry == everything {
+		return entry, true, true
+	}
+	gr, found := r.resolver.Resolve(entry)
+	if !found {
+		return entry, false, true
+	}
+	if namespaced, archivable := r.scopes[gr]; scope != nil && archivable && namespaced != *scope {
+		return "", true, false
+	}
+	return gr.String(), true, true
+}
+
+func (r *resourceNames) warnAboutResource(field, entry, name string, known bool, exclude *matcher) {
+	if entry == everything {
+		return
+	}
+	gr := schema.ParseGroupResource(name)
+	switch {
+	case known && NeverArchived(gr):
+		r.selection.warn(field, "%q are records of backup runs and are never archived", name)
+	case known && intermediate(gr):
+		r.selection.warn(field, "%q are archived only where a plugin asks for them", name)
+	case known && exclude.matches(name):
+		r.selection.warn(field, "resource %q is excluded", name)
+	case known:
+	case !isPattern(entry):
+		r.selection.warn(field, "the cluster does not serve a resource %q that can be archived", entry)
+	default:
+		r.warnAboutPattern(field, entry)
+	}
+}
+
+func (r *resourceNames) warnAboutPattern(field, entry string) {
+	pattern, err := newMatcher([]string{entry})
+	if err != nil {
+		return // Validate and add have reported it
+	}
+	for gr := range r.scopes {
+		if pattern.matches(gr.String()) {
+			return
+		}
+	}
+	r.selection.warn(field, "no resource of the cluster matches the pattern %q", entry)
+}
+
+func scopeName(namespaced bool) string {
+	if namespaced {
+		return "namespaced"
+	}
+	return "cluster-scoped"
+}

@@ -1,0 +1,71 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package selection
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Selection is a compiled Spec. It does not change, so all of its methods may
+// be called concurrently.
+type Selection struct {
+	namespaces namespaceFilter
+	resources  resourceFilter
+	selectors  []labels.Selector
+	ordered    map[schema.GroupResource][]types.NamespacedName
+	orderedAny map[string][]types.NamespacedName
+	warnings   []string
+}
+
+// Compile combines a Spec with a cluster: resolver knows its resource types
+// and namespaces are the names of the namespaces that exist when the backup
+// starts, against which namespace patterns are expanded. A Spec that does not
+// pass Validate is an error that joins everything Validate reports.
+func Compile(spec Spec, resolver Resolver, namespaces []string) (*Selection, error) {
+	if errs := Validate(spec); len(errs) > 0 {
+		return nil, fmt.Errorf("validating selection: %w", errors.Join(errs...))
+	}
+	s := &Selection{}
+	if err := s.compileNamespaces(spec, namespaces); err != nil {
+		return nil, err
+	}
+	if err := s.compileResources(spec, resolver); err != nil {
+		return nil, err
+	}
+	if err := s.compileLabels(spec); err != nil {
+		return nil, err
+	}
+	if err := s.compileOrder(spec.OrderedResources, resolver); err != nil {
+		return nil, err
+	}
+	s.warnAboutOptedOut(spec)
+	return s, nil
+}
+
+// Unmatched returns a warning for every entry of the Spec's include lists that
+// selects nothing: a namespace or resource the cluster does not have, one that
+// is also excluded, a pattern without a match. The order is that of the Spec.
+func (s *Selection) Unmatched() []string {
+	return append([]string(nil), s.warnings...)
+}
+
+func (s *Selection) warn(field string, format string, args ...any) {
+	s.warnings = append(s.warnings, field+": "+fmt.Sprintf(format, args...))
+}
+
+// sortedKeys returns the keys of a set in order.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

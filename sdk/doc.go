@@ -1,0 +1,72 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sdk is what you need to extend Grapnel: to run code of your own once
+// before and once after a backup.
+//
+// # A hook in 20 lines
+//
+//	package main
+//
+//	import (
+//		"context"
+//
+//		"github.com/grapnel-dev/grapnel/sdk"
+//		"github.com/grapnel-dev/grapnel/sdk/hook"
+//		prebackupv1 "github.com/grapnel-dev/grapnel/sdk/prebackupaction/v1"
+//		"github.com/grapnel-dev/grapnel/sdk/serve"
+//	)
+//
+//	type freeze struct{}
+//
+//	func (freeze) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
+//		sdk.Logger(ctx).Info("Freezing the database", "backup", req.Backup.Name)
+//		return hook.Done(), nil
+//	}
+//
+//	func main() {
+//		serve.New().RegisterPreBackupActionV1("example.io/freeze",
+//			func() (prebackupv1.PreBackupAction, error) { return freeze{}, nil }).Serve()
+//	}
+//
+// Build it to a static binary, put it where the operator can read it, and name
+// it in a Plugin object. The operator starts the process, asks it what it
+// provides and calls it over gRPC; everything between is done by package serve.
+//
+// # What the operator promises and expects
+//
+//   - Deadline. The ctx ends when the attempt's time is over or the run is
+//     cancelled. Return soon after it does: a process that still works on an
+//     abandoned call may be killed to make room for the next attempt.
+//   - Idempotency. The operator may have died after your action worked and
+//     before it could write that down, so the same work is asked for again.
+//     Request.IdempotencyKey is the same for all attempts of one run and
+//     different for every run. The SDK never runs two calls with one key at the
+//     same time.
+//   - Long work. Return [hook.Again] and be called again later instead of
+//     holding a call open for hours.
+//   - Pairs. A name registered both as PreBackupAction and as PostBackupAction is
+//     a pair: the post action runs, whatever happened, if the pre action was
+//     started, even if it failed half-way. Put the clean-up there and make it
+//     work when the pre action did not finish.
+//   - Outputs. What a pre action returns in Response.Outputs is kept with the
+//     backup and handed to the post actions (Request.Outputs). Never put a secret
+//     there. For the limits see package hook.
+//   - Errors. Return an ordinary error, one sentence that says what to do. A
+//     panic is reported as a failure, the process lives on.
+//   - Logs. Use [Logger]; its lines end up in the log of the backup they belong
+//     to, also when the process works for several at once. Lines printed in other
+//     ways are attributed only while a single call is in progress. Do not write
+//     to standard output before Serve: the handshake uses it.
+//
+// # Where to look
+//
+//   - hook: requests and responses
+//   - prebackupaction/v1, postbackupaction/v1: the interfaces to implement
+//   - serve: the whole main function of a plugin
+//   - plugintest: run your plugin inside a test and check it against the contract
+//   - proto: the wire protocol, for authors of SDKs in other languages
+//
+// It is NOT a client of the Kubernetes API and brings none with it; it imports
+// neither the API types nor the internals of Grapnel.
+package sdk

@@ -1,0 +1,41 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package call keeps what belongs to one call of an action in its ctx. It is
+// separate from package sdk so that serve can put the values there and only sdk
+// shows them to authors.
+package call
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+)
+
+type loggerKey struct{}
+
+type featuresKey struct{}
+
+// WithLogger returns a ctx whose Logger is l.
+func WithLogger(ctx context.Context, l *slog.Logger) context.Context {
+	return context.WithValue(ctx, loggerKey{}, l)
+}
+
+// Logger returns the logger of ctx, or slog.Default().
+func Logger(ctx context.Context) *slog.Logger {
+	if l, ok := ctx.Value(loggerKey{}).(*slog.Logger); ok {
+		return l
+	}
+	return slog.Default()
+}
+
+// WithFeatures returns a ctx in which the features are enabled.
+func WithFeatures(ctx context.Context, features []string) context.Context {
+	return context.WithValue(ctx, featuresKey{}, features)
+}
+
+// FeatureEnabled reports whether name is enabled in ctx.
+func FeatureEnabled(ctx context.Context, name string) bool {
+	features, _ := ctx.Value(featuresKey{}).([]string)
+	return slices.Contains(features, name)
+}

@@ -1,0 +1,106 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package logline writes log lines in the format that the operator reads from a
+// plugin's standard error: hclog's JSON, with the fields that package proto adds.
+package logline
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/grapnel-dev/grapnel/sdk/proto"
+)
+
+// Writer writes whole lines. It is safe for concurrent use.
+type Writer struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// NewWriter returns a Writer to out.
+func NewWriter(out io.Writer) *Writer {
+	return &Writer{out: out}
+}
+
+// Write writes one or more whole lines without letting another line in between.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(p)
+}
+
+// Logger returns a logger whose lines have the format described above.
+func (w *Writer) Logger(level slog.Leveler) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: replaceAttr}))
+}
+
+// CallLogger returns a logger whose lines belong to one call.
+func (w *Writer) CallLogger(level slog.Leveler, key, callID string) *slog.Logger {
+	return w.Logger(level).With(slog.String(proto.FieldKey, key), slog.String(proto.FieldCall, callID))
+}
+
+// End writes the line that ends the lines of a call.
+func (w *Writer) End(callID string) error {
+	line, err := json.Marshal(map[string]string{proto.FieldEnd: callID})
+	if err != nil {
+		return fmt.Errorf("encoding the end of a call: %w", err)
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
+
+// replaceAttr renames slog's fields to hclog's.
+func replaceAttr(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) > 0 {
+		return a
+	}
+	switch a.Key {
+	case slog.TimeKey:
+		a.Key = "@timestamp"
+	case slog.MessageKey:
+		a.Key = "@message"
+	case slog.LevelKey:
+		a.Key = "@level"
+		if level, ok := a.Value.Any().(slog.Level); ok {
+			a.Value = slog.StringValue(levelName(level))
+		}
+	}
+	return a
+}
+
+func levelName(level slog.Level) string {
+	switch {
+	case level < slog.LevelDebug:
+		return "trace"
+	case level < slog.LevelInfo:
+		return "debug"
+	case level < slog.LevelWarn:
+		return "info"
+	case level < slog.LevelError:
+		return "warn"
+	default:
+		return "error"
+	}
+}
+
+// ParseLevel returns the level for a name as hosts pass it in --log-level; an
+// unknown name is info.
+func ParseLevel(name string) slog.Level {
+	switch strings.ToLower(name) {
+	case "trace":
+		return slog.LevelDebug - 4
+	case "debug":
+		return slog.LevelDebug
+	case "warn", "warning":
+		return slog.LevelWarn
+	case "error", "fatal", "panic":
+		return slog.LevelError
+	default:
+		return slog.LevelInfo
+	}
+}

@@ -1,0 +1,81 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wire converts between the types that authors see (package hook) and the
+// messages on the wire. The host does not use it: it has types of its own.
+package wire
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/grapnel-dev/grapnel/sdk/hook"
+	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
+)
+
+// maxAgain is the longest delay that the operator accepts.
+const maxAgain = 24 * time.Hour
+
+// RequestFrom returns the request that an action gets.
+func RequestFrom(in *hookpb.ExecuteRequest) (*hook.Request, error) {
+	backup, err := hook.ParseBackup(in.GetSubject())
+	if err != nil {
+		return nil, err
+	}
+	out := &hook.Request{
+		Action: in.GetPlugin(), IdempotencyKey: in.GetIdempotencyKey(), Attempt: in.GetAttempt(),
+		Backup: backup, Parameters: map[string]string{}, Outputs: map[string]map[string]string{},
+	}
+	maps.Copy(out.Parameters, in.GetParameters())
+	for name, values := range in.GetOutputs() {
+		out.Outputs[name] = values.GetValues()
+	}
+	return out, nil
+}
+
+// RequestTo is the reverse of RequestFrom.
+func RequestTo(in *hook.Request, callID string) *hookpb.ExecuteRequest {
+	out := &hookpb.ExecuteRequest{
+		Plugin: in.Action, IdempotencyKey: in.IdempotencyKey, Attempt: in.Attempt,
+		Subject: in.Backup.Raw, Parameters: in.Parameters,
+		Outputs: make(map[string]*hookpb.Outputs, len(in.Outputs)), CallId: callID,
+	}
+	for name, values := range in.Outputs {
+		out.Outputs[name] = &hookpb.Outputs{Values: values}
+	}
+	return out
+}
+
+// ResponseTo returns the message for an action's answer; nil means done. It
+// returns an error if the answer breaks the contract.
+func ResponseTo(in *hook.Response) (*hookpb.ExecuteResponse, error) {
+	if in == nil {
+		in = hook.Done()
+	}
+	if err := hook.ValidateOutputs(in.Outputs); err != nil {
+		return nil, fmt.Errorf("the action returned %w", err)
+	}
+	out := &hookpb.ExecuteResponse{
+		Status: hookpb.ExecuteResponse_STATUS_DONE, Message: Cut(in.Message, hook.MaxMessageBytes), Outputs: in.Outputs,
+	}
+	switch {
+	case in.Again < 0:
+		return nil, fmt.Errorf("the action asked to be called again after %s, which lies in the past", in.Again)
+	case in.Again > maxAgain:
+		return nil, fmt.Errorf("the action asked to be called again after %s, at most %s is allowed", in.Again, maxAgain)
+	case in.Again > 0:
+		out.Status = hookpb.ExecuteResponse_STATUS_AGAIN
+		out.CallAgainAfter = durationpb.New(in.Again)
+	}
+	return out, nil
+}
+
+// ResponseFrom is the reverse of ResponseTo.
+func ResponseFrom(in *hookpb.ExecuteResponse) *hook.Response {
+	return &hook.Response{
+		Outputs: in.GetOutputs(), Again: in.GetCallAgainAfter().AsDuration(), Message: in.GetMessage(),
+	}
+}

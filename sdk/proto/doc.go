@@ -1,0 +1,59 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package proto describes the wire protocol between the operator and a plugin
+// process; the sub-packages grapnel/<kind>/<version> are generated from the .proto
+// files beside them (buf generate, configured here).
+//
+// Authors of plugins in Go do not need them: package serve speaks the protocol.
+// Authors of SDKs in other languages do: start a gRPC server, print go-plugin's
+// handshake line (protocol version 2, cookie VELERO_PLUGIN=hello), serve
+// grapnel.plugin.v1.PluginLister and one service per kind and version.
+//
+// A plugin writes its log to standard error, one JSON object per line with the
+// keys @level, @message and @timestamp (the format of hclog). The keys named by
+// the Field constants attribute a line to the call it belongs to.
+//
+// It is NOT a copy of Velero's protocol: the packages have names of our own, so
+// that one binary can link both.
+package proto
+
+// The names of fields that this protocol adds to log lines.
+const (
+	// FieldKey holds the idempotency key of the run a line belongs to.
+	FieldKey = "@key"
+	// FieldCall holds ExecuteRequest.call_id of the call a line belongs to.
+	FieldCall = "@call"
+	// FieldEnd holds ExecuteRequest.call_id in the line that follows the last log
+	// line of a call; such a line has no other fields. It is written before the
+	// call is answered. See CapabilityLogEnd.
+	FieldEnd = "@end"
+)
+
+// CapabilityLogEnd says that the process ends the log lines of every call with a
+// line that holds FieldEnd, so that the host knows when it has read all of them.
+const CapabilityLogEnd = "log-end"
+
+// The handshake of go-plugin. The values are Velero's, so that one binary can
+// serve both systems.
+const (
+	// HandshakeVersion is the version of the application protocol.
+	HandshakeVersion = 2
+	// HandshakeCookieKey is the environment variable that the host sets to
+	// HandshakeCookieValue. It only tells a start by hand from one by a host.
+	HandshakeCookieKey = "VELERO_PLUGIN"
+	// HandshakeCookieValue is the value of the variable HandshakeCookieKey.
+	HandshakeCookieValue = "hello"
+)
+
+const (
+	// MaxRequestBytes is the largest request that a plugin built with the SDK
+	// accepts.
+	MaxRequestBytes = 8 << 20
+	// MaxResponseBytes is the largest response that the operator accepts.
+	MaxResponseBytes = 1 << 20
+)
+
+// PanicPrefix begins the status message of a call whose action panicked; the
+// status code is Aborted.
+const PanicPrefix = "plugin panicked: "

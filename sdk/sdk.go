@@ -1,0 +1,46 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/grapnel-dev/grapnel/sdk/internal/call"
+)
+
+// Version is the version of this SDK. A plugin process reports it to the
+// operator, which shows it in the status of the Plugin.
+const Version = "v0.1.0"
+
+// Kind is a kind of action that a plugin can provide. Its values are part of the
+// wire protocol and never change.
+type Kind string
+
+// The kinds of actions. Each has a package per version of its interface, a gRPC
+// service per version and a registration method per version in package serve.
+const (
+	// KindPreBackupAction runs once per Backup, before its items are collected.
+	KindPreBackupAction Kind = "PreBackupAction"
+	// KindPostBackupAction runs once per Backup, after its outcome is recorded.
+	KindPostBackupAction Kind = "PostBackupAction"
+)
+
+// V1 is the first version of an interface. Versions are compared as a whole:
+// "v2" is another interface, not a newer form of the same one.
+const V1 = "v1"
+
+// Logger returns the logger for the call that ctx belongs to. Its lines arrive in
+// the log of the run that made the call. Outside a call it returns
+// slog.Default(). It is safe for concurrent use and must not be used after the
+// action has returned: such lines go to the operator's own log.
+func Logger(ctx context.Context) *slog.Logger {
+	return call.Logger(ctx)
+}
+
+// FeatureEnabled reports whether the operator runs with a feature, for example
+// "EnableAPIGroupVersions". Outside a call it returns false.
+func FeatureEnabled(ctx context.Context, name string) bool {
+	return call.FeatureEnabled(ctx, name)
+}

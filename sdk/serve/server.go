@@ -1,0 +1,187 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	hclog "github.com/hashicorp/go-hclog"
+
+	"github.com/grapnel-dev/grapnel/sdk"
+	"github.com/grapnel-dev/grapnel/sdk/internal/logline"
+	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
+	prebackupv1 "github.com/grapnel-dev/grapnel/sdk/prebackupaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/proto"
+	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
+	postbackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postbackupaction/v1"
+	prebackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prebackupaction/v1"
+)
+
+// Server collects the actions of a plugin and serves them. Register everything
+// first, then call Serve; the methods are not safe for concurrent use.
+type Server struct {
+	registry registry
+	running  keyed
+	features []string
+	level    *slog.LevelVar
+	log      *logline.Writer
+}
+
+// New returns a Server without actions that logs to standard error.
+func New() *Server {
+	return &Server{level: new(slog.LevelVar), log: logline.NewWriter(os.Stderr)}
+}
+
+// SetLogOutput makes out receive the log lines instead of standard error. It is
+// for tests and has to be called before Install.
+func (s *Server) SetLogOutput(out io.Writer) *Server {
+	s.log = logline.NewWriter(out)
+	return s
+}
+
+// RegisterPreBackupActionV1 registers a PreBackupAction under a name, see the
+// package comment. create is called once per process, before the first call; an
+// error it returns fails that call, and the next one tries again. What is wrong
+// with the name is reported by Serve.
+func (s *Server) RegisterPreBackupActionV1(name string, create func() (prebackupv1.PreBackupAction, error)) *Server {
+	s.registry.add(id{kind: sdk.KindPreBackupAction, version: sdk.V1, name: name}, func() (executeFunc, error) {
+		action, err := create()
+		if err != nil {
+			return nil, err
+		}
+		if action == nil {
+			return nil, errNilAction
+		}
+		return action.Execute, nil
+	})
+	return s
+}
+
+// RegisterPostBackupActionV1 registers a PostBackupAction in the same way as
+// RegisterPreBackupActionV1.
+func (s *Server) RegisterPostBackupActionV1(name string, create func() (postbackupv1.PostBackupAction, error)) *Server {
+	s.registry.add(id{kind: sdk.KindPostBackupAction, version: sdk.V1, name: name}, func() (executeFunc, error) {
+		action, err := create()
+		if err != nil {
+			return nil, err
+		}
+		if action == nil {
+			return nil, errNilAction
+		}
+		return action.Execute, nil
+	})
+	return s
+}
+
+var errNilAction = errors.New("the function returned no action and no error")
+
+// Install registers the gRPC services with r, or returns every problem of the
+// registrations. Serve calls it; tests may do so with a server of their own.
+func (s *Server) Install(r grpc.ServiceRegistrar) error {
+	if err := s.registry.err(); err != nil {
+		return err
+	}
+	pluginpb.RegisterPluginListerServer(r, listerService{server: s})
+	prebackuppb.RegisterPreBackupActionServer(r, preBackupV1{server: s})
+	postbackuppb.RegisterPostBackupActionServer(r, postBackupV1{server: s})
+	return nil
+}
+
+// Serve serves the plugin until the operator ends it and is meant to be all of a
+// plugin's main function. It understands the flags --log-level and --features and
+// ignores all others. If a registration is wrong, or the program was not started
+// by an operator, it prints what to do to standard error and ends the process
+// with status 1.
+func (s *Server) Serve() {
+	if err := s.serve(os.Args[1:], os.Getenv(proto.HandshakeCookieKey)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func (s *Server) serve(args []string, cookie string) error {
+	if err := s.registry.err(); err != nil {
+		return fmt.Errorf("this plugin cannot be served:\n%w", err)
+	}
+	if cookie != proto.HandshakeCookieValue {
+		return errors.New(s.usage())
+	}
+	s.parseFlags(args)
+	logger := s.log.Logger(s.level)
+	// Lines of libraries that use slog or log get the same format; they are
+	// attributed if only one call is in progress.
+	slog.SetDefault(logger)
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig: goplugin.HandshakeConfig{
+			ProtocolVersion:  proto.HandshakeVersion,
+			MagicCookieKey:   proto.HandshakeCookieKey,
+			MagicCookieValue: proto.HandshakeCookieValue,
+		},
+		Plugins: goplugin.PluginSet{"grapnel": &services{server: s}},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(proto.MaxRequestBytes))...)
+		},
+		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: s.log, JSONFormat: true}),
+	})
+	return nil
+}
+
+// usage is what somebody reads who starts the binary by hand.
+func (s *Server) usage() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "This is a Grapnel plugin (SDK %s). The operator starts it: name it in a Plugin object.\nIt provides:\n", sdk.Version)
+	for _, e := range s.registry.order {
+		fmt.Fprintf(&text, "  %s %s %s\n", e.id.kind, e.id.version, e.id.name)
+	}
+	return strings.TrimSuffix(text.String(), "\n")
+}
+
+// parseFlags reads the two flags in the forms "--flag value" and "--flag=value".
+// Package flag is not used: it stops at a flag it does not know, and a newer
+// operator may pass any.
+func (s *Server) parseFlags(args []string) {
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		if !strings.HasPrefix(args[i], "-") || (name != "log-level" && name != "features") {
+			continue
+		}
+		if !joined {
+			if i+1 == len(args) {
+				return
+			}
+			i++
+			value = args[i]
+		}
+		if name == "log-level" {
+			s.level.Set(logline.ParseLevel(value))
+			continue
+		}
+		s.features = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+}
+
+// services is the adapter between go-plugin and Install.
+type services struct {
+	goplugin.NetRPCUnsupportedPlugin
+	server *Server
+}
+
+// GRPCServer installs the services.
+func (p *services) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
+	return p.server.Install(g)
+}
+
+// GRPCClient is not used: the operator dials the services itself.
+func (p *services) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("a plugin has no client side")
+}

@@ -1,0 +1,51 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+
+	"github.com/grapnel-dev/grapnel/sdk"
+	"github.com/grapnel-dev/grapnel/sdk/proto"
+	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
+	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
+	postbackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postbackupaction/v1"
+	prebackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prebackupaction/v1"
+)
+
+// listerService answers what the process provides.
+type listerService struct {
+	pluginpb.UnimplementedPluginListerServer
+	server *Server
+}
+
+func (l listerService) ListPlugins(context.Context, *pluginpb.ListPluginsRequest) (*pluginpb.ListPluginsResponse, error) {
+	out := &pluginpb.ListPluginsResponse{SdkVersion: sdk.Version, Capabilities: []string{proto.CapabilityLogEnd}}
+	for _, e := range l.server.registry.order {
+		out.Plugins = append(out.Plugins, &pluginpb.PluginIdentifier{
+			Kind: string(e.id.kind), Version: e.id.version, Name: e.id.name,
+		})
+	}
+	return out, nil
+}
+
+// preBackupV1 serves version 1 of PreBackupAction.
+type preBackupV1 struct {
+	prebackuppb.UnimplementedPreBackupActionServer
+	server *Server
+}
+
+func (p preBackupV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
+	return p.server.execute(ctx, sdk.KindPreBackupAction, sdk.V1, in)
+}
+
+// postBackupV1 serves version 1 of PostBackupAction.
+type postBackupV1 struct {
+	postbackuppb.UnimplementedPostBackupActionServer
+	server *Server
+}
+
+func (p postBackupV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
+	return p.server.execute(ctx, sdk.KindPostBackupAction, sdk.V1, in)
+}

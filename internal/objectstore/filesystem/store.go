@@ -1,0 +1,193 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package filesystem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+)
+
+// Store implements objectstore.Store in one folder. It is safe for concurrent
+// use, also by several processes on one file system. A Put needs 256 KiB of
+// memory, whatever the size.
+type Store struct {
+	root         *os.Root
+	withoutLinks atomic.Bool // Set once a link failed because there are none.
+}
+
+var _ objectstore.Store = (*Store)(nil)
+
+// Open opens the store in the folder dir below the given root. Dir is relative
+// and made if it does not exist; "" or "." is the root itself. The error is
+// ErrNoStore if the root does not exist, and does not contain root's path.
+// Close releases the folder.
+func Open(root, dir string) (*Store, error) {
+	base, err := os.OpenRoot(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("opening the root of filesystem locations: %w", objectstore.ErrNoStore)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the root of filesystem locations: %w", withoutPaths(err))
+	}
+	if dir == "" || dir == "." {
+		return &Store{root: base}, nil
+	}
+	sub, err := openBelow(base, dir)
+	return sub, errors.Join(err, base.Close())
+}
+
+func openBelow(base *os.Root, dir string) (*Store, error) {
+	if err := objectstore.ValidateKey(dir); err != nil {
+		return nil, fmt.Errorf("opening folder %q: %w", dir, err)
+	}
+	if err := makeDirs(base, dir); err != nil {
+		return nil, fmt.Errorf("opening folder %q: %w", dir, failed("making", dir, err))
+	}
+	sub, err := base.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening folder %q: %w", dir, withoutPaths(err))
+	}
+	return &Store{root: sub}, nil
+}
+
+// Close releases the folder. Streams that are open stay usable.
+func (s *Store) Close() error { return s.root.Close() }
+
+// Capabilities implements objectstore.Store.
+func (s *Store) Capabilities() objectstore.Capabilities {
+	return objectstore.Capabilities{PutIfAbsent: !s.withoutLinks.Load()}
+}
+
+// Get implements objectstore.Store.
+func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+	const op = "getting"
+	if _, err := s.lstat(ctx, op, key); err != nil {
+		return nil, err
+	}
+	// O_NONBLOCK keeps a fifo that took the file's place from blocking us.
+	f, err := s.root.OpenFile(key, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, failed(op, key, notDirectory(err))
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, errors.Join(failed(op, key, err), f.Close())
+	}
+	return &reader{ctx: ctx, file: f, key: key}, nil
+}
+
+// Stat implements objectstore.Store.
+func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) {
+	info, err := s.lstat(ctx, "describing", key)
+	if err != nil {
+		return objectstore.Info{}, err
+	}
+	return toInfo(key, info), nil
+}
+
+// lstat describes the regular file under key; everything else, such as a
+// folder or a symbolic link, counts as missing.
+func (s *Store) lstat(ctx context.Context, op, key string) (fs.FileInfo, error) {
+	if err := check(ctx, op, key); err != nil {
+		return nil, err
+	}
+	info, err := s.root.Lstat(key)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, failed(op, key, notDirectory(err))
+	}
+	return info, nil
+}
+
+// notDirectory makes "a/b" a missing object, not a fault, where "a" is one.
+func notDirectory(err error) error {
+	if errors.Is(err, syscall.ENOTDIR) {
+		return fs.ErrNotExist
+	}
+	return err
+}
+
+// Delete implements objectstore.Store. Folders that become empty are removed.
+func (s *Store) Delete(ctx context.Context, keys ...string) error {
+	for _, key := range keys {
+		if err := s.remove(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) remove(ctx context.Context, key string) error {
+	const op = "deleting"
+	_, err := s.lstat(ctx, op, key)
+	if err == nil {
+		err = s.root.Remove(key)
+	}
+	if err != nil && !errors.Is(err, objectstore.ErrNotExist) && !errors.Is(notDirectory(err), fs.ErrNotExist) {
+		return failed(op, key, err)
+	}
+	// Also after a missing key: the crash of an earlier Delete may have left
+	// the folder behind.
+	dir := s.firstLeft(path.Dir(key))
+	if err := syncDir(s.root, dir); err != nil && !errors.Is(notDirectory(err), fs.ErrNotExist) {
+		return failed(op, key, err)
+	}
+	return nil
+}
+
+func check(ctx context.Context, op, key string) error {
+	err := ctx.Err()
+	if err == nil {
+		err = objectstore.ValidateKey(key)
+	}
+	if err != nil {
+		return &objectstore.Error{Op: op, Key: key, Err: err}
+	}
+	return nil
+}
+
+func toInfo(key string, info fs.FileInfo) objectstore.Info {
+	return objectstore.Info{
+		Key:     key,
+		Size:    info.Size(),
+		ModTime: info.ModTime(),
+		ETag: strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" +
+			strconv.FormatInt(info.Size(), 36),
+	}
+}
+
+// reader ends with the context, as the stream of a remote store does.
+type reader struct {
+	ctx  context.Context //nolint:containedctx // A stream belongs to the call that opened it.
+	file *os.File
+	key  string
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.file.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = failed("reading", r.key, err)
+	}
+	return n, err
+}
+
+func (r *reader) Close() error { return r.file.Close() }

@@ -1,0 +1,27 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func() objectstore.Store { return memory.New() })
+}
+
+func TestConformanceWithoutPutIfAbsent(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func() objectstore.Store { return memory.New(memory.WithoutPutIfAbsent()) })
+}
+
+func TestConformanceOfFaultyWithoutFaults(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func() objectstore.Store { return storetest.NewFaulty(memory.New()) })
+}

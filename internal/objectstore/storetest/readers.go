@@ -1,0 +1,61 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// onlyReader hides what else a reader can do, such as telling its size.
+type onlyReader struct{ io.Reader }
+
+// failingReader is the end of a broken source.
+type failingReader struct{ err error }
+
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
+
+// callOnRead calls a function when the stream reaches it, and is empty.
+type callOnRead func()
+
+func (c callOnRead) Read([]byte) (int, error) {
+	c()
+	return 0, io.EOF
+}
+
+// newNoise is an endless reproducible stream.
+func newNoise(seed uint64) io.Reader {
+	return rand.NewChaCha8([32]byte{byte(seed)})
+}
+
+func noise(size int, seed uint64) []byte {
+	b := make([]byte, size)
+	_, _ = io.ReadFull(newNoise(seed), b) // Never fails.
+	return b
+}
+
+func sorted(keys []string) []string {
+	return slices.Sorted(slices.Values(keys))
+}
+
+func wantSameStream(t *testing.T, got, want io.Reader) {
+	t.Helper()
+	a, b := make([]byte, 1<<20), make([]byte, 1<<20)
+	for offset := 0; ; {
+		n, errA := io.ReadFull(got, a)
+		m, errB := io.ReadFull(want, b)
+		if !bytes.Equal(a[:n], b[:m]) || !errors.Is(errA, errB) {
+			t.Errorf("streams differ after %d bytes: %d and %d more bytes, errors %v and %v", offset, n, m, errA, errB)
+			return
+		}
+		if errA != nil {
+			return
+		}
+		offset += n
+	}
+}

@@ -1,0 +1,107 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+)
+
+func testList(t *testing.T, s objectstore.Store) {
+	for _, key := range []string{"a/b/c", "a/b/d", "a/e", "a2/f", "z", "a/b2/g"} {
+		put(t, s, key, []byte(key))
+	}
+	type options = objectstore.ListOptions
+	for _, tc := range []struct {
+		opts options
+		want []string
+	}{
+		{options{}, []string{"a/b/c", "a/b/d", "a/b2/g", "a/e", "a2/f", "z"}},
+		{options{Delimiter: "/"}, []string{"a/", "a2/", "z"}},
+		{options{Prefix: "a/"}, []string{"a/b/c", "a/b/d", "a/b2/g", "a/e"}},
+		{options{Prefix: "a/", Delimiter: "/"}, []string{"a/b/", "a/b2/", "a/e"}},
+		{options{Prefix: "a", Delimiter: "/"}, []string{"a/", "a2/"}},
+		{options{Prefix: "a/b"}, []string{"a/b/c", "a/b/d", "a/b2/g"}},
+		{options{Prefix: "a/b", Delimiter: "/"}, []string{"a/b/", "a/b2/"}},
+		{options{Prefix: "a/e", Delimiter: "/"}, []string{"a/e"}},
+		{options{Prefix: "a/e/"}, nil},
+		{options{StartAfter: "a/b/d"}, []string{"a/b2/g", "a/e", "a2/f", "z"}},
+		{options{StartAfter: "a/b/cc"}, []string{"a/b/d", "a/b2/g", "a/e", "a2/f", "z"}},
+		{options{Prefix: "a/", StartAfter: "a/b2/g"}, []string{"a/e"}},
+		{options{StartAfter: "z"}, nil},
+	} {
+		wantKeys(t, s, tc.opts, tc.want...)
+	}
+	for entry, err := range s.List(t.Context(), options{Prefix: "a/b/c"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entry.Size != 5 || entry.ModTime.IsZero() {
+			t.Errorf("the list describes the object as %+v", entry)
+		}
+	}
+	for _, err := range s.List(t.Context(), options{Delimiter: "-"}) {
+		if err == nil {
+			t.Error("a delimiter that is not supported is ignored")
+		}
+	}
+}
+
+// testListOrder has keys whose order differs from that of a walk through
+// folders.
+func testListOrder(t *testing.T, s objectstore.Store) {
+	keys := []string{"a/b", "a-b", "a.b", "a0", "B", "a/-", "a/b-c/d", "a/b.tar.gz", "aa/b", "ab"}
+	// "a/b" as an object beside "a/b/..." is impossible in a file system.
+	for _, key := range keys {
+		put(t, s, key, []byte("x"))
+	}
+	wantKeys(t, s, objectstore.ListOptions{}, sorted(keys)...)
+	wantKeys(t, s, objectstore.ListOptions{Delimiter: "/"}, "B", "a-b", "a.b", "a/", "a0", "aa/", "ab")
+}
+
+func testListPages(t *testing.T, s objectstore.Store) {
+	var folders, all []string
+	for i := range 1200 {
+		folder := fmt.Sprintf("pages/%04d/", i)
+		keys := []string{folder + "x"}
+		if i%100 == 0 {
+			keys = append(keys, folder+"y")
+		}
+		if i%3 == 0 {
+			keys = append(keys, strings.TrimSuffix(folder, "/")+"-object")
+			folders = append(folders, strings.TrimSuffix(folder, "/")+"-object")
+		}
+		folders = append(folders, folder)
+		all = append(all, keys...)
+		for _, key := range keys {
+			put(t, s, key, nil)
+		}
+	}
+	wantKeys(t, s, objectstore.ListOptions{Prefix: "pages/"}, sorted(all)...)
+	wantKeys(t, s, objectstore.ListOptions{Prefix: "pages/", Delimiter: "/"}, sorted(folders)...)
+	if err := s.Delete(t.Context(), all...); err != nil {
+		t.Fatal(err)
+	}
+	wantKeys(t, s, objectstore.ListOptions{})
+}
+
+func testListStops(t *testing.T, s objectstore.Store) {
+	for _, key := range []string{"a", "b", "c"} {
+		put(t, s, key, nil)
+	}
+	n := 0
+	for _, err := range s.List(t.Context(), objectstore.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		break
+	}
+	if n != 1 {
+		t.Errorf("got %d entries before leaving the loop", n)
+	}
+}

@@ -1,0 +1,144 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+)
+
+// Client is the part of client-go's discovery client that Discover needs.
+// *discovery.DiscoveryClient implements it and, with it,
+// discovery.AggregatedDiscoveryInterfaceWithContext, which Discover prefers:
+// two requests instead of one per API group and version.
+type Client interface {
+	ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error)
+	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
+}
+
+type aggregatedClient interface {
+	GroupsAndMaybeResourcesWithContext(ctx context.Context) (
+		*metav1.APIGroupList,
+		map[schema.GroupVersion]*metav1.APIResourceList,
+		map[schema.GroupVersion]error,
+		error,
+	)
+}
+
+var _ aggregatedClient = discovery.AggregatedDiscoveryInterfaceWithContext(nil)
+
+// parallelRequests bounds the requests to a server without aggregated
+// discovery.
+const parallelRequests = 8
+
+// served is what a server answered: its groups in its order of priority, and
+// the resources of each version of them.
+type served struct {
+	groups    []metav1.APIGroup
+	resources map[schema.GroupVersion]*metav1.APIResourceList
+	failed    map[schema.GroupVersion]error
+}
+
+// Discover asks the cluster for everything it serves. An API group that does
+// not answer is reported in Resources.Failed; the error is for a cluster that
+// does not answer at all.
+func Discover(ctx context.Context, client Client) (*Resources, error) {
+	s, err := fetch(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("discovering API resources: %w", err)
+	}
+	return newResources(s), nil
+}
+
+func fetch(ctx context.Context, client Client) (*served, error) {
+	s := &served{failed: map[schema.GroupVersion]error{}}
+	if aggregated, ok := client.(aggregatedClient); ok {
+		groups, resources, failed, err := aggregated.GroupsAndMaybeResourcesWithContext(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("discovering API groups: %w", err)
+		}
+		s.groups, s.resources = groups.Groups, resources
+		for gv, err := range failed {
+			s.failed[gv] = err
+		}
+	} else {
+		groups, err := client.ServerGroupsWithContext(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("discovering API groups: %w", err)
+		}
+		s.groups = groups.Groups
+	}
+	if s.resources == nil {
+		s.fetchEach(ctx, client)
+	}
+	return s, nil
+}
+
+// fetchEach asks for every version of every group on its own, for servers
+// that do not support aggregated discovery.
+func (s *served) fetchEach(ctx context.Context, client Client) {
+	s.resources = map[schema.GroupVersion]*metav1.APIResourceList{}
+	var (
+		mu    sync.Mutex
+		wg    sync.WaitGroup
+		slots = make(chan struct{}, parallelRequests)
+	)
+	for _, gv := range s.groupVersions() {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			list, err := client.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case apierrors.IsNotFound(err):
+				// Removed since the groups were listed: nothing to archive.
+			case err != nil:
+				s.failed[gv] = err
+			case list != nil:
+				s.resources[gv] = list
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (s *served) groupVersions() []schema.GroupVersion {
+	var gvs []schema.GroupVersion
+	for _, group := range s.groups {
+		for _, version := range group.Versions {
+			gvs = append(gvs, schema.GroupVersion{Group: group.Name, Version: version.Version})
+		}
+	}
+	return gvs
+}
+
+// canArchive reports whether a resource can be read from one cluster and
+// created in another. The verbs are those Velero asks for: a type without
+// create is computed (ComponentStatus), one without list or get cannot be read
+// (TokenReview), one without delete cannot be replaced.
+func canArchive(r metav1.APIResource) bool {
+	if isSubresource(r) {
+		return false
+	}
+	have := map[string]bool{}
+	for _, verb := range r.Verbs {
+		have[verb] = true
+	}
+	return have["list"] && have["create"] && have["get"] && have["delete"]
+}
+
+func isSubresource(r metav1.APIResource) bool {
+	return strings.Contains(r.Name, "/")
+}

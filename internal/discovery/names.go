@@ -1,0 +1,91 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package discovery
+
+import (
+	"errors"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/restmapper"
+)
+
+// names resolves what people write to resources, by the same rules as kubectl.
+type names struct {
+	mapper   meta.RESTMapper
+	short    []shortName // in the server's order of priority
+	listable map[schema.GroupResource]bool
+}
+
+type shortName struct {
+	short string
+	long  schema.GroupResource
+}
+
+func newNames(s *served, listable map[schema.GroupResource]bool) *names {
+	n := &names{listable: listable}
+	var groups []*restmapper.APIGroupResources
+	for _, group := range s.groups {
+		versions := map[string][]metav1.APIResource{}
+		for _, version := range group.Versions {
+			list := s.resources[schema.GroupVersion{Group: group.Name, Version: version.Version}]
+			if list == nil {
+				continue
+			}
+			versions[version.Version] = list.APIResources
+			n.addShortNames(group.Name, list.APIResources)
+		}
+		groups = append(groups, &restmapper.APIGroupResources{Group: group, VersionedResources: versions})
+	}
+	n.mapper = restmapper.NewDiscoveryRESTMapper(groups)
+	return n
+}
+
+func (n *names) addShortNames(group string, resources []metav1.APIResource) {
+	for _, resource := range resources {
+		long := schema.GroupResource{Group: group, Resource: resource.Name}
+		if isSubresource(resource) || !n.listable[long] {
+			continue
+		}
+		for _, short := range resource.ShortNames {
+			n.short = append(n.short, shortName{short: short, long: long})
+		}
+	}
+}
+
+// expand replaces a short name by its plural. The group may be missing or a
+// prefix of the real one ("vs.snapshot"); an exact group wins.
+func (n *names) expand(gr schema.GroupResource) schema.GroupResource {
+	for _, s := range n.short {
+		if s.short == gr.Resource && (gr.Group == "" || gr.Group == s.long.Group) {
+			return schema.GroupResource{Group: gr.Group, Resource: s.long.Resource}
+		}
+	}
+	for _, s := range n.short {
+		if gr.Group != "" && s.short == gr.Resource && strings.HasPrefix(s.long.Group, gr.Group) {
+			return schema.GroupResource{Group: gr.Group, Resource: s.long.Resource}
+		}
+	}
+	return gr
+}
+
+// Resolve finds the resource meant by a plural, singular, short name or kind,
+// in any case, with its group, a prefix of its group or no group, which means
+// the group the server ranks first. It reports false for what the cluster does
+// not serve or what cannot be archived for lack of a verb.
+func (r *Resources) Resolve(name string) (schema.GroupResource, bool) {
+	partial := r.names.expand(schema.ParseGroupResource(strings.ToLower(name)))
+	gvr, err := r.names.mapper.ResourceFor(partial.WithVersion(""))
+	if err != nil {
+		var ambiguous *meta.AmbiguousResourceError
+		if !errors.As(err, &ambiguous) || len(ambiguous.MatchingResources) == 0 {
+			return schema.GroupResource{}, false
+		}
+		gvr = ambiguous.MatchingResources[0]
+	}
+	gr := gvr.GroupResource()
+	return gr, r.names.listable[gr]
+}

@@ -15,9 +15,8 @@ import (
 
 // names resolves what people write to resources, by the same rules as kubectl.
 type names struct {
-	mapper   meta.RESTMapper
-	short    []shortName // in the server's order of priority
-	listable map[schema.GroupResource]bool
+	mapper meta.RESTMapper
+	short  []shortName // in the server's order of priority
 }
 
 type shortName struct {
@@ -25,8 +24,8 @@ type shortName struct {
 	long  schema.GroupResource
 }
 
-func newNames(s *served, listable map[schema.GroupResource]bool) *names {
-	n := &names{listable: listable}
+func newNames(s *served, known map[schema.GroupResource]bool) *names {
+	n := &names{}
 	var groups []*restmapper.APIGroupResources
 	for _, group := range s.groups {
 		versions := map[string][]metav1.APIResource{}
@@ -36,7 +35,7 @@ func newNames(s *served, listable map[schema.GroupResource]bool) *names {
 				continue
 			}
 			versions[version.Version] = list.APIResources
-			n.addShortNames(group.Name, list.APIResources)
+			n.addShortNames(group.Name, list.APIResources, known)
 		}
 		groups = append(groups, &restmapper.APIGroupResources{Group: group, VersionedResources: versions})
 	}
@@ -44,10 +43,10 @@ func newNames(s *served, listable map[schema.GroupResource]bool) *names {
 	return n
 }
 
-func (n *names) addShortNames(group string, resources []metav1.APIResource) {
+func (n *names) addShortNames(group string, resources []metav1.APIResource, known map[schema.GroupResource]bool) {
 	for _, resource := range resources {
 		long := schema.GroupResource{Group: group, Resource: resource.Name}
-		if isSubresource(resource) || !n.listable[long] {
+		if _, ok := known[long]; !ok || isSubresource(resource) {
 			continue
 		}
 		for _, short := range resource.ShortNames {
@@ -87,5 +86,6 @@ func (r *Resources) Resolve(name string) (schema.GroupResource, bool) {
 		gvr = ambiguous.MatchingResources[0]
 	}
 	gr := gvr.GroupResource()
-	return gr, r.names.listable[gr]
+	_, ok := r.scopes[gr]
+	return gr, ok
 }

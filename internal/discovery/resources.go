@@ -67,11 +67,10 @@ func newResources(s *served) *Resources {
 		order = append(order, collectGroup(group, s.resources, all)...)
 	}
 	sortForArchive(order)
-	listable := map[schema.GroupResource]bool{}
 	for _, gr := range order {
-		r.addVersions(gr, all[gr], listable)
+		r.addVersions(gr, all[gr])
 	}
-	r.names = newNames(s, listable)
+	r.names = newNames(s, r.scopes)
 	return r
 }
 
@@ -130,11 +129,12 @@ func collectGroup(
 
 // addVersions records a resource if its preferred version can be archived.
 // Velero looks at the preferred version only; so does this.
-func (r *Resources) addVersions(gr schema.GroupResource, versions []versioned, listable map[schema.GroupResource]bool) {
-	if !slices.ContainsFunc(versions, func(v versioned) bool { return v.preferred && canArchive(v.resource) }) {
+func (r *Resources) addVersions(gr schema.GroupResource, versions []versioned) {
+	at := slices.IndexFunc(versions, func(v versioned) bool { return v.preferred })
+	if at < 0 || !canArchive(versions[at].resource) {
 		return
 	}
-	listable[gr] = true
+	r.scopes[gr] = versions[at].resource.Namespaced
 	if selection.NeverArchived(gr) {
 		return
 	}
@@ -152,7 +152,6 @@ func (r *Resources) addVersions(gr schema.GroupResource, versions []versioned, l
 		if v.preferred {
 			r.Preferred = append(r.Preferred, resource)
 			r.preferred[gr] = resource
-			r.scopes[gr] = resource.Namespaced
 		}
 	}
 }
@@ -204,8 +203,9 @@ func (r *Resources) For(gr schema.GroupResource) (Resource, bool) {
 	return resource, ok
 }
 
-// Scopes returns all resources that can be archived and whether they are
-// namespaced. The caller must not change the map.
+// Scopes returns all resources a name can resolve to and whether they are
+// namespaced: those of Preferred, and the records of backup runs. The caller
+// must not change the map.
 func (r *Resources) Scopes() map[schema.GroupResource]bool { return r.scopes }
 
 // Collect returns the resources for which include is true, in the order of

@@ -45,11 +45,7 @@ func (s *Selection) compileNamespaces(spec Spec, existing []string) error {
 	}
 	for i, entry := range spec.IncludedNamespaces {
 		field := fmt.Sprintf("spec.includedNamespaces[%d]", i)
-		if slices.Contains(spec.OptedOutNamespaces, entry) {
-			s.warn(field, "namespace %q carries the label %s or %s, which keeps it out of every backup",
-				entry, GrapnelExcludeLabel, VeleroExcludeLabel)
-		}
-		if err := s.includeNamespace(field, entry); err != nil {
+		if err := s.includeNamespace(field, entry, spec.OptedOutNamespaces); err != nil {
 			return err
 		}
 	}
@@ -76,10 +72,10 @@ func (f *namespaceFilter) includesEveryExisting() bool {
 	return slices.Equal(sortedKeys(f.include.names), f.existing)
 }
 
-func (s *Selection) includeNamespace(field, entry string) error {
+func (s *Selection) includeNamespace(field, entry string, optedOut []string) error {
 	f := &s.namespaces
 	if !isPattern(entry) || entry == everything {
-		s.warnAboutNamespace(field, entry)
+		s.warnAboutNamespace(field, entry, optedOut)
 		return f.include.add(entry)
 	}
 	f.expanded = true
@@ -107,15 +103,18 @@ func (s *Selection) includeNamespace(field, entry string) error {
 	return nil
 }
 
-func (s *Selection) warnAboutNamespace(field, name string) {
+func (s *Selection) warnAboutNamespace(field, name string, optedOut []string) {
 	if name == everything || name == "" {
 		return
 	}
-	if s.namespaces.exclude.matches(name) {
+	_, exists := slices.BinarySearch(s.namespaces.existing, name)
+	switch {
+	case slices.Contains(optedOut, name):
+		s.warn(field, "namespace %q carries the label %s or %s, which keeps it out of every backup",
+			name, GrapnelExcludeLabel, VeleroExcludeLabel)
+	case s.namespaces.exclude.matches(name):
 		s.warn(field, "namespace %q is excluded", name)
-		return
-	}
-	if _, found := slices.BinarySearch(s.namespaces.existing, name); !found {
+	case !exists:
 		s.warn(field, "namespace %q does not exist", name)
 	}
 }

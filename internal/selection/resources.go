@@ -223,7 +223,7 @@ func (r *resourceNames) resolve(entry string, scope *bool) (name string, known, 
 	if !found {
 		return entry, false, true
 	}
-	if namespaced, archivable := r.scopes[gr]; scope != nil && archivable && namespaced != *scope {
+	if namespaced, listed := r.scopes[gr]; scope != nil && listed && namespaced != *scope {
 		return "", true, false
 	}
 	return gr.String(), true, true
@@ -255,7 +255,7 @@ func (r *resourceNames) warnAboutPattern(field, entry string) {
 		return // Validate and add have reported it
 	}
 	for gr := range r.scopes {
-		if pattern.matches(gr.String()) {
+		if pattern.matches(gr.String()) && !NeverArchived(gr) {
 			return
 		}
 	}

@@ -83,7 +83,7 @@ type Resolver interface {
 	// group: "po", "pods", "deployment", "deployments.apps". It reports false
 	// if the cluster has no such resource.
 	Resolve(name string) (schema.GroupResource, bool)
-	// Scopes returns all resources that can be archived; the value tells
+	// Scopes returns all resources a name can resolve to; the value tells
 	// whether the resource is namespaced. The caller does not change it.
 	Scopes() map[schema.GroupResource]bool
 }

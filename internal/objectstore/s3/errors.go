@@ -1,0 +1,128 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+)
+
+// sourceError is an error of the reader that the caller of Put handed in. It
+// says nothing about the store.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return "reading the content: " + e.err.Error() }
+func (e *sourceError) Unwrap() error { return e.err }
+
+// failed turns an error of the client into one of the contract.
+func failed(op, key string, err error) error {
+	var source *sourceError
+	if errors.As(err, &source) {
+		return &objectstore.Error{Op: op, Key: key, Err: err}
+	}
+	var known *objectstore.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	kind, cause := classify(err)
+	return &objectstore.Error{Op: op, Key: key, Kind: kind, Err: cause}
+}
+
+// classify returns the sentinel and a cause that is fit to be shown.
+func classify(err error) (kind, cause error) {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return nil, err
+	case errors.Is(err, objectstore.ErrInvalidKey):
+		return nil, err
+	case errors.Is(err, objectstore.ErrTooLarge):
+		return nil, err
+	}
+	var response minio.ErrorResponse
+	if errors.As(err, &response) {
+		return kindOf(response), describe(response)
+	}
+	// The URL would repeat key and bucket, and in some transports more.
+	var urlErr *url.Error
+	if errors.As(err, &urlErr) {
+		err = urlErr.Err
+	}
+	return objectstore.ErrUnavailable, err
+}
+
+func kindOf(r minio.ErrorResponse) error {
+	switch r.Code {
+	case minio.NoSuchBucket:
+		return objectstore.ErrNoStore
+	case "NoSuchKey", "NotFound", "NoSuchUpload":
+		return objectstore.ErrNotExist
+	case "PreconditionFailed":
+		return objectstore.ErrExists
+	case "EntityTooLarge":
+		return objectstore.ErrTooLarge
+	case "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded", "InsufficientStorage":
+		return objectstore.ErrNoSpace
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccessDenied", "RequestTimeTooSkewed":
+		return objectstore.ErrAccess
+	}
+	switch {
+	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
+		return objectstore.ErrAccess
+	case r.StatusCode == http.StatusNotFound:
+		return objectstore.ErrNotExist
+	case r.StatusCode == http.StatusPreconditionFailed:
+		return objectstore.ErrExists
+	case r.StatusCode == http.StatusInsufficientStorage:
+		return objectstore.ErrNoSpace
+	case r.StatusCode >= 500 || r.StatusCode == http.StatusTooManyRequests ||
+		r.StatusCode == http.StatusRequestTimeout || r.StatusCode == http.StatusConflict:
+		return objectstore.ErrUnavailable
+	}
+	return nil
+}
+
+const maxMessage = 300
+
+// describe keeps the code and the message of the server, cut to a size and
+// freed of what could upset a terminal: a server is not trusted.
+func describe(r minio.ErrorResponse) error {
+	message := strings.Map(func(c rune) rune {
+		if c < 0x20 || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, r.Error())
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
+	}
+	if r.Code == "" {
+		return fmt.Errorf("server answered %d: %s", r.StatusCode, message)
+	}
+	if r.Code == "RequestTimeTooSkewed" {
+		message += " (the clock of this machine or of the server is wrong)"
+	}
+	return fmt.Errorf("server answered %.64s: %s", r.Code, message)
+}
+
+// codeIs says whether the server answered with one of the codes.
+func codeIs(err error, codes ...string) bool {
+	var response minio.ErrorResponse
+	if !errors.As(err, &response) {
+		return false
+	}
+	for _, code := range codes {
+		if response.Code == code {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,170 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package s3
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
+)
+
+const (
+	// defaultPartSize allows objects of 156 GiB in the 10,000 parts of S3.
+	defaultPartSize = 16 << 20
+	defaultEndpoint = "https://s3.amazonaws.com"
+	defaultRetries  = 10
+	maxParts        = 10000
+)
+
+// Options say where the bucket is and how to get in.
+type Options struct {
+	// Bucket is the name of an existing bucket; required.
+	Bucket string
+	// Region of the bucket. If empty the server is asked, which needs one
+	// more permission (s3:GetBucketLocation).
+	Region string
+	// Endpoint is the URL of the server, as in "https://minio.example:9000".
+	// Without a scheme it is HTTPS. Empty means Amazon.
+	Endpoint string
+	// ForcePathStyle puts the bucket into the path of the URL instead of its
+	// host name, which most servers other than Amazon's want.
+	ForcePathStyle bool
+	// CACert holds PEM certificates to trust besides those of the system.
+	CACert []byte
+	// InsecureSkipVerify accepts any certificate.
+	InsecureSkipVerify bool
+	// Credentials to sign with. If zero, they come from the environment
+	// (AWS_ACCESS_KEY_ID and so on, a web identity, or the instance).
+	Credentials Credentials
+	// PartSize in bytes of multipart uploads; 0 means 16 MiB. Amazon wants at
+	// least 5 MiB. One Put needs up to three times as much memory.
+	PartSize int
+	// MaxRetries is how often one request is tried in all; 0 means 10, which
+	// is at most about 10 s of waiting.
+	MaxRetries int
+	// Transport replaces the HTTP transport, for tests and proxies; CACert
+	// and InsecureSkipVerify have no effect then.
+	Transport http.RoundTripper
+}
+
+// New returns the store. It makes no request: wrong options show up here, a
+// missing bucket or wrong credentials with the first call.
+func New(opts Options) (*Store, error) {
+	if err := s3utils.CheckValidBucketName(opts.Bucket); err != nil {
+		return nil, fmt.Errorf("opening S3 store: bucket %q: %w", opts.Bucket, err)
+	}
+	endpoint, err := parseEndpoint(opts.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("opening S3 store: %w", err)
+	}
+	secure := endpoint.Scheme == "https"
+	transport := opts.Transport
+	if transport == nil {
+		if transport, err = newTransport(opts, secure); err != nil {
+			return nil, fmt.Errorf("opening S3 store: %w", err)
+		}
+	}
+	client, err := minio.NewCore(endpoint.Host, &minio.Options{
+		Creds:        opts.Credentials.provider(),
+		Secure:       secure,
+		Transport:    transport,
+		Region:       opts.Region,
+		BucketLookup: lookup(opts.ForcePathStyle),
+		MaxRetries:   orDefault(opts.MaxRetries, defaultRetries),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening S3 store: %w", err)
+	}
+	return &Store{
+		client:    client,
+		bucket:    opts.Bucket,
+		partSize:  orDefault(opts.PartSize, defaultPartSize),
+		maxParts:  maxParts,
+		transport: transport,
+	}, nil
+}
+
+func orDefault(value, fallback int) int {
+	if value > 0 {
+		return value
+	}
+	return fallback
+}
+
+func lookup(forcePathStyle bool) minio.BucketLookupType {
+	if forcePathStyle {
+		return minio.BucketLookupPath
+	}
+	return minio.BucketLookupAuto
+}
+
+// parseEndpoint never repeats the endpoint in an error: somebody may have put
+// a password into it.
+func parseEndpoint(endpoint string) (*url.URL, error) {
+	if endpoint == "" {
+		endpoint = defaultEndpoint
+	}
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "https://" + endpoint
+	}
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil:
+		return nil, errors.New("endpoint is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("endpoint must start with http:// or https://")
+	case u.Host == "":
+		return nil, errors.New("endpoint has no host name")
+	case u.User != nil:
+		return nil, errors.New("endpoint must not contain credentials")
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("endpoint must be a scheme, a host name and perhaps a port, without a path")
+	}
+	return u, nil
+}
+
+func newTransport(opts Options, secure bool) (*http.Transport, error) {
+	transport, err := minio.DefaultTransport(secure)
+	if err != nil || !secure {
+		return transport, err
+	}
+	if transport.TLSClientConfig == nil {
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	transport.TLSClientConfig.InsecureSkipVerify = opts.InsecureSkipVerify
+	if len(opts.CACert) == 0 {
+		return transport, nil
+	}
+	pool := transport.TLSClientConfig.RootCAs
+	if pool == nil {
+		if pool, err = x509.SystemCertPool(); err != nil {
+			pool = x509.NewCertPool()
+		}
+	}
+	if !pool.AppendCertsFromPEM(opts.CACert) {
+		return nil, errors.New("caCert holds no PEM certificate")
+	}
+	transport.TLSClientConfig.RootCAs = pool
+	return transport, nil
+}
+
+// provider returns where the client takes its credentials from.
+func (c Credentials) provider() *credentials.Credentials {
+	if c != (Credentials{}) {
+		return credentials.NewStaticV4(c.AccessKeyID, c.SecretAccessKey, c.SessionToken)
+	}
+	return credentials.NewChainCredentials([]credentials.Provider{
+		&credentials.EnvAWS{},
+		&credentials.FileAWSCredentials{},
+		&credentials.IAM{},
+	})
+}

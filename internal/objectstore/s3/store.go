@@ -1,0 +1,231 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package s3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+)
+
+// Store implements objectstore.Store in one bucket. It is safe for concurrent
+// use. A Put needs memory for what it stores, up to three parts.
+type Store struct {
+	client    *minio.Core
+	bucket    string
+	partSize  int
+	maxParts  int
+	transport http.RoundTripper
+
+	conditional atomic.Int32 // What is known about conditional writes.
+}
+
+// States of Store.conditional.
+const (
+	conditionalUnknown int32 = iota
+	conditionalYes
+	conditionalNo
+)
+
+var (
+	_ objectstore.Store         = (*Store)(nil)
+	_ objectstore.UploadAborter = (*Store)(nil)
+)
+
+// Close gives up idle connections. The store stays usable.
+func (s *Store) Close() error {
+	if t, ok := s.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+	return nil
+}
+
+// Capabilities implements objectstore.Store.
+func (s *Store) Capabilities() objectstore.Capabilities {
+	return objectstore.Capabilities{PutIfAbsent: s.conditional.Load() == conditionalYes}
+}
+
+// Get implements objectstore.Store.
+func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+	r := &reader{ctx: ctx, store: s, key: key}
+	if err := r.open(); err != nil {
+		return nil, failed("getting", key, err)
+	}
+	return r, nil
+}
+
+// Stat implements objectstore.Store.
+func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) {
+	stat, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
+	if err != nil {
+		return objectstore.Info{}, failed("describing", key, err)
+	}
+	return toInfo(stat), nil
+}
+
+func toInfo(o minio.ObjectInfo) objectstore.Info {
+	return objectstore.Info{Key: o.Key, Size: o.Size, ModTime: o.LastModified, ETag: o.ETag}
+}
+
+// List implements objectstore.Store with one request per 1000 entries. With a
+// delimiter the pages of one level are held in memory until they are sorted.
+func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
+	return func(yield func(objectstore.Entry, error) bool) {
+		fail := func(err error) { yield(objectstore.Entry{}, failed("listing", opts.Prefix, err)) }
+		if err := opts.Validate(); err != nil {
+			yield(objectstore.Entry{}, &objectstore.Error{Op: "listing", Key: opts.Prefix, Err: err})
+			return
+		}
+		sorter := &sorter{yield: yield, after: opts.StartAfter}
+		owner := false
+		for object := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{
+			Prefix:     opts.Prefix,
+			StartAfter: opts.StartAfter,
+			Recursive:  opts.Delimiter == "",
+			FetchOwner: &owner,
+		}) {
+			if object.Err != nil {
+				fail(object.Err)
+				return
+			}
+			if !sorter.add(toEntry(object, opts)) {
+				return
+			}
+		}
+		// The client ends a list silently when the context does.
+		if err := ctx.Err(); err != nil {
+			fail(err)
+			return
+		}
+		sorter.flush()
+	}
+}
+
+func toEntry(object minio.ObjectInfo, opts objectstore.ListOptions) objectstore.Entry {
+	isPrefix := opts.Delimiter != "" && object.LastModified.IsZero() && strings.HasSuffix(object.Key, opts.Delimiter)
+	if isPrefix {
+		return objectstore.Entry{Info: objectstore.Info{Key: object.Key}, IsPrefix: true}
+	}
+	return objectstore.Entry{Info: toInfo(object)}
+}
+
+// sorter merges objects and common prefixes, which the client yields page by
+// page as first the ones and then the others. Each page sorts before the next,
+// so that an object after a prefix begins a new group.
+type sorter struct {
+	yield   func(objectstore.Entry, error) bool
+	after   string
+	group   []objectstore.Entry
+	last    string // Key of the last entry yielded.
+	started bool
+}
+
+func (s *sorter) add(e objectstore.Entry) bool {
+	if n := len(s.group); n > 0 && s.group[n-1].IsPrefix && !e.IsPrefix {
+		if !s.flush() {
+			return false
+		}
+	}
+	s.group = append(s.group, e)
+	return true
+}
+
+// flush yields the group. Some servers repeat a prefix on the next page, or
+// take no notice of StartAfter for prefixes.
+func (s *sorter) flush() bool {
+	slices.SortStableFunc(s.group, func(a, b objectstore.Entry) int { return cmp.Compare(a.Key, b.Key) })
+	for _, e := range s.group {
+		if e.Key <= s.after || (s.started && e.Key == s.last) {
+			continue
+		}
+		s.started, s.last = true, e.Key
+		if !s.yield(e, nil) {
+			return false
+		}
+	}
+	s.group = s.group[:0]
+	return true
+}
+
+// Delete implements objectstore.Store with one request per 1000 keys.
+func (s *Store) Delete(ctx context.Context, keys ...string) error {
+	const op = "deleting"
+	switch len(keys) {
+	case 0:
+		return nil
+	case 1:
+		err := s.client.RemoveObject(ctx, s.bucket, keys[0], minio.RemoveObjectOptions{})
+		if err != nil && !codeIs(err, "NoSuchKey") {
+			return failed(op, keys[0], err)
+		}
+		return nil
+	}
+	objects := func(yield func(minio.ObjectInfo) bool) {
+		for _, key := range keys {
+			if !yield(minio.ObjectInfo{Key: key}) {
+				return
+			}
+		}
+	}
+	results, err := s.client.RemoveObjectsWithIter(ctx, s.bucket, objects, minio.RemoveObjectsOptions{})
+	if err != nil {
+		return failed(op, keys[0], err)
+	}
+	var errs []error
+	for result := range results {
+		if result.Err != nil && !codeIs(result.Err, "NoSuchKey") {
+			errs = append(errs, failed(op, result.ObjectName, result.Err))
+		}
+	}
+	// The client stops silently when the context ends.
+	if err := ctx.Err(); err != nil {
+		return failed(op, keys[0], err)
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%d of %d objects remain: %w", len(errs), len(keys), errs[0])
+	}
+	return nil
+}
+
+// AbortUploads implements objectstore.UploadAborter. MinIO servers list
+// unfinished uploads only for a prefix that is a whole key.
+func (s *Store) AbortUploads(ctx context.Context, prefix string) (int, error) {
+	const op = "aborting uploads of"
+	n := 0
+	keyMarker, idMarker := "", ""
+	for {
+		page, err := s.client.ListMultipartUploads(ctx, s.bucket, prefix, keyMarker, idMarker, "", 1000)
+		if codeIs(err, "NoSuchUpload") {
+			return n, nil // How some servers say that there is none.
+		}
+		if err != nil {
+			return n, failed(op, prefix, err)
+		}
+		for _, upload := range page.Uploads {
+			err := s.client.AbortMultipartUpload(ctx, s.bucket, upload.Key, upload.UploadID)
+			if err != nil && !codeIs(err, "NoSuchUpload") {
+				return n, failed(op, upload.Key, err)
+			}
+			n++
+		}
+		if !page.IsTruncated {
+			return n, nil
+		}
+		if page.NextKeyMarker == keyMarker && page.NextUploadIDMarker == idMarker {
+			return n, failed(op, prefix, errors.New("the server's list of uploads does not advance"))
+		}
+		keyMarker, idMarker = page.NextKeyMarker, page.NextUploadIDMarker
+	}
+}

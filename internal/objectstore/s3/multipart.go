@@ -84,15 +84,13 @@ func (u *upload) sendAll(ctx context.Context, first []byte, r io.Reader) error {
 		})
 	})
 	if err != nil {
+		// After a failed part this is only the cancelled context, and stays
+		// behind the cause; before one, it is the cause.
+		u.fail(err)
 		cancel()
 	}
 	wg.Wait()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.err != nil {
-		return u.err // It is why reading was cancelled.
-	}
-	return err
+	return u.err
 }
 
 // read cuts the stream into parts and hands them to start, as fast as buffers

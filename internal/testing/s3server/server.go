@@ -1,0 +1,125 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package s3server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/objectstore/s3"
+)
+
+// Options describe the server; every zero field gets a default.
+type Options struct {
+	// Bucket to create; default "grapnel".
+	Bucket string
+	// AccessKey and SecretKey that clients must sign with; random by default.
+	AccessKey string
+	SecretKey string
+	// IgnoreConditions makes the server one that does not know conditional
+	// writes.
+	IgnoreConditions bool
+}
+
+// Server is a running server.
+type Server struct {
+	// URL is the endpoint, as in "http://127.0.0.1:40123".
+	URL string
+	// Bucket exists and is empty at first.
+	Bucket string
+	// AccessKey and SecretKey are the only credentials it accepts.
+	AccessKey string
+	SecretKey string
+
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stderr *bytes.Buffer
+}
+
+// Start runs a server until the test ends, and fails the test if it cannot.
+func Start(t testing.TB, opts Options) *Server {
+	t.Helper()
+	// The context of the test ends before its clean-ups run.
+	s, err := Run(context.WithoutCancel(t.Context()), opts)
+	if err != nil {
+		t.Fatalf("starting S3 server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("stopping S3 server: %v", err)
+		}
+	})
+	return s
+}
+
+// Run runs a server until Close is called, ctx ends or this process dies.
+func Run(ctx context.Context, opts Options) (*Server, error) {
+	binary, err := build(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("building the S3 server: %w", err)
+	}
+	s := &Server{
+		Bucket:    orDefault(opts.Bucket, "grapnel"),
+		AccessKey: orDefault(opts.AccessKey, rand.Text()),
+		SecretKey: orDefault(opts.SecretKey, rand.Text()),
+		stderr:    &bytes.Buffer{},
+	}
+	args := []string{"-bucket", s.Bucket, "-access-key", s.AccessKey, "-secret-key", s.SecretKey}
+	if opts.IgnoreConditions {
+		args = append(args, "-ignore-conditions")
+	}
+	s.cmd = exec.CommandContext(ctx, binary, args...)
+	s.cmd.Stderr = s.stderr
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the S3 server: %w", err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("waiting for the URL of the S3 server: %w", err), s.Close())
+	}
+	s.URL = strings.TrimSpace(line)
+	return s, nil
+}
+
+func orDefault(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
+}
+
+// Close stops the server and waits for its end.
+func (s *Server) Close() error {
+	_ = s.stdin.Close() // Tells it to end; an error means that it has.
+	if err := s.cmd.Wait(); err != nil {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(s.stderr.String()))
+	}
+	return nil
+}
+
+// Options returns what package s3 needs to use the bucket.
+func (s *Server) Options() s3.Options {
+	return s3.Options{
+		Bucket:         s.Bucket,
+		Region:         "us-east-1",
+		Endpoint:       s.URL,
+		ForcePathStyle: true,
+		Credentials:    s3.Credentials{AccessKeyID: s.AccessKey, SecretAccessKey: s.SecretKey},
+	}
+}

@@ -71,12 +71,12 @@ func (n *names) expand(gr schema.GroupResource) schema.GroupResource {
 	return gr
 }
 
-// Resolve finds the resource meant by a plural, singular, short name or kind,
-// in any case, with its group, a prefix of its group or no group, which means
-// the group the server ranks first. It reports false for what the cluster does
+// Resolve finds the resource meant by a plural, singular or kind in any case, or
+// a short name in lower case, with its group, a prefix of its group or no
+// group, which means the group the server ranks first. It reports false for what the cluster does
 // not serve or what cannot be archived for lack of a verb.
 func (r *Resources) Resolve(name string) (schema.GroupResource, bool) {
-	partial := r.names.expand(schema.ParseGroupResource(strings.ToLower(name)))
+	partial := r.names.expand(schema.ParseGroupResource(name))
 	gvr, err := r.names.mapper.ResourceFor(partial.WithVersion(""))
 	if err != nil {
 		var ambiguous *meta.AmbiguousResourceError

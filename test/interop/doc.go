@@ -1,0 +1,18 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package interop compares Grapnel with the published packages of Velero.
+//
+// It is a module of its own so that Grapnel does not depend on Velero: what a
+// user of Velero relies on is checked against Velero itself, on generated
+// inputs, and not against somebody's reading of its source. The inputs are the
+// same in every run (fixed seed and number of checks); a failure is shrunk to
+// a minimal example.
+//
+// Where Grapnel deliberately decides otherwise, the test says so in a variable
+// or function whose name starts with "allowed", with the reason beside it. A
+// difference that is not listed there fails.
+//
+// Run it with "go test ./..." in this directory. For other inputs:
+// "go test ./... -rapid.seed=7 -rapid.checks=100000".
+package interop

@@ -27,7 +27,7 @@ func namespaceEntry() *rapid.Generator[string] {
 		rapid.SampledFrom(namespaceNames),
 		rapid.SampledFrom([]string{
 			"*", "", "missing", "app-*", "*-a", "app-?", "app-[12]", "app-[1-3]", "[ab]", "team-[a-b]", "*prod*", "?",
-			"x*", "**", "app-**", "{a,b}", "a,b", "[", "]", "[]", "[[a]", "app-[", "a]b", "(a)", "!a", "a|b", "[!a]",
+			"x*", "zz-*", "?*", "**", "app-**", "{a,b}", "a,b", "[", "]", "[]", "[[a]", "app-[", "a]b", "(a)", "!a", "a|b", "[!a]",
 			"A", "a_b", "-a", "a-", "a.b", "[z-a]", "[-a]", "[a-]", strings.Repeat("a", 64),
 		}),
 		rapid.StringMatching(`[abp\-]{0,3}[*?]?[\[]?[a-c]?[\]]?[*?\-0-9]?`),
@@ -89,6 +89,12 @@ func validNamespaceFilter() *rapid.Generator[namespaceFilter] {
 			exclude: namespaceList().Draw(t, "exclude"),
 		}
 		slices.Sort(f.active) // as an API server lists them
+		switch rapid.IntRange(0, 7).Draw(t, "everything") {
+		case 0:
+			f.include = f.active
+		case 1:
+			f.include = []string{"?*"}
+		}
 		return f
 	}).Filter(func(f namespaceFilter) bool {
 		return len(selection.Validate(selection.Spec{IncludedNamespaces: f.include, ExcludedNamespaces: f.exclude})) == 0

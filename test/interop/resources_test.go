@@ -36,7 +36,7 @@ func resourceEntry() *rapid.Generator[string] {
 }
 
 func resourceList() *rapid.Generator[[]string] {
-	return rapid.SliceOfN(resourceEntry(), 0, 3)
+	return rapid.OneOf(rapid.Just[[]string](nil), rapid.SliceOfN(resourceEntry(), 1, 3))
 }
 
 // TestResourceValidation compares which of the older resource lists are
@@ -166,6 +166,9 @@ func TestScopedResourceDecisions(t *testing.T) {
 	c := newClients(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		f := validNamespaceFilter().Draw(rt, "namespaces")
+		if rapid.Bool().Draw(rt, "allNamespaces") {
+			f.include, f.exclude = nil, nil // often, because then every list counts
+		}
 		spec := selection.Spec{
 			IncludedNamespaces: f.include, ExcludedNamespaces: f.exclude,
 			IncludedNamespaceScopedResources: resourceList().Draw(rt, "includeNamespaced"),

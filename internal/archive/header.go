@@ -1,0 +1,128 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	blockSize = 512
+	// fileMode of every entry, as Velero writes it.
+	fileMode = 0o755
+
+	ustarNameLen   = 100
+	ustarPrefixLen = 155
+	ustarMaxSize   = 1<<33 - 1
+
+	ustarSizeOffset     = 124
+	ustarSizeDigits     = 11
+	ustarChecksumOffset = 148
+	ustarChecksumDigits = 6
+	ustarPrefixOffset   = 345
+)
+
+// headers formats tar headers. Two headers are written per object, and the
+// general code of archive/tar is a measurable part of a backup; so headers
+// that differ only in name and size are stamped from a template that
+// archive/tar made, and all others are left to archive/tar itself.
+type headers struct {
+	modTime  time.Time
+	template [blockSize]byte
+	// sum of the template's bytes, with the checksum field as spaces and the
+	// size field as NUL.
+	sum uint64
+}
+
+// newHeaders makes the template.
+func newHeaders(modTime time.Time) (*headers, error) {
+	h := &headers{modTime: modTime.Truncate(time.Second)}
+	block, err := h.general("x", 0)
+	if err != nil {
+		return nil, fmt.Errorf("making a tar header: %w", err)
+	}
+	copy(h.template[:], block)
+	h.template[0] = 0
+	clear(h.template[ustarSizeOffset : ustarSizeOffset+ustarSizeDigits])
+	checksum := h.template[ustarChecksumOffset : ustarChecksumOffset+8]
+	copy(checksum, "        ")
+	for _, c := range h.template {
+		h.sum += uint64(c)
+	}
+	return h, nil
+}
+
+// appendTo appends the header blocks of a regular file to b.
+func (h *headers) appendTo(b []byte, path string, size int) ([]byte, error) {
+	prefix, name, ok := splitUSTAR(path)
+	if !ok || size > ustarMaxSize {
+		block, err := h.general(path, size)
+		return append(b, block...), err
+	}
+	start := len(b)
+	b = append(b, h.template[:]...)
+	block := b[start:]
+	copy(block, name)
+	copy(block[ustarPrefixOffset:], prefix)
+	sum := h.sum + byteSum(name) + byteSum(prefix)
+	sum += putOctal(block[ustarSizeOffset:ustarSizeOffset+ustarSizeDigits], uint64(size))
+	checksum := block[ustarChecksumOffset : ustarChecksumOffset+ustarChecksumDigits]
+	putOctal(checksum, sum)
+	block[ustarChecksumOffset+ustarChecksumDigits] = 0
+	return b, nil
+}
+
+// general formats any header, extended (PAX) if it must be.
+func (h *headers) general(path string, size int) ([]byte, error) {
+	var out bytes.Buffer
+	err := tar.NewWriter(&out).WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg,
+		Name:     path,
+		Size:     int64(size),
+		Mode:     fileMode,
+		ModTime:  h.modTime,
+	})
+	return out.Bytes(), err
+}
+
+// splitUSTAR divides a path into the two fields of a plain header. It reports
+// false if the path does not fit or is not plain ASCII.
+func splitUSTAR(path string) (prefix, name string, ok bool) {
+	for i := range len(path) {
+		if path[i] >= 0x80 {
+			return "", "", false
+		}
+	}
+	if len(path) <= ustarNameLen {
+		return "", path, true
+	}
+	cut := strings.LastIndexByte(path[:min(len(path), ustarPrefixLen+1)], '/')
+	if cut <= 0 || len(path)-cut-1 > ustarNameLen {
+		return "", "", false
+	}
+	return path[:cut], path[cut+1:], true
+}
+
+// putOctal fills field with the digits of v and returns the sum of their bytes.
+func putOctal(field []byte, v uint64) uint64 {
+	var sum uint64
+	for i := len(field) - 1; i >= 0; i-- {
+		field[i] = '0' + byte(v&7)
+		sum += uint64(field[i])
+		v >>= 3
+	}
+	return sum
+}
+
+func byteSum(s string) uint64 {
+	var sum uint64
+	for i := range len(s) {
+		sum += uint64(s[i])
+	}
+	return sum
+}

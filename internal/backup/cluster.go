@@ -1,0 +1,44 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"fmt"
+
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+)
+
+// apiCluster is the Cluster of an API server.
+type apiCluster struct {
+	*list.Client
+	discovery *clientdiscovery.DiscoveryClient
+}
+
+var _ Cluster = (*apiCluster)(nil)
+
+// NewCluster returns the Cluster of the API server of cfg. It opens no
+// connection yet.
+func NewCluster(cfg *rest.Config, opts list.Options) (Cluster, error) {
+	client, err := list.New(cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	own := rest.CopyConfig(cfg)
+	own.QPS = -1 // one or two requests per run, not worth waiting for
+	disc, err := clientdiscovery.NewDiscoveryClientForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("making a discovery client: %w", err)
+	}
+	return &apiCluster{Client: client, discovery: disc}, nil
+}
+
+// Discover implements Cluster.
+func (c *apiCluster) Discover(ctx context.Context) (*discovery.Resources, error) {
+	return discovery.Discover(ctx, c.discovery)
+}

@@ -1,0 +1,136 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction/builtin"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+// Cluster is what the engine reads. NewCluster makes one of an API server.
+type Cluster interface {
+	// Discover returns what the cluster serves now.
+	Discover(ctx context.Context) (*discovery.Resources, error)
+	// List reads a kind; see list.Client.List.
+	List(ctx context.Context, req list.Request, handler list.Handler) (list.Summary, error)
+	// Get reads one object; see list.Client.Get.
+	Get(ctx context.Context, kind list.Kind, namespace, name string) (list.Item, error)
+}
+
+// Options of an Engine. A zero field means its default.
+type Options struct {
+	// Actions returns the item actions of one run, by default the built-in
+	// ones. They are asked in this order.
+	Actions func() []itemaction.Action
+	// Level of compression, by default archive.DefaultLevel.
+	Level int
+}
+
+// Engine makes backups of one cluster. It is safe for concurrent use.
+type Engine struct {
+	cluster Cluster
+	opts    Options
+}
+
+// New returns an Engine.
+func New(cluster Cluster, opts Options) *Engine {
+	if opts.Actions == nil {
+		opts.Actions = builtin.Actions
+	}
+	return &Engine{cluster: cluster, opts: opts}
+}
+
+// Request says what to back up.
+type Request struct {
+	// Selection of objects. OptedOutNamespaces is filled in by the engine.
+	Selection selection.Spec
+	// AllVersions archives every object in every version that its group
+	// serves (the feature EnableAPIGroupVersions), not only in the preferred.
+	AllVersions bool
+	// StartTime is the modification time of the files in the archive.
+	StartTime time.Time
+	// Progress, if set, is told after each batch how many objects there are,
+	// as far as is known by then, and how many are archived. It is called in
+	// the goroutine of Run and must return quickly.
+	Progress func(total, done int)
+}
+
+// Result is what became of a backup.
+type Result struct {
+	// Items is how many objects were archived; each version counts.
+	Items int
+	// Results has the warnings and errors of single objects, kinds and groups.
+	Results results.Results
+	// ResourceList has the archived objects, "namespace/name" or "name" and
+	// sorted, by "group/version/Kind" ("v1/Pod" for the core group).
+	ResourceList map[string][]string
+	// Volumes are the PersistentVolumeClaims in the archive, sorted. Their data
+	// is not in it.
+	Volumes []Volume
+}
+
+// Volume is a PersistentVolumeClaim whose data was not captured.
+type Volume struct {
+	// Namespace of the claim.
+	Namespace string
+	// Claim is its name.
+	Claim string
+	// Volume is the PersistentVolume it is bound to, empty if it is not.
+	Volume string
+}
+
+// Run makes one backup and writes its archive to w. A Result is returned with
+// an error too, with what was known by then; the archive is useless then.
+func (e *Engine) Run(ctx context.Context, req Request, w io.Writer) (Result, error) {
+	writer, err := archive.NewWriter(w, archive.WriterOptions{Level: e.opts.Level, ModTime: req.StartTime})
+	if err != nil {
+		return Result{}, err
+	}
+	// The goroutines of the run end with it, whichever side fails.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := newRun(e, req, writer)
+	collected := make(chan error, 1)
+	go func() {
+		defer close(r.parcels)
+		err := r.collect(ctx)
+		if err != nil {
+			cancel(err)
+		}
+		collected <- err
+	}()
+	writeErr := r.writeAll()
+	if writeErr != nil {
+		cancel(writeErr)
+		r.discard()
+	}
+	collectErr := <-collected
+	if writeErr == nil && collectErr == nil {
+		r.warnIfEmpty()
+	}
+	result := r.result()
+	switch {
+	case writeErr != nil:
+		return result, writeErr
+	case collectErr != nil:
+		return result, collectErr
+	}
+	if err := writer.Close(); err != nil {
+		return result, err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return result, fmt.Errorf("backing up: %w", err)
+	}
+	return result, nil
+}

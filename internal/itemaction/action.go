@@ -1,0 +1,84 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package itemaction
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+)
+
+// Action looks at objects that are about to be archived. Its methods are
+// called from many goroutines at a time.
+type Action interface {
+	// Name of the action, unique within a run, for logs and errors.
+	Name() string
+	// AppliesTo reports whether the objects of a resource concern the action.
+	// Objects of other resources are never shown to it.
+	AppliesTo(resource schema.GroupResource) bool
+	// Adds lists the resources whose objects the action may name as related,
+	// if that is all the action does: it is left out when none of them can be
+	// in the backup, or all of their objects are anyway. An action that has
+	// other effects returns nil and is always asked.
+	Adds() []schema.GroupResource
+	// Execute looks at one object. An error keeps the object out of the
+	// archive and is recorded as an error of that object.
+	Execute(ctx context.Context, item Item) (Result, error)
+}
+
+// Preparer is an Action that must look at the cluster once before its first
+// object. Prepare runs beside the collection of objects, at most once per run,
+// and the first Execute waits for it.
+type Preparer interface {
+	Action
+	// Prepare gets ready. An error is recorded as an error of the run, and the
+	// action is left out.
+	Prepare(ctx context.Context, reader Reader) error
+}
+
+// Reader reads objects of the cluster for an action.
+type Reader interface {
+	// ListAll lists all objects of a resource in its preferred version. Items
+	// keep their memory. A resource that the cluster does not serve has none.
+	ListAll(ctx context.Context, resource schema.GroupResource) ([]list.Item, error)
+}
+
+// Item is one object. Actions must not change or keep its JSON.
+type Item struct {
+	// Resource of the object, with the version it is archived in.
+	Resource schema.GroupVersionResource
+	// Namespace of the object, empty for a cluster-scoped one.
+	Namespace string
+	// Name of the object.
+	Name string
+	// JSON of the object, valid until Execute returns.
+	JSON []byte
+}
+
+// Result is what an action has to say about an object.
+type Result struct {
+	// JSON replaces the object's, unless it is nil. Namespace and name must
+	// stay the same.
+	JSON []byte
+	// Related are objects to be archived with this one, if the selection does
+	// not exclude them. Label selectors do not apply to them.
+	Related []Ref
+}
+
+// Ref names a related object.
+type Ref struct {
+	// Resource of the object. It is archived in the preferred version.
+	Resource schema.GroupResource
+	// Namespace of the object, empty for a cluster-scoped one.
+	Namespace string
+	// Name of the object.
+	Name string
+	// Optional says that the object may well not exist. Otherwise a missing
+	// one is a warning.
+	Optional bool
+	// Item is the object itself, if the action has it at hand.
+	Item *list.Item
+}

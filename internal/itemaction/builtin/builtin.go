@@ -1,0 +1,23 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package builtin
+
+import (
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction/builtin/crd"
+	"github.com/grapnel-dev/grapnel/internal/itemaction/builtin/pod"
+	"github.com/grapnel-dev/grapnel/internal/itemaction/builtin/pvc"
+	"github.com/grapnel-dev/grapnel/internal/itemaction/builtin/serviceaccount"
+)
+
+// Actions returns new instances of all built-in actions. They hold what they
+// learn during a run, so every run needs its own.
+func Actions() []itemaction.Action {
+	return []itemaction.Action{
+		pvc.New(),
+		pod.New(),
+		serviceaccount.New(),
+		crd.New(),
+	}
+}

@@ -1,0 +1,70 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crd brings the CustomResourceDefinition of a custom resource along.
+package crd
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+)
+
+var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+
+// Action is the action; see New.
+type Action struct {
+	// done has the resources whose definition was named already.
+	done sync.Map
+}
+
+var _ itemaction.Action = (*Action)(nil)
+
+// New returns the action. It names the definition once per resource.
+func New() *Action { return &Action{} }
+
+// Name implements itemaction.Action.
+func (*Action) Name() string { return "grapnel.dev/crd" }
+
+// AppliesTo implements itemaction.Action. Whether a resource is a custom one
+// shows only when its definition is looked for; this leaves out the groups of
+// which that is known.
+func (*Action) AppliesTo(resource schema.GroupResource) bool { return !builtinGroup(resource.Group) }
+
+// Adds implements itemaction.Action.
+func (*Action) Adds() []schema.GroupResource { return []schema.GroupResource{definitions} }
+
+// Execute implements itemaction.Action.
+func (a *Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	resource := item.Resource.GroupResource()
+	if _, done := a.done.LoadOrStore(resource, true); done {
+		return itemaction.Result{}, nil
+	}
+	return itemaction.Result{Related: []itemaction.Ref{{
+		Resource: definitions,
+		Name:     resource.String(),
+		Optional: true, // an aggregated API has none
+	}}}, nil
+}
+
+// builtinGroup reports whether kube-apiserver itself serves a group. Groups
+// without a dot are reserved for it; in *.k8s.io there are custom resources too.
+func builtinGroup(group string) bool {
+	if !strings.Contains(group, ".") {
+		return true
+	}
+	switch group {
+	case "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io",
+		"authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io",
+		"coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
+		"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io",
+		"node.k8s.io", "rbac.authorization.k8s.io", "resource.k8s.io",
+		"scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,60 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pvc brings the PersistentVolume of a PersistentVolumeClaim along.
+package pvc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+)
+
+var (
+	claims  = schema.GroupResource{Resource: "persistentvolumeclaims"}
+	volumes = schema.GroupResource{Resource: "persistentvolumes"}
+)
+
+// Action is the action; see New.
+type Action struct{}
+
+var _ itemaction.Action = Action{}
+
+// New returns the action. A claim that is not bound has no volume.
+func New() Action { return Action{} }
+
+// Name implements itemaction.Action.
+func (Action) Name() string { return "grapnel.dev/pvc" }
+
+// AppliesTo implements itemaction.Action.
+func (Action) AppliesTo(resource schema.GroupResource) bool { return resource == claims }
+
+// Adds implements itemaction.Action.
+func (Action) Adds() []schema.GroupResource { return []schema.GroupResource{volumes} }
+
+// Execute implements itemaction.Action.
+func (Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	volume, err := VolumeName(item.JSON)
+	if err != nil || volume == "" {
+		return itemaction.Result{}, err
+	}
+	return itemaction.Result{Related: []itemaction.Ref{{Resource: volumes, Name: volume}}}, nil
+}
+
+// VolumeName returns the name of the PersistentVolume that a claim, given as
+// JSON, is bound to, and nothing if it is not bound.
+func VolumeName(raw []byte) (string, error) {
+	var claim struct {
+		Spec struct {
+			VolumeName string `json:"volumeName"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(raw, &claim); err != nil {
+		return "", fmt.Errorf("decoding claim: %w", err)
+	}
+	return claim.Spec.VolumeName, nil
+}

@@ -1,0 +1,97 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serviceaccount brings along what gives a ServiceAccount rights in the
+// whole cluster: the ClusterRoleBindings that name it, and their ClusterRoles.
+package serviceaccount
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+)
+
+const rbacGroup = "rbac.authorization.k8s.io"
+
+var (
+	accounts = schema.GroupResource{Resource: "serviceaccounts"}
+	bindings = schema.GroupResource{Group: rbacGroup, Resource: "clusterrolebindings"}
+	roles    = schema.GroupResource{Group: rbacGroup, Resource: "clusterroles"}
+)
+
+// Action is the action; see New.
+type Action struct {
+	// related has, by "namespace/name" of a ServiceAccount, what it needs.
+	// Prepare fills it; then it is only read.
+	related map[string][]itemaction.Ref
+}
+
+var _ itemaction.Preparer = (*Action)(nil)
+
+// New returns the action.
+func New() *Action { return &Action{related: map[string][]itemaction.Ref{}} }
+
+// Name implements itemaction.Action.
+func (*Action) Name() string { return "grapnel.dev/service-account" }
+
+// AppliesTo implements itemaction.Action.
+func (*Action) AppliesTo(resource schema.GroupResource) bool { return resource == accounts }
+
+// Adds implements itemaction.Action.
+func (*Action) Adds() []schema.GroupResource { return []schema.GroupResource{bindings, roles} }
+
+// Prepare implements itemaction.Preparer: it reads all ClusterRoleBindings
+// once and indexes them by the ServiceAccounts that they name.
+func (a *Action) Prepare(ctx context.Context, reader itemaction.Reader) error {
+	items, err := reader.ListAll(ctx, bindings)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		if err := a.index(&items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// binding is the part of a ClusterRoleBinding that names other objects.
+type binding struct {
+	Subjects []struct {
+		Kind      string `json:"kind"`
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"subjects"`
+	RoleRef struct {
+		Kind string `json:"kind"`
+		Name string `json:"name"`
+	} `json:"roleRef"`
+}
+
+func (a *Action) index(item *list.Item) error {
+	var b binding
+	if err := json.Unmarshal(item.JSON, &b); err != nil {
+		return fmt.Errorf("decoding ClusterRoleBinding %q: %w", item.Name, err)
+	}
+	refs := []itemaction.Ref{{Resource: bindings, Name: item.Name, Item: item}}
+	if b.RoleRef.Kind == "ClusterRole" {
+		refs = append(refs, itemaction.Ref{Resource: roles, Name: b.RoleRef.Name, Optional: true})
+	}
+	for _, subject := range b.Subjects {
+		if subject.Kind == "ServiceAccount" {
+			key := subject.Namespace + "/" + subject.Name
+			a.related[key] = append(a.related[key], refs...)
+		}
+	}
+	return nil
+}
+
+// Execute implements itemaction.Action.
+func (a *Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	return itemaction.Result{Related: a.related[item.Namespace+"/"+item.Name]}, nil
+}

@@ -1,0 +1,130 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package results
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// MaxMessages is how many warnings, and how many errors, a Collector keeps.
+// Further ones are counted, and one last message tells how many.
+const MaxMessages = 20_000
+
+// Results are the warnings and errors of one run. Its JSON is the content of
+// the results file.
+type Results struct {
+	// Warnings do not change the outcome of a run.
+	Warnings Messages `json:"warnings"`
+	// Errors make a run PartiallyFailed.
+	Errors Messages `json:"errors"`
+
+	// WarningCount and ErrorCount include messages that were not kept.
+	WarningCount int `json:"-"`
+	// ErrorCount is like WarningCount.
+	ErrorCount int `json:"-"`
+}
+
+// Messages are sorted by where they belong. The names are Velero's.
+type Messages struct {
+	// Velero holds what concerns the run as a whole or a whole kind.
+	Velero []string `json:"velero,omitempty"`
+	// Cluster holds what concerns cluster-scoped objects.
+	Cluster []string `json:"cluster,omitempty"`
+	// Namespaces holds what concerns objects in namespaces, by namespace.
+	Namespaces map[string][]string `json:"namespaces,omitempty"`
+}
+
+// Scope says where a message belongs. The zero Scope is the run.
+type Scope struct {
+	namespace string
+	cluster   bool
+}
+
+// Run is the scope of messages about the run as a whole or a whole kind.
+func Run() Scope { return Scope{} }
+
+// Object is the scope of messages about an object in namespace, or about a
+// cluster-scoped one if namespace is empty.
+func Object(namespace string) Scope {
+	return Scope{namespace: namespace, cluster: namespace == ""}
+}
+
+// Collector takes warnings and errors. It is safe for concurrent use; the zero
+// Collector is ready.
+type Collector struct {
+	mu       sync.Mutex
+	warnings kept
+	errors   kept
+}
+
+// kept is one severity.
+type kept struct {
+	messages Messages
+	count    int
+}
+
+// Warn adds a warning.
+func (c *Collector) Warn(scope Scope, message string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.warnings.add(scope, message)
+}
+
+// Error adds an error.
+func (c *Collector) Error(scope Scope, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.errors.add(scope, err.Error())
+}
+
+func (k *kept) add(scope Scope, message string) {
+	k.count++
+	if k.count > MaxMessages {
+		return
+	}
+	switch {
+	case scope.namespace != "":
+		if k.messages.Namespaces == nil {
+			k.messages.Namespaces = map[string][]string{}
+		}
+		k.messages.Namespaces[scope.namespace] = append(k.messages.Namespaces[scope.namespace], message)
+	case scope.cluster:
+		k.messages.Cluster = append(k.messages.Cluster, message)
+	default:
+		k.messages.Velero = append(k.messages.Velero, message)
+	}
+}
+
+// Results returns a sorted copy of what was collected so far.
+func (c *Collector) Results() Results {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Results{
+		Warnings:     c.warnings.sorted(),
+		Errors:       c.errors.sorted(),
+		WarningCount: c.warnings.count,
+		ErrorCount:   c.errors.count,
+	}
+}
+
+// sorted makes the outcome the same however the goroutines of a run were
+// scheduled.
+func (k *kept) sorted() Messages {
+	out := Messages{
+		Velero:  slices.Sorted(slices.Values(k.messages.Velero)),
+		Cluster: slices.Sorted(slices.Values(k.messages.Cluster)),
+	}
+	if len(k.messages.Namespaces) > 0 {
+		out.Namespaces = make(map[string][]string, len(k.messages.Namespaces))
+	}
+	for ns, messages := range k.messages.Namespaces {
+		out.Namespaces[ns] = slices.Sorted(slices.Values(messages))
+	}
+	if more := k.count - MaxMessages; more > 0 {
+		out.Velero = append(out.Velero, fmt.Sprintf("%d more messages were not kept", more))
+	}
+	return out
+}

@@ -32,7 +32,7 @@
 // everything, with one exception: cluster-scoped resources are included of
 // themselves only if the whole cluster is, see [Selection.Resource].
 //
-// In five corners, where Velero would archive what nobody asked for or ignore
+// In four corners, where Velero would archive what nobody asked for or ignore
 // what somebody did ask for, the package deliberately differs:
 //
 //   - A namespace pattern that matches nothing selects nothing. Velero then
@@ -47,8 +47,6 @@
 //     backup of the whole cluster into one without cluster-scoped resources.
 //   - A pattern in excludedNamespaces also excludes namespaces that appear
 //     after the backup started.
-//   - A Namespace object that is excluded by name stays out even if its labels
-//     match the label selector.
 //
 // # Not for
 //

@@ -167,30 +167,26 @@ type NamespaceObject struct {
 // in Velero that is the case if
 //
 //   - a selected item lives in it, or
-//   - it is active and its labels match the label selectors, or
-//   - it is active and included, also if it is empty; except that with label
-//     selectors and no namespace filter an empty namespace stays out.
+//   - it is active and its labels match the label selectors, even if it is not
+//     included by name (the object is archived then, not what is in it), or
+//   - it is active and included by name, also if it is empty; except that
+//     with label selectors and no namespace filter an empty one stays out.
 //
-// It is never archived if it is excluded by name or by its own label, or if
-// Resource does not include "namespaces".
+// It is never archived if it carries an exclusion label itself, or if Resource
+// does not include "namespaces".
 func (s *Selection) ArchivesNamespace(ns NamespaceObject) bool {
-	if s.Resource(namespaceResource, false) != Included || ExcludedByLabel(ns.Labels) ||
-		s.namespaces.exclude.matches(ns.Name) {
+	if s.Resource(namespaceResource, false) != Included || ExcludedByLabel(ns.Labels) {
 		return false
 	}
-	if ns.HasItems {
-		return s.namespaces.includes(ns.Name)
-	}
-	if !ns.Active {
+	included := s.namespaces.includes(ns.Name)
+	switch {
+	case ns.HasItems:
+		return included
+	case !ns.Active:
 		return false
+	case len(s.selectors) == 0:
+		return included
+	default:
+		return s.MatchesLabels(ns.Labels) || included && !s.namespaces.whole
 	}
-	if len(s.selectors) > 0 {
-		if s.MatchesLabels(ns.Labels) {
-			return true
-		}
-		if s.namespaces.whole {
-			return false
-		}
-	}
-	return s.namespaces.includes(ns.Name)
 }

@@ -63,6 +63,11 @@ func (s *Server) execute(
 	defer unlock()
 	ctx = call.WithFeatures(call.WithLogger(ctx, log), s.features)
 	resp, err := run(ctx, e, req)
+	if err != nil && ctx.Err() != nil {
+		// Whatever the action says, the reason is that its time was over.
+		log.Warn("Ending an action whose time was over", "error", err.Error())
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
 	if err != nil {
 		return nil, statusOf(err, log)
 	}

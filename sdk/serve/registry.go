@@ -61,7 +61,7 @@ type registry struct {
 }
 
 func (r *registry) add(key id, create func() (executeFunc, error)) {
-	if err := ValidateName(key.name); err != nil {
+	if err := sdk.ValidateName(key.name); err != nil {
 		r.problems = append(r.problems, fmt.Errorf("registering a %s %s: %w", key.kind, key.version, err))
 		return
 	}

@@ -1,0 +1,14 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package adapter knows what plugins can provide and translates between the types
+// of the operator and the messages of every version of every kind.
+//
+// Inside the operator there is only the newest interface. Each kind and version
+// has one file here, which turns that interface into the calls and messages of
+// the version; [Kinds] lists them, newest first. A new version is a file and a
+// line there. [List] asks a plugin process what it provides and checks the answer.
+//
+// It is NOT concerned with processes, deadlines or logs: package process makes
+// the connection, package executor/process makes the calls.
+package adapter

@@ -1,0 +1,69 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package adapter
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/sdk/hook"
+	"github.com/grapnel-dev/grapnel/sdk/proto"
+	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
+)
+
+// ContractError says that a plugin answered something its interface does not
+// allow.
+type ContractError struct {
+	// Message says what the plugin answered, without its name.
+	Message string
+}
+
+// Error returns the message.
+func (e *ContractError) Error() string { return e.Message }
+
+// callOptions bounds what the operator reads: go-plugin lifts gRPC's limit.
+func callOptions() []grpc.CallOption {
+	return []grpc.CallOption{grpc.MaxCallRecvMsgSize(proto.MaxResponseBytes)}
+}
+
+// hookRequestV1 returns the message of grapnel.hook.v1 for a call.
+func hookRequestV1(call executor.Call, callID string) *hookpb.ExecuteRequest {
+	outputs := make(map[string]*hookpb.Outputs, len(call.Outputs))
+	for name, values := range call.Outputs {
+		outputs[name] = &hookpb.Outputs{Values: values}
+	}
+	return &hookpb.ExecuteRequest{
+		Plugin: call.Action, IdempotencyKey: call.Key, Attempt: call.Attempt, Subject: call.Subject,
+		Parameters: call.Parameters, Outputs: outputs, CallId: callID,
+	}
+}
+
+// hookAnswerV1 checks an answer of grapnel.hook.v1 and translates it.
+func hookAnswerV1(in *hookpb.ExecuteResponse) (executor.Answer, error) {
+	answer := executor.Answer{Message: in.GetMessage()}
+	switch in.GetStatus() {
+	case hookpb.ExecuteResponse_STATUS_DONE:
+	case hookpb.ExecuteResponse_STATUS_AGAIN:
+		after := in.GetCallAgainAfter()
+		if err := after.CheckValid(); err != nil {
+			return executor.Answer{}, &ContractError{Message: "answered \"call again\" without a valid time, which is not part of the contract"}
+		}
+		if d := after.AsDuration(); d <= 0 || d > executor.MaxAgain {
+			return executor.Answer{}, &ContractError{Message: fmt.Sprintf(
+				"answered \"call again after %s\", which is not part of the contract: more than 0s and at most %s is allowed", d, executor.MaxAgain)}
+		}
+		answer.Again = max(after.AsDuration(), executor.MinAgain)
+		return answer, nil
+	default:
+		return executor.Answer{}, &ContractError{Message: fmt.Sprintf(
+			"answered status %d, which is not part of the contract", int32(in.GetStatus()))}
+	}
+	if err := hook.ValidateOutputs(in.GetOutputs()); err != nil {
+		return executor.Answer{}, &ContractError{Message: "answered with outputs that are not allowed: " + err.Error()}
+	}
+	answer.Outputs = in.GetOutputs()
+	return answer, nil
+}

@@ -1,0 +1,24 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package adapter
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	postbackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postbackupaction/v1"
+)
+
+// postBackupActionV1 calls version 1 of PostBackupAction.
+func postBackupActionV1(
+	ctx context.Context, conn grpc.ClientConnInterface, callID string, call executor.Call,
+) (executor.Answer, error) {
+	response, err := postbackuppb.NewPostBackupActionClient(conn).Execute(ctx, hookRequestV1(call, callID), callOptions()...)
+	if err != nil {
+		return executor.Answer{}, err
+	}
+	return hookAnswerV1(response)
+}

@@ -1,0 +1,99 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.uber.org/goleak"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
+)
+
+// safety bounds what a test waits for; it is never reached when things work.
+const safety = 30 * time.Second
+
+// subject is a Backup as a controller would hand it over.
+const subject = `{"apiVersion":"grapnel.dev/v1alpha1","kind":"Backup",
+	"metadata":{"name":"nightly","namespace":"grapnel-system","uid":"u-1"},
+	"spec":{"includedNamespaces":["shop","cart"]},"status":{"phase":"InProgress"}}`
+
+var plugins string
+
+func TestMain(m *testing.M) {
+	os.Exit(plugintesting.Main(func(dir string) int {
+		plugins = dir
+		return m.Run()
+	}, "faultplugin", "exampleplugin"))
+}
+
+// newCatalog returns a Catalog that is closed at the end of the test, after which
+// no goroutine and no process may be left.
+func newCatalog(t *testing.T, opts catalog.Options) *catalog.Catalog {
+	t.Helper()
+	ignore := goleak.IgnoreCurrent()
+	c := catalog.New(opts)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), safety)
+		defer cancel()
+		c.Close(ctx)
+		goleak.VerifyNone(t, ignore)
+		if left := plugintesting.Children(plugins); len(left) > 0 {
+			t.Errorf("processes left behind: %q", left)
+		}
+	})
+	return c
+}
+
+func fault(name string, env map[string]string) catalog.Spec {
+	return catalog.Spec{Name: name, Process: catalog.ProcessSpec{
+		Path: filepath.Join(plugins, "faultplugin"), Env: env, StartTimeout: safety,
+	}}
+}
+
+func load(t *testing.T, c *catalog.Catalog, spec catalog.Spec) catalog.Info {
+	t.Helper()
+	info, err := c.Load(t.Context(), spec)
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	return info
+}
+
+func preBackup(key string, parameters map[string]string) executor.Call {
+	return executor.Call{
+		Point: executor.PointPreBackup, Action: "fault.example.io/fault", Key: key, Attempt: 1,
+		Subject: []byte(subject), Parameters: parameters,
+	}
+}
+
+func execute(t *testing.T, c *catalog.Catalog, plugin string, call executor.Call, log *plugintesting.Log) (executor.Answer, error) {
+	t.Helper()
+	e, err := c.Executor(plugin, call.Kind(), call.Action)
+	if err != nil {
+		t.Fatalf("Executor: %v", err)
+	}
+	ctx := t.Context()
+	if log != nil {
+		ctx = logr.NewContext(ctx, log.Logger())
+	}
+	return e.Execute(ctx, call)
+}
+
+func TestSmoke(t *testing.T) {
+	log := plugintesting.NewLog(t)
+	c := newCatalog(t, catalog.Options{Logger: log.Logger()})
+	info := load(t, c, fault("f", nil))
+	t.Logf("%+v", info)
+	run := plugintesting.NewLog(t)
+	answer, err := execute(t, c, "f", preBackup("k1", map[string]string{"fault": "log:3"}), run)
+	t.Logf("%+v %v\n%s\noperator: %s", answer, err, run.Text(), log.Text())
+}

@@ -1,0 +1,21 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package catalog knows which plugins are loaded and which actions they provide.
+// It is what controllers use.
+//
+//	Load      start a plugin, or look at it again, or replace it if its binary or its
+//	          specification changed
+//	Executor  a way to run one action of a loaded plugin
+//	Unload    forget a plugin and end its process once its open calls have ended
+//	Close     the same for all of them
+//
+// Plugins are known by the names of their Plugin objects, actions by kind and
+// registered name; no two plugins may provide the same action. A plugin that cannot
+// be loaded affects no other. If a newer binary or specification of a loaded plugin
+// cannot be started, the process that runs stays in service: somebody may depend on
+// its clean-up.
+//
+// It is NOT concerned with Plugin objects, conditions or retries: the controller
+// is, and gets a *[LoadError] to do it with.
+package catalog

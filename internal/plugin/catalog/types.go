@@ -1,0 +1,123 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// Spec describes one plugin.
+type Spec struct {
+	// Name is the name of the Plugin object. Required.
+	Name string
+	// UID and Generation are those of the Plugin object; a change of these alone
+	// does not restart the process.
+	UID        string
+	Generation int64
+	// Process describes the process.
+	Process ProcessSpec
+}
+
+// ProcessSpec describes the process of a plugin.
+type ProcessSpec struct {
+	// Path is the absolute path of the binary.
+	Path string
+	// Args are appended to --log-level and --features.
+	Args []string
+	// Env are variables in addition to the few that every plugin gets. Values whose
+	// names say that they are secret are kept out of logs and errors.
+	Env map[string]string
+	// StartTimeout is how long the process may take until it is ready for calls;
+	// 30 seconds by default.
+	StartTimeout time.Duration
+}
+
+func (p ProcessSpec) equal(other ProcessSpec) bool {
+	return p.Path == other.Path && p.StartTimeout == other.StartTimeout &&
+		slices.Equal(p.Args, other.Args) && maps.Equal(p.Env, other.Env)
+}
+
+// clone returns a copy that the caller of Load cannot change.
+func (p ProcessSpec) clone() ProcessSpec {
+	p.Args, p.Env = slices.Clone(p.Args), maps.Clone(p.Env)
+	return p
+}
+
+// Action is one action that a plugin provides: its kind, the version of the kind's
+// interface and its registered name.
+type Action = adapter.Action
+
+// Info is what is known about a loaded plugin.
+type Info struct {
+	// Actions are sorted by kind, name and version. The caller must not change them.
+	Actions []Action
+	// Digest is the SHA-256 of the binary in hexadecimal digits.
+	Digest string
+	// SDKVersion is the version of the SDK the plugin was built with, "" if it does
+	// not say.
+	SDKVersion string
+}
+
+// LoadError says why a plugin could not be loaded.
+type LoadError struct {
+	// Reason is in CamelCase, fit for a condition: one of the constants here, of
+	// package process or of package adapter.
+	Reason string
+	// Message is one line for people that says what to do, redacted and always the
+	// same for the same cause.
+	Message string
+	// Err is the cause, if there is one. Its text must not be shown.
+	Err error
+}
+
+// Error returns the message.
+func (e *LoadError) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *LoadError) Unwrap() error { return e.Err }
+
+// The reasons of a LoadError that this package adds to those of packages process
+// and adapter.
+const (
+	// ReasonDuplicateAction means that another plugin provides the action already.
+	ReasonDuplicateAction = "DuplicateAction"
+	// ReasonRegistrationChanged means that a restarted process provides other
+	// actions than the one that was loaded.
+	ReasonRegistrationChanged = "RegistrationChanged"
+	// ReasonClosed means that the operator is stopping.
+	ReasonClosed = "Closed"
+)
+
+// Options are the settings of a Catalog. All are optional.
+type Options struct {
+	// Logger receives what belongs to no run.
+	Logger logr.Logger
+	// Redactor keeps secrets out of logs and errors; by default one that knows only
+	// shapes.
+	Redactor *redact.Redactor
+	// LogLevel and Features are handed to every plugin: --log-level, --features.
+	LogLevel string
+	Features []string
+	// Env are variables for every plugin, for example VELERO_NAMESPACE.
+	Env map[string]string
+	// LookupEnv reads the variables that plugins inherit; os.LookupEnv by default.
+	LookupEnv func(string) (string, bool)
+	// OnExit is called, with the name of the Plugin object, when a process ended by
+	// itself, so that the object can be looked at again. It must not block.
+	OnExit func(plugin string)
+	// Now is the clock of the back-off; time.Now by default.
+	Now func() time.Time
+	// CallTimeout bounds calls whose ctx has no deadline; an hour by default.
+	CallTimeout time.Duration
+	// Grace is how long an abandoned call may take to end before its process is
+	// restarted; 5 seconds by default.
+	Grace time.Duration
+}

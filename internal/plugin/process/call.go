@@ -1,0 +1,211 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// logWait is how long a call that was answered waits for its last log line. It is
+// reached only if the child's log is jammed.
+const logWait = 2 * time.Second
+
+// Call is what Do has to know about a call.
+type Call struct {
+	// Key is the idempotency key.
+	Key string
+	// Log receives the lines that the child logs during the call.
+	Log logr.Logger
+}
+
+// Do makes one call: it starts the child if there is none and calls fn with a
+// connection to it and an id for the call. fn makes exactly one gRPC call, with
+// the ctx it gets, and returns its error. Do returns
+//
+//   - a *StartError if there is no child and none can be started,
+//   - a *LostError if the connection broke during the call,
+//   - context.DeadlineExceeded or context.Canceled if ctx ended first (a ctx without
+//     deadline gets one of Host.CallTimeout),
+//   - else what fn returned.
+//
+// When Do has returned, nothing is written to call.Log any more.
+func (p *Process) Do(
+	ctx context.Context, call Call, fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error,
+) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.host.CallTimeout)
+		defer cancel()
+	}
+	s, err := p.acquire(ctx, false)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return asStartError(err)
+	}
+	defer p.release(s)
+	callID := p.nextCallID()
+	log := s.router.begin(callID, call.Key, call.Log)
+	// Whatever happens, also a panic of fn: the log of the run is left alone.
+	defer log.detach()
+	err = fn(ctx, s.conn, callID)
+	return p.finish(ctx, s, openCall{id: callID, log: log}, err)
+}
+
+// asStartError makes what Config.Verify returned distinguishable from the answer of
+// a call.
+func asStartError(err error) error {
+	if errors.As(err, new(*StartError)) {
+		return err
+	}
+	return &StartError{Reason: ReasonStartFailed, Message: err.Error(), Err: err}
+}
+
+// openCall is a call that Do has made.
+type openCall struct {
+	id  string
+	log *sink
+}
+
+func (p *Process) nextCallID() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lastCall++
+	return strconv.FormatUint(p.lastCall, 10)
+}
+
+// finish ends the log of a call and classifies its error.
+func (p *Process) finish(ctx context.Context, s *session, call openCall, err error) error {
+	code := status.Code(err)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		p.abandon(s, call)
+		return ctx.Err()
+	case code == codes.DeadlineExceeded:
+		// The child's clock was faster than ours.
+		p.abandon(s, call)
+		return context.DeadlineExceeded
+	case code == codes.Unavailable, code == codes.Canceled:
+		defer s.router.forget(call.id)
+		return p.lost(ctx, s, err)
+	}
+	s.awaitLog(call)
+	s.router.forget(call.id)
+	p.mu.Lock()
+	p.failures = 0
+	p.mu.Unlock()
+	return err
+}
+
+// awaitLog waits until all lines that the child logged during the call are read:
+// they come another way than the answer.
+func (s *session) awaitLog(call openCall) {
+	if !s.abilities.LogEnd {
+		return
+	}
+	timer := time.NewTimer(logWait)
+	defer timer.Stop()
+	select {
+	case <-call.log.ended:
+	case <-s.runner.exited:
+	case <-timer.C:
+	}
+}
+
+// abandon notes a call that we no longer wait for and that the child may still be
+// working on.
+func (p *Process) abandon(s *session, call openCall) {
+	if !s.abilities.LogEnd {
+		s.router.forget(call.id)
+		return
+	}
+	call.log.detach()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.pruneOverdue()
+	s.overdue[call.id] = call.log
+}
+
+// pruneOverdue removes the calls that have ended meanwhile. It is called with the
+// mutex of the Process held.
+func (s *session) pruneOverdue() {
+	for id, log := range s.overdue {
+		select {
+		case <-log.ended:
+			delete(s.overdue, id)
+		default:
+		}
+	}
+}
+
+// clearOverdue gives abandoned calls some time to end and restarts the child if
+// they do not: the next attempt would only wait behind them.
+func (p *Process) clearOverdue(ctx context.Context, s *session) error {
+	p.mu.Lock()
+	logs := make([]*sink, 0, len(s.overdue))
+	for _, log := range s.overdue {
+		logs = append(logs, log)
+	}
+	p.mu.Unlock()
+	timer := time.NewTimer(p.host.Grace)
+	defer timer.Stop()
+	over := false
+	for _, log := range logs {
+		if over {
+			break
+		}
+		select {
+		case <-log.ended:
+		case <-s.runner.exited:
+			over = true
+		case <-timer.C:
+			over = true
+		case <-ctx.Done():
+			return interrupted(ctx)
+		}
+	}
+	p.mu.Lock()
+	s.pruneOverdue()
+	restart := p.current == s && !s.stopping && s.active == 0 && len(s.overdue) > 0 && !s.hasExited()
+	if restart {
+		s.stopping = true
+	}
+	p.mu.Unlock()
+	if restart {
+		p.host.Logger.Info("Restarting plugin process because an abandoned call did not end", "plugin", p.config.Name)
+		p.stopSession(s, stopGrace)
+	}
+	return nil
+}
+
+// lost explains a connection that broke during a call.
+func (p *Process) lost(ctx context.Context, s *session, cause error) error {
+	name := filepath.Base(p.config.Path)
+	timer := time.NewTimer(exitTime)
+	defer timer.Stop()
+	select {
+	case <-s.runner.exited:
+		return &LostError{Err: cause, Message: fmt.Sprintf(
+			"the plugin process %s %s during the call and is started again for the next one", name, exitText(s.runner.state))}
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	// The connection is shared by all calls, and it is gone: so is the use of this
+	// child.
+	s.kill()
+	return &LostError{Err: cause, Message: fmt.Sprintf(
+		"the connection to the plugin process %s broke during the call; it is started again for the next one", name)}
+}

@@ -1,0 +1,27 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package process runs plugin binaries as child processes and makes calls to
+// them.
+//
+//	Spawner     starts children from one OS thread, so that they die with us
+//	runner      one child: start, watch, kill with its process group
+//	instance    one child that completed the handshake: a gRPC connection
+//	Process     what callers use: one binary, restarted when it is needed
+//	router      sorts the lines of a child's log to the calls they belong to
+//
+// Callers build a [Process] from a [Config] and use Do for every call. Do starts
+// the child if there is none, bounds the call, routes what the child logs, and
+// says in the terms of this package ([StartError], [LostError]) what went wrong
+// around the call. A binary that cannot be started, or that dies again and again,
+// is not started more often than a back-off allows.
+//
+// No child outlives its Process, no Process its Spawner and, on Linux, no child
+// this program: the kernel kills it when the Spawner's thread ends. The only
+// exception are grandchildren of a plugin when this program itself is killed;
+// in a container they end with it.
+//
+// It is NOT aware of what a plugin provides: which services it serves and what
+// their messages mean is the business of packages adapter and catalog. It is the
+// only package outside sdk that imports go-plugin.
+package process

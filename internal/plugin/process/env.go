@@ -1,0 +1,51 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// inherited lists the variables that every child gets from this program. All
+// others, credentials and KUBECONFIG among them, have to be listed for the plugin.
+func inherited() []string {
+	return []string{"PATH", "HOME", "TMPDIR", "LANG", "TZ"}
+}
+
+// environment returns the variables of a child: the few that are inherited, those
+// that the operator gives to all plugins, those of this plugin; later ones win.
+func environment(lookup func(string) (string, bool), shared, own map[string]string) []string {
+	all := map[string]string{}
+	for _, name := range inherited() {
+		if value, ok := lookup(name); ok {
+			all[name] = value
+		}
+	}
+	maps.Copy(all, shared)
+	maps.Copy(all, own)
+	env := make([]string, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		env = append(env, name+"="+all[name])
+	}
+	return env
+}
+
+// validateEnv returns an error for a variable that cannot be passed or that would
+// change the handshake.
+func validateEnv(own map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		switch {
+		case name == "" || strings.ContainsAny(name, "=\x00"):
+			return fmt.Errorf("the environment variable name %q is not allowed: remove it", name)
+		case strings.Contains(own[name], "\x00"):
+			return fmt.Errorf("the value of environment variable %q contains a zero byte: remove it", name)
+		case name == "VELERO_PLUGIN" || strings.HasPrefix(name, "PLUGIN_"):
+			return fmt.Errorf("the environment variable %q belongs to the plugin handshake: remove it", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,258 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	hclog "github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	pluginrunner "github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+
+	"github.com/grapnel-dev/grapnel/sdk/proto"
+)
+
+// pluginName is only the key of go-plugin's maps; it is not sent.
+const pluginName = "grapnel"
+
+// instance is one child that is ready for calls.
+type instance struct {
+	client    *goplugin.Client
+	runner    *runner
+	router    *router
+	conn      *grpc.ClientConn
+	abilities Abilities
+	socketDir string
+	// stopMu lets one goroutine at a time stop the client.
+	stopMu sync.Mutex
+}
+
+// launch is an instance on its way.
+type launch struct {
+	host   Host
+	config Config
+	instance
+	// spawnErr is what starting the process returned.
+	spawnErr error
+}
+
+// start starts the binary and returns when it is ready for calls or when that
+// failed; nothing is left behind then.
+func start(ctx context.Context, host Host, config Config) (*instance, error) {
+	if err := checkFile(config.Path); err != nil {
+		return nil, err
+	}
+	l := &launch{host: host, config: config}
+	l.router = newRouter(host.Logger.WithValues("plugin", config.Name))
+	l.runner = newRunner(host.Spawner, l.lineHandler())
+	l.client = goplugin.NewClient(l.clientConfig())
+	ctx, cancel := context.WithTimeoutCause(ctx, config.StartTimeout, errStartTimeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- l.connect(ctx) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		_ = l.runner.Kill(ctx)
+		<-done
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		return &l.instance, nil
+	}
+	// An exit that is under way explains more than the connection it broke.
+	l.awaitExit(ctx)
+	explained := l.explain(err)
+	l.instance.stop(0)
+	return nil, explained
+}
+
+var errStartTimeout = errors.New("start timeout")
+
+func (l *launch) awaitExit(ctx context.Context) {
+	if l.spawnErr != nil || !l.runner.stdout.atEnd() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, exitTime)
+	defer cancel()
+	select {
+	case <-l.runner.exited:
+	case <-ctx.Done():
+	}
+}
+
+// lineHandler returns the way from one stream of lines to the router.
+func (l *launch) lineHandler() func(line []byte, cut bool) {
+	p, r := newParser(l.host.Redactor), l.router
+	return func(line []byte, cut bool) {
+		if rec, ok := p.parse(line, cut); ok {
+			r.handle(rec)
+		}
+	}
+}
+
+func (l *launch) clientConfig() *goplugin.ClientConfig {
+	return &goplugin.ClientConfig{
+		HandshakeConfig: goplugin.HandshakeConfig{
+			ProtocolVersion:  proto.HandshakeVersion,
+			MagicCookieKey:   proto.HandshakeCookieKey,
+			MagicCookieValue: proto.HandshakeCookieValue,
+		},
+		Plugins:          goplugin.PluginSet{pluginName: connPlugin{}},
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, socketDir string) (pluginrunner.Runner, error) {
+			l.socketDir = socketDir
+			l.runner.cmd = l.command(spec.Env)
+			return &spawnRecorder{runner: l.runner, err: &l.spawnErr}, nil
+		},
+		// Our own timer decides; go-plugin's only has to be later.
+		StartTimeout: l.config.StartTimeout + time.Minute,
+		Logger:       hclog.NewNullLogger(),
+		SyncStdout:   &lineWriter{handle: l.lineHandler()},
+		SyncStderr:   &lineWriter{handle: l.lineHandler()},
+		SkipHostEnv:  true,
+	}
+}
+
+// spawnRecorder keeps the error of Start, which go-plugin returns without its type.
+type spawnRecorder struct {
+	*runner
+	err *error
+}
+
+// Start starts the child and records the error.
+func (s *spawnRecorder) Start(ctx context.Context) error {
+	*s.err = s.runner.Start(ctx)
+	return *s.err
+}
+
+// command returns the child's command. handshakeEnv comes last: it must win.
+func (l *launch) command(handshakeEnv []string) *exec.Cmd {
+	args := []string{l.config.Path, "--log-level", l.host.LogLevel}
+	if len(l.host.Features) > 0 {
+		args = append(args, "--features", strings.Join(l.host.Features, ","))
+	}
+	return &exec.Cmd{
+		Path: l.config.Path,
+		Args: append(args, l.config.Args...),
+		Env:  append(environment(l.host.LookupEnv, l.host.Env, l.config.Env), handshakeEnv...),
+		Dir:  "/",
+	}
+}
+
+// connect starts the child, dials it and asks it what it is.
+func (l *launch) connect(ctx context.Context) error {
+	protocol, err := l.client.Client()
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	conn, err := protocol.Dispense(pluginName)
+	if err != nil {
+		return fmt.Errorf("dispensing: %w", err)
+	}
+	l.conn, _ = conn.(*grpc.ClientConn)
+	if l.abilities, err = l.config.Verify(ctx, l.conn); err != nil {
+		return &verifyError{err: err}
+	}
+	return nil
+}
+
+// verifyError marks what Config.Verify returned.
+type verifyError struct{ err error }
+
+func (v *verifyError) Error() string { return v.err.Error() }
+
+// explain turns the failure of a start into words.
+func (l *launch) explain(err error) error {
+	name := filepath.Base(l.config.Path)
+	switch {
+	case errors.Is(err, errStartTimeout):
+		return &StartError{Reason: ReasonStartTimeout, Err: err, Message: fmt.Sprintf(
+			"%s was not ready for calls within %s and was ended; %s: check why it hangs or raise its start timeout",
+			name, l.config.StartTimeout, lastWords(l.router.lastLines()))}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &StartError{Reason: ReasonInterrupted, Err: err, Message: fmt.Sprintf("the start of %s was interrupted", name)}
+	case l.spawnErr != nil:
+		return spawnError(l.config.Path, l.spawnErr)
+	case l.runner.ID() == "":
+		return &StartError{Reason: ReasonStartFailed, Err: err, Message: fmt.Sprintf(
+			"%s could not be started: check that the folder for temporary files of the operator is writable", name)}
+	}
+	line, printed := l.runner.stdout.firstLine()
+	if printed {
+		if problem := checkHandshake(line, l.host.Redactor); problem != "" {
+			return &StartError{Reason: ReasonHandshakeFailed, Err: err, Message: name + " was started, but " + problem}
+		}
+	}
+	if l.runner.ended() {
+		return &StartError{Reason: ReasonExitedAtOnce, Err: err, Message: fmt.Sprintf(
+			"%s %s before it was ready for calls; %s", name, exitText(l.runner.state), lastWords(l.router.lastLines()))}
+	}
+	if v := new(verifyError); errors.As(err, &v) {
+		return v.err
+	}
+	return &StartError{Reason: ReasonHandshakeFailed, Err: err, Message: fmt.Sprintf(
+		"%s was started, but no connection to it could be made; %s", name, lastWords(l.router.lastLines()))}
+}
+
+// stop ends the child: it is asked to, and killed after the grace time. All
+// goroutines and files of the instance are gone when stop returns.
+func (i *instance) stop(grace time.Duration) {
+	i.stopMu.Lock()
+	defer i.stopMu.Unlock()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		i.client.Kill()
+	}()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-stopped:
+	case <-timer.C:
+		i.kill()
+		<-stopped
+	}
+	if i.socketDir != "" {
+		_ = os.RemoveAll(i.socketDir)
+	}
+}
+
+// kill ends the child at once and does not wait.
+func (i *instance) kill() {
+	_ = i.runner.Kill(context.Background())
+}
+
+// hasExited reports whether the child is gone.
+func (i *instance) hasExited() bool {
+	select {
+	case <-i.runner.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// connPlugin makes go-plugin hand out the bare connection.
+type connPlugin struct {
+	goplugin.NetRPCUnsupportedPlugin
+}
+
+// GRPCServer is not used: this is the client side.
+func (connPlugin) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error { return nil }
+
+// GRPCClient returns the connection.
+func (connPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+	return conn, nil
+}

@@ -1,0 +1,146 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+)
+
+const (
+	// maxCallLog is how many bytes of log lines one call may add to the log of its
+	// run.
+	maxCallLog = 8 << 20
+	// tailLines is how many of the last lines are kept to explain an exit.
+	tailLines = 3
+)
+
+// router hands the log lines of one child to the calls they belong to: by the id
+// of the call, else by its idempotency key, else to the only call in progress,
+// else to the operator's log.
+type router struct {
+	operator logr.Logger
+
+	mu    sync.Mutex
+	sinks map[string]*sink
+	tail  []string
+}
+
+func newRouter(operator logr.Logger) *router {
+	return &router{operator: operator, sinks: map[string]*sink{}}
+}
+
+// sink is the way to the log of one call. An overdue call keeps its sink, without
+// the log, until the child says that the call has ended.
+type sink struct {
+	key string
+	// ended is closed when the child has written the last line of the call.
+	ended chan struct{}
+
+	// open may be read at any time and is changed with mu held.
+	open    atomic.Bool
+	mu      sync.Mutex
+	log     logr.Logger
+	written int
+}
+
+// begin opens the log of a call.
+func (r *router) begin(callID, key string, log logr.Logger) *sink {
+	s := &sink{key: key, ended: make(chan struct{}), log: log}
+	s.open.Store(true)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sinks[callID] = s
+	return s
+}
+
+// detach guarantees that nothing is written to the log of a call any more.
+func (s *sink) detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open.Store(false)
+}
+
+// forget removes a call.
+func (r *router) forget(callID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sinks, callID)
+}
+
+// handle takes one record.
+func (r *router) handle(rec record) {
+	if rec.end != "" {
+		r.end(rec.end)
+		return
+	}
+	target := r.target(rec)
+	if target == nil || !target.write(rec) {
+		rec.write(r.operator)
+	}
+}
+
+// end is called once per call at most: forgetting the call first makes a second
+// marker harmless.
+func (r *router) end(callID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s, ok := r.sinks[callID]; ok {
+		delete(r.sinks, callID)
+		close(s.ended)
+	}
+}
+
+func (r *router) target(rec record) *sink {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rec.message != "" {
+		r.tail = append(r.tail, rec.message)
+	}
+	if len(r.tail) > tailLines {
+		r.tail = r.tail[1:]
+	}
+	if s, ok := r.sinks[rec.call]; ok {
+		return s
+	}
+	var found []*sink
+	for _, s := range r.sinks {
+		if (rec.key == "" || rec.key == s.key) && s.open.Load() {
+			found = append(found, s)
+		}
+	}
+	// Two calls match only if nothing tells them apart: then neither gets it.
+	if len(found) != 1 {
+		return nil
+	}
+	return found[0]
+}
+
+// lastLines returns what the child logged last.
+func (r *router) lastLines() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.tail...)
+}
+
+// write returns false if the log of the call is closed.
+func (s *sink) write(rec record) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.open.Load() {
+		return false
+	}
+	if s.written > maxCallLog {
+		return true
+	}
+	s.written += rec.size
+	if s.written > maxCallLog {
+		s.log.Info("Dropping further log lines of this call", "limitBytes", maxCallLog)
+		return true
+	}
+	rec.write(s.log)
+	return true
+}

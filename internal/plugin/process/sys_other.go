@@ -1,0 +1,17 @@
+//go:build unix && !linux
+
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import "syscall"
+
+// childAttributes puts the child into a process group of its own. Other systems
+// than Linux have no parent-death signal.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}
+
+// awaitExit returns false: here a child cannot be awaited without reaping it.
+func awaitExit(int) bool { return false }

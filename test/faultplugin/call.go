@@ -1,0 +1,171 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/grapnel-dev/grapnel/sdk"
+	"github.com/grapnel-dev/grapnel/sdk/hook"
+	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
+)
+
+// intercept records the call and commits the faults that the SDK would not let an
+// action commit; the others are left to the action.
+func (r *recorder) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	in, ok := req.(*hookpb.ExecuteRequest)
+	if !ok {
+		return handler(ctx, req)
+	}
+	point := pointOf(info.FullMethod)
+	count := r.record(point, in)
+	if r.killAt(point, count) && r.killBefore {
+		killParent()
+	}
+	fault := r.faultOf(point, in)
+	resp, err := rawFault(fault)
+	if resp == nil && err == nil {
+		if in.Parameters == nil {
+			in.Parameters = map[string]string{}
+		}
+		in.Parameters["fault"] = fault
+		var out any
+		out, err = handler(ctx, in)
+		resp, _ = out.(*hookpb.ExecuteResponse)
+	}
+	if r.killAt(point, count) {
+		killParent()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// pointOf returns "PreBackup" for "/grapnel.prebackupaction.v1.PreBackupAction/Execute".
+func pointOf(method string) string {
+	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	return strings.TrimSuffix(service[strings.LastIndex(service, ".")+1:], "Action")
+}
+
+// rawFault answers for the action, or returns nothing.
+func rawFault(name string) (*hookpb.ExecuteResponse, error) {
+	done := &hookpb.ExecuteResponse{Status: hookpb.ExecuteResponse_STATUS_DONE}
+	switch name {
+	case "status":
+		done.Status = 7
+	case "no-status":
+		done.Status = hookpb.ExecuteResponse_STATUS_UNSPECIFIED
+	case "again-without-time":
+		done.Status = hookpb.ExecuteResponse_STATUS_AGAIN
+	case "again-in-a-year":
+		done.Status, done.CallAgainAfter = hookpb.ExecuteResponse_STATUS_AGAIN, durationpb.New(8760*time.Hour)
+	case "huge-message":
+		done.Message = strings.Repeat("m", 2<<20)
+	case "huge-output":
+		done.Outputs = map[string]string{"big": strings.Repeat("o", 9<<10)}
+	case "many-outputs":
+		done.Outputs = map[string]string{}
+		for i := range 33 {
+			done.Outputs[strconv.Itoa(i)] = "x"
+		}
+	case "resource-exhausted":
+		return nil, status.Error(codes.ResourceExhausted, "out of everything")
+	default:
+		return nil, nil //nolint:nilnil // nothing to answer
+	}
+	return done, nil
+}
+
+// action commits the faults that an action built with the SDK can commit.
+type action struct{}
+
+// Execute does what the parameter "fault" says.
+func (action) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
+	fault, argument, _ := strings.Cut(req.Parameters["fault"], ":")
+	switch fault {
+	case "hang":
+		select {}
+	case "wait":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case "late":
+		// Answers, but later than asked to.
+		<-ctx.Done()
+		time.Sleep(100 * time.Millisecond)
+		return hook.Done(), nil
+	case "sleep":
+		d, err := time.ParseDuration(argument)
+		if err != nil {
+			return nil, err
+		}
+		time.Sleep(d)
+	case "panic":
+		panic("something is nil, password=hunter2")
+	case "error":
+		return nil, errors.New("the database said no: postgres://bob:hunter2@db/x\nsecond line")
+	case "unavailable":
+		return nil, status.Error(codes.Unavailable, "the database is unavailable")
+	case "kill":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	case "exit":
+		os.Exit(4)
+	case "again":
+		return hook.Again(time.Millisecond, "waiting for token=abcdef123456"), nil
+	case "outputs":
+		return hook.Done().WithOutput("from", req.IdempotencyKey).WithOutput("pre", req.Outputs[req.Action]["from"]), nil
+	case "environment":
+		return hook.Done().WithOutput("env", strings.Join(os.Environ(), "\n")).WithOutput("args", strings.Join(os.Args[1:], " ")), nil
+	default:
+		return hook.Done(), misbehave(ctx, fault, argument, req)
+	}
+	return hook.Done(), nil
+}
+
+// misbehave writes to the log in bad ways.
+func misbehave(ctx context.Context, fault, argument string, req *hook.Request) error {
+	switch fault {
+	case "", "none":
+	case "log-secret":
+		sdk.Logger(ctx).Info("Connecting with password=hunter2", "apiKey", "k-123456", "header", "Authorization: Bearer abcdef123456")
+		fmt.Fprintln(os.Stderr, "raw secret: "+os.Getenv("FAULT_TOKEN"))
+		fmt.Println("printed password=hunter2")
+		log.Println("-----BEGIN PRIVATE KEY-----")
+		log.Println("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC")
+		log.Println("-----END PRIVATE KEY-----")
+	case "log":
+		// Tagged lines, each with the key, so that a wrong attribution shows.
+		lines, err := strconv.Atoi(argument)
+		if err != nil {
+			return err
+		}
+		for i := range lines {
+			sdk.Logger(ctx).Info("line "+strconv.Itoa(i)+" of "+req.IdempotencyKey, "action", req.Action)
+		}
+	case "log-raw":
+		fmt.Fprintln(os.Stderr, "[WARN] untagged line of "+req.IdempotencyKey)
+	case "log-control":
+		fmt.Fprintln(os.Stderr, "evil \x1b[31mred\x1b[0m \a\x00 bell")
+	case "log-long":
+		fmt.Fprintln(os.Stderr, strings.Repeat("y", 200<<10))
+		fmt.Fprintln(os.Stderr, "after the long line")
+	default:
+		return fmt.Errorf("unknown fault %q", fault)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command faultplugin is a plugin that misbehaves on purpose, for tests of the
+// operator. It uses the SDK for what it does right and raw gRPC for what it does
+// wrong. Everything is controlled by environment variables:
+//
+//	FAULT_START            a fault before or during the handshake, see start.go
+//	FAULT_ACTIONS          what to provide, "Kind:name,Kind:name"; by default a pre and
+//	                       a post action named fault.example.io/fault
+//	FAULT_CALL             a fault of every call, or "PreBackup=fault,PostBackup=fault",
+//	                       see call.go; the parameter "fault" of a call wins
+//	FAULT_CALL_LOG         a file that gets one JSON line per call: point, action, key,
+//	                       attempt
+//	FAULT_KILL_PARENT_AT   "PreBackup:2": send SIGKILL to the parent process in the
+//	                       second call for the point, after the action has worked and
+//	                       before it is answered; calls are counted in FAULT_CALL_LOG
+//	                       if it is set, so that the count survives the process
+//	FAULT_KILL_PARENT_WHEN "before": kill before the action works instead
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/grapnel-dev/grapnel/sdk"
+	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
+	prebackupv1 "github.com/grapnel-dev/grapnel/sdk/prebackupaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/proto"
+	"github.com/grapnel-dev/grapnel/sdk/serve"
+)
+
+const defaultActions = "PreBackupAction:fault.example.io/fault,PostBackupAction:fault.example.io/fault"
+
+func main() {
+	if err := startFault(os.Getenv("FAULT_START")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	actions := os.Getenv("FAULT_ACTIONS")
+	if actions == "" {
+		actions = defaultActions
+	}
+	server, err := newServer(actions)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	r := newRecorder(os.Getenv)
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig: handshake(),
+		Plugins:         goplugin.PluginSet{"fault": &services{install: server.Install}},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(proto.MaxRequestBytes), grpc.UnaryInterceptor(r.intercept))...)
+		},
+	})
+}
+
+func handshake() goplugin.HandshakeConfig {
+	return goplugin.HandshakeConfig{
+		ProtocolVersion:  proto.HandshakeVersion,
+		MagicCookieKey:   proto.HandshakeCookieKey,
+		MagicCookieValue: proto.HandshakeCookieValue,
+	}
+}
+
+// newServer registers the actions of a list "Kind:name,Kind:name".
+func newServer(actions string) (*serve.Server, error) {
+	server := serve.New()
+	for _, text := range strings.Split(actions, ",") {
+		kind, name, _ := strings.Cut(text, ":")
+		switch sdk.Kind(kind) {
+		case sdk.KindPreBackupAction:
+			server.RegisterPreBackupActionV1(name, func() (prebackupv1.PreBackupAction, error) { return action{}, nil })
+		case sdk.KindPostBackupAction:
+			server.RegisterPostBackupActionV1(name, func() (postbackupv1.PostBackupAction, error) { return action{}, nil })
+		default:
+			return nil, fmt.Errorf("FAULT_ACTIONS names the unknown kind %q", kind)
+		}
+	}
+	return server, nil
+}
+
+// services installs gRPC services without anything else of the SDK.
+type services struct {
+	goplugin.NetRPCUnsupportedPlugin
+	install func(grpc.ServiceRegistrar) error
+}
+
+// GRPCServer installs the services.
+func (s *services) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error { return s.install(g) }
+
+// GRPCClient is not used: without it go-plugin would not serve gRPC.
+func (s *services) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("a plugin has no client side")
+}

@@ -1,0 +1,124 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
+)
+
+// recorder knows which calls were made and which fault each one gets.
+type recorder struct {
+	logPath     string
+	faults      map[string]string
+	killPoint   string
+	killCount   int
+	killBefore  bool
+	mu          sync.Mutex
+	countByName map[string]int
+}
+
+func newRecorder(getenv func(string) string) *recorder {
+	r := &recorder{
+		logPath: getenv("FAULT_CALL_LOG"), faults: map[string]string{}, countByName: map[string]int{},
+		killBefore: getenv("FAULT_KILL_PARENT_WHEN") == "before",
+	}
+	for _, entry := range strings.Split(getenv("FAULT_CALL"), ",") {
+		point, fault, ok := strings.Cut(entry, "=")
+		if !ok {
+			point, fault = "", entry
+		}
+		r.faults[point] = fault
+	}
+	point, count, _ := strings.Cut(getenv("FAULT_KILL_PARENT_AT"), ":")
+	r.killPoint = point
+	r.killCount, _ = strconv.Atoi(count)
+	return r
+}
+
+// faultOf returns the fault of a call: its parameter, else the fault of its point,
+// else that of all calls.
+func (r *recorder) faultOf(point string, in *hookpb.ExecuteRequest) string {
+	if fault, ok := in.GetParameters()["fault"]; ok {
+		return fault
+	}
+	if fault, ok := r.faults[point]; ok {
+		return fault
+	}
+	return r.faults[""]
+}
+
+// entry is one line of the call log.
+type entry struct {
+	Point   string `json:"point"`
+	Action  string `json:"action"`
+	Key     string `json:"key"`
+	Attempt int32  `json:"attempt"`
+}
+
+// record adds the call to the log and returns how many calls for its point there
+// were so far.
+func (r *recorder) record(point string, in *hookpb.ExecuteRequest) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.logPath == "" {
+		r.countByName[point]++
+		return r.countByName[point]
+	}
+	line, err := json.Marshal(entry{Point: point, Action: in.GetPlugin(), Key: in.GetIdempotencyKey(), Attempt: in.GetAttempt()})
+	if err == nil {
+		err = appendLine(r.logPath, line)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "[ERROR] writing the call log:", err)
+	}
+	return countLines(r.logPath, point)
+}
+
+func appendLine(path string, line []byte) error {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // named by the test
+	if err != nil {
+		return err
+	}
+	if _, err := file.Write(append(line, '\n')); err != nil {
+		_ = file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+func countLines(path, point string) int {
+	data, err := os.ReadFile(path) //nolint:gosec // named by the test
+	if err != nil {
+		return 0
+	}
+	count := 0
+	scanner := bufio.NewScanner(bytes.NewReader(data))
+	for scanner.Scan() {
+		var e entry
+		if json.Unmarshal(scanner.Bytes(), &e) == nil && e.Point == point {
+			count++
+		}
+	}
+	return count
+}
+
+func (r *recorder) killAt(point string, count int) bool {
+	return r.killPoint == point && r.killCount == count
+}
+
+// killParent ends the operator, and us with it.
+func killParent() {
+	_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
+	select {}
+}

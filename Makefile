@@ -1,0 +1,148 @@
+# Copyright The Grapnel Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# `make` alone lists the targets. Two of them are all that a newcomer needs:
+# `make demo` and `make test`; each makes what it needs first. Everything that is
+# built lands in bin/, which is never committed.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := help
+
+GO ?= go
+IMG ?= ghcr.io/grapnel-dev/grapnel:latest
+PLATFORMS ?= linux/amd64,linux/arm64
+BIN := $(CURDIR)/bin
+TOOLS := $(BIN)/tools
+CONTROL_PLANE := $(BIN)/controlplane
+# The kubectl of the test control plane is the default, so that none has to be
+# installed. It reads KUBECONFIG like any other.
+KUBECTL ?= $(CONTROL_PLANE)/kubectl
+
+CONTROLLER_GEN := $(TOOLS)/controller-gen
+GOLANGCI_LINT := $(TOOLS)/golangci-lint
+KUSTOMIZE := $(TOOLS)/kustomize
+PROTOGEN := $(TOOLS)/protogen
+PROTOC_GEN_GO := $(TOOLS)/protoc-gen-go
+PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+##@ General
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*##"} \
+		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z0-9-]+:.*##/ {printf "  %-18s%s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+##@ Development
+
+.PHONY: demo
+demo: control-plane ## Show backups and hooks on a real API server, on this machine.
+	$(GO) run ./hack/demo
+
+.PHONY: bench
+bench: control-plane ## Measure against what the API server itself allows.
+	$(GO) run ./hack/bench
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) $(PROTOGEN) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## Generate deepcopy functions and the Go code of the protocol.
+	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	$(PROTOGEN) -plugins $(TOOLS) sdk/proto
+
+.PHONY: manifests
+manifests: $(CONTROLLER_GEN) ## Generate CRDs and the operator's role from markers.
+	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
+	$(CONTROLLER_GEN) rbac:roleName=grapnel-manager,headerFile=hack/boilerplate.yaml.txt \
+		paths=./controllers/... paths=. output:rbac:artifacts:config=config/rbac
+
+.PHONY: fmt
+fmt: $(GOLANGCI_LINT) ## Format the Go code.
+	$(GOLANGCI_LINT) fmt
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Lint the Go code.
+	$(GOLANGCI_LINT) run
+
+.PHONY: lint-fix
+lint-fix: $(GOLANGCI_LINT) ## Lint the Go code and fix what can be fixed.
+	$(GOLANGCI_LINT) run --fix
+
+.PHONY: verify
+verify: $(GOLANGCI_LINT) $(KUSTOMIZE) ## Check that everything generated, formatted and listed is current, and lint.
+	hack/verify.sh
+
+##@ Tests
+
+.PHONY: test
+test: control-plane ## Run every test of every module; the last line counts them.
+	hack/test.sh all
+
+.PHONY: test-unit
+test-unit: ## Run the tests of the operator's module that need no API server.
+	hack/test.sh unit
+
+.PHONY: test-integration
+test-integration: control-plane ## Run the tests that need an API server, and the nested test modules.
+	hack/test.sh integration
+
+##@ Build
+
+.PHONY: build
+build: ## Build the operator, and the example plugin.
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/manager .
+	cd test/exampleplugin && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BIN)/plugins/example .
+
+.PHONY: docker-build
+docker-build: ## Build the image IMG for this machine.
+	docker build --build-arg VERSION=$(VERSION) -t $(IMG) .
+
+.PHONY: docker-buildx
+docker-buildx: ## Build and push the image IMG for all PLATFORMS.
+	docker buildx build --build-arg VERSION=$(VERSION) --platform $(PLATFORMS) -t $(IMG) --push .
+
+.PHONY: clean
+clean: ## Remove everything that was built.
+	rm -rf $(BIN)
+
+##@ Deployment, into the cluster of KUBECONFIG
+
+.PHONY: install
+install: $(KUBECTL) ## Install the CRDs.
+	$(KUBECTL) apply -k config/crd
+
+.PHONY: uninstall
+uninstall: $(KUBECTL) ## Remove the CRDs, and with them every object of these kinds.
+	$(KUBECTL) delete --ignore-not-found -k config/crd
+
+.PHONY: deploy
+deploy: $(KUBECTL) $(KUSTOMIZE) ## Install the CRDs, the operator (image IMG) and its policies.
+	$(KUSTOMIZE) build config/default | sed 's|ghcr.io/grapnel-dev/grapnel:latest|$(IMG)|' | $(KUBECTL) apply -f -
+
+.PHONY: undeploy
+undeploy: $(KUBECTL) ## Remove everything that deploy installed.
+	$(KUBECTL) delete --ignore-not-found -k config/default
+
+##@ Tools, built from pinned modules when something needs them
+
+.PHONY: control-plane
+control-plane: $(CONTROL_PLANE)/etcd $(CONTROL_PLANE)/kubectl ## Build etcd, kube-apiserver, kube-controller-manager and kubectl (minutes, once).
+
+$(CONTROL_PLANE)/etcd: hack/controlplane/build.sh hack/controlplane/etcd/go.mod hack/controlplane/etcd/go.sum
+	hack/controlplane/build.sh $(CONTROL_PLANE) etcd
+
+# One build makes the three programs; kubectl is the last of them.
+$(CONTROL_PLANE)/kubectl: hack/controlplane/build.sh hack/controlplane/kubernetes/go.mod hack/controlplane/kubernetes/go.sum
+	hack/controlplane/build.sh $(CONTROL_PLANE) kubernetes
+
+.PHONY: tools
+tools: $(CONTROLLER_GEN) $(GOLANGCI_LINT) $(KUSTOMIZE) $(PROTOGEN) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## Build all tools.
+
+# Each tool is a module of its own under hack/tools, with one tool in its go.mod.
+$(TOOLS)/%: hack/tools/%/go.mod hack/tools/%/go.sum
+	hack/tools/build.sh $(TOOLS) $*
+
+$(PROTOGEN): $(wildcard hack/tools/protogen/*.go)

@@ -1,0 +1,8 @@
+// Pins protoc-gen-go, built into bin/tools by make.
+module github.com/grapnel-dev/grapnel/hack/tools/protoc-gen-go
+
+go 1.26.0
+
+tool google.golang.org/protobuf/cmd/protoc-gen-go
+
+require google.golang.org/protobuf v1.36.12 // indirect

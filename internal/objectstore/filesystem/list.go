@@ -131,7 +131,9 @@ func (s *Store) names(dir string) ([]fs.DirEntry, error) {
 		if e.IsDir() {
 			return dir == "." && e.Name() == lostAndFound
 		}
-		return !e.Type().IsRegular() || strings.HasPrefix(e.Name(), objectstore.ReservedPrefix)
+		// Temporary files have invalid keys, like files with strange names that
+		// somebody else put here and that no call could ever address.
+		return !e.Type().IsRegular() || objectstore.ValidateKey(e.Name()) != nil
 	})
 	slices.SortFunc(all, func(a, b fs.DirEntry) int { return cmp.Compare(sortKey(a), sortKey(b)) })
 	return all, nil

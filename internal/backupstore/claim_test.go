@@ -1,0 +1,215 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
+)
+
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	type step func(*testing.T, *backupstore.Store) error
+	claim := func(uid string) step {
+		return func(t *testing.T, s *backupstore.Store) error { return s.Claim(t.Context(), "nightly", claimOf(uid)) }
+	}
+	release := func(uid string) step {
+		return func(t *testing.T, s *backupstore.Store) error { return s.Release(t.Context(), "nightly", uid) }
+	}
+	run := func(uid string) step {
+		return func(t *testing.T, s *backupstore.Store) error {
+			return runBackup(t.Context(), s, "nightly", uid, "run of "+uid)
+		}
+	}
+	for name, tc := range map[string]struct {
+		before    []step
+		uid       string
+		wantTaken bool
+	}{
+		"free":                           {nil, "a", false},
+		"claimed by itself":              {[]step{claim("a")}, "a", false},
+		"claimed by another":             {[]step{claim("b")}, "a", true},
+		"released by another":            {[]step{claim("b"), release("b")}, "a", false},
+		"released by itself":             {[]step{claim("a"), release("a")}, "a", false},
+		"released by one who has it not": {[]step{claim("b"), release("a")}, "a", true},
+		"taken over by another":          {[]step{claim("a"), release("a"), claim("b")}, "a", true},
+		"released twice in turn":         {[]step{claim("a"), release("a"), claim("b"), release("b")}, "a", false},
+		"released, taken over, released by the first": {
+			[]step{claim("a"), release("a"), claim("b"), release("a")}, "a", true,
+		},
+		"many turns": {[]step{
+			claim("a"), release("a"), claim("b"), release("b"), claim("c"), release("c"), claim("d"), release("d"),
+			claim("e"), release("e"), claim("f"), release("f"), claim("g"), release("g"), claim("h"), release("h"),
+			claim("i"), release("i"), claim("j"), release("j"), claim("k"),
+		}, "a", true},
+		"finished by itself":            {[]step{run("a")}, "a", false},
+		"finished by another":           {[]step{run("b")}, "a", true},
+		"finished by another, released": {[]step{run("b"), release("b")}, "a", true},
+		"finished after a takeover":     {[]step{claim("b"), release("b"), run("a")}, "a", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := memory.New()
+			s := backupstore.New(store, "")
+			for i, do := range tc.before {
+				if err := do(t, s); err != nil {
+					t.Fatalf("step %d: %v", i, err)
+				}
+			}
+			before := len(keys(t, store))
+			if err := s.Check(t.Context(), "nightly", tc.uid); isTaken(err) != tc.wantTaken || (err != nil && !tc.wantTaken) {
+				t.Errorf("Check: error %v, want taken: %v", err, tc.wantTaken)
+			}
+			if after := len(keys(t, store)); after != before {
+				t.Error("Check wrote something")
+			}
+			if err := s.Claim(t.Context(), "nightly", claimOf(tc.uid)); isTaken(err) != tc.wantTaken || (err != nil && !tc.wantTaken) {
+				t.Errorf("Claim: error %v, want taken: %v", err, tc.wantTaken)
+			}
+		})
+	}
+}
+
+func TestTakenErrorSaysByWhom(t *testing.T) {
+	t.Parallel()
+	s := backupstore.New(memory.New(), "")
+	if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Claim(t.Context(), "nightly", claimOf("uid-2"))
+	for _, want := range []string{`"nightly"`, "grapnel-system/nightly", "uid-1", "cluster east", "not finished"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %s", err, want)
+		}
+	}
+}
+
+func TestDamagedClaimIsNobodys(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	putRaw(t, store, "backups/nightly/nightly-claim.json", "{")
+	s := backupstore.New(store, "")
+	if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); !isCorrupt(err) {
+		t.Errorf("error %v, want a CorruptError", err)
+	}
+}
+
+// TestOneOfManyWins has several clusters run a backup of one name at once.
+func TestOneOfManyWins(t *testing.T) {
+	t.Parallel()
+	forEachStore(t, func(t *testing.T, store objectstore.Store) {
+		if _, err := store.Put(t.Context(), "warm-up", strings.NewReader(""), objectstore.PutOptions{IfAbsent: true}); err != nil {
+			t.Fatal(err)
+		}
+		if !store.Capabilities().PutIfAbsent {
+			return // Only then is it promised.
+		}
+		s := backupstore.New(store, "p")
+		released := claimOf("uid-released")
+		if err := errors.Join(s.Claim(t.Context(), "b", released), s.Release(t.Context(), "b", "uid-released")); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"a", "b"} {
+			winner := race(t, s, name)
+			if winner == "" {
+				t.Errorf("%s: nobody won", name)
+				continue
+			}
+			if err := s.Verify(t.Context(), name); err != nil {
+				t.Error(err)
+			}
+			if got, want := read(t, s, name, backupstore.Contents), "archive of "+winner; got != want {
+				t.Errorf("%s: the archive is %q, want %q", name, got, want)
+			}
+		}
+	})
+}
+
+// race returns the UID of the only run that succeeded.
+func race(t *testing.T, s *backupstore.Store, name string) string {
+	t.Helper()
+	const clusters = 8
+	errs := make([]error, clusters)
+	var wg sync.WaitGroup
+	for i := range clusters {
+		wg.Go(func() {
+			uid := fmt.Sprintf("uid-%d", i)
+			errs[i] = runBackup(t.Context(), s, name, uid, uid)
+		})
+	}
+	wg.Wait()
+	winner := ""
+	for i, err := range errs {
+		switch {
+		case err == nil && winner == "":
+			winner = fmt.Sprintf("uid-%d", i)
+		case err == nil:
+			t.Errorf("both %s and uid-%d won", winner, i)
+		case !isTaken(err):
+			t.Errorf("uid-%d: error %v, want a TakenError", i, err)
+		}
+	}
+	return winner
+}
+
+// TestClaimWithoutPutIfAbsent has the other claim come between look and write.
+func TestClaimWithoutPutIfAbsent(t *testing.T) {
+	t.Parallel()
+	store := memory.New(memory.WithoutPutIfAbsent())
+	started, release := make(chan struct{}), make(chan struct{})
+	slow := storetest.NewFaulty(store, storetest.Fault{Method: storetest.Put, Nth: 1, Started: started, Release: release})
+	result := make(chan error, 1)
+	go func() { result <- backupstore.New(slow, "").Claim(t.Context(), "nightly", claimOf("slow")) }()
+	<-started
+	fast := backupstore.New(store, "")
+	if err := fast.Claim(t.Context(), "nightly", claimOf("fast")); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if err := <-result; !isTaken(err) {
+		t.Errorf("the slow one: error %v, want a TakenError", err)
+	}
+	if fast.Capabilities().PutIfAbsent {
+		t.Error("the lack of put-if-absent does not show")
+	}
+}
+
+// TestClaimLostDuringUpload has the name change hands while an archive is
+// being uploaded: the upload must not complete.
+func TestClaimLostDuringUpload(t *testing.T) {
+	t.Parallel()
+	forEachStore(t, func(t *testing.T, store objectstore.Store) {
+		s := backupstore.New(store, "")
+		if err := s.Claim(t.Context(), "nightly", claimOf("old")); err != nil {
+			t.Fatal(err)
+		}
+		r := io.MultiReader(strings.NewReader("archive of the old one"), readerFunc(func() {
+			if err := errors.Join(s.Release(t.Context(), "nightly", "old"), s.Claim(t.Context(), "nightly", claimOf("new"))); err != nil {
+				t.Error(err)
+			}
+		}))
+		if _, err := s.PutContents(t.Context(), "nightly", "old", r); !isTaken(err) {
+			t.Errorf("error %v, want a TakenError", err)
+		}
+		if _, err := s.PutFile(t.Context(), "nightly", "old", backupstore.Logs, strings.NewReader("x")); !isTaken(err) {
+			t.Errorf("PutFile: error %v, want a TakenError", err)
+		}
+		wantKeys(t, store, "backups/nightly/nightly-claim-2.json", "backups/nightly/nightly-claim.json")
+		if err := s.DeleteOwned(t.Context(), "nightly", "old"); !isTaken(err) {
+			t.Errorf("DeleteOwned: error %v, want a TakenError", err)
+		}
+		if err := runBackup(t.Context(), s, "nightly", "new", "new"); err != nil {
+			t.Error(err)
+		}
+	})
+}

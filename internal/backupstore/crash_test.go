@@ -1,0 +1,256 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
+)
+
+// forEachCrash lets do run against a store that dies after each of its calls
+// in turn, before the call takes effect and after, and hands what is left to
+// check.
+func forEachCrash(t *testing.T, prepare, do func(*backupstore.Store) error, check func(*testing.T, objectstore.Store)) {
+	t.Helper()
+	fresh := func() objectstore.Store {
+		store := memory.New()
+		if err := prepare(backupstore.New(store, "")); err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	golden := storetest.NewFaulty(fresh())
+	if err := do(backupstore.New(golden, "")); err != nil {
+		t.Fatal(err)
+	}
+	calls := len(golden.Calls())
+	if calls < 3 {
+		t.Fatalf("only %d calls to crash at", calls)
+	}
+	for k := 1; k <= calls; k++ {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("call %d late %v", k, late), func(t *testing.T) {
+				store := fresh()
+				faulty := storetest.NewFaulty(store)
+				if late {
+					faulty.CrashAfter(k, true)
+				} else {
+					faulty.CrashAfter(k-1, false)
+				}
+				if err := do(backupstore.New(faulty, "")); !errors.Is(err, storetest.ErrCrashed) {
+					t.Errorf("error %v, want ErrCrashed", err)
+				}
+				check(t, store)
+			})
+		}
+	}
+}
+
+func nothing(*backupstore.Store) error { return nil }
+
+// TestCrashDuringBackup: wherever a run is interrupted, what is left is no
+// backup or a good one, another UID gets the name only if it was never
+// claimed, and the same UID can finish.
+func TestCrashDuringBackup(t *testing.T) {
+	t.Parallel()
+	first := func(s *backupstore.Store) error { return runBackup(t.Context(), s, "nightly", "uid-1", "first") }
+	forEachCrash(t, nothing, first, func(t *testing.T, store objectstore.Store) {
+		s := backupstore.New(store, "")
+		left := keys(t, store)
+		if len(backups(t, s)) > 0 {
+			if err := s.Verify(t.Context(), "nightly"); err != nil {
+				t.Errorf("after the crash: %v", err)
+			}
+		}
+		if len(left) > 0 {
+			if err := runBackup(t.Context(), s, "nightly", "uid-2", "intruder"); !isTaken(err) {
+				t.Errorf("another UID after the crash: error %v, want a TakenError", err)
+			}
+			if diff := cmp.Diff(left, keys(t, store)); diff != "" {
+				t.Errorf("another UID wrote something (-before +after):\n%s", diff)
+			}
+		}
+		if err := runBackup(t.Context(), s, "nightly", "uid-1", "second"); err != nil {
+			t.Fatalf("continuing: %v", err)
+		}
+		wantOneBackup(t, s)
+	})
+}
+
+// wantOneBackup also checks that all parts are of one attempt.
+func wantOneBackup(t *testing.T, s *backupstore.Store) {
+	t.Helper()
+	if diff := cmp.Diff([]string{"nightly"}, backups(t, s)); diff != "" {
+		t.Errorf("backups (-want +got):\n%s", diff)
+	}
+	if err := s.Verify(t.Context(), "nightly"); err != nil {
+		t.Error(err)
+	}
+	velero, _, err := s.Manifest(t.Context(), "nightly")
+	if err != nil {
+		t.Fatal(err)
+	}
+	attempt := "second"
+	if strings.Contains(string(velero), `"first"`) {
+		attempt = "first"
+	}
+	if got := read(t, s, "nightly", backupstore.Contents); got != "archive of "+attempt {
+		t.Errorf("the manifest is of the %s attempt, the archive is %q", attempt, got)
+	}
+}
+
+// TestCrashDuringDeletion: a backup that is half deleted is never listed, and
+// deleting goes on from anywhere.
+func TestCrashDuringDeletion(t *testing.T) {
+	t.Parallel()
+	prepare := func(s *backupstore.Store) error {
+		err := errors.Join(
+			s.Claim(t.Context(), "nightly", claimOf("uid-0")), s.Release(t.Context(), "nightly", "uid-0"),
+			runBackup(t.Context(), s, "nightly", "uid-1", "first"))
+		return err
+	}
+	del := func(s *backupstore.Store) error { return s.DeleteOwned(t.Context(), "nightly", "uid-1") }
+	forEachCrash(t, prepare, del, func(t *testing.T, store objectstore.Store) {
+		s := backupstore.New(store, "")
+		if len(backups(t, s)) > 0 {
+			if err := s.Verify(t.Context(), "nightly"); err != nil {
+				t.Errorf("a backup that is being deleted looks usable: %v", err)
+			}
+		}
+		if err := del(s); err != nil {
+			t.Errorf("deleting again: %v", err)
+		}
+		wantKeys(t, store)
+		if err := runBackup(t.Context(), s, "nightly", "uid-2", "second"); err != nil {
+			t.Errorf("using the name again: %v", err)
+		}
+	})
+}
+
+// TestCrashAtEndWithoutManifest: discarding and releasing can be repeated, and
+// give the name to the next.
+func TestCrashAtEndWithoutManifest(t *testing.T) {
+	t.Parallel()
+	prepare := func(s *backupstore.Store) error {
+		err := s.Claim(t.Context(), "nightly", claimOf("uid-1"))
+		_, contentsErr := s.PutContents(t.Context(), "nightly", "uid-1", strings.NewReader("archive"))
+		_, logErr := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.Logs, strings.NewReader("log"))
+		_, infoErr := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.VolumeInfo, strings.NewReader("x"))
+		return errors.Join(err, contentsErr, logErr, infoErr)
+	}
+	end := func(s *backupstore.Store) error {
+		if err := s.Discard(t.Context(), "nightly", "uid-1"); err != nil {
+			return err
+		}
+		return s.Release(t.Context(), "nightly", "uid-1")
+	}
+	forEachCrash(t, prepare, end, func(t *testing.T, store objectstore.Store) {
+		s := backupstore.New(store, "")
+		if err := end(s); err != nil {
+			t.Errorf("ending again: %v", err)
+		}
+		wantKeys(t, store, "backups/nightly/nightly-claim.json", "backups/nightly/nightly-logs.gz")
+		if _, err := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.PostLogs, strings.NewReader("post")); err != nil {
+			t.Errorf("storing the log of post actions of a failed run: %v", err)
+		}
+		if err := runBackup(t.Context(), s, "nightly", "uid-2", "second"); err != nil {
+			t.Errorf("the next: %v", err)
+		}
+		wantOneBackup(t, s)
+	})
+}
+
+// TestDeletionIsShort counts what deleting costs, and that the manifest goes
+// first and the claim last.
+func TestDeletionIsShort(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	mustRun(t, backupstore.New(store, ""), "nightly", "uid-1")
+	counted := storetest.NewFaulty(store)
+	if err := backupstore.New(counted, "").Delete(t.Context(), "nightly"); err != nil {
+		t.Fatal(err)
+	}
+	calls := counted.Calls()
+	if len(calls) > 5 {
+		t.Errorf("%d calls: %v", len(calls), calls)
+	}
+	if calls[0].Method != storetest.Delete || calls[0].Key != "backups/nightly/velero-backup.json" {
+		t.Errorf("the first call is %v", calls[0])
+	}
+	if last := calls[len(calls)-1]; last.Key != "backups/nightly/nightly-claim.json" {
+		t.Errorf("the last call is %v", last)
+	}
+}
+
+// TestTwoProcessesOfOneBackup has a process that lost its lease, and did not
+// notice yet, commit between the two writes of its successor's commit. The
+// manifests are then one of each, which nobody may take for a backup, and the
+// successor puts it right.
+func TestTwoProcessesOfOneBackup(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]func(*testing.T, objectstore.Store, error) error{
+		"successor goes on": func(_ *testing.T, _ objectstore.Store, err error) error { return err },
+		"successor dies and the next starts over": func(t *testing.T, store objectstore.Store, _ error) error {
+			s := backupstore.New(store, "")
+			if _, _, err := s.Manifest(t.Context(), "nightly"); !isCorrupt(err) {
+				t.Errorf("manifests that do not belong together: error %v, want a CorruptError", err)
+			}
+			if err := runBackup(t.Context(), s, "nightly", "uid-2", "intruder"); err == nil {
+				t.Error("another UID could use the name")
+			}
+			return runBackup(t.Context(), s, "nightly", "uid-1", "second")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := memory.New()
+			started, release := make(chan struct{}), make(chan struct{})
+			old := storetest.NewFaulty(store, storetest.Fault{Method: storetest.Put, Key: "*/velero-backup.json", Started: started, Release: release})
+			oldDone := make(chan error, 1)
+			go func() { oldDone <- runBackup(t.Context(), backupstore.New(old, ""), "nightly", "uid-1", "first") }()
+			<-started // The old one wrote its -grapnel.json and hangs.
+
+			successor := storetest.NewFaulty(store)
+			between := &beforePut{Store: successor, key: "velero-backup.json", do: func() {
+				close(release)
+				if err := <-oldDone; err != nil {
+					t.Errorf("the old process: %v", err)
+				}
+				if strings.Contains(name, "dies") {
+					successor.CrashAfter(0, false)
+				}
+			}}
+			err := runBackup(t.Context(), backupstore.New(between, ""), "nightly", "uid-1", "second")
+			if err := next(t, store, err); err != nil {
+				t.Fatal(err)
+			}
+			wantOneBackup(t, backupstore.New(store, ""))
+		})
+	}
+}
+
+// TestManifestOfVeleroAppearsDuringCommit: Velero knows no claims.
+func TestManifestOfVeleroAppearsDuringCommit(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	between := &beforePut{Store: store, key: "velero-backup.json", do: func() {
+		putRaw(t, store, "backups/nightly/velero-backup.json", `{"kind":"Backup","metadata":{"uid":"theirs"}}`)
+	}}
+	if err := runBackup(t.Context(), backupstore.New(between, ""), "nightly", "uid-1", "first"); !isTaken(err) {
+		t.Errorf("error %v, want a TakenError", err)
+	}
+	velero, grapnel, err := backupstore.New(store, "").Manifest(t.Context(), "nightly")
+	if err != nil || grapnel != nil || !strings.Contains(string(velero), "theirs") {
+		t.Errorf("Velero's backup reads as %s, %v, %v", velero, grapnel, err)
+	}
+}

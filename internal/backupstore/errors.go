@@ -1,0 +1,82 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrCommitted means that the backup is complete already, by the same UID,
+	// and that what was asked for would change it.
+	ErrCommitted = errors.New("backup is already complete")
+	// ErrNotClaimed means that a write was asked for by a UID that does not
+	// hold the name: it never claimed it, or released it.
+	ErrNotClaimed = errors.New("the name is not claimed by this backup")
+	// ErrNoDigests means that a backup cannot be verified, because Velero or
+	// another system made it.
+	ErrNoDigests = errors.New("backup has no digests")
+)
+
+// TakenError means that the name belongs to another backup.
+type TakenError struct {
+	// Name of the backup.
+	Name string
+	// By is who has it, as far as known: of a finished backup of Velero
+	// nothing is.
+	By Claim
+	// Finished says that a complete backup is there. Otherwise it is a run
+	// that is under way, or one that was never cleaned up.
+	Finished bool
+}
+
+// Error implements error.
+func (e *TakenError) Error() string {
+	who := "another system"
+	if e.By.BackupUID != "" {
+		who = fmt.Sprintf("Backup %s/%s (UID %s", e.By.Namespace, e.By.Name, e.By.BackupUID)
+		if e.By.Cluster != "" {
+			who += ", cluster " + e.By.Cluster
+		}
+		if !e.By.Created.IsZero() {
+			who += ", since " + e.By.Created.UTC().Format(time.RFC3339)
+		}
+		who += ")"
+	}
+	if e.Finished {
+		return fmt.Sprintf("the storage location already holds a backup %q, made by %s", e.Name, who)
+	}
+	return fmt.Sprintf("the name %q is taken in the storage location by %s, which has not finished", e.Name, who)
+}
+
+// CorruptError means that what is stored contradicts itself or its digests.
+type CorruptError struct {
+	// Name of the backup.
+	Name string
+	// File concerned, by its name in the folder of the backup.
+	File string
+	// Reason says what is wrong with it.
+	Reason string
+}
+
+// Error implements error.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("backup %q is damaged: file %q %s", e.Name, e.File, e.Reason)
+}
+
+// ForeignPrefixesError means that the location holds folders that are not
+// Velero's, which makes a Velero server reject it.
+type ForeignPrefixesError struct {
+	// Prefixes are the folders, without slashes.
+	Prefixes []string
+}
+
+// Error implements error.
+func (e *ForeignPrefixesError) Error() string {
+	return fmt.Sprintf("the storage location contains top-level folders that do not belong there (%s); "+
+		"use an empty bucket or folder, or set a prefix", strings.Join(e.Prefixes, ", "))
+}

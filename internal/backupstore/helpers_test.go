@@ -1,0 +1,195 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/s3"
+	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const prefix = "some/prefix"
+
+// forEachStore runs a test against every kind of object store.
+func forEachStore(t *testing.T, test func(*testing.T, objectstore.Store)) {
+	t.Helper()
+	for name, open := range map[string]func(*testing.T) objectstore.Store{
+		"memory":                       func(*testing.T) objectstore.Store { return memory.New() },
+		"memory without put-if-absent": func(*testing.T) objectstore.Store { return memory.New(memory.WithoutPutIfAbsent()) },
+		"filesystem":                   openFilesystem,
+		"s3":                           openS3,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+func openFilesystem(t *testing.T) objectstore.Store {
+	t.Helper()
+	s, err := filesystem.Open(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func openS3(t *testing.T) objectstore.Store {
+	t.Helper()
+	s, err := s3.New(s3server.Start(t, s3server.Options{}).Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func claimOf(uid string) backupstore.Claim {
+	return backupstore.Claim{
+		BackupUID: uid, Cluster: "east", Namespace: "grapnel-system", Name: "nightly",
+		Created: time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC),
+	}
+}
+
+// runBackup writes a whole backup, as an engine does; attempt is in all of the
+// content. It returns at the first error.
+func runBackup(ctx context.Context, s *backupstore.Store, name, uid, attempt string) error {
+	if err := s.Claim(ctx, name, claimOf(uid)); err != nil {
+		return err
+	}
+	if done, err := s.Committed(ctx, name, uid); err != nil || done {
+		return err
+	}
+	files := map[backupstore.File]backupstore.Digest{}
+	var err error
+	if files[backupstore.Contents], err = s.PutContents(ctx, name, uid, strings.NewReader("archive of "+attempt)); err != nil {
+		return err
+	}
+	if files[backupstore.Results], err = s.PutJSON(ctx, name, uid, backupstore.Results, map[string]string{"by": attempt}); err != nil {
+		return err
+	}
+	if _, err = s.PutFile(ctx, name, uid, backupstore.Logs, strings.NewReader("log of "+attempt)); err != nil {
+		return err
+	}
+	return s.Commit(ctx, name, manifest(uid, attempt, files))
+}
+
+func manifest(uid, attempt string, files map[backupstore.File]backupstore.Digest) backupstore.Manifest {
+	return backupstore.Manifest{
+		VeleroBackup: fmt.Appendf(nil, `{"kind":"Backup","metadata":{"uid":%q},"attempt":%q}`, uid, attempt),
+		Grapnel: backupstore.GrapnelManifest{
+			BackupUID: uid,
+			Files:     files,
+			Outputs:   map[string]map[string]string{"quiesce": {"replicas": "3"}},
+			Backup:    json.RawMessage(`{"spec":{}}`),
+		},
+	}
+}
+
+// mustRun is runBackup for a test's preparation.
+func mustRun(t *testing.T, s *backupstore.Store, name, uid string) {
+	t.Helper()
+	if err := runBackup(t.Context(), s, name, uid, "run of "+uid); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func keys(t *testing.T, store objectstore.Store) []string {
+	t.Helper()
+	var all []string
+	for e, err := range store.List(context.WithoutCancel(t.Context()), objectstore.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e.Key)
+	}
+	return all
+}
+
+func wantKeys(t *testing.T, store objectstore.Store, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, keys(t, store)); diff != "" {
+		t.Errorf("stored objects (-want +got):\n%s", diff)
+	}
+}
+
+func backups(t *testing.T, s *backupstore.Store) []string {
+	t.Helper()
+	var all []string
+	for name, err := range s.List(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, name)
+	}
+	return all
+}
+
+func read(t *testing.T, s *backupstore.Store, name string, file backupstore.File) string {
+	t.Helper()
+	r, err := s.Get(t.Context(), name, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func putRaw(t *testing.T, store objectstore.Store, key, content string) {
+	t.Helper()
+	if _, err := store.Put(t.Context(), key, bytes.NewReader([]byte(content)), objectstore.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isTaken(err error) bool {
+	var taken *backupstore.TakenError
+	return errors.As(err, &taken)
+}
+
+func isCorrupt(err error) bool {
+	var corrupt *backupstore.CorruptError
+	return errors.As(err, &corrupt)
+}
+
+// beforePut does something right before the first Put of a key that ends as
+// given.
+type beforePut struct {
+	objectstore.Store
+	key  string
+	do   func()
+	once sync.Once
+}
+
+func (b *beforePut) Put(ctx context.Context, key string, r io.Reader, opts objectstore.PutOptions) (objectstore.Info, error) {
+	if strings.HasSuffix(key, b.key) {
+		b.once.Do(b.do)
+	}
+	return b.Store.Put(ctx, key, r, opts)
+}

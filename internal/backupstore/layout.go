@@ -1,0 +1,178 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// File is a file of a backup other than its manifests.
+type File string
+
+// The files of a backup. All are gzip-compressed.
+const (
+	// Contents is the archive, <b>.tar.gz. It is written by PutContents only.
+	Contents File = "contents"
+	// Logs is the log of the run up to its outcome, <b>-logs.gz.
+	Logs File = "logs"
+	// PostLogs is the log of the PostBackup actions, <b>-post-logs.gz.
+	PostLogs File = "post-logs"
+	// Results lists warnings and errors, <b>-results.gz.
+	Results File = "results"
+	// ResourceList names what is in the archive, <b>-resource-list.json.gz.
+	ResourceList File = "resource-list"
+	// VolumeInfo describes volumes, <b>-volumeinfo.json.gz.
+	VolumeInfo File = "volumeinfo"
+	// ItemOperations lists asynchronous operations, <b>-itemoperations.json.gz.
+	ItemOperations File = "itemoperations"
+	// PodVolumeBackups is <b>-podvolumebackups.json.gz.
+	PodVolumeBackups File = "podvolumebackups"
+	// VolumeSnapshots is <b>-volumesnapshots.json.gz.
+	VolumeSnapshots File = "volumesnapshots"
+)
+
+// RestoreFile is a file of a restore.
+type RestoreFile string
+
+// The files of a restore, all gzip-compressed, in restores/<r>/.
+const (
+	// RestoreLogs is the log of the run, restore-<r>-logs.gz.
+	RestoreLogs RestoreFile = "-logs.gz"
+	// RestorePostLogs is the log of the PostRestore actions,
+	// restore-<r>-post-logs.gz.
+	RestorePostLogs RestoreFile = "-post-logs.gz"
+	// RestoreResults lists warnings and errors, restore-<r>-results.gz.
+	RestoreResults RestoreFile = "-results.gz"
+	// RestoreResourceList says what became of each item,
+	// restore-<r>-resource-list.json.gz.
+	RestoreResourceList RestoreFile = "-resource-list.json.gz"
+	// RestoreItemOperations lists asynchronous operations,
+	// restore-<r>-itemoperations.json.gz.
+	RestoreItemOperations RestoreFile = "-itemoperations.json.gz"
+)
+
+const (
+	backupsDir  = "backups/"
+	restoresDir = "restores/"
+
+	manifestName  = "velero-backup.json"
+	grapnelSuffix = "-grapnel.json"
+
+	maxFileName = 255
+	// longestAffix is the most that a file name adds to the name of a backup
+	// ("-podvolumebackups.json.gz") or restore ("restore-" and
+	// "-itemoperations.json.gz").
+	longestAffix = len("restore-") + len("-itemoperations.json.gz")
+)
+
+// MaxNameLength is the longest name of a backup or restore, in bytes, with
+// which every file name fits into the 255 bytes of file systems.
+func MaxNameLength() int { return maxFileName - longestAffix }
+
+// ErrInvalidName means that a backup or restore cannot have that name.
+var ErrInvalidName = errors.New("invalid name")
+
+// namePattern is that of Kubernetes objects (RFC 1123 subdomain), which keeps
+// slashes, dot segments and control characters out of keys.
+var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// ValidateName checks the name of a backup or restore: lower-case letters,
+// digits, dashes and dots as in object names, at most MaxNameLength bytes.
+// The error is ErrInvalidName with the reason.
+func ValidateName(name string) error {
+	if len(name) > MaxNameLength() {
+		return fmt.Errorf("%w: it has %d characters and may have %d, so that the names of its files fit", ErrInvalidName, len(name), MaxNameLength())
+	}
+	if !namePattern.MatchString(name) {
+		return fmt.Errorf("%w: %q is not made of lower-case letters, digits, dashes and dots, starting and ending with a letter or digit",
+			ErrInvalidName, name)
+	}
+	return nil
+}
+
+// files returns the suffix of every file of a backup.
+func files() map[File]string {
+	return map[File]string{
+		Contents:         ".tar.gz",
+		Logs:             "-logs.gz",
+		PostLogs:         "-post-logs.gz",
+		Results:          "-results.gz",
+		ResourceList:     "-resource-list.json.gz",
+		VolumeInfo:       "-volumeinfo.json.gz",
+		ItemOperations:   "-itemoperations.json.gz",
+		PodVolumeBackups: "-podvolumebackups.json.gz",
+		VolumeSnapshots:  "-volumesnapshots.json.gz",
+	}
+}
+
+// FileName returns the name of a file of the backup, as in "nightly-logs.gz",
+// or "" for a file that is none of the constants.
+func FileName(backup string, file File) string {
+	suffix, found := files()[file]
+	if !found {
+		return ""
+	}
+	return backup + suffix
+}
+
+func (s *Store) backupDir(name string) string { return s.prefix + backupsDir + name + "/" }
+
+func (s *Store) manifestKey(name string) string { return s.backupDir(name) + manifestName }
+
+func (s *Store) grapnelKey(name string) string { return s.backupDir(name) + name + grapnelSuffix }
+
+func (s *Store) claimKey(name string, number int) string {
+	if number == 1 {
+		return s.backupDir(name) + name + "-claim.json"
+	}
+	return s.backupDir(name) + name + "-claim-" + strconv.Itoa(number) + ".json"
+}
+
+// claimNumber is the inverse of claimKey for the part after the folder; 0 for
+// other files.
+func claimNumber(backup, base string) int {
+	rest, ok := strings.CutPrefix(base, backup+"-claim")
+	if !ok {
+		return 0
+	}
+	if rest, ok = strings.CutSuffix(rest, ".json"); !ok {
+		return 0
+	}
+	if rest == "" {
+		return 1
+	}
+	number, err := strconv.Atoi(strings.TrimPrefix(rest, "-"))
+	if err != nil || number < 2 || rest != "-"+strconv.Itoa(number) {
+		return 0
+	}
+	return number
+}
+
+func (s *Store) fileKey(name string, file File) (string, error) {
+	if err := ValidateName(name); err != nil {
+		return "", err
+	}
+	base := FileName(name, file)
+	if base == "" {
+		return "", fmt.Errorf("a backup has no file %q", string(file))
+	}
+	return s.backupDir(name) + base, nil
+}
+
+func (s *Store) restoreDir(name string) string { return s.prefix + restoresDir + name + "/" }
+
+func (s *Store) restoreKey(name string, file RestoreFile) (string, error) {
+	if err := ValidateName(name); err != nil {
+		return "", err
+	}
+	switch file {
+	case RestoreLogs, RestorePostLogs, RestoreResults, RestoreResourceList, RestoreItemOperations:
+		return s.restoreDir(name) + "restore-" + name + string(file), nil
+	}
+	return "", fmt.Errorf("a restore has no file %q", string(file))
+}

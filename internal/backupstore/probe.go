@@ -1,0 +1,111 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+)
+
+const (
+	// probeName starts the name of the object that Probe writes. It lies
+	// directly in backups/, where Velero looks for folders only.
+	probeName = "grapnel-probe-"
+
+	// staleProbe is the age, by the store's own clock, from which a probe is
+	// one that a process left behind when it died.
+	staleProbe = time.Hour
+)
+
+// Probe finds out whether the location can be used: it can be listed, holds no
+// folders that make Velero reject it (else *ForeignPrefixesError), and an
+// object can be written, read back and removed. Afterwards Capabilities is
+// accurate. Errors of the store can be told apart with the sentinels of
+// package objectstore.
+func (s *Store) Probe(ctx context.Context) error {
+	err := s.checkPrefixes(ctx)
+	if err == nil {
+		err = s.probeWrite(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("checking the storage location: %w", err)
+	}
+	return nil
+}
+
+// ProbeReadOnly is Probe for a location that is only read: nothing is written.
+func (s *Store) ProbeReadOnly(ctx context.Context) error {
+	if err := s.checkPrefixes(ctx); err != nil {
+		return fmt.Errorf("checking the storage location: %w", err)
+	}
+	return nil
+}
+
+// checkPrefixes applies the rule by which Velero accepts a bucket.
+func (s *Store) checkPrefixes(ctx context.Context) error {
+	allowed := []string{"backups", "restores", "restic", "metadata", "plugins", "kopia"}
+	var foreign []string
+	for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: s.prefix, Delimiter: "/"}) {
+		if err != nil {
+			return fmt.Errorf("listing it: %w", err)
+		}
+		folder := strings.TrimSuffix(strings.TrimPrefix(entry.Key, s.prefix), "/")
+		if entry.IsPrefix && !slices.Contains(allowed, folder) {
+			foreign = append(foreign, folder)
+		}
+	}
+	if len(foreign) > 0 {
+		return &ForeignPrefixesError{Prefixes: foreign}
+	}
+	return nil
+}
+
+func (s *Store) probeWrite(ctx context.Context) (err error) {
+	content := rand.Text()
+	key := s.prefix + backupsDir + probeName + strings.ToLower(rand.Text())
+	if err := s.putBytes(ctx, key, []byte(content), objectstore.PutOptions{IfAbsent: true}); err != nil {
+		return fmt.Errorf("writing to it: %w", err)
+	}
+	defer func() {
+		if deleteErr := s.objects.Delete(ctx, key); deleteErr != nil {
+			err = errors.Join(err, fmt.Errorf("deleting from it: %w", deleteErr))
+		}
+	}()
+	got, err := s.readJSON(ctx, key)
+	if err != nil {
+		return fmt.Errorf("reading what was written to it: %w", err)
+	}
+	if string(got) != content {
+		return errors.New("what was written to it reads back as something else")
+	}
+	return s.removeStaleProbes(ctx, key)
+}
+
+// removeStaleProbes tidies up after processes that died within a probe.
+func (s *Store) removeStaleProbes(ctx context.Context, own string) error {
+	now, err := s.objects.Stat(ctx, own)
+	if err != nil {
+		return fmt.Errorf("reading what was written to it: %w", err)
+	}
+	var stale []string
+	for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: s.prefix + backupsDir + probeName, Delimiter: "/"}) {
+		if err != nil {
+			return fmt.Errorf("listing it: %w", err)
+		}
+		if !entry.IsPrefix && now.ModTime.Sub(entry.ModTime) > staleProbe {
+			stale = append(stale, entry.Key)
+		}
+	}
+	if err := s.objects.Delete(ctx, stale...); err != nil {
+		return fmt.Errorf("deleting from it: %w", err)
+	}
+	return nil
+}

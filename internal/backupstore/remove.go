@@ -1,0 +1,155 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+)
+
+// Discard removes what a run that ended without a manifest left behind: the
+// archive and all files but the logs and the results, which tell why. The
+// claim stays until Release. The error is ErrCommitted if the backup is
+// complete, a *TakenError or ErrNotClaimed if it is not that UID's.
+func (s *Store) Discard(ctx context.Context, name, uid string) error {
+	if err := s.discard(ctx, name, uid); err != nil {
+		return fmt.Errorf("discarding backup %q: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Store) discard(ctx context.Context, name, uid string) error {
+	st, err := s.inspect(ctx, name, uid)
+	if err != nil {
+		return err
+	}
+	if err := st.available(); err != nil {
+		return err
+	}
+	switch {
+	case st.committed():
+		return ErrCommitted
+	case st.claim == nil || st.claim.BackupUID != uid:
+		return ErrNotClaimed
+	}
+	s.abortUploads(ctx, s.backupDir(name))
+	keys := []string{}
+	if _, found := st.sizes[name+grapnelSuffix]; found {
+		keys = append(keys, s.grapnelKey(name))
+	}
+	for file, suffix := range files() {
+		if file == Logs || file == PostLogs || file == Results {
+			continue
+		}
+		if _, found := st.sizes[name+suffix]; found {
+			keys = append(keys, s.backupDir(name)+name+suffix)
+		}
+	}
+	return s.objects.Delete(ctx, keys...)
+}
+
+// Delete removes a backup, complete or not, whosever it is: first the
+// manifest, so that a backup that is half deleted does not look usable, then
+// everything else in its folder, and the claims last, so that nobody writes
+// there while files are being removed. It may be repeated and succeeds if
+// nothing is there.
+func (s *Store) Delete(ctx context.Context, name string) error {
+	if err := s.delete(ctx, name); err != nil {
+		return fmt.Errorf("deleting backup %q: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Store) delete(ctx context.Context, name string) error {
+	if err := ValidateName(name); err != nil {
+		return err
+	}
+	if err := s.objects.Delete(ctx, s.manifestKey(name)); err != nil {
+		return err
+	}
+	s.abortUploads(ctx, s.backupDir(name))
+	return s.deleteAll(ctx, s.backupDir(name), func(base string) bool { return claimNumber(name, base) > 0 })
+}
+
+// deleteAll removes all objects below dir; those that isLast selects in a
+// second step.
+func (s *Store) deleteAll(ctx context.Context, dir string, isLast func(base string) bool) error {
+	var first, last []string
+	for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: dir}) {
+		switch {
+		case err != nil:
+			return err
+		case isLast != nil && isLast(strings.TrimPrefix(entry.Key, dir)):
+			last = append(last, entry.Key)
+		default:
+			first = append(first, entry.Key)
+		}
+	}
+	for _, keys := range [][]string{first, last} {
+		if len(keys) == 0 {
+			continue
+		}
+		if err := s.objects.Delete(ctx, keys...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteOwned is Delete for the backup of one UID: it fails with a *TakenError
+// if what is there under the name is another's, for example because the run of
+// uid failed and another backup has taken the name since; then nothing is left
+// to delete. It does nothing for a UID that never claimed the name. A damaged
+// manifest is in the way of nothing; then the claim decides.
+func (s *Store) DeleteOwned(ctx context.Context, name, uid string) error {
+	st, err := s.inspect(ctx, name, uid)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) {
+		st, err = s.inspectClaim(ctx, name, uid)
+	}
+	if err == nil {
+		err = st.deletable()
+	}
+	if err != nil {
+		return fmt.Errorf("deleting backup %q: %w", name, err)
+	}
+	if !st.committed() && st.claim == nil {
+		return nil // Claims go last, so nothing of that UID is left.
+	}
+	return s.Delete(ctx, name)
+}
+
+// inspectClaim is inspect for a backup whose manifest cannot be read.
+func (s *Store) inspectClaim(ctx context.Context, name, uid string) (*state, error) {
+	st := &state{name: name, uid: uid}
+	dir := s.backupDir(name)
+	for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: dir}) {
+		if err != nil {
+			return nil, err
+		}
+		st.claimNumber = max(st.claimNumber, claimNumber(name, strings.TrimPrefix(entry.Key, dir)))
+	}
+	if st.claimNumber == 0 {
+		return nil, errors.New("its manifest is damaged and it has no claim that would say whose it is")
+	}
+	var err error
+	st.claim, err = s.readClaim(ctx, name, st.claimNumber)
+	return st, err
+}
+
+// deletable is available, but a claim that another released still makes the
+// files another's.
+func (st *state) deletable() error {
+	if err := st.available(); err != nil {
+		return err
+	}
+	if !st.committed() && st.claim != nil && st.claim.BackupUID != st.uid {
+		return &TakenError{Name: st.name, By: *st.claim}
+	}
+	return nil
+}

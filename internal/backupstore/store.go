@@ -1,0 +1,146 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+)
+
+// maxJSON bounds the JSON files that are read into memory; a bucket is not
+// trusted.
+const maxJSON = 64 << 20
+
+// Store is the backups of one storage location. It keeps no state and is safe
+// for concurrent use.
+type Store struct {
+	objects objectstore.Store
+	prefix  string
+}
+
+// New returns the backups below prefix in objects; prefix may be empty and may
+// end with a slash or not.
+func New(objects objectstore.Store, prefix string) *Store {
+	if prefix = strings.Trim(prefix, "/"); prefix != "" {
+		prefix += "/"
+	}
+	return &Store{objects: objects, prefix: prefix}
+}
+
+// Capabilities returns those of the object store. Where PutIfAbsent is false,
+// two clusters that start a backup of the same name at the same moment may not
+// notice each other; people should be told. S3 knows it after the first Claim
+// or Probe.
+func (s *Store) Capabilities() objectstore.Capabilities { return s.objects.Capabilities() }
+
+// List yields the names of all backups that have a manifest, ours and those of
+// other systems, in ascending order. Folders whose names cannot be those of a
+// backup are left out.
+func (s *Store) List(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		// One list of everything costs a request per hundred backups; asking
+		// for each manifest would cost one per backup.
+		dir := s.prefix + backupsDir
+		for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: dir}) {
+			if err != nil {
+				yield("", fmt.Errorf("listing backups: %w", err))
+				return
+			}
+			name, base, ok := strings.Cut(strings.TrimPrefix(entry.Key, dir), "/")
+			if !ok || base != manifestName || ValidateName(name) != nil {
+				continue
+			}
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Get opens a file of the backup as it is stored, compressed. The error is
+// objectstore.ErrNotExist if there is none. The caller closes the reader, and
+// must not trust the content.
+func (s *Store) Get(ctx context.Context, name string, file File) (io.ReadCloser, error) {
+	key, err := s.fileKey(name, file)
+	if err != nil {
+		return nil, fmt.Errorf("getting %s of backup %q: %w", file, name, err)
+	}
+	r, err := s.objects.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("getting %s of backup %q: %w", file, name, err)
+	}
+	return r, nil
+}
+
+// PutRestoreFile stores a file of a restore, which the caller has compressed.
+// It replaces what is there.
+func (s *Store) PutRestoreFile(ctx context.Context, name string, file RestoreFile, r io.Reader) (Digest, error) {
+	key, err := s.restoreKey(name, file)
+	if err != nil {
+		return Digest{}, fmt.Errorf("storing %s of restore %q: %w", file, name, err)
+	}
+	digest, err := s.put(ctx, key, newDigester(r, nil))
+	if err != nil {
+		return Digest{}, fmt.Errorf("storing %s of restore %q: %w", file, name, err)
+	}
+	return digest, nil
+}
+
+// GetRestoreFile is Get for a file of a restore.
+func (s *Store) GetRestoreFile(ctx context.Context, name string, file RestoreFile) (io.ReadCloser, error) {
+	key, err := s.restoreKey(name, file)
+	if err != nil {
+		return nil, fmt.Errorf("getting %s of restore %q: %w", file, name, err)
+	}
+	r, err := s.objects.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("getting %s of restore %q: %w", file, name, err)
+	}
+	return r, nil
+}
+
+// DeleteRestore removes all files of a restore. It succeeds if there are none.
+func (s *Store) DeleteRestore(ctx context.Context, name string) error {
+	err := ValidateName(name)
+	if err == nil {
+		err = s.deleteAll(ctx, s.restoreDir(name), nil)
+	}
+	if err != nil {
+		return fmt.Errorf("deleting the files of restore %q: %w", name, err)
+	}
+	return nil
+}
+
+// readJSON reads a small JSON file.
+func (s *Store) readJSON(ctx context.Context, key string) (data []byte, err error) {
+	r, err := s.objects.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	data, err = io.ReadAll(io.LimitReader(r, maxJSON+1))
+	if err == nil && len(data) > maxJSON {
+		err = fmt.Errorf("%q has more than %d bytes", key, maxJSON)
+	}
+	return data, err
+}
+
+func (s *Store) putBytes(ctx context.Context, key string, data []byte, opts objectstore.PutOptions) error {
+	_, err := s.objects.Put(ctx, key, bytes.NewReader(data), opts)
+	return err
+}
+
+// toJSON is for files that people may look at.
+func toJSON(v any) ([]byte, error) {
+	data, err := json.MarshalIndent(v, "", "  ")
+	return append(data, '\n'), err
+}

@@ -1,0 +1,372 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
+)
+
+func TestBackupFromClaimToDeletion(t *testing.T) {
+	t.Parallel()
+	forEachStore(t, func(t *testing.T, store objectstore.Store) {
+		s := backupstore.New(store, prefix)
+		mustRun(t, s, "nightly", "uid-1")
+		if _, err := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.PostLogs, strings.NewReader("post")); err != nil {
+			t.Errorf("storing the log of post actions after the commit: %v", err)
+		}
+		wantKeys(t, store,
+			"some/prefix/backups/nightly/nightly-claim.json",
+			"some/prefix/backups/nightly/nightly-grapnel.json",
+			"some/prefix/backups/nightly/nightly-logs.gz",
+			"some/prefix/backups/nightly/nightly-post-logs.gz",
+			"some/prefix/backups/nightly/nightly-results.gz",
+			"some/prefix/backups/nightly/nightly.tar.gz",
+			"some/prefix/backups/nightly/velero-backup.json",
+		)
+		velero, grapnel, err := s.Manifest(t.Context(), "nightly")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(velero), `"kind":"Backup"`) || grapnel.BackupUID != "uid-1" ||
+			grapnel.Outputs["quiesce"]["replicas"] != "3" {
+			t.Errorf("manifests read back as %s and %+v", velero, grapnel)
+		}
+		if err := s.Verify(t.Context(), "nightly"); err != nil {
+			t.Error(err)
+		}
+		if got := read(t, s, "nightly", backupstore.Contents); got != "archive of run of uid-1" {
+			t.Errorf("the archive reads back as %q", got)
+		}
+		if diff := cmp.Diff([]string{"nightly"}, backups(t, s)); diff != "" {
+			t.Errorf("backups (-want +got):\n%s", diff)
+		}
+		if err := s.DeleteOwned(t.Context(), "nightly", "uid-1"); err != nil {
+			t.Error(err)
+		}
+		wantKeys(t, store)
+	})
+}
+
+func TestFilesOfCompleteBackupStay(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	s := backupstore.New(store, "")
+	mustRun(t, s, "nightly", "uid-1")
+	_, contentsErr := s.PutContents(t.Context(), "nightly", "uid-1", strings.NewReader("x"))
+	_, fileErr := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.Results, strings.NewReader("x"))
+	other := manifest("uid-1", "later", map[backupstore.File]backupstore.Digest{backupstore.Contents: {}})
+	for op, err := range map[string]error{
+		"PutContents": contentsErr, "PutFile": fileErr,
+		"Commit":  s.Commit(t.Context(), "nightly", other),
+		"Discard": s.Discard(t.Context(), "nightly", "uid-1"),
+	} {
+		if !errors.Is(err, backupstore.ErrCommitted) {
+			t.Errorf("%s: error %v, want ErrCommitted", op, err)
+		}
+	}
+	if err := s.Release(t.Context(), "nightly", "uid-1"); err != nil {
+		t.Error(err)
+	}
+	if err := s.Claim(t.Context(), "nightly", claimOf("uid-2")); !isTaken(err) {
+		t.Errorf("another takes the name of a finished backup: error %v", err)
+	}
+	if err := s.Verify(t.Context(), "nightly"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNothingIsWrittenWithoutClaim(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	s := backupstore.New(store, "")
+	_, contentsErr := s.PutContents(t.Context(), "nightly", "uid-1", strings.NewReader("x"))
+	_, fileErr := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.Logs, strings.NewReader("x"))
+	files := map[backupstore.File]backupstore.Digest{backupstore.Contents: {}}
+	for op, err := range map[string]error{
+		"PutContents": contentsErr, "PutFile": fileErr,
+		"Commit":  s.Commit(t.Context(), "nightly", manifest("uid-1", "", files)),
+		"Discard": s.Discard(t.Context(), "nightly", "uid-1"),
+	} {
+		if !errors.Is(err, backupstore.ErrNotClaimed) {
+			t.Errorf("%s: error %v, want ErrNotClaimed", op, err)
+		}
+	}
+	wantKeys(t, store)
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	longest := strings.Repeat("n", backupstore.MaxNameLength())
+	for name, valid := range map[string]bool{
+		"nightly": true, "a": true, "nightly-2026.11.21": true, "0": true, longest: true,
+		"": false, longest + "n": false, "Nightly": false, "a/b": false, "..": false, ".a": false, "a..b": false,
+		"-a": false, "a-": false, "a_b": false, "a b": false, "a\n": false, "ä": false, "a.-b": false,
+	} {
+		s := backupstore.New(memory.New(), "")
+		err := s.Claim(t.Context(), name, claimOf("uid"))
+		if valid && err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		if !valid && !errors.Is(err, backupstore.ErrInvalidName) {
+			t.Errorf("%q: error %v, want ErrInvalidName", name, err)
+		}
+	}
+}
+
+// TestLongestName uses a real file system, which is what sets the limit.
+func TestLongestName(t *testing.T) {
+	t.Parallel()
+	store := openFilesystem(t)
+	s := backupstore.New(store, "")
+	name := strings.Repeat("n", backupstore.MaxNameLength())
+	mustRun(t, s, name, "uid-1")
+	for _, file := range []backupstore.File{
+		backupstore.PostLogs, backupstore.ResourceList, backupstore.VolumeInfo, backupstore.ItemOperations,
+		backupstore.PodVolumeBackups, backupstore.VolumeSnapshots,
+	} {
+		if _, err := s.PutFile(t.Context(), name, "uid-1", file, strings.NewReader("x")); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	for _, file := range []backupstore.RestoreFile{
+		backupstore.RestoreLogs, backupstore.RestorePostLogs, backupstore.RestoreResults,
+		backupstore.RestoreResourceList, backupstore.RestoreItemOperations,
+	} {
+		if _, err := s.PutRestoreFile(t.Context(), name, file, strings.NewReader("x")); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestListIgnoresWhatIsNoBackup(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	s := backupstore.New(store, "p")
+	mustRun(t, s, "ours", "uid-1")
+	if err := s.Claim(t.Context(), "unfinished", claimOf("uid-2")); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{
+		"p/backups/velero-made/velero-backup.json", "p/backups/deep/er/velero-backup.json", "p/backups/velero-backup.json",
+		"p/backups/UPPER/velero-backup.json", "p/restores/r/velero-backup.json", "backups/outside/velero-backup.json",
+		"p/backups/empty/empty-logs.gz",
+	} {
+		putRaw(t, store, key, "{}")
+	}
+	if diff := cmp.Diff([]string{"ours", "velero-made"}, backups(t, s)); diff != "" {
+		t.Errorf("backups (-want +got):\n%s", diff)
+	}
+}
+
+func TestBackupOfVelero(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	s := backupstore.New(store, "")
+	putRaw(t, store, "backups/theirs/velero-backup.json", `{"kind":"Backup"}`)
+	putRaw(t, store, "backups/theirs/theirs.tar.gz", "archive")
+	velero, grapnel, err := s.Manifest(t.Context(), "theirs")
+	if err != nil || grapnel != nil || string(velero) != `{"kind":"Backup"}` {
+		t.Errorf("Manifest returned %s, %v, %v", velero, grapnel, err)
+	}
+	if err := s.Verify(t.Context(), "theirs"); !errors.Is(err, backupstore.ErrNoDigests) {
+		t.Errorf("Verify: error %v, want ErrNoDigests", err)
+	}
+	for op, err := range map[string]error{
+		"Claim":       s.Claim(t.Context(), "theirs", claimOf("uid-1")),
+		"Check":       s.Check(t.Context(), "theirs", "uid-1"),
+		"DeleteOwned": s.DeleteOwned(t.Context(), "theirs", "uid-1"),
+	} {
+		if !isTaken(err) {
+			t.Errorf("%s: error %v, want a TakenError", op, err)
+		}
+	}
+	if len(keys(t, store)) != 2 {
+		t.Errorf("objects are now %v", keys(t, store))
+	}
+	if err := s.Delete(t.Context(), "theirs"); err != nil {
+		t.Error(err)
+	}
+	wantKeys(t, store)
+}
+
+func TestMissingBackup(t *testing.T) {
+	t.Parallel()
+	s := backupstore.New(memory.New(), "")
+	_, _, manifestErr := s.Manifest(t.Context(), "none")
+	_, getErr := s.Get(t.Context(), "none", backupstore.Contents)
+	for op, err := range map[string]error{"Manifest": manifestErr, "Get": getErr, "Verify": s.Verify(t.Context(), "none")} {
+		if !errors.Is(err, objectstore.ErrNotExist) {
+			t.Errorf("%s: error %v, want ErrNotExist", op, err)
+		}
+	}
+	if err := s.Delete(t.Context(), "none"); err != nil {
+		t.Errorf("deleting nothing: %v", err)
+	}
+	if err := s.DeleteRestore(t.Context(), "none"); err != nil {
+		t.Errorf("deleting the files of no restore: %v", err)
+	}
+}
+
+func TestVerifyFindsDamage(t *testing.T) {
+	t.Parallel()
+	const dir = "backups/nightly/"
+	for name, damage := range map[string]func(*testing.T, objectstore.Store){
+		"archive changed": func(t *testing.T, s objectstore.Store) {
+			putRaw(t, s, dir+"nightly.tar.gz", "archive of RUN of uid-1")
+		},
+		"archive cut": func(t *testing.T, s objectstore.Store) { putRaw(t, s, dir+"nightly.tar.gz", "archive") },
+		"archive grown": func(t *testing.T, s objectstore.Store) {
+			putRaw(t, s, dir+"nightly.tar.gz", "archive of run of uid-1!")
+		},
+		"results gone": func(t *testing.T, s objectstore.Store) { remove(t, s, dir+"nightly-results.gz") },
+		"manifest changed": func(t *testing.T, s objectstore.Store) {
+			putRaw(t, s, dir+"velero-backup.json", `{"kind":"Backup","metadata":{"uid":"uid-1"}}`)
+		},
+		"grapnel manifest cut": func(t *testing.T, s objectstore.Store) { putRaw(t, s, dir+"nightly-grapnel.json", `{"ver`) },
+		"newer version": func(t *testing.T, s objectstore.Store) {
+			putRaw(t, s, dir+"nightly-grapnel.json", `{"version":2,"backupUID":"uid-1"}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := memory.New()
+			s := backupstore.New(store, "")
+			mustRun(t, s, "nightly", "uid-1")
+			damage(t, store)
+			if err := s.Verify(t.Context(), "nightly"); !isCorrupt(err) {
+				t.Errorf("error %v, want a CorruptError", err)
+			}
+			if err := s.DeleteOwned(t.Context(), "nightly", "uid-1"); err != nil {
+				t.Errorf("deleting a damaged backup: %v", err)
+			}
+			wantKeys(t, store)
+		})
+	}
+}
+
+func TestCommitChecksFiles(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(map[backupstore.File]backupstore.Digest){
+		"no archive":   func(f map[backupstore.File]backupstore.Digest) { delete(f, backupstore.Contents) },
+		"missing file": func(f map[backupstore.File]backupstore.Digest) { f[backupstore.VolumeInfo] = backupstore.Digest{} },
+		"unknown file": func(f map[backupstore.File]backupstore.Digest) { f["../x"] = backupstore.Digest{} },
+		"other size": func(f map[backupstore.File]backupstore.Digest) {
+			f[backupstore.Contents] = backupstore.Digest{Size: 1}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := backupstore.New(memory.New(), "")
+			if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); err != nil {
+				t.Fatal(err)
+			}
+			digest, err := s.PutContents(t.Context(), "nightly", "uid-1", strings.NewReader("archive"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := map[backupstore.File]backupstore.Digest{backupstore.Contents: digest}
+			change(files)
+			if err := s.Commit(t.Context(), "nightly", manifest("uid-1", "", files)); err == nil {
+				t.Error("the commit succeeded")
+			}
+			if got := backups(t, s); got != nil {
+				t.Errorf("there is a backup: %v", got)
+			}
+		})
+	}
+}
+
+func TestPutJSON(t *testing.T) {
+	t.Parallel()
+	s := backupstore.New(memory.New(), "")
+	if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); err != nil {
+		t.Fatal(err)
+	}
+	value := map[string][]string{"v1/Pod": {"ns/a", "ns/b"}}
+	first, err := s.PutJSON(t.Context(), "nightly", "uid-1", backupstore.ResourceList, value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := s.PutJSON(t.Context(), "nightly", "uid-1", backupstore.ResourceList, value)
+	if err != nil || first != second {
+		t.Errorf("the same value gave %+v and %+v (error %v)", first, second, err)
+	}
+	z, err := gzip.NewReader(strings.NewReader(read(t, s, "nightly", backupstore.ResourceList)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string][]string
+	if err := json.NewDecoder(z).Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(value, got); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+	if _, err := s.PutJSON(t.Context(), "nightly", "uid-1", backupstore.VolumeInfo, make(chan int)); err == nil {
+		t.Error("storing something that is not JSON succeeded")
+	}
+	if _, err := s.Get(t.Context(), "nightly", backupstore.VolumeInfo); !errors.Is(err, objectstore.ErrNotExist) {
+		t.Errorf("after the failure: error %v, want ErrNotExist", err)
+	}
+}
+
+// TestLyingStore has a store that keeps less than it was given.
+func TestLyingStore(t *testing.T) {
+	t.Parallel()
+	faulty := storetest.NewFaulty(memory.New(), storetest.Fault{Method: storetest.Put, Key: "*.tar.gz", Cut: true, CutAt: 3})
+	s := backupstore.New(faulty, "")
+	err := runBackup(t.Context(), s, "nightly", "uid-1", "first")
+	if err == nil {
+		err = s.Verify(t.Context(), "nightly")
+	}
+	if err == nil {
+		t.Error("a cut archive passes for a whole one")
+	}
+}
+
+func TestLostLeaseLeavesNothing(t *testing.T) {
+	t.Parallel()
+	forEachStore(t, func(t *testing.T, store objectstore.Store) {
+		s := backupstore.New(store, "")
+		if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := io.MultiReader(bytes.NewReader(make([]byte, 20<<20)), readerFunc(func() { cancel() }))
+		if _, err := s.PutContents(ctx, "nightly", "uid-1", r); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want context.Canceled", err)
+		}
+		wantKeys(t, store, "backups/nightly/nightly-claim.json")
+	})
+}
+
+// readerFunc is an empty stream that calls a function when it is reached.
+type readerFunc func()
+
+func (f readerFunc) Read([]byte) (int, error) {
+	f()
+	return 0, io.EOF
+}
+
+func remove(t *testing.T, s objectstore.Store, key string) {
+	t.Helper()
+	if err := s.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -128,12 +128,15 @@ func (s *Store) names(dir string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(e fs.DirEntry) bool {
+		// Temporary files have invalid keys, like files with strange names that
+		// somebody else put here and that no call could ever address.
+		if objectstore.ValidateKey(e.Name()) != nil {
+			return true
+		}
 		if e.IsDir() {
 			return dir == "." && e.Name() == lostAndFound
 		}
-		// Temporary files have invalid keys, like files with strange names that
-		// somebody else put here and that no call could ever address.
-		return !e.Type().IsRegular() || objectstore.ValidateKey(e.Name()) != nil
+		return !e.Type().IsRegular()
 	})
 	slices.SortFunc(all, func(a, b fs.DirEntry) int { return cmp.Compare(sortKey(a), sortKey(b)) })
 	return all, nil

@@ -71,6 +71,8 @@ func kindOf(r minio.ErrorResponse) error {
 		return objectstore.ErrTooLarge
 	case "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded", "InsufficientStorage":
 		return objectstore.ErrNoSpace
+	case "InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout":
+		return objectstore.ErrUnavailable // Amazon also says so within a 200.
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccessDenied", "RequestTimeTooSkewed":
 		return objectstore.ErrAccess
 	}

@@ -7,7 +7,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -58,10 +57,10 @@ func newHeaders(modTime time.Time) (*headers, error) {
 }
 
 // appendTo appends the header blocks of a regular file to b.
-func (h *headers) appendTo(b []byte, path string, size int) ([]byte, error) {
+func (h *headers) appendTo(b, path []byte, size int) ([]byte, error) {
 	prefix, name, ok := splitUSTAR(path)
 	if !ok || size > ustarMaxSize {
-		block, err := h.general(path, size)
+		block, err := h.general(string(path), size)
 		return append(b, block...), err
 	}
 	start := len(b)
@@ -92,18 +91,18 @@ func (h *headers) general(path string, size int) ([]byte, error) {
 
 // splitUSTAR divides a path into the two fields of a plain header. It reports
 // false if the path does not fit or is not plain ASCII.
-func splitUSTAR(path string) (prefix, name string, ok bool) {
-	for i := range len(path) {
-		if path[i] >= 0x80 {
-			return "", "", false
+func splitUSTAR(path []byte) (prefix, name []byte, ok bool) {
+	for _, c := range path {
+		if c >= 0x80 {
+			return nil, nil, false
 		}
 	}
 	if len(path) <= ustarNameLen {
-		return "", path, true
+		return nil, path, true
 	}
-	cut := strings.LastIndexByte(path[:min(len(path), ustarPrefixLen+1)], '/')
+	cut := bytes.LastIndexByte(path[:min(len(path), ustarPrefixLen+1)], '/')
 	if cut <= 0 || len(path)-cut-1 > ustarNameLen {
-		return "", "", false
+		return nil, nil, false
 	}
 	return path[:cut], path[cut+1:], true
 }
@@ -119,10 +118,10 @@ func putOctal(field []byte, v uint64) uint64 {
 	return sum
 }
 
-func byteSum(s string) uint64 {
+func byteSum(s []byte) uint64 {
 	var sum uint64
-	for i := range len(s) {
-		sum += uint64(s[i])
+	for _, c := range s {
+		sum += uint64(c)
 	}
 	return sum
 }

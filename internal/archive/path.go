@@ -137,8 +137,9 @@ func parsePath(path string) (Identity, error) {
 		}
 	}
 	var id Identity
-	id.Resource, id.Group, _ = strings.Cut(parts[0], ".")
-	if id.Resource == "" {
+	var grouped bool
+	id.Resource, id.Group, grouped = strings.Cut(parts[0], ".")
+	if id.Resource == "" || grouped != (id.Group != "") {
 		return Identity{}, invalid
 	}
 	parts = parts[1:]
@@ -147,6 +148,9 @@ func parsePath(path string) (Identity, error) {
 	// with 3 the first one decides.
 	if len(parts) == 4 || (len(parts) == 3 && parts[0]+"/" != namespacesDir) {
 		id.Version, id.Preferred = strings.CutSuffix(parts[0], preferredSuffix)
+		if id.Version == "" {
+			return Identity{}, invalid
+		}
 		parts = parts[1:]
 	}
 	switch {

@@ -79,7 +79,7 @@ func NewWriter(out io.Writer, opts WriterOptions) (*Writer, error) {
 		return nil, fmt.Errorf("starting compression: %w", err)
 	}
 	w := &Writer{claims: newHashSet(), headers: hdrs, gzip: compressor, out: buffered}
-	if err := w.file(versionPath, []byte(FormatVersion+"\n")); err != nil {
+	if err := w.file([]byte(versionPath), []byte(FormatVersion+"\n")); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -120,17 +120,17 @@ func (w *Writer) Add(item Item) error {
 // object writes one of the copies of an object.
 func (w *Writer) object(item Item, versioned bool) error {
 	var path [pathBufferSize]byte
-	return w.file(string(item.appendPath(path[:0], versioned)), item.JSON)
+	return w.file(item.appendPath(path[:0], versioned), item.JSON)
 }
 
 // file writes one regular file.
-func (w *Writer) file(path string, content []byte) error {
+func (w *Writer) file(path, content []byte) error {
 	if w.err != nil {
 		return w.err
 	}
 	header, err := w.headers.appendTo(w.scratch[:0], path, len(content))
 	if err != nil {
-		return fmt.Errorf("%w: %q: %w", ErrInvalidName, path, err)
+		return fmt.Errorf("%w: %q: %w", ErrInvalidName, string(path), err)
 	}
 	w.scratch = header
 	w.write(header)

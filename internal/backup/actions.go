@@ -165,7 +165,7 @@ func (r reader) ListAll(ctx context.Context, gr schema.GroupResource) ([]list.It
 	var items []list.Item
 	_, err := r.run.cluster.List(ctx, list.Request{
 		Kind:            kindOf(resource),
-		ResourceVersion: r.run.plan.version,
+		ResourceVersion: r.run.plan.versionFor(gr),
 		Aside:           true,
 	}, list.Handler{Batch: func(batch *list.Batch) error {
 		items = batch.AppendTo(items)

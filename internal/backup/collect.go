@@ -198,7 +198,7 @@ func (c *collection) request(namespace string) list.Request {
 		Kind:            kindOf(c.resource),
 		Namespace:       namespace,
 		LabelSelector:   c.plan.labels,
-		ResourceVersion: c.plan.version,
+		ResourceVersion: c.plan.versionFor(c.resource.GVR.GroupResource()),
 	}
 }
 

@@ -42,8 +42,22 @@ type plan struct {
 	// one that the API server applies, if it can.
 	filtered bool
 	labels   string
-	// version, if set, is the resource version at which everything is read.
+	// version is the resource version at which everything is read; see
+	// versionFor.
 	version string
+}
+
+// versionFor returns the resource version at which a resource is to be read,
+// which makes the archive a picture of one moment: the one at which the
+// namespaces were listed. It costs nothing (measured), and where the API server
+// cannot do it, because the version was compacted or another system stores the
+// resource, the newest state is read. Events are commonly kept in an etcd of
+// their own, whose versions mean something else.
+func (p *plan) versionFor(gr schema.GroupResource) string {
+	if gr.Resource == "events" && (gr.Group == "" || gr.Group == "events.k8s.io") {
+		return ""
+	}
+	return p.version
 }
 
 // makePlan looks at the cluster and compiles the selection.

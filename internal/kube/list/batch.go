@@ -15,9 +15,9 @@ const (
 	// batchBytes is the size at which a batch is handed to the caller. A batch
 	// holds at least one object, so it can be larger.
 	batchBytes = 256 << 10
-	// maxPooledBytes keeps a buffer that once held a huge object from being
-	// kept for ever.
-	maxPooledBytes = 1 << 20
+	// maxPooledBytes keeps a buffer that once held a huge object, beyond what
+	// etcd takes, from being kept.
+	maxPooledBytes = 2 << 20
 )
 
 // Item is one object of a batch. Its byte slices belong to the batch and are

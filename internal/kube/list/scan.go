@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -228,6 +229,7 @@ func (s *scanner) add(raw []byte, found object) (bool, error) {
 		return false, nil
 	}
 	b := s.batch
+	b.buf = slices.Grow(b.buf, len(s.head)+len(",")+len(raw))
 	place := offsets{start: len(b.buf)}
 	if s.typed || found.typed {
 		b.buf = append(b.buf, raw...)

@@ -4,6 +4,7 @@
 package backupstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -162,26 +163,42 @@ func race(t *testing.T, s *backupstore.Store, name string) string {
 	return winner
 }
 
-// TestClaimWithoutPutIfAbsent has the other claim come between look and write.
+// TestClaimWithoutPutIfAbsent has two clusters look before either writes, in a
+// store that lets both write: the one whose claim was overwritten must notice.
 func TestClaimWithoutPutIfAbsent(t *testing.T) {
 	t.Parallel()
-	store := memory.New(memory.WithoutPutIfAbsent())
-	started, release := make(chan struct{}), make(chan struct{})
-	slow := storetest.NewFaulty(store, storetest.Fault{Method: storetest.Put, Nth: 1, Started: started, Release: release})
-	result := make(chan error, 1)
-	go func() { result <- backupstore.New(slow, "").Claim(t.Context(), "nightly", claimOf("slow")) }()
-	<-started
-	fast := backupstore.New(store, "")
-	if err := fast.Claim(t.Context(), "nightly", claimOf("fast")); err != nil {
-		t.Fatal(err)
+	store := unconditional{memory.New(memory.WithoutPutIfAbsent())}
+	claim := func(faulty *storetest.Faulty, uid string) <-chan error {
+		result := make(chan error, 1)
+		go func() { result <- backupstore.New(faulty, "").Claim(t.Context(), "nightly", claimOf(uid)) }()
+		return result
 	}
-	close(release)
-	if err := <-result; !isTaken(err) {
-		t.Errorf("the slow one: error %v, want a TakenError", err)
+	firstWrote, goOnFirst := make(chan struct{}), make(chan struct{})
+	secondLooked, goOnSecond := make(chan struct{}), make(chan struct{})
+	second := claim(storetest.NewFaulty(store,
+		storetest.Fault{Method: storetest.Put, Started: secondLooked, Release: goOnSecond}), "second")
+	<-secondLooked
+	first := claim(storetest.NewFaulty(store,
+		storetest.Fault{Method: storetest.List, Nth: 2, Started: firstWrote, Release: goOnFirst}), "first")
+	<-firstWrote
+	close(goOnSecond)
+	if err := <-second; err != nil {
+		t.Errorf("the second, which wrote last: %v", err)
 	}
-	if fast.Capabilities().PutIfAbsent {
+	close(goOnFirst)
+	if err := <-first; !isTaken(err) {
+		t.Errorf("the first, whose claim was overwritten: error %v, want a TakenError", err)
+	}
+	if backupstore.New(store, "").Capabilities().PutIfAbsent {
 		t.Error("the lack of put-if-absent does not show")
 	}
+}
+
+// unconditional is a store that pays no attention to IfAbsent.
+type unconditional struct{ objectstore.Store }
+
+func (s unconditional) Put(ctx context.Context, key string, r io.Reader, _ objectstore.PutOptions) (objectstore.Info, error) {
+	return s.Store.Put(ctx, key, r, objectstore.PutOptions{})
 }
 
 // TestClaimLostDuringUpload has the name change hands while an archive is

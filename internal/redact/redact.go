@@ -96,7 +96,12 @@ func (r *Redactor) String(s string) string {
 	if replacer := r.replacer.Load(); replacer != nil {
 		s = replacer.Replace(s)
 	}
+	// Replacements only take text away, so one look at the words is enough.
+	lower := strings.ToLower(s)
 	for _, p := range r.patterns {
+		if !p.applies(lower) {
+			continue
+		}
 		s = p.expr.ReplaceAllString(s, p.with)
 	}
 	return s

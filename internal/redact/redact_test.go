@@ -129,3 +129,17 @@ func TestNilAndDiscard(t *testing.T) {
 	}
 	redact.New().Logger(logr.Discard()).Info("Saying nothing")
 }
+
+func BenchmarkString(b *testing.B) {
+	r := redact.New("some-secret-value")
+	for name, text := range map[string]string{
+		"harmless": "Archiving item 17 of 4211, resource deployments.apps, namespace shop, name checkout-frontend",
+		"pair":     "Connecting to db.shop.svc:5432 with user=bob password=hunter2 and sslmode=require",
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r.String(text)
+			}
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
@@ -35,11 +36,14 @@ type Server struct {
 	features []string
 	level    *slog.LevelVar
 	log      *logline.Writer
+	// listed runs onList once, with the first request of the operator.
+	listed sync.Once
+	onList func()
 }
 
 // New returns a Server without actions that logs to standard error.
 func New() *Server {
-	return &Server{level: new(slog.LevelVar), log: logline.NewWriter(os.Stderr)}
+	return &Server{level: new(slog.LevelVar), log: logline.NewWriter(os.Stderr), onList: func() {}}
 }
 
 // SetLogOutput makes out receive the log lines instead of standard error. It is
@@ -121,6 +125,12 @@ func (s *Server) serve(args []string, cookie string) error {
 	// Lines of libraries that use slog or log get the same format; they are
 	// attributed if only one call is in progress.
 	slog.SetDefault(logger)
+	// go-plugin puts pipes of its own in the place of standard output and error and
+	// sends what is written there in messages, which arrive at any time. Written to
+	// the real standard error, printed lines stay in order with the log. It is done
+	// with the first request: then go-plugin is through with both files.
+	stderr := os.Stderr
+	s.onList = func() { os.Stdout, os.Stderr = stderr, stderr }
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion:  proto.HandshakeVersion,

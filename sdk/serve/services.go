@@ -21,6 +21,7 @@ type listerService struct {
 }
 
 func (l listerService) ListPlugins(context.Context, *pluginpb.ListPluginsRequest) (*pluginpb.ListPluginsResponse, error) {
+	l.server.listed.Do(l.server.onList)
 	out := &pluginpb.ListPluginsResponse{SdkVersion: sdk.Version, Capabilities: []string{proto.CapabilityLogEnd}}
 	for _, e := range l.server.registry.order {
 		out.Plugins = append(out.Plugins, &pluginpb.PluginIdentifier{

@@ -21,6 +21,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
+	"github.com/grapnel-dev/grapnel/sdk/proto"
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
 
@@ -38,7 +39,10 @@ func (r *recorder) intercept(ctx context.Context, req any, info *grpc.UnaryServe
 	}
 	fault := r.faultOf(point, in)
 	resp, err := rawFault(fault)
-	if resp == nil && err == nil {
+	if resp != nil || err != nil {
+		// The SDK, which is not asked, would say that the log of the call ends here.
+		fmt.Fprintf(r.stderr, "{%q:%q}\n", proto.FieldEnd, in.GetCallId())
+	} else {
 		if in.Parameters == nil {
 			in.Parameters = map[string]string{}
 		}
@@ -92,14 +96,17 @@ func rawFault(name string) (*hookpb.ExecuteResponse, error) {
 }
 
 // action commits the faults that an action built with the SDK can commit.
-type action struct{}
+type action struct {
+	// stderr is the real standard error: go-plugin puts another file in its place.
+	stderr *os.File
+}
 
 // Execute does what the parameter "fault" says.
-func (action) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
+func (a action) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
 	fault, argument, _ := strings.Cut(req.Parameters["fault"], ":")
 	switch fault {
 	case "hang":
-		select {}
+		forever()
 	case "wait":
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -122,7 +129,7 @@ func (action) Execute(ctx context.Context, req *hook.Request) (*hook.Response, e
 		return nil, status.Error(codes.Unavailable, "the database is unavailable")
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
+		forever()
 	case "exit":
 		os.Exit(4)
 	case "again":
@@ -132,18 +139,18 @@ func (action) Execute(ctx context.Context, req *hook.Request) (*hook.Response, e
 	case "environment":
 		return hook.Done().WithOutput("env", strings.Join(os.Environ(), "\n")).WithOutput("args", strings.Join(os.Args[1:], " ")), nil
 	default:
-		return hook.Done(), misbehave(ctx, fault, argument, req)
+		return hook.Done(), a.misbehave(ctx, fault, argument, req)
 	}
 	return hook.Done(), nil
 }
 
 // misbehave writes to the log in bad ways.
-func misbehave(ctx context.Context, fault, argument string, req *hook.Request) error {
+func (a action) misbehave(ctx context.Context, fault, argument string, req *hook.Request) error {
 	switch fault {
 	case "", "none":
 	case "log-secret":
 		sdk.Logger(ctx).Info("Connecting with password=hunter2", "apiKey", "k-123456", "header", "Authorization: Bearer abcdef123456")
-		fmt.Fprintln(os.Stderr, "raw secret: "+os.Getenv("FAULT_TOKEN"))
+		fmt.Fprintln(a.stderr, "raw secret: "+os.Getenv("FAULT_TOKEN"))
 		fmt.Println("printed password=hunter2")
 		log.Println("-----BEGIN PRIVATE KEY-----")
 		log.Println("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC")
@@ -158,12 +165,12 @@ func misbehave(ctx context.Context, fault, argument string, req *hook.Request) e
 			sdk.Logger(ctx).Info("line "+strconv.Itoa(i)+" of "+req.IdempotencyKey, "action", req.Action)
 		}
 	case "log-raw":
-		fmt.Fprintln(os.Stderr, "[WARN] untagged line of "+req.IdempotencyKey)
+		fmt.Fprintln(a.stderr, "[WARN] untagged line of "+req.IdempotencyKey)
 	case "log-control":
-		fmt.Fprintln(os.Stderr, "evil \x1b[31mred\x1b[0m \a\x00 bell")
+		fmt.Fprintln(a.stderr, "evil \x1b[31mred\x1b[0m \a\x00 bell")
 	case "log-long":
-		fmt.Fprintln(os.Stderr, strings.Repeat("y", 200<<10))
-		fmt.Fprintln(os.Stderr, "after the long line")
+		fmt.Fprintln(a.stderr, strings.Repeat("y", 200<<10))
+		fmt.Fprintln(a.stderr, "after the long line")
 	default:
 		return fmt.Errorf("unknown fault %q", fault)
 	}

@@ -73,13 +73,14 @@ func handshake() goplugin.HandshakeConfig {
 // newServer registers the actions of a list "Kind:name,Kind:name".
 func newServer(actions string) (*serve.Server, error) {
 	server := serve.New()
+	a := action{stderr: os.Stderr}
 	for _, text := range strings.Split(actions, ",") {
 		kind, name, _ := strings.Cut(text, ":")
 		switch sdk.Kind(kind) {
 		case sdk.KindPreBackupAction:
-			server.RegisterPreBackupActionV1(name, func() (prebackupv1.PreBackupAction, error) { return action{}, nil })
+			server.RegisterPreBackupActionV1(name, func() (prebackupv1.PreBackupAction, error) { return a, nil })
 		case sdk.KindPostBackupAction:
-			server.RegisterPostBackupActionV1(name, func() (postbackupv1.PostBackupAction, error) { return action{}, nil })
+			server.RegisterPostBackupActionV1(name, func() (postbackupv1.PostBackupAction, error) { return a, nil })
 		default:
 			return nil, fmt.Errorf("FAULT_ACTIONS names the unknown kind %q", kind)
 		}

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -24,13 +25,14 @@ type recorder struct {
 	killPoint   string
 	killCount   int
 	killBefore  bool
+	stderr      io.Writer
 	mu          sync.Mutex
 	countByName map[string]int
 }
 
 func newRecorder(getenv func(string) string) *recorder {
 	r := &recorder{
-		logPath: getenv("FAULT_CALL_LOG"), faults: map[string]string{}, countByName: map[string]int{},
+		stderr: os.Stderr, logPath: getenv("FAULT_CALL_LOG"), faults: map[string]string{}, countByName: map[string]int{},
 		killBefore: getenv("FAULT_KILL_PARENT_WHEN") == "before",
 	}
 	for _, entry := range strings.Split(getenv("FAULT_CALL"), ",") {
@@ -120,5 +122,5 @@ func (r *recorder) killAt(point string, count int) bool {
 // killParent ends the operator, and us with it.
 func killParent() {
 	_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
-	select {}
+	forever()
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
@@ -30,7 +31,7 @@ func startFault(name string) error {
 		os.Exit(0)
 	case "rubbish":
 		fmt.Println("Hello! Starting up with token=abcdef123456 ...")
-		select {}
+		forever()
 	case "rubbish-and-exit":
 		fmt.Println("usage: tool [flags]")
 		os.Exit(2)
@@ -40,32 +41,39 @@ func startFault(name string) error {
 		}
 	case "hang":
 		fmt.Fprintln(os.Stderr, "waiting for a lock that never comes")
-		select {}
+		forever()
 	case "hang-with-child":
 		// A grandchild that would survive if only the child were killed.
-		child := exec.Command("sleep", "1000")
+		child := exec.Command("sleep", "31536000")
 		child.Stdout, child.Stderr = os.Stdout, os.Stderr
 		if err := child.Start(); err != nil {
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "grandchild %d\n", child.Process.Pid)
-		select {}
+		forever()
 	case "wrong-protocol":
 		fmt.Println("1|1|unix|/nowhere|grpc")
-		select {}
+		forever()
 	case "netrpc":
 		fmt.Println("1|2|unix|/nowhere|netrpc")
-		select {}
+		forever()
 	case "tcp":
 		fmt.Println("1|2|tcp|127.0.0.1:1|grpc")
-		select {}
+		forever()
 	case "dead-socket":
 		fmt.Println("1|2|unix|/nowhere/socket|grpc")
-		select {}
+		forever()
 	default:
 		serveFault(name)
 	}
 	return nil
+}
+
+// forever does not return. A bare select would be noticed as a deadlock.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
+	}
 }
 
 // serveFault serves a lister that misbehaves, and nothing else.
@@ -97,7 +105,7 @@ func (l *faultyLister) ListPlugins(context.Context, *pluginpb.ListPluginsRequest
 	const pre = "PreBackupAction"
 	switch l.mode {
 	case "lister-hang":
-		select {}
+		forever()
 	case "lister-exit":
 		os.Exit(5)
 	case "lister-error":

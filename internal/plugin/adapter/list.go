@@ -81,7 +81,8 @@ type Listing struct {
 }
 
 // List asks the process at the other end of conn what it provides. Apart from the
-// errors of ctx, every error is a *ListError.
+// errors of ctx and of a broken connection (a status Unavailable), every error is a
+// *ListError.
 func List(ctx context.Context, conn grpc.ClientConnInterface) (Listing, error) {
 	response, err := pluginpb.NewPluginListerClient(conn).ListPlugins(ctx, &pluginpb.ListPluginsRequest{}, callOptions()...)
 	switch {
@@ -91,6 +92,8 @@ func List(ctx context.Context, conn grpc.ClientConnInterface) (Listing, error) {
 	case status.Code(err) == codes.Unimplemented:
 		return Listing{}, &ListError{Reason: ReasonNotAGrapnelPlugin, Err: err, Message: "it is a plugin, perhaps one for Velero, " +
 			"but it provides no actions of Grapnel: build it with Grapnel's SDK, or remove the Plugin"}
+	case status.Code(err) == codes.Unavailable:
+		return Listing{}, err
 	default:
 		return Listing{}, &ListError{Reason: ReasonListFailed, Err: err, Message: "it did not list its actions: " + status.Convert(err).Message()}
 	}

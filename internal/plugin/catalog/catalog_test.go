@@ -5,6 +5,9 @@ package catalog_test
 
 import (
 	"context"
+	"fmt"
+	"log"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,6 +19,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
+	"github.com/grapnel-dev/grapnel/sdk/hook"
+	prebackupv1 "github.com/grapnel-dev/grapnel/sdk/prebackupaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
 // safety bounds what a test waits for; it is never reached when things work.
@@ -29,10 +35,32 @@ const subject = `{"apiVersion":"grapnel.dev/v1alpha1","kind":"Backup",
 var plugins string
 
 func TestMain(m *testing.M) {
+	if os.Getenv("CATALOG_TEST_PLUGIN") != "" {
+		servePrinter()
+		return
+	}
 	os.Exit(plugintesting.Main(func(dir string) int {
 		plugins = dir
 		return m.Run()
 	}, "faultplugin", "exampleplugin"))
+}
+
+// servePrinter makes this program a plugin that prints: what faultplugin serves, it
+// serves with code of its own, and here all of the SDK is at work.
+func servePrinter() {
+	serve.New().RegisterPreBackupActionV1("print", func() (prebackupv1.PreBackupAction, error) {
+		return printer{}, nil
+	}).Serve()
+}
+
+type printer struct{}
+
+func (printer) Execute(_ context.Context, req *hook.Request) (*hook.Response, error) {
+	fmt.Println("printed to standard output by " + req.IdempotencyKey)
+	fmt.Fprintln(os.Stderr, "printed to standard error by "+req.IdempotencyKey)
+	log.Println("logged with package log by " + req.IdempotencyKey)
+	slog.Warn("logged with slog by " + req.IdempotencyKey)
+	return hook.Done(), nil
 }
 
 // newCatalog returns a Catalog that is closed at the end of the test, after which
@@ -86,14 +114,4 @@ func execute(t *testing.T, c *catalog.Catalog, plugin string, call executor.Call
 		ctx = logr.NewContext(ctx, log.Logger())
 	}
 	return e.Execute(ctx, call)
-}
-
-func TestSmoke(t *testing.T) {
-	log := plugintesting.NewLog(t)
-	c := newCatalog(t, catalog.Options{Logger: log.Logger()})
-	info := load(t, c, fault("f", nil))
-	t.Logf("%+v", info)
-	run := plugintesting.NewLog(t)
-	answer, err := execute(t, c, "f", preBackup("k1", map[string]string{"fault": "log:3"}), run)
-	t.Logf("%+v %v\n%s\noperator: %s", answer, err, run.Text(), log.Text())
 }

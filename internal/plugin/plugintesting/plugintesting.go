@@ -14,9 +14,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -94,25 +96,83 @@ func (l *Log) Text() string {
 	return strings.Join(l.Lines(), "\n")
 }
 
-// Children returns the command lines of the processes of this program's children
-// and of processes whose binary lies in dir, zombies included.
-func Children(dir string) []string {
-	var found []string
+// process is one entry of /proc.
+type process struct {
+	parent  int
+	command string
+	text    string
+}
+
+// processes returns all processes of the machine, zombies included.
+func processes() []process {
+	var found []process
 	entries, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range entries {
 		data, err := os.ReadFile(path) //nolint:gosec // a name from /proc
 		if err != nil {
+			// It ended meanwhile.
 			continue
 		}
 		// "pid (comm) state ppid ..."; comm may hold anything, also ")".
 		text := string(data)
-		rest := strings.Fields(text[strings.LastIndex(text, ")")+1:])
-		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		end := strings.LastIndex(text, ")") + 1
+		rest := strings.Fields(text[end:])
+		parent, _ := strconv.Atoi(rest[1])
+		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline")) //nolint:gosec // a name from /proc
 		command := strings.ReplaceAll(string(cmdline), "\x00", " ")
-		isOurs := len(rest) > 1 && rest[1] == fmt.Sprint(os.Getpid())
-		if isOurs || (dir != "" && strings.HasPrefix(command, dir)) {
-			found = append(found, strings.TrimSpace(text[:strings.LastIndex(text, ")")+1]+" "+rest[0]+" "+command))
+		found = append(found, process{parent: parent, command: command, text: text[:end] + " " + rest[0] + " " + command})
+	}
+	return found
+}
+
+// Children returns this program's child processes and all processes whose binary
+// lies in dir, zombies included.
+func Children(dir string) []string {
+	var found []string
+	for _, p := range processes() {
+		if p.parent == os.Getpid() || strings.HasPrefix(p.command, dir+"/") {
+			found = append(found, p.text)
 		}
 	}
 	return found
 }
+
+// Running returns the processes of the machine whose command line begins with
+// command.
+func Running(command string) []string {
+	var found []string
+	for _, p := range processes() {
+		if strings.HasPrefix(p.command, command) {
+			found = append(found, p.text)
+		}
+	}
+	return found
+}
+
+// WaitForFile waits until there is a file at path that is not empty.
+func WaitForFile(tb testing.TB, path string) {
+	tb.Helper()
+	Eventually(tb, "the file "+filepath.Base(path)+" was written", func() bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Size() > 0
+	})
+}
+
+// Eventually waits until condition holds.
+func Eventually(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	timeout := time.NewTimer(safety)
+	defer timeout.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-timeout.C:
+			tb.Fatalf("not within %s: %s", safety, what)
+		}
+	}
+}
+
+// safety is never reached when things work.
+const safety = 30 * time.Second

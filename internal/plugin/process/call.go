@@ -19,7 +19,7 @@ import (
 
 // logWait is how long a call that was answered waits for its last log line. It is
 // reached only if the child's log is jammed.
-const logWait = 2 * time.Second
+const logWait = 5 * time.Second
 
 // Call is what Do has to know about a call.
 type Call struct {

@@ -18,6 +18,8 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	pluginrunner "github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
@@ -72,7 +74,7 @@ func start(ctx context.Context, host Host, config Config) (*instance, error) {
 		return &l.instance, nil
 	}
 	// An exit that is under way explains more than the connection it broke.
-	l.awaitExit(ctx)
+	l.awaitExit(ctx, err)
 	explained := l.explain(err)
 	l.instance.stop(0)
 	return nil, explained
@@ -80,8 +82,9 @@ func start(ctx context.Context, host Host, config Config) (*instance, error) {
 
 var errStartTimeout = errors.New("start timeout")
 
-func (l *launch) awaitExit(ctx context.Context) {
-	if l.spawnErr != nil || !l.runner.stdout.atEnd() {
+func (l *launch) awaitExit(ctx context.Context, err error) {
+	broken := l.runner.stdout.atEnd() || isBroken(err)
+	if l.spawnErr != nil || !broken {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, exitTime)
@@ -173,6 +176,13 @@ type verifyError struct{ err error }
 
 func (v *verifyError) Error() string { return v.err.Error() }
 
+func (v *verifyError) Unwrap() error { return v.err }
+
+// isBroken reports whether a call failed because of its connection.
+func isBroken(err error) bool {
+	return err != nil && status.Code(err) == codes.Unavailable
+}
+
 // explain turns the failure of a start into words.
 func (l *launch) explain(err error) error {
 	name := filepath.Base(l.config.Path)
@@ -199,7 +209,7 @@ func (l *launch) explain(err error) error {
 		return &StartError{Reason: ReasonExitedAtOnce, Err: err, Message: fmt.Sprintf(
 			"%s %s before it was ready for calls; %s", name, exitText(l.runner.state), lastWords(l.router.lastLines()))}
 	}
-	if v := new(verifyError); errors.As(err, &v) {
+	if v := new(verifyError); errors.As(err, &v) && !isBroken(err) {
 		return v.err
 	}
 	return &StartError{Reason: ReasonHandshakeFailed, Err: err, Message: fmt.Sprintf(

@@ -83,10 +83,24 @@ func (p *Process) Ensure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	err = p.verify(ctx, s)
+	p.release(s)
+	if !isBroken(err) {
+		return err
+	}
+	// It died just now, or it is deaf: once more with a new one.
+	if s, err = p.acquire(ctx, true); err != nil {
+		return err
+	}
 	defer p.release(s)
+	return p.verify(ctx, s)
+}
+
+// verify asks Config.Verify about a child that runs already.
+func (p *Process) verify(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.config.StartTimeout, errStartTimeout)
 	defer cancel()
-	_, err = p.config.Verify(ctx, s.conn)
+	_, err := p.config.Verify(ctx, s.conn)
 	switch {
 	case err == nil:
 		return nil
@@ -95,6 +109,9 @@ func (p *Process) Ensure(ctx context.Context) error {
 			"%s runs but did not say within %s what it provides: check why it hangs", filepath.Base(p.config.Path), p.config.StartTimeout)}
 	case ctx.Err() != nil:
 		return interrupted(ctx)
+	case isBroken(err):
+		_ = p.lost(ctx, s, err)
+		return err
 	default:
 		return err
 	}

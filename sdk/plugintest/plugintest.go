@@ -1,0 +1,186 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugintest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/grapnel-dev/grapnel/sdk"
+	"github.com/grapnel-dev/grapnel/sdk/hook"
+	"github.com/grapnel-dev/grapnel/sdk/internal/wire"
+	"github.com/grapnel-dev/grapnel/sdk/proto"
+	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
+	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
+	postbackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postbackupaction/v1"
+	prebackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prebackupaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/serve"
+)
+
+// Plugin is a plugin that runs in the test. It is safe for concurrent use.
+type Plugin struct {
+	conn   *grpc.ClientConn
+	log    logCapture
+	lastID atomic.Int64
+}
+
+// Action is one action that a plugin provides.
+type Action struct {
+	// Kind, Version and Name are those of the registration.
+	Kind          sdk.Kind
+	Version, Name string
+}
+
+// Start serves the actions registered with server until the test ends. It fails the
+// test if a registration is wrong.
+func Start(tb testing.TB, server *serve.Server) *Plugin {
+	tb.Helper()
+	p := &Plugin{log: logCapture{ended: map[string]chan struct{}{}}}
+	server.SetLogOutput(&p.log)
+	g := grpc.NewServer(grpc.MaxRecvMsgSize(proto.MaxRequestBytes))
+	if err := server.Install(g); err != nil {
+		tb.Fatalf("starting the plugin: %v", err)
+	}
+	listener := bufconn.Listen(1 << 20)
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:plugin",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		tb.Fatalf("connecting to the plugin: %v", err)
+	}
+	p.conn = conn
+	tb.Cleanup(func() {
+		_ = conn.Close()
+		g.Stop()
+		if err := <-served; err != nil {
+			tb.Errorf("serving the plugin: %v", err)
+		}
+	})
+	return p
+}
+
+// Actions returns what the plugin tells the operator that it provides.
+func (p *Plugin) Actions(ctx context.Context) ([]Action, error) {
+	resp, err := pluginpb.NewPluginListerClient(p.conn).ListPlugins(ctx, &pluginpb.ListPluginsRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("listing the actions: %w", err)
+	}
+	actions := make([]Action, 0, len(resp.GetPlugins()))
+	for _, id := range resp.GetPlugins() {
+		actions = append(actions, Action{Kind: sdk.Kind(id.GetKind()), Version: id.GetVersion(), Name: id.GetName()})
+	}
+	return actions, nil
+}
+
+// PreBackup calls the PreBackupAction of a name as the operator would. The error is
+// a gRPC status: for an error of the action its code is Unknown, for a panic Aborted.
+func (p *Plugin) PreBackup(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
+	return p.execute(ctx, Action{Kind: sdk.KindPreBackupAction, Version: sdk.V1, Name: name}, req, p.newCallID())
+}
+
+// PostBackup calls the PostBackupAction of a name, otherwise like PreBackup.
+func (p *Plugin) PostBackup(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
+	return p.execute(ctx, Action{Kind: sdk.KindPostBackupAction, Version: sdk.V1, Name: name}, req, p.newCallID())
+}
+
+func (p *Plugin) newCallID() string {
+	return strconv.FormatInt(p.lastID.Add(1), 10)
+}
+
+func (p *Plugin) execute(ctx context.Context, action Action, req *hook.Request, callID string) (*hook.Response, error) {
+	p.log.begin(callID)
+	in := *req
+	in.Action = action.Name
+	message := wire.RequestTo(&in, callID)
+	var resp *hookpb.ExecuteResponse
+	var err error
+	switch action.Kind {
+	case sdk.KindPreBackupAction:
+		resp, err = prebackuppb.NewPreBackupActionClient(p.conn).Execute(ctx, message)
+	case sdk.KindPostBackupAction:
+		resp, err = postbackuppb.NewPostBackupActionClient(p.conn).Execute(ctx, message)
+	default:
+		return nil, fmt.Errorf("the kind %s is not known to plugintest", action.Kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return wire.ResponseFrom(resp), nil
+}
+
+// LogLines returns the lines that were logged for one idempotency key, in order,
+// as JSON.
+func (p *Plugin) LogLines(key string) []string {
+	return p.log.linesOf(key)
+}
+
+// logCapture is the log of a plugin.
+type logCapture struct {
+	mu    sync.Mutex
+	lines []string
+	ended map[string]chan struct{}
+}
+
+// Write takes whole lines.
+func (l *logCapture) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(string(text)) {
+		var fields map[string]any
+		if json.Unmarshal([]byte(line), &fields) == nil {
+			id, _ := fields[proto.FieldEnd].(string)
+			if end, ok := l.ended[id]; ok {
+				delete(l.ended, id)
+				close(end)
+				continue
+			}
+		}
+		l.lines = append(l.lines, strings.TrimSuffix(line, "\n"))
+	}
+	return len(text), nil
+}
+
+func (l *logCapture) begin(callID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended[callID] = make(chan struct{})
+}
+
+// end returns a channel that is closed once the call has ended in the plugin.
+func (l *logCapture) end(callID string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if end, ok := l.ended[callID]; ok {
+		return end
+	}
+	closed := make(chan struct{})
+	close(closed)
+	return closed
+}
+
+func (l *logCapture) linesOf(key string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []string
+	for _, line := range l.lines {
+		var fields map[string]any
+		if json.Unmarshal([]byte(line), &fields) == nil && fields[proto.FieldKey] == key {
+			found = append(found, line)
+		}
+	}
+	return found
+}

@@ -1,0 +1,116 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/sdk/hook"
+	"github.com/grapnel-dev/grapnel/sdk/plugintest"
+)
+
+func TestContract(t *testing.T) {
+	for name, dir := range map[string]string{"in memory": "", "with a folder": t.TempDir()} {
+		t.Run(name, func(t *testing.T) {
+			plugintest.CheckContract(t, plugintest.Start(t, newServer(newState(dir))), plugintest.Contract{})
+		})
+	}
+}
+
+// request returns a request of one run with parameters given as "key=value".
+func request(key string, parameters ...string) *hook.Request {
+	req := plugintest.NewRequest()
+	req.IdempotencyKey = key
+	for _, p := range parameters {
+		name, value, _ := strings.Cut(p, "=")
+		req.Parameters[name] = value
+	}
+	return req
+}
+
+func files(t *testing.T, dir string) int {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func TestFreezeAndThaw(t *testing.T) {
+	dir := t.TempDir()
+	p := plugintest.Start(t, newServer(newState(dir)))
+	frozen, err := p.PreBackup(t.Context(), nameFreeze, request("run-1", "replicas=3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if frozen.Outputs[outputMarker] != "run-1" || frozen.Outputs[outputReplicas] != "3" {
+		t.Errorf("outputs are %v", frozen.Outputs)
+	}
+	if _, err := p.PreBackup(t.Context(), nameFreeze, request("run-1", "replicas=3")); err != nil {
+		t.Errorf("second attempt: %v", err)
+	}
+	if n := files(t, dir); n != 1 {
+		t.Errorf("%d marker files after two attempts of one run, want 1", n)
+	}
+	post := request("run-2")
+	post.Outputs[nameFreeze] = frozen.Outputs
+	if _, err := p.PostBackup(t.Context(), nameFreeze, post); err != nil {
+		t.Fatal(err)
+	}
+	if n := files(t, dir); n != 0 {
+		t.Errorf("%d marker files after the clean-up, want 0", n)
+	}
+	if lines := strings.Join(p.LogLines("run-2"), "\n"); !strings.Contains(lines, `"marker":"run-1","replicas":"3"`) {
+		t.Errorf("the log does not tell what was thawed: %s", lines)
+	}
+}
+
+func TestParameters(t *testing.T) {
+	p := plugintest.Start(t, newServer(newState("")))
+	for name, tc := range map[string]struct {
+		parameters []string
+		wantErr    string
+		wantAgain  time.Duration
+	}{
+		"nothing":        {},
+		"short sleep":    {parameters: []string{"sleep=1ms"}},
+		"fail":           {parameters: []string{"fail=no disk"}, wantErr: "no disk"},
+		"again":          {parameters: []string{"again=1"}, wantAgain: time.Second},
+		"sleep unparsed": {parameters: []string{"sleep=long"}, wantErr: "not a duration"},
+		"again unparsed": {parameters: []string{"again=x"}, wantErr: "not a number"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp, err := p.PostBackup(t.Context(), nameNotify, request("p-"+name, tc.parameters...))
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Errorf("error is %v, want one with %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.Again != tc.wantAgain {
+				t.Errorf("Again is %s, want %s", resp.Again, tc.wantAgain)
+			}
+		})
+	}
+}
+
+func TestAgainEndsAfterThatManyCalls(t *testing.T) {
+	p := plugintest.Start(t, newServer(newState(t.TempDir())))
+	for call := 1; call <= 3; call++ {
+		resp, err := p.PostBackup(t.Context(), nameNotify, request("run", "again=2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done := resp.Again == 0; done != (call == 3) {
+			t.Errorf("call %d: done is %v", call, done)
+		}
+	}
+}

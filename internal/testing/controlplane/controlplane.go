@@ -1,0 +1,201 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+const (
+	// DefaultServiceCIDR has room for 65,000 Services; envtest's own default ends
+	// at 254.
+	DefaultServiceCIDR = "10.96.0.0/16"
+
+	// The limits are generous because a machine that builds and tests at the same
+	// time is slow; nothing waits for them when all is well.
+	startTimeout = 90 * time.Second
+	stopTimeout  = 60 * time.Second
+)
+
+// Options says what Start starts. The zero value is an API server without CRDs
+// and without controllers.
+type Options struct {
+	// Dir is the folder in which Start makes a folder of its own for data,
+	// certificates and logs. It is made if it is missing; empty means the folder
+	// for temporary files.
+	Dir string
+	// CRDPaths are files, or folders of files, with the CRDs to install. Start
+	// fails if one is missing, and returns only once all are served.
+	CRDPaths []string
+	// ServiceCIDR is where Services get their addresses from. Empty means
+	// DefaultServiceCIDR.
+	ServiceCIDR string
+	// ControllerManager starts kube-controller-manager too.
+	ControllerManager bool
+	// APIServerArgs are flags of kube-apiserver, without the dashes, that are
+	// added to, or replace, those that envtest sets.
+	APIServerArgs map[string]string
+}
+
+// ControlPlane is a running control plane. Its methods may be called from several
+// goroutines.
+type ControlPlane struct {
+	env        *envtest.Environment
+	dir        string
+	binaries   string
+	kubeconfig string
+	manager    *process
+	logs       []*os.File
+
+	userMu   sync.Mutex
+	stopOnce sync.Once
+	stop     chan struct{}
+	stopped  chan error
+	stopErr  error
+}
+
+// Start starts a control plane and waits until it serves. The context bounds the
+// start, not the life of what was started: call Stop for that. On an error nothing
+// is left behind.
+func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
+	binaries, err := findBinaries()
+	if err != nil {
+		return nil, err
+	}
+	if opts.Dir != "" {
+		if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+			return nil, fmt.Errorf("making the folder of the control plane: %w", err)
+		}
+	}
+	dir, err := os.MkdirTemp(opts.Dir, "grapnel-controlplane-")
+	if err != nil {
+		return nil, fmt.Errorf("making the folder of the control plane: %w", err)
+	}
+	c := &ControlPlane{
+		dir:      dir,
+		binaries: binaries,
+		stop:     make(chan struct{}),
+		stopped:  make(chan error, 1),
+	}
+	started := make(chan error, 1)
+	go c.keep(ctx, opts, started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// keep starts everything, waits for Stop, and stops everything, all on one thread
+// of the operating system: a program asks to be killed when its parent ends, and
+// for Linux the parent is the thread, which must therefore live as long.
+func (c *ControlPlane) keep(ctx context.Context, opts Options, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := c.start(ctx, opts)
+	if err != nil {
+		err = fmt.Errorf("starting the control plane: %w%s", err, logTails(c.dir))
+		started <- errors.Join(err, c.shutdown())
+		return
+	}
+	started <- nil
+	<-c.stop
+	c.stopped <- c.shutdown()
+}
+
+func (c *ControlPlane) start(ctx context.Context, opts Options) error {
+	if err := c.configure(opts); err != nil {
+		return err
+	}
+	if _, err := c.env.Start(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.kubeconfig = filepath.Join(c.dir, "kubeconfig")
+	if err := os.WriteFile(c.kubeconfig, c.env.KubeConfig, 0o600); err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	if !opts.ControllerManager {
+		return nil
+	}
+	return c.startManager(ctx)
+}
+
+// Config returns a copy of the administrator's configuration, whose limits do not
+// hold a test back.
+func (c *ControlPlane) Config() *rest.Config {
+	return rest.CopyConfig(c.env.Config)
+}
+
+// Kubeconfig returns the path of a file with the administrator's credentials. It
+// exists until Stop.
+func (c *ControlPlane) Kubeconfig() string {
+	return c.kubeconfig
+}
+
+// Kubectl returns the path of a kubectl of the API server's version.
+func (c *ControlPlane) Kubectl() string {
+	return filepath.Join(c.binaries, "kubectl")
+}
+
+// AddUser makes a user with a client certificate and returns its configuration.
+// What it may do is decided by RBAC alone.
+func (c *ControlPlane) AddUser(name string, groups ...string) (*rest.Config, error) {
+	user, err := c.addUser(name, groups)
+	if err != nil {
+		return nil, err
+	}
+	return user.Config(), nil
+}
+
+func (c *ControlPlane) addUser(name string, groups []string) (*envtest.AuthenticatedUser, error) {
+	c.userMu.Lock()
+	defer c.userMu.Unlock()
+	base := &rest.Config{QPS: c.env.Config.QPS, Burst: c.env.Config.Burst}
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, base)
+	if err != nil {
+		return nil, fmt.Errorf("adding user %s: %w", name, err)
+	}
+	return user, nil
+}
+
+// Stop ends every program of the control plane, waits for them, and removes their
+// files. Calling it again does nothing and returns the same error.
+func (c *ControlPlane) Stop() error {
+	c.stopOnce.Do(func() {
+		close(c.stop)
+		c.stopErr = <-c.stopped
+	})
+	return c.stopErr
+}
+
+// shutdown stops in reverse order, so that no program fails for want of another.
+func (c *ControlPlane) shutdown() error {
+	var errs []error
+	if c.manager != nil {
+		errs = append(errs, c.manager.stop())
+	}
+	if c.env != nil {
+		errs = append(errs, c.env.Stop())
+	}
+	for _, log := range c.logs {
+		errs = append(errs, log.Close())
+	}
+	errs = append(errs, os.RemoveAll(c.dir))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("stopping the control plane: %w", err)
+	}
+	return nil
+}

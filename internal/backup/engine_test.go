@@ -1,0 +1,556 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// Connections that the HTTP client keeps for the next request.
+		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"),
+		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"))
+}
+
+const rbac = "rbac.authorization.k8s.io"
+
+// town is a small cluster: two namespaces with an application that has a
+// volume, a custom resource and rights in the whole cluster; one namespace that
+// opted out; and things that belong to nobody.
+func town() *fakeAPI {
+	account := []any{object{"kind": "ServiceAccount", "namespace": "shop", "name": "web"}}
+	return &fakeAPI{kinds: []*kind{
+		{"v1", "namespaces", "Namespace", false, []object{
+			obj("", "attic", labelled("velero.io/exclude-from-backup", "true")), obj("", "empty"), obj("", "office"), obj("", "shop"),
+		}},
+		{"v1", "configmaps", "ConfigMap", true, []object{
+			obj("attic", "old"), obj("office", "a"), obj("office", "b", labelled("app", "web")),
+			obj("shop", "a", labelled("app", "web")), obj("shop", "b"), obj("shop", "c"),
+			obj("shop", "gone", object{"metadata": object{"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+			obj("shop", "secretive", labelled("grapnel.dev/exclude-from-backup", "true")),
+		}},
+		{"v1", "pods", "Pod", true, []object{obj("shop", "web-0", labelled("app", "web"), object{"spec": object{
+			"priorityClassName": "high",
+			"volumes": []any{
+				object{"name": "d", "persistentVolumeClaim": object{"claimName": "data"}},
+				object{"name": "tmp", "ephemeral": object{}},
+			},
+		}})}},
+		{"v1", "persistentvolumeclaims", "PersistentVolumeClaim", true, []object{
+			obj("shop", "data", object{"spec": object{"volumeName": "pv-1"}}),
+		}},
+		{"v1", "persistentvolumes", "PersistentVolume", false, []object{obj("", "pv-1"), obj("", "pv-2")}},
+		{"v1", "serviceaccounts", "ServiceAccount", true, []object{obj("office", "default"), obj("shop", "web", labelled("app", "web"))}},
+		{"scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", false, []object{obj("", "high"), obj("", "low")}},
+		{rbac + "/v1", "clusterrolebindings", "ClusterRoleBinding", false, []object{
+			obj("", "web", object{"subjects": account, "roleRef": object{"kind": "ClusterRole", "name": "reader"}}),
+			obj("", "system:x", object{"subjects": []any{object{"kind": "User", "name": "web"}}, "roleRef": object{"kind": "ClusterRole", "name": "admin"}}),
+		}},
+		{rbac + "/v1", "clusterroles", "ClusterRole", false, []object{obj("", "admin"), obj("", "reader")}},
+		{"apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", false, []object{
+			obj("", "gadgets.example.org"), obj("", "widgets.example.org"),
+		}},
+		{"example.org/v1", "widgets", "Widget", true, []object{obj("shop", "w")}},
+		{"example.org/v1beta1", "widgets", "Widget", true, []object{obj("shop", "w", object{"old": true})}},
+	}}
+}
+
+// backedUp runs a backup and returns its result with the paths in the archive
+// that have a version, without "resources/".
+func backedUp(t *testing.T, api *fakeAPI, req Request, opts Options) (Result, []string) {
+	t.Helper()
+	var out bytes.Buffer
+	result, err := New(api.cluster(t), opts).Run(context.Background(), req, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	err = archive.Walk(&out, archive.Limits{}, func(e archive.Entry) error {
+		if e.IsObject() && e.Object.Version != "" {
+			paths = append(paths, shortPath(e.Object))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) != result.Items {
+		t.Errorf("archive has %d objects, result says %d", len(paths), result.Items)
+	}
+	return result, paths
+}
+
+// shortPath is "<resource>[@version] <namespace>/<name>".
+func shortPath(id archive.Identity) string {
+	version := ""
+	if !id.Preferred {
+		version = "@" + id.Version
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s%s %s/%s", id.Resource, version, id.Namespace, id.Name), " ")
+}
+
+func yes() *bool { b := true; return &b }
+func no() *bool  { b := false; return &b }
+func web() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+}
+
+var shopItems = []string{
+	"configmaps shop/a", "configmaps shop/b", "configmaps shop/c",
+	"namespaces /shop", "persistentvolumeclaims shop/data", "pods shop/web-0", "serviceaccounts shop/web", "widgets shop/w",
+}
+
+var shopNeeds = []string{
+	"clusterrolebindings /web", "clusterroles /reader", "customresourcedefinitions /widgets.example.org",
+	"persistentvolumes /pv-1", "priorityclasses /high",
+}
+
+func TestRunArchivesWhatIsSelectedAndWhatThatNeeds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		req  Request
+		want []string
+	}{
+		"one namespace": {
+			Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}},
+			slices.Concat(shopItems, shopNeeds),
+		},
+		"everything but the namespace that opted out": {
+			Request{},
+			slices.Concat(shopItems, shopNeeds, []string{
+				"configmaps office/a", "configmaps office/b", "namespaces /empty", "namespaces /office", "serviceaccounts office/default",
+			}),
+		},
+		"with all cluster-scoped objects": {
+			Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludeClusterResources: yes()}},
+			slices.Concat(shopItems, shopNeeds, []string{
+				"clusterrolebindings /system:x", "clusterroles /admin", "customresourcedefinitions /gadgets.example.org",
+				"persistentvolumes /pv-2", "priorityclasses /low",
+			}),
+		},
+		"without any": {
+			Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludeClusterResources: no()}},
+			slices.DeleteFunc(slices.Clone(shopItems), func(s string) bool { return s == "namespaces /shop" }),
+		},
+		"related kind excluded": {
+			Request{Selection: selection.Spec{
+				IncludedNamespaces: []string{"shop"}, ExcludedResources: []string{"persistentvolumes", "clusterroles"},
+			}},
+			slices.DeleteFunc(slices.Concat(shopItems, shopNeeds), func(s string) bool {
+				return strings.HasPrefix(s, "persistentvolumes") || strings.HasPrefix(s, "clusterroles ")
+			}),
+		},
+		"label selector, which related objects need not match": {
+			Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, LabelSelector: web()}},
+			[]string{
+				"clusterrolebindings /web", "clusterroles /reader", "configmaps shop/a", "namespaces /shop",
+				"persistentvolumeclaims shop/data", "persistentvolumes /pv-1", "pods shop/web-0", "priorityclasses /high",
+				"serviceaccounts shop/web",
+			},
+		},
+		"either of two selectors": {
+			Request{Selection: selection.Spec{
+				IncludedResources: []string{"configmaps"},
+				OrLabelSelectors:  []*metav1.LabelSelector{web(), {MatchLabels: map[string]string{"no": "no"}}},
+			}},
+			[]string{"configmaps office/b", "configmaps shop/a"},
+		},
+		"all versions": {
+			Request{
+				Selection:   selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"widgets"}},
+				AllVersions: true,
+			},
+			[]string{"customresourcedefinitions /widgets.example.org", "namespaces /shop", "widgets shop/w", "widgets@v1beta1 shop/w"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, got := backedUp(t, town(), tc.req, Options{})
+			if diff := cmp.Diff(slices.Sorted(slices.Values(tc.want)), slices.Sorted(slices.Values(got))); diff != "" {
+				t.Errorf("archive (-want +got):\n%s", diff)
+			}
+			if result.Results.ErrorCount > 0 {
+				t.Errorf("errors: %+v", result.Results.Errors)
+			}
+		})
+	}
+}
+
+func TestRunLooksAtFewNamespacesOneByOneAndAtManyTogether(t *testing.T) {
+	many := &fakeAPI{kinds: []*kind{
+		{"v1", "namespaces", "Namespace", false, nil}, {"v1", "configmaps", "ConfigMap", true, nil},
+	}}
+	for i := range 20 {
+		ns := fmt.Sprintf("ns-%02d", i)
+		many.kinds[0].objects = append(many.kinds[0].objects, obj("", ns))
+		for j := range 100 {
+			many.kinds[1].objects = append(many.kinds[1].objects, obj(ns, fmt.Sprintf("cm-%03d", j)))
+		}
+	}
+	for name, tc := range map[string]struct {
+		namespaces []string
+		each       bool
+	}{
+		"one":         {[]string{"ns-03"}, true},
+		"two":         {[]string{"ns-03", "ns-07"}, true},
+		"nearly all":  {[]string{"ns-0*", "ns-10", "ns-11", "ns-12", "ns-13", "ns-14", "ns-15"}, false},
+		"all by name": {[]string{"ns-*"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := &fakeAPI{kinds: many.kinds}
+			result, got := backedUp(t, api, Request{Selection: selection.Spec{IncludedNamespaces: tc.namespaces}}, Options{})
+			if each := api.requests("/namespaces/") > 0; each != tc.each {
+				t.Errorf("listed namespace by namespace: %t, want %t", each, tc.each)
+			}
+			if want := len(result.ResourceList["v1/Namespace"]) * 101; len(got) != want || want == 0 {
+				t.Errorf("%d objects, want %d", len(got), want)
+			}
+		})
+	}
+}
+
+func TestRunPutsOrderedResourcesFirst(t *testing.T) {
+	_, got := backedUp(t, town(), Request{Selection: selection.Spec{
+		IncludedNamespaces: []string{"shop"},
+		IncludedResources:  []string{"configmaps"},
+		OrderedResources:   map[string]string{"configmaps": "shop/c,office/a,shop/missing,shop/b"},
+	}}, Options{})
+	if diff := cmp.Diff([]string{"configmaps shop/c", "configmaps shop/b", "configmaps shop/a"}, got); diff != "" {
+		t.Errorf("archive (-want +got):\n%s", diff)
+	}
+}
+
+func TestRunSaysWhatItArchived(t *testing.T) {
+	result, _ := backedUp(t, town(), Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}}, Options{})
+	want := map[string][]string{
+		"apiextensions.k8s.io/v1/CustomResourceDefinition": {"widgets.example.org"},
+		"example.org/v1/Widget":                            {"shop/w"},
+		rbac + "/v1/ClusterRole":                           {"reader"},
+		rbac + "/v1/ClusterRoleBinding":                    {"web"},
+		"scheduling.k8s.io/v1/PriorityClass":               {"high"},
+		"v1/ConfigMap":                                     {"shop/a", "shop/b", "shop/c"},
+		"v1/Namespace":                                     {"shop"},
+		"v1/PersistentVolume":                              {"pv-1"},
+		"v1/PersistentVolumeClaim":                         {"shop/data"},
+		"v1/Pod":                                           {"shop/web-0"},
+		"v1/ServiceAccount":                                {"shop/web"},
+	}
+	if diff := cmp.Diff(want, result.ResourceList); diff != "" {
+		t.Errorf("resource list (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]Volume{{"shop", "data", "pv-1"}}, result.Volumes); diff != "" {
+		t.Errorf("volumes (-want +got):\n%s", diff)
+	}
+	warnings := result.Results.Warnings.Namespaces["shop"]
+	if len(warnings) != 1 || !strings.Contains(warnings[0], `"shop/data" is not captured`) {
+		t.Errorf("warnings %q do not name the claim", warnings)
+	}
+}
+
+func TestRunArchivesObjectsAsTheyAre(t *testing.T) {
+	var out bytes.Buffer
+	_, err := New(town().cluster(t), Options{}).Run(context.Background(), Request{
+		Selection: selection.Spec{IncludedResources: []string{"pods"}},
+	}, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	err = archive.Walk(&out, archive.Limits{}, func(e archive.Entry) error {
+		got[e.Path] = string(e.Content)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"app":"web"},"name":"web-0","namespace":"shop",` +
+		`"uid":"uid-shop-web-0"},"spec":{"priorityClassName":"high","volumes":[{"name":"d","persistentVolumeClaim":` +
+		`{"claimName":"data"}},{"ephemeral":{},"name":"tmp"}]}}`
+	want := map[string]string{
+		"metadata/version":                                              "1.1.0\n",
+		"resources/pods/namespaces/shop/web-0.json":                     pod,
+		"resources/pods/v1-preferredversion/namespaces/shop/web-0.json": pod,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("archive (-want +got):\n%s", diff)
+	}
+}
+
+// onPath returns a fault for requests whose path ends in suffix.
+func onPath(suffix string, answer func(w http.ResponseWriter, r *http.Request)) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, suffix) {
+			return false
+		}
+		answer(w, r)
+		return true
+	}
+}
+
+func code(n int32, reason metav1.StatusReason) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) { status(w, n, reason, "") }
+}
+
+func TestRunSurvivesWhatFailsInOnePlace(t *testing.T) {
+	without := func(list []string, prefixes ...string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(s string) bool {
+			return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
+		})
+	}
+	all := slices.Concat(shopItems, shopNeeds)
+	for name, tc := range map[string]struct {
+		fault   func(http.ResponseWriter, *http.Request) bool
+		want    []string
+		err     string // part of the one error
+		warning string // part of a warning beside that of the claim
+	}{
+		"kind fails for ever": {
+			onPath("/configmaps", code(500, metav1.StatusReasonInternalError)),
+			without(all, "configmaps"), "configmaps", "",
+		},
+		"kind is forbidden": {
+			onPath("/pods", code(403, metav1.StatusReasonForbidden)),
+			without(all, "pods", "priorityclasses"), "pods", "",
+		},
+		"kind was removed": {
+			onPath("/widgets", code(404, metav1.StatusReasonNotFound)),
+			without(all, "widgets", "customresourcedefinitions"), "", "widgets",
+		},
+		"connection is cut in a page": {
+			onPath("/configmaps", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", "5000")
+				_, _ = io.WriteString(w, `{"metadata":{},"items":[{"metadata":{"name":"a","namespace":"shop"}},`)
+			}),
+			without(all, "configmaps"), "configmaps", "",
+		},
+		"group is down": {
+			onPath("/apis/example.org/v1", code(503, metav1.StatusReasonServiceUnavailable)),
+			// The other version of the group still serves the objects.
+			slices.Concat(without(all, "widgets"), []string{"widgets shop/w"}), "example.org/v1", "",
+		},
+		"object vanishes between LIST and GET": {
+			onPath("/persistentvolumes/pv-1", code(404, metav1.StatusReasonNotFound)),
+			without(all, "persistentvolumes"), "", `persistentvolumes "pv-1"`,
+		},
+		"object cannot be read": {
+			onPath("/priorityclasses/high", code(500, metav1.StatusReasonInternalError)),
+			without(all, "priorityclasses"), `priorityclasses`, "",
+		},
+		"list for an action fails": {
+			onPath("/clusterrolebindings", code(500, metav1.StatusReasonInternalError)),
+			without(all, "clusterrolebindings", "clusterroles"), "service-account", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := town()
+			api.fault = tc.fault
+			result, got := backedUp(t, api, Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}}, Options{})
+			if diff := cmp.Diff(slices.Sorted(slices.Values(tc.want)), slices.Sorted(slices.Values(got))); diff != "" {
+				t.Errorf("archive (-want +got):\n%s", diff)
+			}
+			expectMessage(t, "error", result.Results.Errors, tc.err)
+			if tc.warning != "" {
+				expectMessage(t, "warning", result.Results.Warnings, tc.warning)
+			}
+		})
+	}
+}
+
+// expectMessage wants exactly one message, with part in it, or none if part is
+// empty, beside the one about the claim.
+func expectMessage(t *testing.T, what string, m results.Messages, part string) {
+	t.Helper()
+	all := slices.Concat(m.Velero, m.Cluster)
+	for _, messages := range m.Namespaces {
+		all = append(all, messages...)
+	}
+	all = slices.DeleteFunc(all, func(m string) bool { return strings.Contains(m, "is not captured") })
+	if part == "" && len(all) == 0 {
+		return
+	}
+	if len(all) != 1 || part == "" || !strings.Contains(all[0], part) {
+		t.Errorf("%ss are %q, want one with %q", what, all, part)
+	}
+}
+
+func TestRunContinuesAListThatExpires(t *testing.T) {
+	api := town()
+	var once sync.Once
+	api.fault = func(w http.ResponseWriter, r *http.Request) (handled bool) {
+		if strings.HasSuffix(r.URL.Path, "/configmaps") && r.URL.Query().Get("continue") == "2" {
+			once.Do(func() {
+				status(w, http.StatusGone, metav1.StatusReasonExpired, "1") // overlaps what was sent
+				handled = true
+			})
+		}
+		return handled
+	}
+	result, got := backedUp(t, api, Request{Selection: selection.Spec{
+		IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"configmaps"},
+	}}, Options{})
+	if diff := cmp.Diff([]string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c"}, got); diff != "" {
+		t.Errorf("archive (-want +got):\n%s", diff)
+	}
+	expectMessage(t, "warning", results.Messages{Velero: result.Results.Warnings.Namespaces["shop"]}, "expired")
+}
+
+func TestRunWaitsWhenItIsTold(t *testing.T) {
+	api := town()
+	var mu sync.Mutex
+	refused := map[string]bool{}
+	api.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if refused[r.URL.Path] || strings.HasPrefix(r.URL.Path, "/apis") && strings.Count(r.URL.Path, "/") < 4 || r.URL.Path == "/api" || r.URL.Path == "/api/v1" {
+			return false
+		}
+		refused[r.URL.Path] = true
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	}
+	result, got := backedUp(t, api, Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}}, Options{})
+	if want := len(shopItems) + len(shopNeeds); len(got) != want || result.Results.ErrorCount != 0 {
+		t.Errorf("%d objects, want %d; errors: %+v", len(got), want, result.Results.Errors)
+	}
+}
+
+func TestRunPassesOverGroupsThatDoNotMatter(t *testing.T) {
+	api := town()
+	api.fault = onPath("/apis/example.org/v1", code(503, metav1.StatusReasonServiceUnavailable))
+	result, _ := backedUp(t, api, Request{Selection: selection.Spec{IncludedResources: []string{"configmaps"}}}, Options{})
+	expectMessage(t, "error", result.Results.Errors, "")
+}
+
+func TestRunWarnsAboutAnEmptyBackup(t *testing.T) {
+	result, _ := backedUp(t, town(), Request{Selection: selection.Spec{
+		IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"configmaps"},
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}},
+	}}, Options{})
+	expectMessage(t, "warning", result.Results.Warnings, "label selector: app=none")
+}
+
+func TestRunReportsProgress(t *testing.T) {
+	var total, done int
+	result, _ := backedUp(t, town(), Request{Progress: func(t, d int) {
+		if d < done || t < d {
+			total = -1
+		}
+		total, done = t, d
+	}}, Options{})
+	if total != result.Items || done != result.Items {
+		t.Errorf("last progress is %d of %d, want %d", done, total, result.Items)
+	}
+}
+
+// fakeAction is an action of a test.
+type fakeAction struct {
+	execute func(itemaction.Item) (itemaction.Result, error)
+}
+
+func (fakeAction) Name() string                           { return "fake" }
+func (fakeAction) AppliesTo(gr schema.GroupResource) bool { return gr.Resource == "configmaps" }
+func (fakeAction) Adds() []schema.GroupResource           { return nil }
+func (a fakeAction) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	return a.execute(item)
+}
+
+func TestRunObeysActions(t *testing.T) {
+	action := fakeAction{func(item itemaction.Item) (itemaction.Result, error) {
+		switch item.Name {
+		case "a":
+			return itemaction.Result{}, errors.New("no a")
+		case "b":
+			return itemaction.Result{JSON: []byte(`{"changed":true}`)}, nil
+		}
+		return itemaction.Result{Related: []itemaction.Ref{
+			{Resource: schema.GroupResource{Resource: "persistentvolumes"}, Name: "pv-2"},
+			{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: "shop", Name: "b"},
+			{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: "office", Name: "a"},
+			{Resource: schema.GroupResource{Resource: "unheard-of"}, Name: "x"},
+		}}, nil
+	}}
+	result, got := backedUp(t, town(),
+		Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"configmaps"}}},
+		Options{Actions: func() []itemaction.Action { return []itemaction.Action{action} }})
+	want := []string{"configmaps shop/b", "configmaps shop/c", "namespaces /shop", "persistentvolumes /pv-2"}
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(got))); diff != "" {
+		t.Errorf("archive (-want +got):\n%s", diff)
+	}
+	expectMessage(t, "error", result.Results.Errors, `configmaps "shop/a" is missing from this backup: item action fake: no a`)
+}
+
+var errFull = errors.New("disk full")
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errFull }
+
+func TestRunFails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault func(http.ResponseWriter, *http.Request) bool
+		out   io.Writer
+		spec  selection.Spec
+		want  string
+	}{
+		"discovery does not answer": {fault: func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasPrefix(r.URL.Path, "/api") || strings.Contains(r.URL.Path, "namespaces") {
+				return false
+			}
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}, want: "discover"},
+		"namespaces cannot be listed": {fault: onPath("/namespaces", code(403, metav1.StatusReasonForbidden)), want: "namespaces"},
+		"archive cannot be written":   {out: failingWriter{}, want: errFull.Error()},
+		"selection makes no sense":    {spec: selection.Spec{IncludedNamespaces: []string{"[a"}}, want: "includedNamespaces"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := town()
+			api.fault = tc.fault
+			if tc.out == nil {
+				tc.out = io.Discard
+			}
+			_, err := New(api.cluster(t), Options{}).Run(context.Background(), Request{Selection: tc.spec}, tc.out)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Run: %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	api := town()
+	api.fault = onPath("/configmaps", func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	})
+	result, err := New(api.cluster(t), Options{}).Run(ctx, Request{StartTime: time.Unix(0, 0)}, io.Discard)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v, want it canceled", err)
+	}
+	if result.Results.ErrorCount != 0 {
+		t.Errorf("the end of the run is reported for its objects: %+v", result.Results.Errors)
+	}
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Copyright The Grapnel Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Runs tests and sums them up:
+#
+#   test.sh all          every test of the operator's module and of the nested
+#                        modules below test/
+#   test.sh unit         those of the operator's module that need no API server
+#   test.sh integration  the others
+#
+# The output of each run goes to bin/test/NAME.json, the summary to
+# bin/test/summary.txt; its last line says how many passed and failed. ARGS are
+# additional arguments of go test.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+which=${1:-all}
+out=$PWD/bin/test
+mkdir -p "$out"
+rm -f "$out"/*.json "$out/summary.txt"
+CGO_ENABLED=0 go build -o "$out/testsummary" ./hack/testsummary
+
+race=-race
+if ! command -v "$(go env CC)" >/dev/null; then
+	echo "There is no C compiler: testing without the race detector." >&2
+	race=
+fi
+
+# run NAME FOLDER ARGUMENTS... records one go test. A failure is not the end: the
+# summary finds it.
+run() {
+	local name=$1 dir=$2 code=0
+	shift 2
+	echo "--- $name"
+	# shellcheck disable=SC2086
+	(cd "$dir" && go test -json -count=1 -timeout 30m -p 2 ${ARGS:-} "$@" 2>&1) |
+		"$out/testsummary" -record "$out/$name.json" || code=${PIPESTATUS[0]}
+	printf '{"Action":"exit","Output":"%s"}\n' "$code" >>"$out/$name.json"
+}
+
+# with_api_server lists the packages whose tests start one.
+with_api_server() {
+	go list -test -f '{{if .ForTest}}{{.ForTest}} {{join .Deps " "}}{{end}}' ./... |
+		awk '/internal\/testing\/controlplane( |$)/ {print $1}' | sort -u
+	go list ./internal/testing/controlplane
+}
+
+all=$(go list ./...)
+case $which in
+all) packages=$all ;;
+unit) packages=$(grep -vxFf <(with_api_server) <<<"$all") ;;
+integration) packages=$(grep -xFf <(with_api_server) <<<"$all") ;;
+*)
+	echo "usage: $0 all|unit|integration" >&2
+	exit 2
+	;;
+esac
+
+# The programs below hack/ are not concurrent, or measure.
+tested=$(grep -v '/grapnel/hack/' <<<"$packages" || true)
+programs=$(grep '/grapnel/hack/' <<<"$packages" || true)
+if [ -n "$tested" ]; then
+	# shellcheck disable=SC2086
+	run operator . $race $tested
+fi
+if [ -n "$programs" ]; then
+	# shellcheck disable=SC2086
+	run programs . $programs
+fi
+if [ "$which" != unit ]; then
+	while read -r mod; do
+		dir=$(dirname "$mod")
+		run "${dir//\//-}" "$dir" ./...
+	done < <(find test -name go.mod | sort)
+fi
+
+"$out/testsummary" "$out"/*.json | tee "$out/summary.txt"

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Copyright The Grapnel Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Checks what a compiler does not: that generated files, formatting and lists of
+# dependencies are current, that the linters are content, and that the manifests
+# build. It regenerates in place: what it changes is what was not current. In a
+# tree with changes that are not committed, only what it changes itself fails.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+tools=$PWD/bin/tools
+failed=()
+
+# step NAME COMMAND... runs one check; the others run whatever comes of it.
+step() {
+	local name=$1
+	shift
+	echo "--- $name"
+	if ! "$@"; then
+		failed+=("$name")
+	fi
+}
+
+tree() {
+	git status --porcelain
+	git diff | git hash-object --stdin
+	git ls-files --others --exclude-standard -z | xargs -0 -r git hash-object
+}
+
+unchanged() {
+	if [ "$(tree)" != "$before" ]; then
+		echo "Regenerating changes the tree. Run make generate manifests and commit:"
+		git --no-pager diff
+		git status --short
+		return 1
+	fi
+}
+
+modules() {
+	git ls-files '*go.mod' | xargs -n 1 dirname
+}
+
+tidy() {
+	local dir ok=0
+	while read -r dir; do
+		if ! (cd "$dir" && go mod tidy -diff); then
+			echo "$dir is not tidy"
+			ok=1
+		fi
+	done < <(modules)
+	return "$ok"
+}
+
+# The linter sees the operator's module only.
+formatted() {
+	local list
+	list=$(git ls-files '*.go' | xargs gofmt -s -l)
+	[ -z "$list" ] || { echo "$list"; return 1; }
+	"$tools/golangci-lint" fmt --diff
+}
+
+vet_nested() {
+	local dir ok=0
+	while read -r dir; do
+		(cd "$dir" && go vet ./...) || ok=1
+	done < <(modules | grep -v -e '^\.$' -e '^hack/controlplane/')
+	return "$ok"
+}
+
+manifests_build() {
+	local dir ok=0
+	for dir in config/default config/crd config/samples; do
+		if [ -f "$dir/kustomization.yaml" ]; then
+			"$tools/kustomize" build "$dir" >/dev/null || ok=1
+		fi
+	done
+	return "$ok"
+}
+
+before=$(tree)
+step generate make --no-print-directory generate
+step manifests make --no-print-directory manifests
+step unchanged unchanged
+step format formatted
+step tidy tidy
+step lint "$tools/golangci-lint" run
+step "vet nested modules" vet_nested
+step "manifests build" manifests_build
+
+if [ ${#failed[@]} -gt 0 ]; then
+	echo "verify failed:"
+	printf '  %s\n' "${failed[@]}"
+	exit 1
+fi
+echo "verify: everything is current."

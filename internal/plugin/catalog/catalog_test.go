@@ -35,8 +35,12 @@ const subject = `{"apiVersion":"grapnel.dev/v1alpha1","kind":"Backup",
 var plugins string
 
 func TestMain(m *testing.M) {
-	if os.Getenv("CATALOG_TEST_PLUGIN") != "" {
+	switch {
+	case os.Getenv("CATALOG_TEST_PLUGIN") != "":
 		servePrinter()
+		return
+	case os.Getenv("CATALOG_TEST_OPERATOR") != "":
+		operate(os.Getenv("CATALOG_TEST_OPERATOR"))
 		return
 	}
 	os.Exit(plugintesting.Main(func(dir string) int {

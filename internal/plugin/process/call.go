@@ -21,6 +21,9 @@ import (
 // reached only if the child's log is jammed.
 const logWait = 5 * time.Second
 
+// deadlineSlack is how much faster than ours a child's clock may be.
+const deadlineSlack = time.Second
+
 // Call is what Do has to know about a call.
 type Call struct {
 	// Key is the idempotency key.
@@ -89,16 +92,15 @@ func (p *Process) nextCallID() string {
 // finish ends the log of a call and classifies its error.
 func (p *Process) finish(ctx context.Context, s *session, call openCall, err error) error {
 	code := status.Code(err)
+	if code == codes.Canceled || code == codes.DeadlineExceeded {
+		awaitDeadline(ctx)
+	}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		p.abandon(s, call)
 		return ctx.Err()
-	case code == codes.DeadlineExceeded:
-		// The child's clock was faster than ours.
-		p.abandon(s, call)
-		return context.DeadlineExceeded
-	case code == codes.Unavailable, code == codes.Canceled:
+	case code == codes.Unavailable, code == codes.Canceled && p.isEnding(s):
 		defer s.router.forget(call.id)
 		return p.lost(ctx, s, err)
 	}
@@ -108,6 +110,22 @@ func (p *Process) finish(ctx context.Context, s *session, call openCall, err err
 	p.failures = 0
 	p.mu.Unlock()
 	return err
+}
+
+// awaitDeadline waits for the end of ctx if it is near: the child knows the deadline,
+// too, and its clock may be a little faster than ours.
+func awaitDeadline(ctx context.Context) {
+	deadline, ok := ctx.Deadline()
+	if ok && time.Until(deadline) < deadlineSlack {
+		<-ctx.Done()
+	}
+}
+
+// isEnding reports whether we or the child have ended the connection of s.
+func (p *Process) isEnding(s *session) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.stopping || s.hasExited()
 }
 
 // awaitLog waits until all lines that the child logged during the call are read:

@@ -60,8 +60,10 @@ func start(ctx context.Context, host Host, config Config) (*instance, error) {
 	l.client = goplugin.NewClient(l.clientConfig())
 	ctx, cancel := context.WithTimeoutCause(ctx, config.StartTimeout, errStartTimeout)
 	defer cancel()
+	callCtx, cancelCall := withoutDeadline(ctx)
+	defer cancelCall()
 	done := make(chan error, 1)
-	go func() { done <- l.connect(ctx) }()
+	go func() { done <- l.connect(callCtx) }()
 	var err error
 	select {
 	case err = <-done:
@@ -81,6 +83,18 @@ func start(ctx context.Context, host Host, config Config) (*instance, error) {
 }
 
 var errStartTimeout = errors.New("start timeout")
+
+// withoutDeadline returns a ctx that is cancelled when ctx ends. gRPC sends a deadline
+// to the other side, whose clock may end the call before ours does: then nobody can
+// tell a timeout from an error. The caller has to call the function it returns.
+func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	bare, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	return bare, func() {
+		stop()
+		cancel()
+	}
+}
 
 func (l *launch) awaitExit(ctx context.Context, err error) {
 	broken := l.runner.stdout.atEnd() || isBroken(err)

@@ -100,7 +100,9 @@ func (p *Process) Ensure(ctx context.Context) error {
 func (p *Process) verify(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.config.StartTimeout, errStartTimeout)
 	defer cancel()
-	_, err := p.config.Verify(ctx, s.conn)
+	callCtx, cancelCall := withoutDeadline(ctx)
+	defer cancelCall()
+	_, err := p.config.Verify(callCtx, s.conn)
 	switch {
 	case err == nil:
 		return nil

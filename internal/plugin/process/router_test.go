@@ -1,0 +1,86 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+)
+
+func logTo(text *strings.Builder) logr.Logger {
+	return funcr.New(func(_, args string) { text.WriteString(args + "\n") }, funcr.Options{Verbosity: 9})
+}
+
+func TestRouter(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		rec  record
+		open []string
+		want string
+	}{
+		"by call":                      {rec: record{message: "m", call: "1", key: "a"}, open: []string{"1=a", "2=b"}, want: "1"},
+		"by call, two with one key":    {rec: record{message: "m", call: "2", key: "a"}, open: []string{"1=a", "2=a"}, want: "2"},
+		"by key":                       {rec: record{message: "m", key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
+		"by key of an earlier call":    {rec: record{message: "m", call: "0", key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
+		"untagged, one open":           {rec: record{message: "m"}, open: []string{"1=a"}, want: "1"},
+		"untagged, two open":           {rec: record{message: "m"}, open: []string{"1=a", "2=b"}, want: "operator"},
+		"untagged, none open":          {rec: record{message: "m"}, want: "operator"},
+		"key of nobody":                {rec: record{message: "m", key: "z"}, open: []string{"1=a"}, want: "operator"},
+		"two calls with the same key":  {rec: record{message: "m", key: "a"}, open: []string{"1=a", "2=a"}, want: "operator"},
+		"call that is no longer open":  {rec: record{message: "m", call: "1", key: "a"}, open: []string{"1=a-"}, want: "operator"},
+		"untagged, the other one over": {rec: record{message: "m"}, open: []string{"1=a-", "2=b"}, want: "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			logs := map[string]*strings.Builder{"operator": {}}
+			r := newRouter(logTo(logs["operator"]))
+			for _, entry := range tc.open {
+				id, key, _ := strings.Cut(entry, "=")
+				logs[id] = &strings.Builder{}
+				s := r.begin(id, strings.TrimSuffix(key, "-"), logTo(logs[id]))
+				if strings.HasSuffix(key, "-") {
+					s.detach()
+				}
+			}
+			r.handle(tc.rec)
+			for id, text := range logs {
+				if got := text.Len() > 0; got != (id == tc.want) {
+					t.Errorf("%s got the line: %v, want it in %s", id, got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestRouterEnd(t *testing.T) {
+	t.Parallel()
+	r := newRouter(logr.Discard())
+	s := r.begin("1", "k", logr.Discard())
+	r.handle(record{end: "2"})
+	select {
+	case <-s.ended:
+		t.Error("the end of another call ended this one")
+	default:
+	}
+	// A plugin may say it twice.
+	r.handle(record{end: "1"})
+	r.handle(record{end: "1"})
+	<-s.ended
+}
+
+func TestLogOfACallIsBounded(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	r := newRouter(logr.Discard())
+	r.begin("1", "k", logTo(&text))
+	for range 3 {
+		r.handle(record{message: "m", call: "1", size: maxCallLog/2 + 1})
+	}
+	if lines := strings.Count(text.String(), "\n"); lines != 2 || !strings.Contains(text.String(), "Dropping further log lines") {
+		t.Errorf("the log is: %s", text.String())
+	}
+}

@@ -20,6 +20,7 @@ CONTROL_PLANE := $(BIN)/controlplane
 # The kubectl of the test control plane is the default, so that none has to be
 # installed. It reads KUBECONFIG like any other.
 KUBECTL ?= $(CONTROL_PLANE)/kubectl
+KUBECTL_BUILT := $(filter $(CONTROL_PLANE)/kubectl,$(KUBECTL))
 
 CONTROLLER_GEN := $(TOOLS)/controller-gen
 GOLANGCI_LINT := $(TOOLS)/golangci-lint
@@ -111,20 +112,24 @@ clean: ## Remove everything that was built.
 ##@ Deployment, into the cluster of KUBECONFIG
 
 .PHONY: install
-install: $(KUBECTL) ## Install the CRDs.
+install: $(KUBECTL_BUILT) ## Install the CRDs.
 	$(KUBECTL) apply -k config/crd
 
 .PHONY: uninstall
-uninstall: $(KUBECTL) ## Remove the CRDs, and with them every object of these kinds.
+uninstall: $(KUBECTL_BUILT) ## Remove the CRDs, and with them every object of these kinds.
 	$(KUBECTL) delete --ignore-not-found -k config/crd
 
 .PHONY: deploy
-deploy: $(KUBECTL) $(KUSTOMIZE) ## Install the CRDs, the operator (image IMG) and its policies.
+deploy: $(KUBECTL_BUILT) $(KUSTOMIZE) ## Install the CRDs, the operator (image IMG) and its policies.
 	$(KUSTOMIZE) build config/default | sed 's|ghcr.io/grapnel-dev/grapnel:latest|$(IMG)|' | $(KUBECTL) apply -f -
 
+# Neither the CRDs nor the namespace with the volume of the store: removing the
+# operator must not destroy backups.
 .PHONY: undeploy
-undeploy: $(KUBECTL) ## Remove everything that deploy installed.
-	$(KUBECTL) delete --ignore-not-found -k config/default
+undeploy: $(KUBECTL_BUILT) ## Remove the operator; CRDs, their objects and stored backups stay.
+	$(KUBECTL) delete --ignore-not-found -k config/manager
+	$(KUBECTL) delete --ignore-not-found -k config/policy
+	$(KUBECTL) delete --ignore-not-found -k config/rbac
 
 ##@ Tools, built from pinned modules when something needs them
 

@@ -1,0 +1,26 @@
+# Copyright The Grapnel Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# The builder runs on the machine's own platform and compiles for the target's.
+FROM --platform=$BUILDPLATFORM golang:1.26 AS builder
+ARG TARGETOS
+ARG TARGETARCH
+ARG VERSION=unknown
+WORKDIR /src
+
+# Dependencies change less often than the code: they get a layer of their own.
+COPY go.mod go.sum ./
+RUN go mod download
+COPY main.go ./
+COPY api/ api/
+COPY controllers/ controllers/
+COPY internal/ internal/
+COPY sdk/ sdk/
+RUN CGO_ENABLED=0 GOOS=${TARGETOS:-linux} GOARCH=${TARGETARCH} \
+    go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /manager .
+
+# Static, without a shell, as user 65532.
+FROM gcr.io/distroless/static:nonroot
+COPY --from=builder /manager /manager
+USER 65532:65532
+ENTRYPOINT ["/manager"]

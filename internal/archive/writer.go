@@ -4,22 +4,20 @@
 package archive
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/flate"
 )
 
 const (
 	// DefaultLevel of compression. On objects of Kubernetes level 1 writes
 	// about as fast as the API server can list; the second copy of an object
 	// is found inside the window and costs next to nothing at any level.
-	DefaultLevel = gzip.BestSpeed
+	DefaultLevel = flate.BestSpeed
 
-	outputBufferSize = 128 << 10
 	// pathBufferSize is enough for nearly every path; longer ones are allocated.
 	pathBufferSize = 384
 )
@@ -32,7 +30,7 @@ var errClosed = errors.New("archive is closed")
 
 // WriterOptions are the options of NewWriter.
 type WriterOptions struct {
-	// Level of gzip, 1 to 9; 0 means DefaultLevel.
+	// Level of compression, 1 to 9; 0 means DefaultLevel.
 	Level int
 	// ModTime is the modification time of every file, whole seconds.
 	ModTime time.Time
@@ -53,8 +51,7 @@ type Item struct {
 type Writer struct {
 	claims  *hashSet
 	headers *headers
-	gzip    *gzip.Writer
-	out     *bufio.Writer
+	gzip    *compressor
 	scratch []byte
 	// err is the first failure of the underlying writer. After it the archive
 	// is lost, and every call returns it.
@@ -73,12 +70,11 @@ func NewWriter(out io.Writer, opts WriterOptions) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	buffered := bufio.NewWriterSize(out, outputBufferSize)
-	compressor, err := gzip.NewWriterLevel(buffered, opts.Level)
+	compressed, err := newCompressor(out, opts.Level)
 	if err != nil {
-		return nil, fmt.Errorf("starting compression: %w", err)
+		return nil, err
 	}
-	w := &Writer{claims: newHashSet(), headers: hdrs, gzip: compressor, out: buffered}
+	w := &Writer{claims: newHashSet(), headers: hdrs, gzip: compressed}
 	if err := w.file([]byte(versionPath), []byte(FormatVersion+"\n")); err != nil {
 		return nil, err
 	}
@@ -133,6 +129,10 @@ func (w *Writer) file(path, content []byte) error {
 		return fmt.Errorf("%w: %q: %w", ErrInvalidName, string(path), err)
 	}
 	w.scratch = header
+	if err := w.gzip.prepare(content); err != nil {
+		w.err = fmt.Errorf("writing archive: %w", err)
+		return w.err
+	}
 	w.write(header)
 	w.write(content)
 	if tail := len(content) % blockSize; tail != 0 {
@@ -159,11 +159,7 @@ func (w *Writer) Close() error {
 	if w.err != nil {
 		return w.err
 	}
-	err := w.gzip.Close()
-	if err == nil {
-		err = w.out.Flush()
-	}
-	if err != nil {
+	if err := w.gzip.Close(); err != nil {
 		w.err = fmt.Errorf("completing archive: %w", err)
 		return w.err
 	}

@@ -7,8 +7,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -185,6 +187,35 @@ func TestWriterKeepsContent(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("contents differ:\n%.500s", diff)
+	}
+}
+
+// Large base64 alternates with text: the stream changes its method and is one
+// gzip stream all the same, and smaller than the text of base64.
+func TestWriterCompressesLargeSecrets(t *testing.T) {
+	random := make([]byte, 300_000)
+	source := rand.NewChaCha8([32]byte{})
+	if _, err := source.Read(random); err != nil {
+		t.Fatal(err)
+	}
+	secret := []byte(base64.StdEncoding.EncodeToString(random))
+	release := []byte(base64.StdEncoding.EncodeToString(secret))
+	text := bytes.Repeat([]byte("some text that repeats itself, "), 5000)
+	contents := [][]byte{text, secret, secret, []byte("{}"), release, text, []byte("{}"), secret}
+	var items []Item
+	var total int
+	for i, content := range contents {
+		items = append(items, Item{Identity: pod("ns", string(rune('a'+i))), JSON: content})
+		total += len(content) * 2
+	}
+	compressed := written(t, items...)
+	for i, f := range untar(t, compressed)[1:] {
+		if f.Content != string(contents[i/2]) {
+			t.Errorf("content of %s has changed", f.Name)
+		}
+	}
+	if ratio := float64(len(compressed)) / float64(total); ratio > 0.72 {
+		t.Errorf("archive has %.2f of the size of its content", ratio)
 	}
 }
 

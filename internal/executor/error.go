@@ -69,8 +69,7 @@ func (e *Error) Unwrap() error {
 // KindOf returns the Kind of the first *Error in err's chain, and "" if there is
 // none.
 func KindOf(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
 	return ""

@@ -120,10 +120,9 @@ func (r *Redactor) ReplaceAttr(_ []string, a slog.Attr) slog.Attr {
 	if r == nil {
 		return a
 	}
-	switch a.Value.Kind() {
-	case slog.KindString:
+	if kind := a.Value.Kind(); kind == slog.KindString {
 		a.Value = slog.StringValue(r.Pair(a.Key, a.Value.String()))
-	case slog.KindAny:
+	} else if kind == slog.KindAny {
 		a.Value = slog.AnyValue(r.value(a.Key, a.Value.Any()))
 	}
 	return a

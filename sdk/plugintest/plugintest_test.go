@@ -53,9 +53,8 @@ func TestAnswers(t *testing.T) {
 			return nil, status.Error(codes.Unavailable, "db")
 		}, wantCode: codes.Unknown, wantText: "db"},
 		"panic": {action: func(context.Context, *hook.Request) (*hook.Response, error) { panic("oops") }, wantCode: codes.Aborted, wantText: "plugin panicked: oops"},
-		"nil map panic": {action: func(_ context.Context, req *hook.Request) (*hook.Response, error) {
-			var m map[string]int
-			m[req.Action] = 1
+		"index panic": {action: func(_ context.Context, req *hook.Request) (*hook.Response, error) {
+			_ = req.Action[len(req.Action)]
 			return nil, nil
 		}, wantCode: codes.Aborted, wantText: "plugin panicked"},
 		"bad output": {action: func(context.Context, *hook.Request) (*hook.Response, error) {

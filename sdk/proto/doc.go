@@ -3,7 +3,7 @@
 
 // Package proto describes the wire protocol between the operator and a plugin
 // process; the sub-packages grapnel/<kind>/<version> are generated from the .proto
-// files beside them (buf generate, configured here).
+// files beside them (make generate; buf generate in this folder does the same).
 //
 // Authors of plugins in Go do not need them: package serve speaks the protocol.
 // Authors of SDKs in other languages do: start a gRPC server, print go-plugin's

@@ -13,10 +13,9 @@ import (
 	"strings"
 	"sync"
 
+	hclog "github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-
-	hclog "github.com/hashicorp/go-hclog"
 
 	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/internal/logline"

@@ -114,6 +114,7 @@ func (a action) Execute(ctx context.Context, req *hook.Request) (*hook.Response,
 		// Answers, but later than asked to.
 		<-ctx.Done()
 		time.Sleep(100 * time.Millisecond)
+		sdk.Logger(ctx).Info("late line of " + req.IdempotencyKey)
 		return hook.Done(), nil
 	case "sleep":
 		d, err := time.ParseDuration(argument)

@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
@@ -335,7 +334,7 @@ func TestPrintedLinesBelongToTheCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		log.Close()
-		for _, part := range []string{"standard output", "standard error", "package log", "slog"} {
+		for _, part := range []string{"standard output", "standard error", "slog"} {
 			if want := part + " by " + key; !strings.Contains(log.Text(), want) {
 				t.Errorf("the log of %s lacks %q:\n%s", key, want, log.Text())
 			}
@@ -362,7 +361,9 @@ func TestLateLinesGoToTheOperator(t *testing.T) {
 	if _, err := e.Execute(t.Context(), preBackup("k2", nil)); err != nil {
 		t.Fatal(err)
 	}
-	_ = operator
+	if !strings.Contains(operator.Text(), "late line of k") {
+		t.Errorf("the operator's log lacks the late line:\n%s", operator.Text())
+	}
 }
 
 // BenchmarkExecute measures a call of an action that does nothing.

@@ -21,10 +21,10 @@ import (
 type Catalog struct {
 	host process.Host
 
-	// drainCtx ends when processes may no longer be waited for.
-	drainCtx context.Context //nolint:containedctx // the lifetime of the drains, not of a call
-	stop     context.CancelFunc
-	drains   sync.WaitGroup
+	// giveUp is closed when open calls may no longer be waited for.
+	giveUp chan struct{}
+	once   sync.Once
+	drains sync.WaitGroup
 
 	mu      sync.Mutex
 	plugins map[string]*plugin
@@ -53,15 +53,13 @@ func New(opts Options) *Catalog {
 	if opts.Redactor == nil {
 		opts.Redactor = redact.New()
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	return &Catalog{
 		host: process.Host{
 			Spawner: process.NewSpawner(), Logger: opts.Logger, Redactor: opts.Redactor, LogLevel: opts.LogLevel,
 			Features: opts.Features, Env: opts.Env, LookupEnv: opts.LookupEnv, Now: opts.Now, OnExit: opts.OnExit,
 			CallTimeout: opts.CallTimeout, Grace: opts.Grace,
 		},
-		drainCtx: ctx, stop: cancel,
-		plugins: map[string]*plugin{}, owners: map[adapter.ID]string{},
+		giveUp: make(chan struct{}), plugins: map[string]*plugin{}, owners: map[adapter.ID]string{},
 	}
 }
 
@@ -127,12 +125,10 @@ func (c *Catalog) drain(p *process.Process) <-chan struct{} {
 		return nil
 	}
 	done := make(chan struct{})
-	c.drains.Add(1)
-	go func() {
-		defer c.drains.Done()
+	c.drains.Go(func() {
 		defer close(done)
-		p.Close(c.drainCtx)
-	}()
+		p.Close(c.giveUp)
+	})
 	return done
 }
 
@@ -161,7 +157,7 @@ func (c *Catalog) Close(ctx context.Context) {
 		c.drains.Wait()
 	}()
 	wait(ctx, drained)
-	c.stop()
+	c.once.Do(func() { close(c.giveUp) })
 	<-drained
 	c.host.Spawner.Close()
 }

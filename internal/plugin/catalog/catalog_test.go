@@ -6,7 +6,6 @@ package catalog_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -43,7 +42,7 @@ func TestMain(m *testing.M) {
 		operate(os.Getenv("CATALOG_TEST_OPERATOR"))
 		return
 	}
-	os.Exit(plugintesting.Main(func(dir string) int {
+	os.Exit(plugintesting.Main(context.Background(), func(dir string) int {
 		plugins = dir
 		return m.Run()
 	}, "faultplugin", "exampleplugin"))
@@ -62,7 +61,6 @@ type printer struct{}
 func (printer) Execute(_ context.Context, req *hook.Request) (*hook.Response, error) {
 	fmt.Println("printed to standard output by " + req.IdempotencyKey)
 	fmt.Fprintln(os.Stderr, "printed to standard error by "+req.IdempotencyKey)
-	log.Println("logged with package log by " + req.IdempotencyKey)
 	slog.Warn("logged with slog by " + req.IdempotencyKey)
 	return hook.Done(), nil
 }

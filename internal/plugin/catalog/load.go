@@ -103,12 +103,12 @@ func (c *Catalog) replace(ctx context.Context, p *plugin, spec Spec, binary dige
 		return Info{}, c.loadError(err)
 	}
 	if err := next.Ensure(ctx); err != nil {
-		next.Close(ctx)
+		next.Close(ctx.Done())
 		return Info{}, c.loadError(err)
 	}
 	hooks := adapter.Hooks(first.listing.Actions)
 	if err := c.takeOver(p, spec.Name, next, hooks); err != nil {
-		next.Close(ctx)
+		next.Close(ctx.Done())
 		return Info{}, err
 	}
 	p.spec, p.binary = spec, binary
@@ -168,8 +168,10 @@ func (f *firstListing) verify(ctx context.Context, conn grpc.ClientConnInterface
 		f.known, f.listing = true, listing
 	}
 	if !slices.Equal(f.listing.Actions, listing.Actions) {
-		return process.Abilities{}, &process.StartError{Reason: ReasonRegistrationChanged,
-			Message: "it provides other actions than when it was loaded: check whether its binary was replaced"}
+		return process.Abilities{}, &process.StartError{
+			Reason:  ReasonRegistrationChanged,
+			Message: "it provides other actions than when it was loaded: check whether its binary was replaced",
+		}
 	}
 	return process.Abilities{LogEnd: listing.LogEnd}, nil
 }

@@ -26,7 +26,7 @@ import (
 
 // Main is for TestMain: it builds the named plugins (folders of test/) into a
 // temporary folder, calls run with it and returns run's result.
-func Main(run func(dir string) int, plugins ...string) int {
+func Main(ctx context.Context, run func(dir string) int, plugins ...string) int {
 	dir, err := os.MkdirTemp("", "grapnel-plugins")
 	if err != nil {
 		return fail("creating a folder", err)
@@ -35,7 +35,7 @@ func Main(run func(dir string) int, plugins ...string) int {
 	_, here, _, _ := runtime.Caller(0)
 	root := filepath.Join(filepath.Dir(here), "..", "..", "..")
 	for _, name := range plugins {
-		cmd := exec.CommandContext(context.Background(), "go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), ".")
+		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), ".")
 		cmd.Dir = filepath.Join(root, "test", name)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -108,7 +108,7 @@ func processes() []process {
 	var found []process
 	entries, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range entries {
-		data, err := os.ReadFile(path) //nolint:gosec // a name from /proc
+		data, err := os.ReadFile(path)
 		if err != nil {
 			// It ended meanwhile.
 			continue
@@ -118,7 +118,7 @@ func processes() []process {
 		end := strings.LastIndex(text, ")") + 1
 		rest := strings.Fields(text[end:])
 		parent, _ := strconv.Atoi(rest[1])
-		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline")) //nolint:gosec // a name from /proc
+		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
 		command := strings.ReplaceAll(string(cmdline), "\x00", " ")
 		found = append(found, process{parent: parent, command: command, text: text[:end] + " " + rest[0] + " " + command})
 	}

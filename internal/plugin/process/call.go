@@ -223,7 +223,7 @@ func (p *Process) lost(ctx context.Context, s *session, cause error) error {
 	}
 	// The connection is shared by all calls, and it is gone: so is the use of this
 	// child.
-	s.kill()
+	s.runner.kill()
 	return &LostError{Err: cause, Message: fmt.Sprintf(
 		"the connection to the plugin process %s broke during the call; it is started again for the next one", name)}
 }

@@ -75,8 +75,7 @@ func spawnError(path string, err error) *StartError {
 
 // errnoText returns the system's words for err, without paths and the like.
 func errnoText(err error) string {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()
 	}
 	return "unknown error"
@@ -129,7 +128,7 @@ func lastWords(lines []string) string {
 		}
 	}
 	if len(words) == 0 {
-		return "and logged nothing"
+		return "it logged nothing, so start it by hand in the operator's container to see more"
 	}
 	return "its log ends with " + strings.Join(words, ", ")
 }

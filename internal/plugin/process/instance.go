@@ -68,7 +68,7 @@ func start(ctx context.Context, host Host, config Config) (*instance, error) {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		_ = l.runner.Kill(ctx)
+		l.runner.kill()
 		<-done
 		err = context.Cause(ctx)
 	}
@@ -78,7 +78,7 @@ func start(ctx context.Context, host Host, config Config) (*instance, error) {
 	// An exit that is under way explains more than the connection it broke.
 	l.awaitExit(ctx, err)
 	explained := l.explain(err)
-	l.instance.stop(0)
+	l.stop(0)
 	return nil, explained
 }
 
@@ -245,17 +245,12 @@ func (i *instance) stop(grace time.Duration) {
 	select {
 	case <-stopped:
 	case <-timer.C:
-		i.kill()
+		i.runner.kill()
 		<-stopped
 	}
 	if i.socketDir != "" {
 		_ = os.RemoveAll(i.socketDir)
 	}
-}
-
-// kill ends the child at once and does not wait.
-func (i *instance) kill() {
-	_ = i.runner.Kill(context.Background())
 }
 
 // hasExited reports whether the child is gone.

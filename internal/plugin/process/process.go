@@ -248,10 +248,10 @@ func (p *Process) stopSession(s *session, grace time.Duration) {
 	<-s.gone
 }
 
-// Close refuses further calls, waits until the open ones have ended or ctx has,
-// and then ends the child with its process group. Nothing is left of it when
-// Close returns. It may be called more than once.
-func (p *Process) Close(ctx context.Context) {
+// Close refuses further calls, waits until the open ones have ended or giveUp is
+// closed, and then ends the child with its process group. Nothing is left of it
+// when Close returns. It may be called more than once.
+func (p *Process) Close(giveUp <-chan struct{}) {
 	p.mu.Lock()
 	p.closed = true
 	s := p.current
@@ -274,7 +274,7 @@ func (p *Process) Close(ctx context.Context) {
 		select {
 		case <-idle:
 		case <-s.gone:
-		case <-ctx.Done():
+		case <-giveUp:
 		}
 	}
 	p.mu.Lock()

@@ -159,7 +159,7 @@ func TestSpawnerClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close(t.Context())
+	defer p.Close(t.Context().Done())
 	if err := p.Ensure(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Errorf("error is %v, want ErrClosed", err)
 	}
@@ -184,7 +184,7 @@ func TestProgramThatIsNoPlugin(t *testing.T) {
 	if !errors.As(err, &start) || start.Reason != ReasonCrashLoop {
 		t.Errorf("error is %v, want CrashLoop", err)
 	}
-	p.Close(ctx)
+	p.Close(ctx.Done())
 	if err := p.Do(ctx, Call{}, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("error after Close is %v, want ErrClosed", err)
 	}

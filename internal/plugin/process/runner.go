@@ -152,8 +152,13 @@ func (r *runner) Wait(context.Context) error {
 	return nil
 }
 
-// Kill kills the child and its process group. It does not wait.
+// Kill kills the child and its process group. It does not wait for their end.
 func (r *runner) Kill(context.Context) error {
+	r.kill()
+	return nil
+}
+
+func (r *runner) kill() {
 	if r.stdout.atEnd() {
 		// It is ending by itself: let it, so that we learn how.
 		timer := time.NewTimer(exitTime)
@@ -171,7 +176,6 @@ func (r *runner) Kill(context.Context) error {
 			r.killGroup()
 		}
 	}
-	return nil
 }
 
 // ended reports whether the child ended by itself, that is, without Kill.

@@ -69,8 +69,7 @@ func start(ctx context.Context, host Host, config Config) (*instance, error) {
 	case err = <-done:
 	case <-ctx.Done():
 		l.runner.kill()
-		<-done
-		err = context.Cause(ctx)
+		err = errors.Join(context.Cause(ctx), <-done)
 	}
 	if err == nil {
 		return &l.instance, nil

@@ -166,7 +166,7 @@ func (r reader) ListAll(ctx context.Context, gr schema.GroupResource) ([]list.It
 	_, err := r.run.cluster.List(ctx, list.Request{
 		Kind:            kindOf(resource),
 		ResourceVersion: r.run.plan.versionFor(gr),
-		Aside:           true,
+		Places:          list.NewPlaces(1, 1),
 	}, list.Handler{Batch: func(batch *list.Batch) error {
 		items = batch.AppendTo(items)
 		batch.Release()

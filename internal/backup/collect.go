@@ -199,6 +199,7 @@ func (c *collection) request(namespace string) list.Request {
 		Namespace:       namespace,
 		LabelSelector:   c.plan.labels,
 		ResourceVersion: c.plan.versionFor(c.resource.GVR.GroupResource()),
+		Places:          c.places,
 	}
 }
 

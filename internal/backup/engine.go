@@ -33,6 +33,12 @@ type Options struct {
 	// Actions returns the item actions of one run, by default the built-in
 	// ones. They are asked in this order.
 	Actions func() []itemaction.Action
+	// InFlight bounds the open requests of each run, by default
+	// list.DefaultInFlight.
+	InFlight int
+	// Readers bounds the responses that each run reads at a time, and with
+	// them its memory, by default list.DefaultReaders.
+	Readers int
 	// Level of compression, by default archive.DefaultLevel.
 	Level int
 }

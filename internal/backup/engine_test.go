@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -536,6 +537,47 @@ func TestRunFails(t *testing.T) {
 				t.Errorf("Run: %v, want an error with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// stuckWriter is a store that stops taking bytes until it is released.
+type stuckWriter struct{ entered, release chan struct{} }
+
+func (w stuckWriter) Write(p []byte) (int, error) {
+	select {
+	case w.entered <- struct{}{}:
+	default:
+	}
+	<-w.release
+	return len(p), nil
+}
+
+func TestRunIsNotHeldUpByTheStoreOfAnother(t *testing.T) {
+	random := make([]byte, 400_000)
+	source := rand.NewChaCha8([32]byte{})
+	if _, err := source.Read(random); err != nil {
+		t.Fatal(err)
+	}
+	api := town()
+	maps := api.kinds[1]
+	for i := range 40 {
+		maps.objects = append(maps.objects, obj("shop", fmt.Sprintf("more-%02d", i), object{"binaryData": random}))
+	}
+	engine := New(api.cluster(t), Options{InFlight: 1, Readers: 1})
+	req := Request{Selection: selection.Spec{IncludedResources: []string{"configmaps"}}}
+	stuck := stuckWriter{make(chan struct{}, 1), make(chan struct{})}
+	first := make(chan error, 1)
+	go func() {
+		_, err := engine.Run(context.Background(), req, stuck)
+		first <- err
+	}()
+	<-stuck.entered
+	if _, err := engine.Run(context.Background(), req, io.Discard); err != nil {
+		t.Error(err)
+	}
+	close(stuck.release)
+	if err := <-first; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -95,7 +95,7 @@ func (r *run) makePlan(ctx context.Context) error {
 
 // listNamespaces reads all Namespace objects.
 func (r *run) listNamespaces(ctx context.Context) error {
-	summary, err := r.cluster.List(ctx, list.Request{Kind: kindOf(namespaces)}, list.Handler{
+	summary, err := r.cluster.List(ctx, list.Request{Kind: kindOf(namespaces), Places: r.places}, list.Handler{
 		Batch: func(batch *list.Batch) error {
 			r.plan.namespaces = batch.AppendTo(r.plan.namespaces)
 			batch.Release()

@@ -29,6 +29,9 @@ type run struct {
 	plan    *plan
 	actions []*action
 
+	// places are the run's own, so that a slow store holds up nobody else.
+	places *list.Places
+
 	// parcels is the way of everything to the writer.
 	parcels chan parcel
 
@@ -60,6 +63,7 @@ func newRun(e *Engine, req Request, w *archive.Writer) *run {
 		cluster: e.cluster,
 		req:     req,
 		archive: w,
+		places:  list.NewPlaces(e.opts.InFlight, e.opts.Readers),
 		parcels: make(chan parcel, queuedParcels),
 		names:   map[discovery.Resource][]string{},
 	}

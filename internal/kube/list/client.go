@@ -20,26 +20,13 @@ const (
 	// DefaultPageSize is what clients of Kubernetes commonly ask for. Larger
 	// pages are not faster and cost more of the API server's memory.
 	DefaultPageSize = 500
-	// DefaultInFlight is how many requests may be open. A consistent LIST of a
-	// kind that nobody changes is answered only when the API server's cache
-	// has heard of etcd's progress, up to 100 ms later; so most open requests
-	// wait, and asking for all kinds at once costs one wait instead of many.
-	DefaultInFlight = 64
-	// DefaultReaders is how many bodies are read at a time.
-	DefaultReaders = 8
-
-	dialTimeout = 30 * time.Second
+	dialTimeout     = 30 * time.Second
 )
 
 // Options of a Client. A zero field means its default.
 type Options struct {
 	// PageSize is the limit of a LIST.
 	PageSize int
-	// InFlight bounds the open requests.
-	InFlight int
-	// Readers bounds the bodies read at a time, and with it the memory: about
-	// 1 MiB, or a few times the largest object, for each.
-	Readers int
 	// Compress asks the API server for compressed bodies. That saves network
 	// and costs the API server more time than a LAN needs to carry the bytes.
 	Compress bool
@@ -51,12 +38,6 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.PageSize <= 0 {
 		o.PageSize = DefaultPageSize
-	}
-	if o.InFlight <= 0 {
-		o.InFlight = DefaultInFlight
-	}
-	if o.Readers <= 0 {
-		o.Readers = DefaultReaders
 	}
 	if o.Sleep == nil {
 		o.Sleep = sleep
@@ -82,8 +63,8 @@ type Client struct {
 	base *url.URL
 	opts Options
 
-	inFlight chan struct{}
-	readers  chan struct{}
+	// places are those of requests that bring none.
+	places   *Places
 	scanners *sync.Pool
 	batches  *sync.Pool
 }
@@ -113,8 +94,7 @@ func New(cfg *rest.Config, opts Options) (*Client, error) {
 		http:     httpClient,
 		base:     base,
 		opts:     opts,
-		inFlight: make(chan struct{}, opts.InFlight),
-		readers:  make(chan struct{}, opts.Readers),
+		places:   NewPlaces(0, 0),
 		scanners: &sync.Pool{New: func() any { return newScanner() }},
 		batches:  &sync.Pool{},
 	}, nil
@@ -132,14 +112,4 @@ func (c *Client) resourceURL(gvr schema.GroupVersionResource, namespace string) 
 		parts = append(parts, "namespaces", url.PathEscape(namespace))
 	}
 	return c.base.JoinPath(append(parts, gvr.Resource)...)
-}
-
-// acquire takes a place, unless ctx ends first.
-func acquire(ctx context.Context, places chan struct{}) error {
-	select {
-	case places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -11,8 +11,8 @@
 // looked at (scan.go). Pages that fail are asked for again, with back-off; a
 // page whose continue token expired is continued as the API server proposes
 // (lister.go). How many requests may be open, and how many bodies may be read
-// at a time, is bounded per Client: the first is large, because a request for
-// a quiet kind mostly waits, and the second small, because it costs memory.
+// at a time, is bounded by Places: the first is large, because a request may
+// merely wait, and the second small, because it costs memory.
 //
 // Client.Get reads one object in the same form.
 //

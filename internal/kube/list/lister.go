@@ -44,9 +44,8 @@ type Request struct {
 	ResourceVersion string
 	// FirstPageSize is the limit of the first page, 0 for the Client's.
 	FirstPageSize int
-	// Aside exempts the LIST from the Client's limits. It is for lists that
-	// handlers of other lists wait for, which hold a place meanwhile.
-	Aside bool
+	// Places that the LIST takes, nil for those of the Client.
+	Places *Places
 }
 
 // Page is what is known of a page before its items.
@@ -102,6 +101,9 @@ func (e *handlerError) Unwrap() error { return e.err }
 // The error is the handler's as it is, the API server's (apierrors) or the
 // transport's, after retries; the Summary is valid in any case.
 func (c *Client) List(ctx context.Context, req Request, handler Handler) (Summary, error) {
+	if req.Places == nil {
+		req.Places = c.places
+	}
 	l := &lister{client: c, req: req, handler: handler, pageSize: c.opts.PageSize}
 	l.summary.Exact = req.ResourceVersion != ""
 	err := l.run(ctx)
@@ -246,7 +248,7 @@ func (l *lister) url() *url.URL {
 // page reads one page.
 func (l *lister) page(ctx context.Context) error {
 	c := l.client
-	leave, err := l.enter(ctx, c.inFlight)
+	leave, err := enter(ctx, l.req.Places.inFlight)
 	if err != nil {
 		return err
 	}
@@ -256,7 +258,7 @@ func (l *lister) page(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	stopReading, err := l.enter(ctx, c.readers)
+	stopReading, err := enter(ctx, l.req.Places.readers)
 	if err != nil {
 		return err
 	}
@@ -279,17 +281,6 @@ func (l *lister) page(ctx context.Context) error {
 	l.summary.Bytes += s.body.total
 	l.summary.Nameless += s.nameless
 	return err
-}
-
-// enter takes a place, unless the LIST needs none, and returns how to leave it.
-func (l *lister) enter(ctx context.Context, places chan struct{}) (leave func(), err error) {
-	if l.req.Aside {
-		return func() {}, nil
-	}
-	if err := acquire(ctx, places); err != nil {
-		return nil, err
-	}
-	return func() { <-places }, nil
 }
 
 // meta takes the metadata of the page.

@@ -66,10 +66,11 @@ func (c *Client) Get(ctx context.Context, kind Kind, namespace, name string) (It
 	target := c.resourceURL(kind.Resource, namespace).JoinPath(url.PathEscape(name))
 	var item Item
 	err := c.retry(ctx, func() error {
-		if err := acquire(ctx, c.inFlight); err != nil {
+		leave, err := enter(ctx, c.places.inFlight)
+		if err != nil {
 			return err
 		}
-		defer func() { <-c.inFlight }()
+		defer leave()
 		body, err := c.do(ctx, target, kind.Resource.GroupResource())
 		if err != nil {
 			return err

@@ -20,16 +20,16 @@ import (
 
 func TestClaim(t *testing.T) {
 	t.Parallel()
-	type step func(*testing.T, *backupstore.Store) error
+	type step func(context.Context, *backupstore.Store) error
 	claim := func(uid string) step {
-		return func(t *testing.T, s *backupstore.Store) error { return s.Claim(t.Context(), "nightly", claimOf(uid)) }
+		return func(ctx context.Context, s *backupstore.Store) error { return s.Claim(ctx, "nightly", claimOf(uid)) }
 	}
 	release := func(uid string) step {
-		return func(t *testing.T, s *backupstore.Store) error { return s.Release(t.Context(), "nightly", uid) }
+		return func(ctx context.Context, s *backupstore.Store) error { return s.Release(ctx, "nightly", uid) }
 	}
 	run := func(uid string) step {
-		return func(t *testing.T, s *backupstore.Store) error {
-			return runBackup(t.Context(), s, "nightly", uid, "run of "+uid)
+		return func(ctx context.Context, s *backupstore.Store) error {
+			return runBackup(ctx, s, "nightly", uid, "run of "+uid)
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -63,7 +63,7 @@ func TestClaim(t *testing.T) {
 			store := memory.New()
 			s := backupstore.New(store, "")
 			for i, do := range tc.before {
-				if err := do(t, s); err != nil {
+				if err := do(t.Context(), s); err != nil {
 					t.Fatalf("step %d: %v", i, err)
 				}
 			}
@@ -108,32 +108,36 @@ func TestDamagedClaimIsNobodys(t *testing.T) {
 // TestOneOfManyWins has several clusters run a backup of one name at once.
 func TestOneOfManyWins(t *testing.T) {
 	t.Parallel()
-	forEachStore(t, func(t *testing.T, store objectstore.Store) {
-		if _, err := store.Put(t.Context(), "warm-up", strings.NewReader(""), objectstore.PutOptions{IfAbsent: true}); err != nil {
-			t.Fatal(err)
-		}
-		if !store.Capabilities().PutIfAbsent {
-			return // Only then is it promised.
-		}
-		s := backupstore.New(store, "p")
-		released := claimOf("uid-released")
-		if err := errors.Join(s.Claim(t.Context(), "b", released), s.Release(t.Context(), "b", "uid-released")); err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{"a", "b"} {
-			winner := race(t, s, name)
-			if winner == "" {
-				t.Errorf("%s: nobody won", name)
-				continue
+	for name, open := range stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t)
+			if _, err := store.Put(t.Context(), "warm-up", strings.NewReader(""), objectstore.PutOptions{IfAbsent: true}); err != nil {
+				t.Fatal(err)
 			}
-			if err := s.Verify(t.Context(), name); err != nil {
-				t.Error(err)
+			if !store.Capabilities().PutIfAbsent {
+				return // Only then is it promised.
 			}
-			if got, want := read(t, s, name, backupstore.Contents), "archive of "+winner; got != want {
-				t.Errorf("%s: the archive is %q, want %q", name, got, want)
+			s := backupstore.New(store, "p")
+			released := claimOf("uid-released")
+			if err := errors.Join(s.Claim(t.Context(), "b", released), s.Release(t.Context(), "b", "uid-released")); err != nil {
+				t.Fatal(err)
 			}
-		}
-	})
+			for _, name := range []string{"a", "b"} {
+				winner := race(t, s, name)
+				if winner == "" {
+					t.Errorf("%s: nobody won", name)
+					continue
+				}
+				if err := s.Verify(t.Context(), name); err != nil {
+					t.Error(err)
+				}
+				if got, want := read(t, s, name, backupstore.Contents), "archive of "+winner; got != want {
+					t.Errorf("%s: the archive is %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
 }
 
 // race returns the UID of the only run that succeeded.
@@ -180,7 +184,11 @@ func TestClaimWithoutPutIfAbsent(t *testing.T) {
 	<-secondLooked
 	first := claim(storetest.NewFaulty(store,
 		storetest.Fault{Method: storetest.List, Nth: 2, Started: firstWrote, Release: goOnFirst}), "first")
-	<-firstWrote
+	select {
+	case <-firstWrote:
+	case err := <-first:
+		t.Fatalf("the first did not read back what it wrote (error %v)", err)
+	}
 	close(goOnSecond)
 	if err := <-second; err != nil {
 		t.Errorf("the second, which wrote last: %v", err)
@@ -205,28 +213,32 @@ func (s unconditional) Put(ctx context.Context, key string, r io.Reader, _ objec
 // being uploaded: the upload must not complete.
 func TestClaimLostDuringUpload(t *testing.T) {
 	t.Parallel()
-	forEachStore(t, func(t *testing.T, store objectstore.Store) {
-		s := backupstore.New(store, "")
-		if err := s.Claim(t.Context(), "nightly", claimOf("old")); err != nil {
-			t.Fatal(err)
-		}
-		r := io.MultiReader(strings.NewReader("archive of the old one"), readerFunc(func() {
-			if err := errors.Join(s.Release(t.Context(), "nightly", "old"), s.Claim(t.Context(), "nightly", claimOf("new"))); err != nil {
+	for name, open := range stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t)
+			s := backupstore.New(store, "")
+			if err := s.Claim(t.Context(), "nightly", claimOf("old")); err != nil {
+				t.Fatal(err)
+			}
+			r := io.MultiReader(strings.NewReader("archive of the old one"), readerFunc(func() {
+				if err := errors.Join(s.Release(t.Context(), "nightly", "old"), s.Claim(t.Context(), "nightly", claimOf("new"))); err != nil {
+					t.Error(err)
+				}
+			}))
+			if _, err := s.PutContents(t.Context(), "nightly", "old", r); !isTaken(err) {
+				t.Errorf("error %v, want a TakenError", err)
+			}
+			if _, err := s.PutFile(t.Context(), "nightly", "old", backupstore.Logs, strings.NewReader("x")); !isTaken(err) {
+				t.Errorf("PutFile: error %v, want a TakenError", err)
+			}
+			wantKeys(t, store, "backups/nightly/nightly-claim-2.json", "backups/nightly/nightly-claim.json")
+			if err := s.DeleteOwned(t.Context(), "nightly", "old"); !isTaken(err) {
+				t.Errorf("DeleteOwned: error %v, want a TakenError", err)
+			}
+			if err := runBackup(t.Context(), s, "nightly", "new", "new"); err != nil {
 				t.Error(err)
 			}
-		}))
-		if _, err := s.PutContents(t.Context(), "nightly", "old", r); !isTaken(err) {
-			t.Errorf("error %v, want a TakenError", err)
-		}
-		if _, err := s.PutFile(t.Context(), "nightly", "old", backupstore.Logs, strings.NewReader("x")); !isTaken(err) {
-			t.Errorf("PutFile: error %v, want a TakenError", err)
-		}
-		wantKeys(t, store, "backups/nightly/nightly-claim-2.json", "backups/nightly/nightly-claim.json")
-		if err := s.DeleteOwned(t.Context(), "nightly", "old"); !isTaken(err) {
-			t.Errorf("DeleteOwned: error %v, want a TakenError", err)
-		}
-		if err := runBackup(t.Context(), s, "nightly", "new", "new"); err != nil {
-			t.Error(err)
-		}
-	})
+		})
+	}
 }

@@ -30,19 +30,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const prefix = "some/prefix"
 
-// forEachStore runs a test against every kind of object store.
-func forEachStore(t *testing.T, test func(*testing.T, objectstore.Store)) {
-	t.Helper()
-	for name, open := range map[string]func(*testing.T) objectstore.Store{
+// stores returns every kind of object store, to be opened in a test.
+func stores() map[string]func(*testing.T) objectstore.Store {
+	return map[string]func(*testing.T) objectstore.Store{
 		"memory":                       func(*testing.T) objectstore.Store { return memory.New() },
 		"memory without put-if-absent": func(*testing.T) objectstore.Store { return memory.New(memory.WithoutPutIfAbsent()) },
 		"filesystem":                   openFilesystem,
 		"s3":                           openS3,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, open(t))
-		})
 	}
 }
 

@@ -19,37 +19,41 @@ import (
 
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	forEachStore(t, func(t *testing.T, store objectstore.Store) {
-		s := backupstore.New(store, prefix)
-		if err := s.Probe(t.Context()); err != nil {
-			t.Errorf("an empty location: %v", err)
-		}
-		wantKeys(t, store)
-		// What Velero and Grapnel keep is fine, as is what is beside the prefix.
-		for _, key := range []string{
-			"some/prefix/backups/a/velero-backup.json", "some/prefix/restores/r/restore-r-logs.gz", "some/prefix/kopia/x",
-			"some/prefix/restic/x", "some/prefix/metadata/revision", "some/prefix/plugins/x", "some/prefix/README", "other/x",
-		} {
-			putRaw(t, store, key, "x")
-		}
-		before := keys(t, store)
-		if err := s.Probe(t.Context()); err != nil {
-			t.Errorf("a location in use: %v", err)
-		}
-		wantKeys(t, store, before...)
-		putRaw(t, store, "some/prefix/holiday-photos/1.jpg", "x")
-		putRaw(t, store, "some/prefix/Backups/x", "x")
-		for name, err := range map[string]error{"Probe": s.Probe(t.Context()), "ProbeReadOnly": s.ProbeReadOnly(t.Context())} {
-			var foreign *backupstore.ForeignPrefixesError
-			if !errors.As(err, &foreign) {
-				t.Errorf("%s: error %v, want a ForeignPrefixesError", name, err)
-				continue
+	for name, open := range stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t)
+			s := backupstore.New(store, prefix)
+			if err := s.Probe(t.Context()); err != nil {
+				t.Errorf("an empty location: %v", err)
 			}
-			if diff := cmp.Diff([]string{"Backups", "holiday-photos"}, foreign.Prefixes); diff != "" {
-				t.Errorf("%s: foreign prefixes (-want +got):\n%s", name, diff)
+			wantKeys(t, store)
+			// What Velero and Grapnel keep is fine, as is what is beside the prefix.
+			for _, key := range []string{
+				"some/prefix/backups/a/velero-backup.json", "some/prefix/restores/r/restore-r-logs.gz", "some/prefix/kopia/x",
+				"some/prefix/restic/x", "some/prefix/metadata/revision", "some/prefix/plugins/x", "some/prefix/README", "other/x",
+			} {
+				putRaw(t, store, key, "x")
 			}
-		}
-	})
+			before := keys(t, store)
+			if err := s.Probe(t.Context()); err != nil {
+				t.Errorf("a location in use: %v", err)
+			}
+			wantKeys(t, store, before...)
+			putRaw(t, store, "some/prefix/holiday-photos/1.jpg", "x")
+			putRaw(t, store, "some/prefix/Backups/x", "x")
+			for name, err := range map[string]error{"Probe": s.Probe(t.Context()), "ProbeReadOnly": s.ProbeReadOnly(t.Context())} {
+				var foreign *backupstore.ForeignPrefixesError
+				if !errors.As(err, &foreign) {
+					t.Errorf("%s: error %v, want a ForeignPrefixesError", name, err)
+					continue
+				}
+				if diff := cmp.Diff([]string{"Backups", "holiday-photos"}, foreign.Prefixes); diff != "" {
+					t.Errorf("%s: foreign prefixes (-want +got):\n%s", name, diff)
+				}
+			}
+		})
+	}
 }
 
 func TestProbeLearnsPutIfAbsent(t *testing.T) {

@@ -108,8 +108,7 @@ func (s *Store) deleteAll(ctx context.Context, dir string, isLast func(base stri
 // manifest is in the way of nothing; then the claim decides.
 func (s *Store) DeleteOwned(ctx context.Context, name, uid string) error {
 	st, err := s.inspect(ctx, name, uid)
-	var corrupt *CorruptError
-	if errors.As(err, &corrupt) {
+	if _, corrupt := errors.AsType[*CorruptError](err); corrupt {
 		st, err = s.inspectClaim(ctx, name, uid)
 	}
 	if err == nil {

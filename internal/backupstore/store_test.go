@@ -23,43 +23,47 @@ import (
 
 func TestBackupFromClaimToDeletion(t *testing.T) {
 	t.Parallel()
-	forEachStore(t, func(t *testing.T, store objectstore.Store) {
-		s := backupstore.New(store, prefix)
-		mustRun(t, s, "nightly", "uid-1")
-		if _, err := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.PostLogs, strings.NewReader("post")); err != nil {
-			t.Errorf("storing the log of post actions after the commit: %v", err)
-		}
-		wantKeys(t, store,
-			"some/prefix/backups/nightly/nightly-claim.json",
-			"some/prefix/backups/nightly/nightly-grapnel.json",
-			"some/prefix/backups/nightly/nightly-logs.gz",
-			"some/prefix/backups/nightly/nightly-post-logs.gz",
-			"some/prefix/backups/nightly/nightly-results.gz",
-			"some/prefix/backups/nightly/nightly.tar.gz",
-			"some/prefix/backups/nightly/velero-backup.json",
-		)
-		velero, grapnel, err := s.Manifest(t.Context(), "nightly")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(velero), `"kind":"Backup"`) || grapnel.BackupUID != "uid-1" ||
-			grapnel.Outputs["quiesce"]["replicas"] != "3" {
-			t.Errorf("manifests read back as %s and %+v", velero, grapnel)
-		}
-		if err := s.Verify(t.Context(), "nightly"); err != nil {
-			t.Error(err)
-		}
-		if got := read(t, s, "nightly", backupstore.Contents); got != "archive of run of uid-1" {
-			t.Errorf("the archive reads back as %q", got)
-		}
-		if diff := cmp.Diff([]string{"nightly"}, backups(t, s)); diff != "" {
-			t.Errorf("backups (-want +got):\n%s", diff)
-		}
-		if err := s.DeleteOwned(t.Context(), "nightly", "uid-1"); err != nil {
-			t.Error(err)
-		}
-		wantKeys(t, store)
-	})
+	for name, open := range stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t)
+			s := backupstore.New(store, prefix)
+			mustRun(t, s, "nightly", "uid-1")
+			if _, err := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.PostLogs, strings.NewReader("post")); err != nil {
+				t.Errorf("storing the log of post actions after the commit: %v", err)
+			}
+			wantKeys(t, store,
+				"some/prefix/backups/nightly/nightly-claim.json",
+				"some/prefix/backups/nightly/nightly-grapnel.json",
+				"some/prefix/backups/nightly/nightly-logs.gz",
+				"some/prefix/backups/nightly/nightly-post-logs.gz",
+				"some/prefix/backups/nightly/nightly-results.gz",
+				"some/prefix/backups/nightly/nightly.tar.gz",
+				"some/prefix/backups/nightly/velero-backup.json",
+			)
+			velero, grapnel, err := s.Manifest(t.Context(), "nightly")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(velero), `"kind":"Backup"`) || grapnel.BackupUID != "uid-1" ||
+				grapnel.Outputs["quiesce"]["replicas"] != "3" {
+				t.Errorf("manifests read back as %s and %+v", velero, grapnel)
+			}
+			if err := s.Verify(t.Context(), "nightly"); err != nil {
+				t.Error(err)
+			}
+			if got := read(t, s, "nightly", backupstore.Contents); got != "archive of run of uid-1" {
+				t.Errorf("the archive reads back as %q", got)
+			}
+			if diff := cmp.Diff([]string{"nightly"}, backups(t, s)); diff != "" {
+				t.Errorf("backups (-want +got):\n%s", diff)
+			}
+			if err := s.DeleteOwned(t.Context(), "nightly", "uid-1"); err != nil {
+				t.Error(err)
+			}
+			wantKeys(t, store)
+		})
+	}
 }
 
 func TestFilesOfCompleteBackupStay(t *testing.T) {
@@ -225,29 +229,29 @@ func TestMissingBackup(t *testing.T) {
 func TestVerifyFindsDamage(t *testing.T) {
 	t.Parallel()
 	const dir = "backups/nightly/"
-	for name, damage := range map[string]func(*testing.T, objectstore.Store){
-		"archive changed": func(t *testing.T, s objectstore.Store) {
-			putRaw(t, s, dir+"nightly.tar.gz", "archive of RUN of uid-1")
-		},
-		"archive cut": func(t *testing.T, s objectstore.Store) { putRaw(t, s, dir+"nightly.tar.gz", "archive") },
-		"archive grown": func(t *testing.T, s objectstore.Store) {
-			putRaw(t, s, dir+"nightly.tar.gz", "archive of run of uid-1!")
-		},
-		"results gone": func(t *testing.T, s objectstore.Store) { remove(t, s, dir+"nightly-results.gz") },
-		"manifest changed": func(t *testing.T, s objectstore.Store) {
-			putRaw(t, s, dir+"velero-backup.json", `{"kind":"Backup","metadata":{"uid":"uid-1"}}`)
-		},
-		"grapnel manifest cut": func(t *testing.T, s objectstore.Store) { putRaw(t, s, dir+"nightly-grapnel.json", `{"ver`) },
-		"newer version": func(t *testing.T, s objectstore.Store) {
-			putRaw(t, s, dir+"nightly-grapnel.json", `{"version":2,"backupUID":"uid-1"}`)
-		},
+	for name, tc := range map[string]struct {
+		file    string
+		content string
+		remove  bool
+	}{
+		"archive changed":      {file: "nightly.tar.gz", content: "archive of RUN of uid-1"},
+		"archive cut":          {file: "nightly.tar.gz", content: "archive"},
+		"archive grown":        {file: "nightly.tar.gz", content: "archive of run of uid-1!"},
+		"results gone":         {file: "nightly-results.gz", remove: true},
+		"manifest changed":     {file: "velero-backup.json", content: `{"kind":"Backup","metadata":{"uid":"uid-1"}}`},
+		"grapnel manifest cut": {file: "nightly-grapnel.json", content: `{"ver`},
+		"newer version":        {file: "nightly-grapnel.json", content: `{"version":2,"backupUID":"uid-1"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := memory.New()
 			s := backupstore.New(store, "")
 			mustRun(t, s, "nightly", "uid-1")
-			damage(t, store)
+			if tc.remove {
+				remove(t, store, dir+tc.file)
+			} else {
+				putRaw(t, store, dir+tc.file, tc.content)
+			}
 			if err := s.Verify(t.Context(), "nightly"); !isCorrupt(err) {
 				t.Errorf("error %v, want a CorruptError", err)
 			}
@@ -341,19 +345,23 @@ func TestLyingStore(t *testing.T) {
 
 func TestLostLeaseLeavesNothing(t *testing.T) {
 	t.Parallel()
-	forEachStore(t, func(t *testing.T, store objectstore.Store) {
-		s := backupstore.New(store, "")
-		if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		r := io.MultiReader(bytes.NewReader(make([]byte, 20<<20)), readerFunc(func() { cancel() }))
-		if _, err := s.PutContents(ctx, "nightly", "uid-1", r); !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v, want context.Canceled", err)
-		}
-		wantKeys(t, store, "backups/nightly/nightly-claim.json")
-	})
+	for name, open := range stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t)
+			s := backupstore.New(store, "")
+			if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r := io.MultiReader(bytes.NewReader(make([]byte, 20<<20)), readerFunc(func() { cancel() }))
+			if _, err := s.PutContents(ctx, "nightly", "uid-1", r); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v, want context.Canceled", err)
+			}
+			wantKeys(t, store, "backups/nightly/nightly-claim.json")
+		})
+	}
 }
 
 // readerFunc is an empty stream that calls a function when it is reached.

@@ -30,12 +30,10 @@ func (e *sourceError) Unwrap() error { return e.err }
 // drops the paths that such errors carry: the key says enough, and where the
 // store lies on the node is nobody's business.
 func failed(op, key string, err error) error {
-	var source *sourceError
-	if errors.As(err, &source) {
+	if _, fromSource := errors.AsType[*sourceError](err); fromSource {
 		return &objectstore.Error{Op: op, Key: key, Err: err}
 	}
-	var known *objectstore.Error
-	if errors.As(err, &known) {
+	if _, known := errors.AsType[*objectstore.Error](err); known {
 		return err
 	}
 	kind := kindOf(err)

@@ -55,7 +55,7 @@ var _ objectstore.Store = (*Store)(nil)
 func New(opts ...Option) *Store {
 	s := &Store{
 		putIfAbsent: true,
-		now:         time.Now, //nolint:forbidigo // The default of an injected clock.
+		now:         time.Now,
 		objects:     map[string]object{},
 	}
 	for _, opt := range opts {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/minio/minio-go/v7"
@@ -25,12 +26,10 @@ func (e *sourceError) Unwrap() error { return e.err }
 
 // failed turns an error of the client into one of the contract.
 func failed(op, key string, err error) error {
-	var source *sourceError
-	if errors.As(err, &source) {
+	if _, fromSource := errors.AsType[*sourceError](err); fromSource {
 		return &objectstore.Error{Op: op, Key: key, Err: err}
 	}
-	var known *objectstore.Error
-	if errors.As(err, &known) {
+	if _, known := errors.AsType[*objectstore.Error](err); known {
 		return err
 	}
 	kind, cause := classify(err)
@@ -47,13 +46,11 @@ func classify(err error) (kind, cause error) {
 	case errors.Is(err, objectstore.ErrTooLarge):
 		return nil, err
 	}
-	var response minio.ErrorResponse
-	if errors.As(err, &response) {
+	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		return kindOf(response), describe(response)
 	}
 	// The URL would repeat key and bucket, and in some transports more.
-	var urlErr *url.Error
-	if errors.As(err, &urlErr) {
+	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		err = urlErr.Err
 	}
 	return objectstore.ErrUnavailable, err
@@ -76,17 +73,23 @@ func kindOf(r minio.ErrorResponse) error {
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccessDenied", "RequestTimeTooSkewed":
 		return objectstore.ErrAccess
 	}
-	switch {
-	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
+	return kindOfStatus(r.StatusCode)
+}
+
+func kindOfStatus(status int) error {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
 		return objectstore.ErrAccess
-	case r.StatusCode == http.StatusNotFound:
+	case http.StatusNotFound:
 		return objectstore.ErrNotExist
-	case r.StatusCode == http.StatusPreconditionFailed:
+	case http.StatusPreconditionFailed:
 		return objectstore.ErrExists
-	case r.StatusCode == http.StatusInsufficientStorage:
+	case http.StatusInsufficientStorage:
 		return objectstore.ErrNoSpace
-	case r.StatusCode >= 500 || r.StatusCode == http.StatusTooManyRequests ||
-		r.StatusCode == http.StatusRequestTimeout || r.StatusCode == http.StatusConflict:
+	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusConflict:
+		return objectstore.ErrUnavailable
+	}
+	if status >= http.StatusInternalServerError {
 		return objectstore.ErrUnavailable
 	}
 	return nil
@@ -117,14 +120,6 @@ func describe(r minio.ErrorResponse) error {
 
 // codeIs says whether the server answered with one of the codes.
 func codeIs(err error, codes ...string) bool {
-	var response minio.ErrorResponse
-	if !errors.As(err, &response) {
-		return false
-	}
-	for _, code := range codes {
-		if response.Code == code {
-			return true
-		}
-	}
-	return false
+	response, ok := errors.AsType[minio.ErrorResponse](err)
+	return ok && slices.Contains(codes, response.Code)
 }

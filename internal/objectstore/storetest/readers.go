@@ -29,11 +29,11 @@ func (c callOnRead) Read([]byte) (int, error) {
 }
 
 // newNoise is an endless reproducible stream.
-func newNoise(seed uint64) io.Reader {
-	return rand.NewChaCha8([32]byte{byte(seed)})
+func newNoise(seed byte) io.Reader {
+	return rand.NewChaCha8([32]byte{seed})
 }
 
-func noise(size int, seed uint64) []byte {
+func noise(size int, seed byte) []byte {
 	b := make([]byte, size)
 	_, _ = io.ReadFull(newNoise(seed), b) // Never fails.
 	return b

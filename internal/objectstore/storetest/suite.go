@@ -1,6 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//nolint:thelper // The functions are tests: a failure belongs to the line in them, not to their caller.
 package storetest
 
 import (

@@ -1,6 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//nolint:thelper // The functions are tests: a failure belongs to the line in them, not to their caller.
 package storetest
 
 import (
@@ -73,7 +74,7 @@ func testConcurrentPuts(t *testing.T, s objectstore.Store) {
 	const writers = 8
 	contents := make([][]byte, writers)
 	for i := range contents {
-		contents[i] = noise(200<<10+i, uint64(i))
+		contents[i] = noise(200<<10+i, byte(i))
 	}
 	errs := inParallel(writers, func(i int) error {
 		_, err := s.Put(t.Context(), "same", bytes.NewReader(contents[i]), objectstore.PutOptions{})

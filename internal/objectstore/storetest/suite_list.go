@@ -1,9 +1,11 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//nolint:thelper // The functions are tests: a failure belongs to the line in them, not to their caller.
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -77,9 +79,18 @@ func testListPages(t *testing.T, s objectstore.Store) {
 		}
 		folders = append(folders, folder)
 		all = append(all, keys...)
-		for _, key := range keys {
-			put(t, s, key, nil)
+	}
+	const writers = 8
+	errs := inParallel(writers, func(i int) error {
+		for n := i; n < len(all); n += writers {
+			if _, err := s.Put(t.Context(), all[n], strings.NewReader(""), objectstore.PutOptions{}); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
 	}
 	wantKeys(t, s, objectstore.ListOptions{Prefix: "pages/"}, sorted(all)...)
 	wantKeys(t, s, objectstore.ListOptions{Prefix: "pages/", Delimiter: "/"}, sorted(folders)...)

@@ -46,16 +46,16 @@ type Server struct {
 }
 
 // Start runs a server until the test ends, and fails the test if it cannot.
-func Start(t testing.TB, opts Options) *Server {
-	t.Helper()
+func Start(tb testing.TB, opts Options) *Server {
+	tb.Helper()
 	// The context of the test ends before its clean-ups run.
-	s, err := Run(context.WithoutCancel(t.Context()), opts)
+	s, err := Run(context.WithoutCancel(tb.Context()), opts)
 	if err != nil {
-		t.Fatalf("starting S3 server: %v", err)
+		tb.Fatalf("starting S3 server: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Errorf("stopping S3 server: %v", err)
+			tb.Errorf("stopping S3 server: %v", err)
 		}
 	})
 	return s

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -33,19 +34,19 @@ func main() {
 	flag.StringVar(&o.secretKey, "secret-key", "", "secret key that belongs to the access key ID")
 	flag.BoolVar(&o.ignoreConditions, "ignore-conditions", false, "ignore If-None-Match on writes, as old servers do")
 	flag.Parse()
-	if err := run(o, os.Stdin, os.Stdout); err != nil {
+	if err := run(context.Background(), o, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "s3server:", err)
 		os.Exit(1)
 	}
 }
 
 // run serves until in ends.
-func run(o options, in io.Reader, out io.Writer) error {
+func run(ctx context.Context, o options, in io.Reader, out io.Writer) error {
 	handler, err := newHandler(o)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", o.addr)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.addr)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
@@ -63,9 +64,11 @@ func run(o options, in io.Reader, out io.Writer) error {
 	select {
 	case err := <-served:
 		return fmt.Errorf("serving: %w", err)
-	case <-ended:
-		err := server.Close()
-		<-served
+	case readErr := <-ended:
+		err := errors.Join(readErr, server.Close())
+		if served := <-served; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
 		return err
 	}
 }

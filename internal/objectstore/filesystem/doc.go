@@ -16,6 +16,8 @@
 // folder, or by Sweep. Folders are made when needed and removed when their
 // last object is deleted.
 //
-// It is not for folders that people edit by hand meanwhile, and on file
-// systems without hard links Put with IfAbsent is not available.
+// On file systems without hard links Put with IfAbsent looks before it renames,
+// which is not atomic; Capabilities says so after the first such Put.
+//
+// It is not for folders that people edit by hand meanwhile.
 package filesystem

@@ -55,7 +55,7 @@ func newCompressor(out io.Writer, level int) (*compressor, error) {
 // Write compresses p with the method in use.
 func (c *compressor) Write(p []byte) (int, error) {
 	c.checksum = crc32.Update(c.checksum, crc32.IEEETable, p)
-	c.size += uint32(len(p)) // modulo 2^32, as the format wants it
+	c.size += uint32(len(p)) //nolint:gosec // modulo 2^32, as the format wants it
 	return c.active.Write(p)
 }
 

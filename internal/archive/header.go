@@ -35,7 +35,7 @@ type headers struct {
 	template [blockSize]byte
 	// sum of the template's bytes, with the checksum field as spaces and the
 	// size field as NUL.
-	sum uint64
+	sum int
 }
 
 // newHeaders makes the template.
@@ -51,7 +51,7 @@ func newHeaders(modTime time.Time) (*headers, error) {
 	checksum := h.template[ustarChecksumOffset : ustarChecksumOffset+8]
 	copy(checksum, "        ")
 	for _, c := range h.template {
-		h.sum += uint64(c)
+		h.sum += int(c)
 	}
 	return h, nil
 }
@@ -69,7 +69,7 @@ func (h *headers) appendTo(b, path []byte, size int) ([]byte, error) {
 	copy(block, name)
 	copy(block[ustarPrefixOffset:], prefix)
 	sum := h.sum + byteSum(name) + byteSum(prefix)
-	sum += putOctal(block[ustarSizeOffset:ustarSizeOffset+ustarSizeDigits], uint64(size))
+	sum += putOctal(block[ustarSizeOffset:ustarSizeOffset+ustarSizeDigits], size)
 	checksum := block[ustarChecksumOffset : ustarChecksumOffset+ustarChecksumDigits]
 	putOctal(checksum, sum)
 	block[ustarChecksumOffset+ustarChecksumDigits] = 0
@@ -108,20 +108,20 @@ func splitUSTAR(path []byte) (prefix, name []byte, ok bool) {
 }
 
 // putOctal fills field with the digits of v and returns the sum of their bytes.
-func putOctal(field []byte, v uint64) uint64 {
-	var sum uint64
+func putOctal(field []byte, v int) int {
+	var sum int
 	for i := len(field) - 1; i >= 0; i-- {
 		field[i] = '0' + byte(v&7)
-		sum += uint64(field[i])
+		sum += int(field[i])
 		v >>= 3
 	}
 	return sum
 }
 
-func byteSum(s []byte) uint64 {
-	var sum uint64
+func byteSum(s []byte) int {
+	var sum int
 	for _, c := range s {
-		sum += uint64(c)
+		sum += int(c)
 	}
 	return sum
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -36,9 +37,7 @@ func obj(namespace, name string, fields ...object) object {
 	for _, f := range fields {
 		for key, value := range f {
 			if key == "metadata" {
-				for k, v := range value.(object) { //nolint:forcetypeassert // a test's own literals
-					meta[k] = v
-				}
+				maps.Copy(meta, value.(object))
 				continue
 			}
 			o[key] = value
@@ -207,9 +206,7 @@ func (f *fakeAPI) serveKind(w http.ResponseWriter, r *http.Request, k *kind, pat
 // typed returns the object with its apiVersion and kind.
 func (o object) typed(k *kind) object {
 	out := object{"apiVersion": k.gv, "kind": k.kind}
-	for key, value := range o {
-		out[key] = value
-	}
+	maps.Copy(out, o)
 	return out
 }
 

@@ -217,7 +217,7 @@ func (l *lister) resume(err error) bool {
 	// newest state. Without one the LIST starts again.
 	l.summary.Expired++
 	l.summary.Exact = false
-	l.token = status.Status().ListMeta.Continue
+	l.token = status.Status().Continue
 	return true
 }
 

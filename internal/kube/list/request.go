@@ -47,7 +47,7 @@ func statusError(resp *http.Response, resource schema.GroupResource) error {
 	retryAfter, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 	var status metav1.Status
 	if err := json.Unmarshal(body, &status); err == nil && status.Kind == "Status" {
-		status.Code = int32(resp.StatusCode)
+		status.Code = int32(resp.StatusCode) //nolint:gosec // three digits
 		if status.Details == nil {
 			status.Details = &metav1.StatusDetails{}
 		}

@@ -60,11 +60,14 @@ formatted() {
 	"$tools/golangci-lint" fmt --diff
 }
 
+# Most modules below hack pin a program and have no code of their own.
 vet_nested() {
 	local dir ok=0
 	while read -r dir; do
-		(cd "$dir" && go vet ./...) || ok=1
-	done < <(modules | grep -v -e '^\.$' -e '^hack/controlplane/')
+		if [ "$dir" != . ] && [ -n "$(git ls-files "$dir/*.go")" ]; then
+			(cd "$dir" && go vet ./...) || ok=1
+		fi
+	done < <(modules)
 	return "$ok"
 }
 

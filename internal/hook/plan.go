@@ -1,0 +1,244 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hook
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Side is which half of the hooks an action belongs to.
+type Side int
+
+// The two sides.
+const (
+	Pre Side = iota
+	Post
+)
+
+// Action is one known action: its registered name, the Plugin it comes from and
+// what was declared about it.
+type Action struct {
+	// Plugin is the name of the Plugin object that provides the action.
+	Plugin string
+	// Name is the registered name, for example example.io/freeze.
+	Name string
+	// Side says whether it runs before or after.
+	Side Side
+	// Order places it; lower runs earlier on the Pre side, later on the Post side.
+	Order int32
+	// Selector restricts it to subjects with matching labels; nil matches all.
+	Selector labels.Selector
+	// Timeout is how long one attempt may take.
+	Timeout time.Duration
+	// Retries is how often a failed attempt is repeated.
+	Retries int32
+	// IgnoreUnreachable leaves the action out when its plugin is not ready, and
+	// covers an unreachable plugin and timeouts later.
+	IgnoreUnreachable bool
+	// FailOnInterruption fails it if the operator goes away while it runs.
+	FailOnInterruption bool
+	// RunOn lists the outcomes after which a Post action runs that is no pair.
+	// Empty means all.
+	RunOn []string
+	// NotReady says why the plugin can not be called now; empty means it can.
+	NotReady string
+}
+
+// Broken is a Plugin that could never be loaded, so that its actions are not
+// known.
+type Broken struct {
+	// Plugin is the name of the Plugin object.
+	Plugin string
+	// Message says what is wrong with it.
+	Message string
+	// Ignore leaves it out with a warning instead of failing validation.
+	Ignore bool
+}
+
+// Input is everything a plan is made from.
+type Input struct {
+	// Points names the two sides, for example "prebackup" and "postbackup": the
+	// words that skip annotations end with.
+	Points Points
+	// Actions are all known actions of Plugins that are not suspended, older
+	// Plugins first.
+	Actions []Action
+	// Broken are the Plugins whose actions are not known.
+	Broken []Broken
+	// Labels and Annotations are those of the subject.
+	Labels, Annotations map[string]string
+	// Parameters are handed to actions by registered name.
+	Parameters map[string]map[string]string
+}
+
+// Step is one planned execution.
+type Step struct {
+	Action
+	// Owed marks the Post side of a pair: it runs whenever its Pre was started.
+	Owed bool
+	// Parameters is what the action is told.
+	Parameters map[string]string
+}
+
+// Skipped is a known action that the subject asked to leave out, or that is
+// left out because its other half is.
+type Skipped struct {
+	Name   string
+	Side   Side
+	Reason string
+}
+
+// Plan says what runs, in order.
+type Plan struct {
+	Pre, Post []Step
+	Skipped   []Skipped
+	// Errors says, all at once, why the subject can not run.
+	Errors []string
+	// Warnings are worth an event and do not stop anything.
+	Warnings []string
+}
+
+// Make builds the plan. It never fails: what is wrong is in Plan.Errors.
+func Make(in Input) Plan {
+	p := planner{in: in, skips: parseSkips(in.Points, in.Annotations)}
+	p.plan.Errors = append(p.plan.Errors, p.brokenPlugins()...)
+	actions := p.unique(in.Actions)
+	p.plan.Errors = append(p.plan.Errors, p.skips.invalid(actions)...)
+	p.plan.Warnings = append(p.plan.Warnings, p.skips.unknown(actions)...)
+	p.plan.Warnings = append(p.plan.Warnings, unusedParameters(in.Parameters, actions)...)
+
+	p.plan.Pre = p.side(Pre, actions)
+	p.plan.Post = p.side(Post, actions)
+	p.pair(actions)
+	slices.Reverse(p.plan.Post)
+	return p.plan
+}
+
+type planner struct {
+	in    Input
+	skips skips
+	plan  Plan
+}
+
+func (p *planner) brokenPlugins() []string {
+	var errs []string
+	for _, b := range p.in.Broken {
+		if b.Ignore {
+			p.warn("Plugin %s is left out: it was never loaded (%s), and its failurePolicy is Ignore", b.Plugin, b.Message)
+			continue
+		}
+		errs = append(errs, fmt.Sprintf(
+			"Plugin %s was never loaded, so its actions are not known: %s; mend it, set spec.suspend, or set failurePolicy Ignore on it",
+			b.Plugin, b.Message))
+	}
+	return errs
+}
+
+// unique drops actions that a younger Plugin registered again: the older one
+// keeps working.
+func (p *planner) unique(actions []Action) []Action {
+	type key struct {
+		name string
+		side Side
+	}
+	owner := map[key]string{}
+	var kept []Action
+	for _, a := range actions {
+		k := key{a.Name, a.Side}
+		if first, taken := owner[k]; taken {
+			p.warn("%s action %s of Plugin %s is left out: Plugin %s, which is older, registered that name already",
+				p.in.Points.Title(a.Side), a.Name, a.Plugin, first)
+			continue
+		}
+		owner[k] = a.Plugin
+		kept = append(kept, a)
+	}
+	return kept
+}
+
+// side returns the steps of one side in the order of their Pre side.
+func (p *planner) side(side Side, actions []Action) []Step {
+	var steps []Step
+	for _, a := range actions {
+		if a.Side != side || (a.Selector != nil && !a.Selector.Matches(labels.Set(p.in.Labels))) {
+			continue
+		}
+		if p.skips.skip(a) {
+			p.plan.Skipped = append(p.plan.Skipped, Skipped{a.Name, side, "annotation " + p.in.Points.SkipKey(a.Name, side)})
+			continue
+		}
+		if a.NotReady != "" && !p.admitNotReady(a) {
+			continue
+		}
+		steps = append(steps, Step{Action: a, Parameters: p.in.Parameters[a.Name]})
+	}
+	slices.SortStableFunc(steps, func(a, b Step) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
+	})
+	return steps
+}
+
+// admitNotReady records why an action whose plugin is not ready stops the
+// subject, or that it is left out.
+func (p *planner) admitNotReady(a Action) bool {
+	what := fmt.Sprintf("%s action %s can not be called: Plugin %s is not ready (%s)",
+		p.in.Points.Title(a.Side), a.Name, a.Plugin, a.NotReady)
+	if a.IgnoreUnreachable {
+		p.warn("%s; it is left out because its failurePolicy is Ignore", what)
+		return false
+	}
+	p.plan.Errors = append(p.plan.Errors,
+		fmt.Sprintf("%s; mend the Plugin, suspend it, or skip the action with the annotation %s: skip",
+			what, p.in.Points.SkipKey(a.Name, a.Side)))
+	return false
+}
+
+// pair marks the Post side of pairs as owed, and leaves it out where the Pre
+// side is not in the plan: what was never started needs no clean-up.
+func (p *planner) pair(actions []Action) {
+	provided := map[string]bool{}
+	for _, a := range actions {
+		if a.Side == Pre {
+			provided[a.Name] = true
+		}
+	}
+	planned := map[string]bool{}
+	for _, s := range p.plan.Pre {
+		planned[s.Name] = true
+	}
+	var post []Step
+	for _, s := range p.plan.Post {
+		if provided[s.Name] && !planned[s.Name] {
+			p.plan.Skipped = append(p.plan.Skipped, Skipped{s.Name, Post, "its " + p.in.Points.Title(Pre) + " action does not run"})
+			continue
+		}
+		s.Owed = provided[s.Name]
+		post = append(post, s)
+	}
+	p.plan.Post = post
+}
+
+func (p *planner) warn(format string, args ...any) {
+	p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf(format, args...))
+}
+
+func unusedParameters(parameters map[string]map[string]string, actions []Action) []string {
+	known := map[string]bool{}
+	for _, a := range actions {
+		known[a.Name] = true
+	}
+	var out []string
+	for name := range parameters {
+		if !known[name] {
+			out = append(out, fmt.Sprintf("spec.parameters names %q, which no Plugin provides; its values reach nobody", name))
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,91 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hook
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Points names the two sides of a kind of subject.
+type Points struct {
+	// Kind is Backup or Restore.
+	Kind string
+}
+
+// Title returns the name of a side, for example PreBackup.
+func (p Points) Title(side Side) string {
+	if side == Pre {
+		return "Pre" + p.Kind
+	}
+	return "Post" + p.Kind
+}
+
+func (p Points) word(side Side) string { return strings.ToLower(p.Title(side)) }
+
+// SkipKey returns the annotation that skips an action. Kubernetes allows one
+// slash in a key, so the key of the original design, <plugin>/prebackup, only
+// fits names without a slash; a name with one gets <domain>/<plugin>.prebackup.
+func (p Points) SkipKey(name string, side Side) string {
+	if strings.Contains(name, "/") {
+		return name + "." + p.word(side)
+	}
+	return name + "/" + p.word(side)
+}
+
+// skips are the annotations of a subject that look like skip annotations.
+type skips struct {
+	points Points
+	values map[string]string
+}
+
+func parseSkips(points Points, annotations map[string]string) skips {
+	s := skips{points: points, values: map[string]string{}}
+	for key, value := range annotations {
+		for _, word := range []string{"prebackup", "postbackup", "prerestore", "postrestore"} {
+			if strings.HasSuffix(key, "/"+word) || (strings.Contains(key, "/") && strings.HasSuffix(key, "."+word)) {
+				s.values[key] = value
+			}
+		}
+	}
+	return s
+}
+
+func (s skips) skip(a Action) bool {
+	return s.values[s.points.SkipKey(a.Name, a.Side)] == skipValue
+}
+
+// skipValue is the only value that a skip annotation may have.
+const skipValue = "skip"
+
+// invalid returns an error for each annotation that names a known action and
+// has another value: a typing error must not silently run a hook.
+func (s skips) invalid(actions []Action) []string {
+	var errs []string
+	for _, a := range actions {
+		key := s.points.SkipKey(a.Name, a.Side)
+		if value, ok := s.values[key]; ok && value != skipValue {
+			errs = append(errs, fmt.Sprintf("annotation %s has the value %q; the only value it may have is %q", key, value, skipValue))
+		}
+	}
+	slices.Sort(errs)
+	return errs
+}
+
+// unknown returns a warning for each annotation that names no known action.
+func (s skips) unknown(actions []Action) []string {
+	known := map[string]bool{}
+	for _, a := range actions {
+		known[s.points.SkipKey(a.Name, a.Side)] = true
+	}
+	var out []string
+	for key := range s.values {
+		if !known[key] {
+			out = append(out, fmt.Sprintf("annotation %s skips nothing: no Plugin provides that action for a %s", key, s.points.Kind))
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,72 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conditions
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// Object is any kind with conditions.
+type Object interface {
+	metav1.Object
+	GetConditions() []metav1.Condition
+	SetConditions([]metav1.Condition)
+}
+
+// maxMessage is what the API allows for the message of a condition.
+const maxMessage = 32768
+
+// Set sets one condition for the object's current generation.
+func Set(obj Object, conditionType string, status metav1.ConditionStatus, reason, message string) {
+	if len(message) > maxMessage {
+		message = message[:maxMessage]
+	}
+	list := obj.GetConditions()
+	meta.SetStatusCondition(&list, metav1.Condition{
+		Type: conditionType, Status: status, Reason: reason, Message: message,
+		ObservedGeneration: obj.GetGeneration(),
+	})
+	obj.SetConditions(list)
+}
+
+// Get returns a condition, or nil.
+func Get(obj Object, conditionType string) *metav1.Condition {
+	return meta.FindStatusCondition(obj.GetConditions(), conditionType)
+}
+
+// IsTrue says whether a condition is True, for whatever generation.
+func IsTrue(obj Object, conditionType string) bool {
+	return meta.IsStatusConditionTrue(obj.GetConditions(), conditionType)
+}
+
+// State is how an object stands, in kstatus terms.
+type State int
+
+// The states of an object.
+const (
+	// InProgress: the operator works on it, or waits for something to come.
+	InProgress State = iota
+	// Current: done, and all is well.
+	Current
+	// Stalled: it will not get further by itself.
+	Stalled
+	// StalledRetrying: it is overdue and tried again all the same.
+	StalledRetrying
+)
+
+// Summary sets Ready, Reconciling and Stalled for a state.
+func Summary(obj Object, state State, reason, message string) {
+	status := func(is bool) metav1.ConditionStatus {
+		if is {
+			return metav1.ConditionTrue
+		}
+		return metav1.ConditionFalse
+	}
+	Set(obj, v1alpha1.ConditionReady, status(state == Current), reason, message)
+	Set(obj, v1alpha1.ConditionReconciling, status(state == InProgress), reason, message)
+	Set(obj, v1alpha1.ConditionStalled, status(state == Stalled || state == StalledRetrying), reason, message)
+}

@@ -173,7 +173,8 @@ func (p *planner) side(side Side, actions []Action) []Step {
 			p.plan.Skipped = append(p.plan.Skipped, Skipped{a.Name, side, "annotation " + p.in.Points.SkipKey(a.Name, side)})
 			continue
 		}
-		if a.NotReady != "" && !p.admitNotReady(a) {
+		if a.NotReady != "" {
+			p.leaveOut(a)
 			continue
 		}
 		steps = append(steps, Step{Action: a, Parameters: p.in.Parameters[a.Name]})
@@ -184,19 +185,18 @@ func (p *planner) side(side Side, actions []Action) []Step {
 	return steps
 }
 
-// admitNotReady records why an action whose plugin is not ready stops the
-// subject, or that it is left out.
-func (p *planner) admitNotReady(a Action) bool {
+// leaveOut records why an action whose plugin is not ready stops the subject,
+// or that the subject goes on without it.
+func (p *planner) leaveOut(a Action) {
 	what := fmt.Sprintf("%s action %s can not be called: Plugin %s is not ready (%s)",
 		p.in.Points.Title(a.Side), a.Name, a.Plugin, a.NotReady)
 	if a.IgnoreUnreachable {
 		p.warn("%s; it is left out because its failurePolicy is Ignore", what)
-		return false
+		return
 	}
 	p.plan.Errors = append(p.plan.Errors,
 		fmt.Sprintf("%s; mend the Plugin, suspend it, or skip the action with the annotation %s: skip",
 			what, p.in.Points.SkipKey(a.Name, a.Side)))
-	return false
 }
 
 // pair marks the Post side of pairs as owed, and leaves it out where the Pre

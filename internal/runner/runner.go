@@ -67,16 +67,14 @@ func (r *Runner[R]) Ensure(id string, owner types.NamespacedName, fn func(contex
 	ctx, cancel := context.WithCancelCause(r.base)
 	started := &run[R]{cancel: cancel}
 	r.runs[id] = started
-	r.running.Add(1)
-	go func() {
-		defer r.running.Done()
+	r.running.Go(func() {
 		outcome := call(ctx, fn)
 		cancel(nil)
 		r.mu.Lock()
 		started.outcome = &outcome
 		r.mu.Unlock()
 		r.wake(owner)
-	}()
+	})
 	return true
 }
 

@@ -4,10 +4,10 @@
 package conditions
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
 // Object is any kind with conditions.
@@ -17,13 +17,23 @@ type Object interface {
 	SetConditions([]metav1.Condition)
 }
 
+// The condition types of kstatus, which the API repeats for its readers: this
+// package works for any kind and knows none.
+const (
+	conditionReady       = "Ready"
+	conditionReconciling = "Reconciling"
+	conditionStalled     = "Stalled"
+)
+
 // maxMessage is what the API allows for the message of a condition.
 const maxMessage = 32768
 
-// Set sets one condition for the object's current generation.
+// Set sets one condition for the object's current generation. A message that is
+// longer than the API allows is cut, between characters: half a character would
+// come back from the API server as another text and be written again forever.
 func Set(obj Object, conditionType string, status metav1.ConditionStatus, reason, message string) {
 	if len(message) > maxMessage {
-		message = message[:maxMessage]
+		message = strings.ToValidUTF8(message[:maxMessage], "")
 	}
 	list := obj.GetConditions()
 	meta.SetStatusCondition(&list, metav1.Condition{
@@ -66,7 +76,7 @@ func Summary(obj Object, state State, reason, message string) {
 		}
 		return metav1.ConditionFalse
 	}
-	Set(obj, v1alpha1.ConditionReady, status(state == Current), reason, message)
-	Set(obj, v1alpha1.ConditionReconciling, status(state == InProgress), reason, message)
-	Set(obj, v1alpha1.ConditionStalled, status(state == Stalled || state == StalledRetrying), reason, message)
+	Set(obj, conditionReady, status(state == Current), reason, message)
+	Set(obj, conditionReconciling, status(state == InProgress), reason, message)
+	Set(obj, conditionStalled, status(state == Stalled || state == StalledRetrying), reason, message)
 }

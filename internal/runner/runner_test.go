@@ -1,0 +1,260 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/grapnel-dev/grapnel/internal/runner"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var owner = types.NamespacedName{Namespace: "ns", Name: "nightly"}
+
+// fixture is a runner and what became of it. It lives in a synctest bubble,
+// where Wait returns once every goroutine has come as far as it can.
+type fixture struct {
+	*runner.Runner[string]
+	woken   chan types.NamespacedName
+	stop    context.CancelFunc
+	stopped atomic.Bool
+}
+
+func newFixture() *fixture {
+	f := &fixture{woken: make(chan types.NamespacedName, 10), stop: func() {}}
+	f.Runner = runner.New[string](func(n types.NamespacedName) { f.woken <- n })
+	return f
+}
+
+// start starts the runner, which ends with stop or with the test.
+func (f *fixture) start(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	f.stop = cancel
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f.Start(ctx); err != nil {
+			t.Errorf("Start: %v", err)
+		}
+		f.stopped.Store(true)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	synctest.Wait()
+}
+
+// ended returns the outcome of a run that must have ended.
+func (f *fixture) ended(t *testing.T, id string) runner.Outcome[string] {
+	t.Helper()
+	synctest.Wait()
+	outcome, known := f.State(id)
+	if !known || outcome == nil {
+		t.Fatalf("run %q: known %v, outcome %v; want one that has ended", id, known, outcome)
+	}
+	return *outcome
+}
+
+var errWork = errors.New("the disk is full")
+
+func TestOutcome(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fn        func(context.Context) (string, error)
+		wantValue string
+		wantErr   error
+		wantText  string
+	}{
+		"value": {
+			fn:        func(context.Context) (string, error) { return "done", nil },
+			wantValue: "done",
+		},
+		"value and error": {
+			fn:        func(context.Context) (string, error) { return "half", errWork },
+			wantValue: "half",
+			wantErr:   errWork,
+		},
+		"panic": {
+			fn:       func(context.Context) (string, error) { panic("nil map of " + "widgets") },
+			wantText: "nil map of widgets",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture()
+				f.start(t)
+				if !f.Ensure("a", owner, tc.fn) {
+					t.Fatal("Ensure did not start the run")
+				}
+				got := f.ended(t, "a")
+				if got.Value != tc.wantValue {
+					t.Errorf("value %q, want %q", got.Value, tc.wantValue)
+				}
+				switch {
+				case tc.wantText != "":
+					if got.Err == nil || !strings.Contains(got.Err.Error(), tc.wantText) {
+						t.Errorf("error %v, want one with %q", got.Err, tc.wantText)
+					}
+				case !errors.Is(got.Err, tc.wantErr):
+					t.Errorf("error %v, want %v", got.Err, tc.wantErr)
+				}
+				if len(f.woken) != 1 || <-f.woken != owner {
+					t.Errorf("the owner was not woken exactly once")
+				}
+			})
+		})
+	}
+}
+
+func TestEnsureTwiceRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		f.start(t)
+		var calls atomic.Int32
+		release := make(chan struct{})
+		work := func(context.Context) (string, error) {
+			calls.Add(1)
+			<-release
+			return "done", nil
+		}
+		for range 3 {
+			if !f.Ensure("a", owner, work) {
+				t.Error("Ensure says that nothing runs")
+			}
+		}
+		synctest.Wait()
+		if outcome, known := f.State("a"); !known || outcome != nil {
+			t.Errorf("while it runs: known %v, outcome %v; want known and none", known, outcome)
+		}
+		close(release)
+		f.ended(t, "a")
+		if !f.Ensure("a", owner, work) {
+			t.Error("Ensure does not know the run that ended")
+		}
+		synctest.Wait()
+		if n := calls.Load(); n != 1 {
+			t.Errorf("the work was done %d times, want once", n)
+		}
+		// Another identity is another run.
+		f.Ensure("b", owner, work)
+		f.ended(t, "b")
+		if n := calls.Load(); n != 2 {
+			t.Errorf("%d calls after a second identity, want 2", n)
+		}
+	})
+}
+
+func TestCancelGivesTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		f.start(t)
+		wait := func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		}
+		f.Ensure("a", owner, wait)
+		f.Ensure("b", owner, wait)
+		f.Cancel("a", errWork)
+		f.Cancel("a", errors.New("later"))
+		f.Cancel("nobody", errWork)
+		if got := f.ended(t, "a"); !errors.Is(got.Err, errWork) {
+			t.Errorf("error %v, want the first cause", got.Err)
+		}
+		if outcome, known := f.State("b"); !known || outcome != nil {
+			t.Error("cancelling one run ended another")
+		}
+	})
+}
+
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		f.start(t)
+		var calls atomic.Int32
+		release := make(chan struct{})
+		work := func(context.Context) (string, error) {
+			calls.Add(1)
+			<-release
+			return "", nil
+		}
+		f.Ensure("a", owner, work)
+		f.Forget("a")
+		f.Forget("nobody")
+		if _, known := f.State("a"); !known {
+			t.Fatal("a run that goes on was forgotten")
+		}
+		close(release)
+		f.ended(t, "a")
+		f.Forget("a")
+		if _, known := f.State("a"); known {
+			t.Error("the run is still known")
+		}
+		f.Ensure("a", owner, work)
+		f.ended(t, "a")
+		if n := calls.Load(); n != 2 {
+			t.Errorf("%d calls, want 2: what was forgotten can be started again", n)
+		}
+	})
+}
+
+func TestNothingRunsOutsideOfStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		work := func(context.Context) (string, error) {
+			t.Error("the work was done")
+			return "", nil
+		}
+		if f.Ensure("early", owner, work) {
+			t.Error("Ensure says that it started a run before Start")
+		}
+		f.start(t)
+		f.stop()
+		// Not only once Start has noticed.
+		if f.Ensure("late", owner, work) {
+			t.Error("Ensure says that it started a run after the end")
+		}
+		synctest.Wait()
+		if f.Ensure("later", owner, work) {
+			t.Error("Ensure says that it started a run after Start returned")
+		}
+		for _, id := range []string{"early", "late", "later"} {
+			if _, known := f.State(id); known {
+				t.Errorf("run %q is known and will never end", id)
+			}
+		}
+	})
+}
+
+func TestStartWaitsForRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		f.start(t)
+		release := make(chan struct{})
+		f.Ensure("slow", owner, func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			<-release
+			return "cleaned up", ctx.Err()
+		})
+		f.stop()
+		synctest.Wait()
+		if f.stopped.Load() {
+			t.Error("Start returned while a run went on")
+		}
+		close(release)
+		got := f.ended(t, "slow")
+		if !errors.Is(got.Err, context.Canceled) || got.Value != "cleaned up" {
+			t.Errorf("outcome %+v, want a cancelled context and the clean-up", got)
+		}
+		if !f.stopped.Load() {
+			t.Error("Start goes on after the last run ended")
+		}
+	})
+}

@@ -6,6 +6,7 @@ package discovery
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -69,9 +70,7 @@ func fetch(ctx context.Context, client Client) (*served, error) {
 			return nil, fmt.Errorf("discovering API groups: %w", err)
 		}
 		s.groups, s.resources = groups.Groups, resources
-		for gv, err := range failed {
-			s.failed[gv] = err
-		}
+		maps.Copy(s.failed, failed)
 	} else {
 		groups, err := client.ServerGroupsWithContext(ctx)
 		if err != nil {

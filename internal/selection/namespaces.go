@@ -94,10 +94,10 @@ func (s *Selection) includeNamespace(field, entry string, optedOut []string) err
 		}
 		f.include.names[name] = struct{}{}
 	}
-	switch {
-	case matched == 0:
+	switch matched {
+	case 0:
 		s.warn(field, "no namespace matches the pattern %q", entry)
-	case matched == excluded:
+	case excluded:
 		s.warn(field, "every namespace that matches the pattern %q is excluded", entry)
 	}
 	return nil

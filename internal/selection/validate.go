@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/gobwas/glob"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -280,7 +280,7 @@ func parseOrderedItem(entry string) (types.NamespacedName, error) {
 	} else if len(validation.IsDNS1123Label(namespace)) > 0 {
 		return types.NamespacedName{}, fmt.Errorf("%q has no valid namespace: %w", entry, errOrderedItem)
 	}
-	if name == "" || strings.ContainsAny(name, " \t\r\n") || len(path.IsValidPathSegmentName(name)) > 0 {
+	if name == "" || strings.ContainsAny(name, " \t\r\n") || len(content.IsPathSegmentName(name)) > 0 {
 		return types.NamespacedName{}, fmt.Errorf("%q has no valid name: %w", entry, errOrderedItem)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil

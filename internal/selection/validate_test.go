@@ -159,8 +159,10 @@ func TestUnmatched(t *testing.T) {
 		},
 		"resources": {
 			spec: Spec{
-				IncludedResources: []string{"po", "widgets", "*.example.com", "backups.velero.io", "deploy",
-					"volumesnapshots.snapshot.storage.k8s.io", "*.velero.io"},
+				IncludedResources: []string{
+					"po", "widgets", "*.example.com", "backups.velero.io", "deploy",
+					"volumesnapshots.snapshot.storage.k8s.io", "*.velero.io",
+				},
 				ExcludedResources: []string{"deployments.apps"},
 			},
 			want: []string{

@@ -1,0 +1,218 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/runner"
+)
+
+// +kubebuilder:rbac:groups=grapnel.dev,resources=plugins,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=plugins/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Catalog loads plugins.
+type Catalog interface {
+	Load(ctx context.Context, spec catalog.Spec) (catalog.Info, error)
+	Unload(ctx context.Context, name string)
+}
+
+// Reconciler loads Plugins. Client, Catalog, Recorder and Dir are required.
+type Reconciler struct {
+	Client   client.Client
+	Catalog  Catalog
+	Recorder events.EventRecorder
+	// Dir is the plugin folder that commands are relative to.
+	Dir string
+	// Exited receives the names of Plugins whose process ended by itself.
+	Exited <-chan string
+	// Retry is the first pause after a failed load, doubled up to 5 minutes; 2
+	// seconds by default.
+	Retry time.Duration
+
+	loads *runner.Runner[catalog.Info]
+	pause *backoff
+}
+
+// SetupWithManager registers the controller and its background loads.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.Client == nil || r.Catalog == nil || r.Recorder == nil || r.Dir == "" {
+		return errors.New("plugin: Client, Catalog, Recorder and Dir are required")
+	}
+	if r.Retry == 0 {
+		r.Retry = 2 * time.Second
+	}
+	r.pause = newBackoff(r.Retry, 5*time.Minute)
+	woken := make(chan event.GenericEvent, 64)
+	wake := func(owner types.NamespacedName) {
+		plugin := &v1alpha1.Plugin{}
+		plugin.Name = owner.Name
+		woken <- event.GenericEvent{Object: plugin}
+	}
+	r.loads = runner.New[catalog.Info](wake)
+	if err := mgr.Add(r.loads); err != nil {
+		return fmt.Errorf("adding the background loads: %w", err)
+	}
+	if err := mgr.Add(exits{names: r.Exited, told: r.exited, wake: wake}); err != nil {
+		return fmt.Errorf("adding the watch on processes: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("plugin").
+		For(&v1alpha1.Plugin{}).
+		Watches(&v1alpha1.HookRun{}, handler.EnqueueRequestsFromMapFunc(pluginOfHookRun)).
+		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+}
+
+// pluginOfHookRun wakes a Plugin that is being deleted when one of its HookRuns
+// ends.
+func pluginOfHookRun(_ context.Context, obj client.Object) []reconcile.Request {
+	run, ok := obj.(*v1alpha1.HookRun)
+	if !ok || (run.Status.CompletionTimestamp == nil && run.DeletionTimestamp.IsZero()) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: run.Spec.PluginRef.Name}}}
+}
+
+// Reconcile loads the Plugin and records what came of it.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var plugin v1alpha1.Plugin
+	if err := r.Client.Get(ctx, req.NamespacedName, &plugin); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.pause.reset(req.Name)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !plugin.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.remove(ctx, &plugin)
+	}
+	if !controllerutil.ContainsFinalizer(&plugin, v1alpha1.FinalizerPlugin) {
+		patch := client.MergeFromWithOptions(plugin.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		controllerutil.AddFinalizer(&plugin, v1alpha1.FinalizerPlugin)
+		if err := r.Client.Patch(ctx, &plugin, patch); err != nil {
+			return ctrl.Result{}, fmt.Errorf("adding the finalizer of Plugin %s: %w", plugin.Name, err)
+		}
+	}
+	return r.load(ctx, &plugin)
+}
+
+func loadID(plugin *v1alpha1.Plugin) string {
+	return fmt.Sprintf("%s/%d", plugin.UID, plugin.Generation)
+}
+
+// load starts a load unless one is known, and records its outcome.
+func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Result, error) {
+	id := loadID(plugin)
+	outcome, known := r.loads.State(id)
+	if known && outcome == nil {
+		return ctrl.Result{}, nil
+	}
+	if known {
+		if err := r.record(ctx, plugin, *outcome); err != nil {
+			return ctrl.Result{}, err
+		}
+		if outcome.Err == nil {
+			r.pause.reset(plugin.Name)
+			return ctrl.Result{}, nil
+		}
+		if wait := r.pause.remaining(plugin.Name, id); wait > 0 {
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
+		r.loads.Forget(id)
+	}
+	if err := r.loading(ctx, plugin); err != nil {
+		return ctrl.Result{}, err
+	}
+	spec := r.spec(plugin)
+	owner := types.NamespacedName{Name: plugin.Name}
+	if !r.loads.Ensure(id, owner, func(ctx context.Context) (catalog.Info, error) { return r.Catalog.Load(ctx, spec) }) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// spec translates a Plugin for the catalog.
+func (r *Reconciler) spec(plugin *v1alpha1.Plugin) catalog.Spec {
+	process := plugin.Spec.Executor.Process
+	spec := catalog.Spec{Name: plugin.Name, UID: string(plugin.UID), Generation: plugin.Generation}
+	spec.Process.Path = filepath.Join(r.Dir, filepath.FromSlash(process.Command))
+	spec.Process.Args = process.Args
+	spec.Process.Env = map[string]string{}
+	for _, variable := range process.Env {
+		spec.Process.Env[variable.Name] = variable.Value
+	}
+	if process.StartTimeout != nil {
+		spec.Process.StartTimeout = process.StartTimeout.Duration
+	}
+	return spec
+}
+
+// remove unloads a deleted Plugin once nobody needs it any more.
+func (r *Reconciler) remove(ctx context.Context, plugin *v1alpha1.Plugin) error {
+	if !controllerutil.ContainsFinalizer(plugin, v1alpha1.FinalizerPlugin) {
+		return nil
+	}
+	users, err := r.users(ctx, plugin.Name)
+	if err != nil {
+		return err
+	}
+	if len(users) > 0 && plugin.Annotations[v1alpha1.AnnotationAbandonCleanup] != "true" {
+		return r.inUse(ctx, plugin, users)
+	}
+	r.loads.Cancel(loadID(plugin), errDeleted)
+	r.loads.Ensure("unload/"+string(plugin.UID), types.NamespacedName{Name: plugin.Name}, func(ctx context.Context) (catalog.Info, error) {
+		r.Catalog.Unload(ctx, plugin.Name)
+		return catalog.Info{}, nil
+	})
+	patch := client.MergeFromWithOptions(plugin.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	controllerutil.RemoveFinalizer(plugin, v1alpha1.FinalizerPlugin)
+	if err := r.Client.Patch(ctx, plugin, patch); err != nil {
+		return fmt.Errorf("releasing Plugin %s: %w", plugin.Name, client.IgnoreNotFound(err))
+	}
+	return nil
+}
+
+var errDeleted = errors.New("the Plugin was deleted")
+
+// users returns the HookRuns that have not ended and name the Plugin.
+func (r *Reconciler) users(ctx context.Context, name string) ([]string, error) {
+	var runs v1alpha1.HookRunList
+	if err := r.Client.List(ctx, &runs); err != nil {
+		return nil, fmt.Errorf("listing the HookRuns of Plugin %s: %w", name, err)
+	}
+	var users []string
+	for _, run := range runs.Items {
+		if run.Spec.PluginRef.Name == name && run.Status.CompletionTimestamp == nil {
+			users = append(users, run.Name)
+		}
+	}
+	return users, nil
+}
+
+// exited forgets the last load of a Plugin whose process ended, so that it is
+// loaded again.
+func (r *Reconciler) exited(ctx context.Context, name string) {
+	var plugin v1alpha1.Plugin
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &plugin); err == nil {
+		r.loads.Forget(loadID(&plugin))
+	}
+}

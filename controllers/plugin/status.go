@@ -1,0 +1,111 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/runner"
+)
+
+// loading says that a new generation is being loaded. A plugin that was broken
+// stays so while it is tried again, so that watchers see no flapping.
+func (r *Reconciler) loading(ctx context.Context, plugin *v1alpha1.Plugin) error {
+	ready := conditions.Get(plugin, v1alpha1.ConditionReady)
+	if ready != nil && ready.ObservedGeneration == plugin.Generation {
+		return nil
+	}
+	before := plugin.DeepCopy()
+	conditions.Summary(plugin, conditions.InProgress, v1alpha1.ReasonLoading, "The plugin is being started")
+	return r.write(ctx, before, plugin)
+}
+
+// record writes what a load found.
+func (r *Reconciler) record(ctx context.Context, plugin *v1alpha1.Plugin, outcome runner.Outcome[catalog.Info]) error {
+	before := plugin.DeepCopy()
+	if outcome.Err != nil {
+		reason, message := describe(outcome.Err)
+		plugin.Status.Message = message
+		conditions.Summary(plugin, conditions.StalledRetrying, reason, message)
+	} else {
+		plugin.Status.Message = ""
+		plugin.Status.Actions = provided(outcome.Value)
+		plugin.Status.Digest = outcome.Value.Digest
+		plugin.Status.SDKVersion = outcome.Value.SDKVersion
+		conditions.Summary(plugin, conditions.Current, v1alpha1.ReasonLoaded,
+			fmt.Sprintf("The plugin runs and provides %d actions", len(plugin.Status.Actions)))
+	}
+	if equality.Semantic.DeepEqual(before.Status, plugin.Status) {
+		return nil
+	}
+	if err := r.write(ctx, before, plugin); err != nil {
+		return err
+	}
+	if outcome.Err != nil {
+		r.Recorder.Eventf(plugin, nil, corev1.EventTypeWarning, "LoadFailed", "Load", "%s", plugin.Status.Message)
+	} else {
+		r.Recorder.Eventf(plugin, nil, corev1.EventTypeNormal, v1alpha1.ReasonLoaded, "Load",
+			"The plugin runs and provides %d actions", len(plugin.Status.Actions))
+	}
+	return nil
+}
+
+func describe(err error) (reason, message string) {
+	if loadErr, ok := errors.AsType[*catalog.LoadError](err); ok {
+		return loadErr.Reason, loadErr.Message
+	}
+	return "LoadFailed", "The plugin could not be loaded because of an internal error; see the operator's log"
+}
+
+// provided keeps the hook actions this version of the API knows, in the newest
+// version of each.
+func provided(info catalog.Info) []v1alpha1.ProvidedAction {
+	known := map[v1alpha1.ActionKind]bool{
+		v1alpha1.ActionKindPreBackup: true, v1alpha1.ActionKindPostBackup: true,
+		v1alpha1.ActionKindPreRestore: true, v1alpha1.ActionKindPostRestore: true,
+	}
+	var list []v1alpha1.ProvidedAction
+	for _, action := range info.Actions {
+		kind := v1alpha1.ActionKind(action.Kind)
+		if !known[kind] {
+			continue
+		}
+		if n := len(list); n > 0 && list[n-1].Kind == kind && list[n-1].Name == action.Name {
+			list[n-1].Version = action.Version
+			continue
+		}
+		list = append(list, v1alpha1.ProvidedAction{Name: action.Name, Kind: kind, Version: action.Version})
+	}
+	return list
+}
+
+// inUse says why a deleted Plugin is still there.
+func (r *Reconciler) inUse(ctx context.Context, plugin *v1alpha1.Plugin, users []string) error {
+	before := plugin.DeepCopy()
+	plugin.Status.Message = fmt.Sprintf("The Plugin is being deleted and still needed by %d HookRuns, for example %s; annotate it with %s=true to give their clean-up up",
+		len(users), users[0], v1alpha1.AnnotationAbandonCleanup)
+	conditions.Set(plugin, v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonInUse, plugin.Status.Message)
+	if equality.Semantic.DeepEqual(before.Status, plugin.Status) {
+		return nil
+	}
+	return r.write(ctx, before, plugin)
+}
+
+func (r *Reconciler) write(ctx context.Context, before, plugin *v1alpha1.Plugin) error {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, plugin, patch); err != nil {
+		return fmt.Errorf("writing the status of Plugin %s: %w", plugin.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storagelocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/location"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runner"
+)
+
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Opener opens a location.
+type Opener interface {
+	Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*location.Store, error)
+}
+
+// Reconciler checks locations. Every field but the last three is required.
+type Reconciler struct {
+	Client   client.Client
+	Opener   Opener
+	Recorder events.EventRecorder
+	Redactor *redact.Redactor
+	// Interval is the time between two checks; 1 minute by default.
+	Interval time.Duration
+	// Timeout bounds one check; 30 seconds by default.
+	Timeout time.Duration
+	// Now is the clock; time.Now by default.
+	Now func() time.Time
+
+	checks *runner.Runner[check]
+}
+
+// check is what one look at a location found.
+type check struct {
+	putIfAbsent bool
+	problem     error
+}
+
+// SetupWithManager registers the controller and its background checks.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.Client == nil || r.Opener == nil || r.Recorder == nil || r.Redactor == nil {
+		return errors.New("storagelocation: Client, Opener, Recorder and Redactor are required")
+	}
+	if r.Interval == 0 {
+		r.Interval = time.Minute
+	}
+	if r.Timeout == 0 {
+		r.Timeout = 30 * time.Second
+	}
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	woken := make(chan event.GenericEvent, 64)
+	r.checks = runner.New[check](func(owner types.NamespacedName) {
+		woken <- event.GenericEvent{Object: &v1alpha1.BackupStorageLocation{
+			ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name},
+		}}
+	})
+	if err := mgr.Add(r.checks); err != nil {
+		return fmt.Errorf("adding the background checks: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("storagelocation").
+		For(&v1alpha1.BackupStorageLocation{}).
+		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+}
+
+// Reconcile starts a check where one is due and records the last one.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var bsl v1alpha1.BackupStorageLocation
+	if err := r.Client.Get(ctx, req.NamespacedName, &bsl); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !bsl.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	id := fmt.Sprintf("%s/%d", bsl.UID, bsl.Generation)
+	outcome, known := r.checks.State(id)
+	switch {
+	case known && outcome == nil:
+		return ctrl.Result{}, nil
+	case known:
+		err := r.record(ctx, &bsl, *outcome)
+		if err == nil {
+			r.checks.Forget(id)
+		}
+		return ctrl.Result{RequeueAfter: r.Interval}, ignoreConflict(err)
+	}
+	if wait := r.untilDue(&bsl); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if !r.checks.Ensure(id, req.NamespacedName, func(ctx context.Context) (check, error) { return r.look(ctx, &bsl), nil }) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// untilDue returns how long the last check of this generation is still good.
+func (r *Reconciler) untilDue(bsl *v1alpha1.BackupStorageLocation) time.Duration {
+	available := conditions.Get(bsl, v1alpha1.ConditionAvailable)
+	if available == nil || available.ObservedGeneration != bsl.Generation || bsl.Status.LastValidationTime == nil {
+		return 0
+	}
+	return bsl.Status.LastValidationTime.Add(r.Interval).Sub(r.Now())
+}
+
+// look opens the location and tries it.
+func (r *Reconciler) look(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) check {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	store, err := r.Opener.Open(ctx, bsl)
+	if err != nil {
+		return check{problem: err}
+	}
+	if bsl.Spec.AccessMode == v1alpha1.AccessModeReadOnly {
+		err = store.ProbeReadOnly(ctx)
+	} else {
+		err = store.Probe(ctx)
+	}
+	return check{putIfAbsent: store.Capabilities().PutIfAbsent, problem: errors.Join(err, store.Close())}
+}
+
+// record writes what a check found, and tells people when it changed.
+func (r *Reconciler) record(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, outcome runner.Outcome[check]) error {
+	problem := errors.Join(outcome.Err, outcome.Value.problem)
+	was := bsl.Status.Phase
+	before := bsl.DeepCopy()
+	now := metav1.NewTime(r.Now())
+	bsl.Status.LastValidationTime = &now
+	bsl.Status.PutIfAbsent = &outcome.Value.putIfAbsent
+	if problem == nil {
+		bsl.Status.Phase, bsl.Status.Message = v1alpha1.LocationPhaseAvailable, ""
+		const message = "The location can be used"
+		conditions.Set(bsl, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonAvailable, message)
+		conditions.Summary(bsl, conditions.Current, v1alpha1.ReasonAvailable, message)
+	} else {
+		reason := v1alpha1.ReasonUnavailable
+		if errors.Is(problem, location.ErrSpec) {
+			reason = v1alpha1.ReasonInvalidSpec
+		}
+		message := truncate(r.Redactor.String(problem.Error()))
+		bsl.Status.Phase, bsl.Status.Message = v1alpha1.LocationPhaseUnavailable, message
+		conditions.Set(bsl, v1alpha1.ConditionAvailable, metav1.ConditionFalse, reason, message)
+		conditions.Summary(bsl, conditions.StalledRetrying, reason, message)
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, bsl, patch); err != nil {
+		return fmt.Errorf("writing the status of location %s: %w", bsl.Name, err)
+	}
+	if bsl.Status.Phase != was {
+		r.tell(bsl)
+	}
+	return nil
+}
+
+func (r *Reconciler) tell(bsl *v1alpha1.BackupStorageLocation) {
+	if bsl.Status.Phase == v1alpha1.LocationPhaseAvailable {
+		r.Recorder.Eventf(bsl, nil, corev1.EventTypeNormal, v1alpha1.ReasonAvailable, "Check", "The location can be used")
+		return
+	}
+	r.Recorder.Eventf(bsl, nil, corev1.EventTypeWarning, v1alpha1.ReasonUnavailable, "Check", "%s", bsl.Status.Message)
+}
+
+// truncate keeps a message within what an event may hold.
+func truncate(message string) string {
+	const limit = 1000
+	if len(message) <= limit {
+		return message
+	}
+	return message[:limit] + "…"
+}
+
+// ignoreConflict drops the error of a write that lost against a newer one: the
+// watch brings the newer object.
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

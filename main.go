@@ -1,0 +1,155 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command manager is the Grapnel operator. It only wires: flags, the manager,
+// the parts and their controllers.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/plugin"
+	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
+	"github.com/grapnel-dev/grapnel/internal/location"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// version is stamped by the linker.
+var version = "dev"
+
+// options are the flags of the operator.
+type options struct {
+	leaderElect   bool
+	probeAddress  string
+	metrics       string
+	secureMetrics bool
+	pluginDir     string
+	storeRoot     string
+	scratchDir    string
+	checkInterval time.Duration
+}
+
+func parseFlags() (options, zap.Options) {
+	var o options
+	logging := zap.Options{}
+	flag.BoolVar(&o.leaderElect, "leader-elect", false, "run only while holding the leader lease, so that several replicas can stand by")
+	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flag.StringVar(&o.metrics, "metrics-bind-address", "0", "address of /metrics; 0 turns it off")
+	flag.BoolVar(&o.secureMetrics, "metrics-secure", true, "serve metrics over TLS and only to whom the API server authorizes")
+	flag.StringVar(&o.pluginDir, "plugin-dir", "/plugins", "folder with plugin binaries; Plugins name files in it")
+	flag.StringVar(&o.storeRoot, "store-root", "", "folder that filesystem locations are relative to; empty refuses them")
+	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "folder for the logs of runs that are not finished")
+	flag.DurationVar(&o.checkInterval, "location-check-interval", time.Minute, "time between two checks of a storage location")
+	logging.BindFlags(flag.CommandLine)
+	flag.Parse()
+	return o, logging
+}
+
+func main() {
+	opts, logging := parseFlags()
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
+	if err := run(ctrl.SetupSignalHandler(), opts); err != nil {
+		ctrl.Log.Error(err, "Stopping the operator")
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, opts options) error {
+	ctrl.Log.Info("Starting the operator", "version", version)
+	mgr, err := newManager(opts)
+	if err != nil {
+		return err
+	}
+	redactor := redact.New()
+	exited := make(chan string, 64)
+	plugins := catalog.New(catalog.Options{
+		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: "info",
+		OnExit: func(name string) {
+			select {
+			case exited <- name:
+			default: // a Plugin that ends this often is looked at anyway
+			}
+		},
+	})
+	opener := &location.Opener{Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor}
+	if err := mgr.Add(closer{plugins}); err != nil {
+		return fmt.Errorf("adding the plugin catalog: %w", err)
+	}
+	controllers := map[string]interface {
+		SetupWithManager(mgr ctrl.Manager) error
+	}{
+		"plugin": &plugin.Reconciler{
+			Client: mgr.GetClient(), Catalog: plugins, Recorder: mgr.GetEventRecorder("grapnel"),
+			Dir: opts.pluginDir, Exited: exited,
+		},
+		"storagelocation": &storagelocation.Reconciler{
+			Client: mgr.GetClient(), Opener: opener, Recorder: mgr.GetEventRecorder("grapnel"),
+			Redactor: redactor, Interval: opts.checkInterval,
+		},
+	}
+	for name, controller := range controllers {
+		if err := controller.SetupWithManager(mgr); err != nil {
+			return fmt.Errorf("setting up the controller %s: %w", name, err)
+		}
+	}
+	return mgr.Start(ctx)
+}
+
+func newManager(opts options) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	metrics := metricsserver.Options{BindAddress: opts.metrics, SecureServing: opts.secureMetrics}
+	if opts.secureMetrics {
+		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: scheme, Metrics: metrics, HealthProbeBindAddress: opts.probeAddress,
+		LeaderElection: opts.leaderElect, LeaderElectionID: "operator.grapnel.dev",
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding the health check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("readyz", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding the readiness check: %w", err)
+	}
+	return mgr, nil
+}
+
+// closer ends every plugin process when the manager ends.
+type closer struct{ plugins *catalog.Catalog }
+
+var _ manager.Runnable = closer{}
+
+// Start waits for the end of the manager, then closes the catalog.
+func (c closer) Start(ctx context.Context) error {
+	<-ctx.Done()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	c.plugins.Close(drain)
+	return nil
+}

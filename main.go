@@ -25,7 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/plugin"
 	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
-	"github.com/grapnel-dev/grapnel/internal/location"
+	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )

@@ -56,9 +56,15 @@ func (r *reader) open() error {
 	return nil
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. Nothing is handed out once the context has ended:
+// the client only breaks the connection then, and what the connection buffered
+// before, up to the whole rest of the object, could still be read.
 func (r *reader) Read(p []byte) (int, error) {
 	if r.done != nil {
+		return 0, r.done
+	}
+	if err := r.ctx.Err(); err != nil {
+		r.done = failed("reading", r.key, err)
 		return 0, r.done
 	}
 	n, err := r.body.Read(p)

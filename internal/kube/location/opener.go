@@ -74,7 +74,7 @@ func (o *Opener) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) 
 		if err != nil {
 			return nil, fmt.Errorf("opening bucket: %w", err)
 		}
-		return wrap(store, bsl, func() error { store.Close(); return nil }), nil
+		return wrap(store, bsl, store.Close), nil
 	}
 	return nil, fmt.Errorf("%w: it has no provider; set spec.filesystem or spec.s3", ErrSpec)
 }

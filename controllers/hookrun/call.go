@@ -1,0 +1,96 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+)
+
+// call makes one call of the current attempt, within its deadline.
+func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.Answer, error) {
+	attempt := openAttempt(run)
+	call := executor.Call{
+		Point: string(run.Spec.Hook), Action: run.Spec.PluginName,
+		Key: string(run.UID), Attempt: attempt.Number, Parameters: plain(run.Spec.Parameters),
+	}
+	ctx, cancel := context.WithDeadline(ctx, attempt.Deadline.Time)
+	defer cancel()
+	if err := r.context(ctx, run, &call); err != nil {
+		return executor.Answer{}, executor.NewError(executor.Unreachable, call, "what the action needs to know could not be read", err)
+	}
+	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, call.Kind(), call.Action)
+	if err != nil {
+		return executor.Answer{}, executor.NewError(executor.Unreachable, call,
+			fmt.Sprintf("Plugin %s is not loaded or does not provide the action; look at it with kubectl get plugin %s",
+				run.Spec.PluginRef.Name, run.Spec.PluginRef.Name), err)
+	}
+	log := r.Logs.Logger(run.Spec.Subject.UID, stream(run.Spec.Hook)).
+		WithValues("hook", run.Spec.Hook, "action", call.Action, "attempt", call.Attempt)
+	log.Info("Calling the action")
+	answer, err := action.Execute(logr.NewContext(ctx, log), call)
+	if err != nil {
+		log.Error(err, "The action failed")
+	} else {
+		log.Info("The action answered", "message", answer.Message, "again", answer.Again.String())
+	}
+	return answer, err
+}
+
+// stream is the log that a point logs to.
+func stream(hook v1alpha1.HookPoint) runlog.Stream {
+	if hook == v1alpha1.HookPostBackup || hook == v1alpha1.HookPostRestore {
+		return runlog.PostActions
+	}
+	return runlog.Main
+}
+
+// context reads the subject and, for Post actions, what the Pre actions put out.
+func (r *Reconciler) context(ctx context.Context, run *v1alpha1.HookRun, call *executor.Call) error {
+	var backup v1alpha1.Backup
+	key := types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}
+	if err := r.Client.Get(ctx, key, &backup); err != nil {
+		return fmt.Errorf("reading Backup %s: %w", key.Name, err)
+	}
+	backup.APIVersion, backup.Kind = v1alpha1.GroupVersion.String(), "Backup"
+	backup.ManagedFields = nil
+	subject, err := json.Marshal(&backup)
+	if err != nil {
+		return fmt.Errorf("encoding Backup %s: %w", key.Name, err)
+	}
+	call.Subject = subject
+	if run.Spec.Hook != v1alpha1.HookPostBackup {
+		return nil
+	}
+	var siblings v1alpha1.HookRunList
+	err = r.Client.List(ctx, &siblings, client.InNamespace(run.Namespace),
+		client.MatchingLabels{v1alpha1.LabelParentUID: run.Spec.Subject.UID, v1alpha1.LabelHook: string(v1alpha1.HookPreBackup)})
+	if err != nil {
+		return fmt.Errorf("reading the outputs of the PreBackup actions: %w", err)
+	}
+	call.Outputs = map[string]map[string]string{}
+	for _, sibling := range siblings.Items {
+		if len(sibling.Status.Outputs) > 0 {
+			call.Outputs[sibling.Spec.PluginName] = plain(sibling.Status.Outputs)
+		}
+	}
+	return nil
+}
+
+func plain[M ~map[string]v1alpha1.ParameterValue](values M) map[string]string {
+	out := make(map[string]string, len(values))
+	for k, v := range values {
+		out[k] = string(v)
+	}
+	return out
+}

@@ -1,0 +1,172 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+	"github.com/grapnel-dev/grapnel/internal/runner"
+)
+
+// +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Catalog finds what runs an action.
+type Catalog interface {
+	Executor(pluginObject, kind, action string) (executor.Executor, error)
+}
+
+// Reconciler executes HookRuns. Every field but Now is required.
+type Reconciler struct {
+	Client   client.Client
+	Catalog  Catalog
+	Recorder events.EventRecorder
+	Logs     *runlog.Book
+	// Now is the clock; time.Now by default.
+	Now func() time.Time
+
+	calls *runner.Runner[executor.Answer]
+}
+
+// SetupWithManager registers the controller and its background calls.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.Client == nil || r.Catalog == nil || r.Recorder == nil || r.Logs == nil {
+		return errors.New("hookrun: Client, Catalog, Recorder and Logs are required")
+	}
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	woken := make(chan event.GenericEvent, 256)
+	r.calls = runner.New[executor.Answer](func(owner types.NamespacedName) {
+		woken <- event.GenericEvent{Object: &v1alpha1.HookRun{
+			ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name},
+		}}
+	})
+	if err := mgr.Add(r.calls); err != nil {
+		return fmt.Errorf("adding the background calls: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("hookrun").
+		For(&v1alpha1.HookRun{}).
+		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+}
+
+// Reconcile moves one HookRun on: it observes the call that runs, decides,
+// writes the status once, and acts only when that write went through.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var run v1alpha1.HookRun
+	if err := r.Client.Get(ctx, req.NamespacedName, &run); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if run.Status.CompletionTimestamp != nil {
+		r.calls.Forget(callID(&run))
+		return ctrl.Result{}, r.releaseOrphan(ctx, &run)
+	}
+	before := run.DeepCopy()
+	ended, known := r.calls.State(callID(&run))
+	next := decide(&run, known, ended, r.Now())
+	if !equality.Semantic.DeepEqual(before.Status, run.Status) {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Status().Patch(ctx, &run, patch); err != nil {
+			if apierrors.IsConflict(err) {
+				return ctrl.Result{}, nil // the watch brings what was newer
+			}
+			return ctrl.Result{}, fmt.Errorf("writing the status of HookRun %s: %w", run.Name, client.IgnoreNotFound(err))
+		}
+		r.tell(before, &run)
+	}
+	if ended != nil {
+		r.calls.Forget(callID(before))
+	}
+	return r.act(&run, next)
+}
+
+// callID names one attempt, so that the call of an earlier one is never taken
+// for it.
+func callID(run *v1alpha1.HookRun) string {
+	return fmt.Sprintf("%s/%d", run.UID, run.Status.Attempt)
+}
+
+var errCancelled = errors.New("the HookRun was cancelled")
+
+func (r *Reconciler) act(run *v1alpha1.HookRun, next step) (ctrl.Result, error) {
+	if next.cancel {
+		r.calls.Cancel(callID(run), errCancelled)
+	}
+	if next.call {
+		frozen := run.DeepCopy()
+		started := r.calls.Ensure(callID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (executor.Answer, error) {
+			return r.call(ctx, frozen)
+		})
+		if !started {
+			return ctrl.Result{RequeueAfter: time.Second}, nil
+		}
+	}
+	return ctrl.Result{RequeueAfter: next.after}, nil
+}
+
+// releaseOrphan lets go of a terminal run whose Backup is gone. As long as there
+// is one, the Backup's controller releases its runs when it recorded them.
+func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) error {
+	if !controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
+		return nil
+	}
+	var backup v1alpha1.Backup
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}, &backup)
+	if err == nil && string(backup.UID) == run.Spec.Subject.UID {
+		return nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for the Backup of HookRun %s: %w", run.Name, err)
+	}
+	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
+	if err := r.Client.Patch(ctx, run, patch); err != nil {
+		return fmt.Errorf("releasing HookRun %s: %w", run.Name, client.IgnoreNotFound(err))
+	}
+	return nil
+}
+
+// tell emits an event when a run started, ended, or has to be repeated.
+func (r *Reconciler) tell(before, run *v1alpha1.HookRun) {
+	if run.Status.Phase == before.Status.Phase && run.Status.Message == before.Status.Message {
+		return
+	}
+	level, reason := corev1.EventTypeNormal, string(run.Status.Phase)
+	for _, c := range run.Status.Conditions {
+		if c.Type == v1alpha1.ConditionSucceeded {
+			reason = c.Reason
+		}
+	}
+	switch reason {
+	case v1alpha1.ReasonPending:
+		return
+	case v1alpha1.ReasonRunning, v1alpha1.ReasonCompleted, v1alpha1.ReasonNotNeeded, v1alpha1.ReasonCalledAgainLater:
+	default:
+		level = corev1.EventTypeWarning
+	}
+	r.Recorder.Eventf(run, nil, level, reason, string(run.Spec.Hook), "%s", run.Status.Message)
+}

@@ -23,11 +23,13 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/hookrun"
 	"github.com/grapnel-dev/grapnel/controllers/plugin"
 	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
 // version is stamped by the linker.
@@ -91,9 +93,16 @@ func run(ctx context.Context, opts options) error {
 	if err := mgr.Add(closer{plugins}); err != nil {
 		return fmt.Errorf("adding the plugin catalog: %w", err)
 	}
+	logs, err := runlog.New(opts.scratchDir, redactor)
+	if err != nil {
+		return err
+	}
 	controllers := map[string]interface {
 		SetupWithManager(mgr ctrl.Manager) error
 	}{
+		"hookrun": &hookrun.Reconciler{
+			Client: mgr.GetClient(), Catalog: plugins, Recorder: mgr.GetEventRecorder("grapnel"), Logs: logs,
+		},
 		"plugin": &plugin.Reconciler{
 			Client: mgr.GetClient(), Catalog: plugins, Recorder: mgr.GetEventRecorder("grapnel"),
 			Dir: opts.pluginDir, Exited: exited,

@@ -1,14 +1,18 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup moves Backups through their life: plan, PreBackup actions,
-// archive, PostBackup actions.
+// Package hookrun executes HookRuns.
 //
-// A Backup is keyed by its UID. What is to happen is recorded before it happens:
-// the plan is a set of HookRuns that wait, created before the first of them may
-// run, so that an operator that takes over finds what is owed.
+// A HookRun waits (desiredState Wait) until its Backup says Run. Each attempt is
+// recorded in status, under optimistic lock, before the action is called: after
+// a crash the next operator sees the open attempt, and spec.onInterruption says
+// what becomes of it. The call itself runs in the background (internal/runner)
+// with the deadline of the attempt; Reconcile is woken to record its answer.
 //
-// +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=grapnel.dev,resources=backups/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch;create;update;patch;delete
-package backup
+//	controller.go  one pass: observe, decide, write status once, then act
+//	decide.go      the state machine, as a pure function
+//	call.go        the call of the action
+//
+// Owed clean-up is tried until it ends well, with back-off, whatever its
+// retries say.
+package hookrun

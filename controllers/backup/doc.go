@@ -1,0 +1,14 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package backup moves Backups through their life: plan, PreBackup actions,
+// archive, PostBackup actions.
+//
+// A Backup is keyed by its UID. What is to happen is recorded before it happens:
+// the plan is a set of HookRuns that wait, created before the first of them may
+// run, so that an operator that takes over finds what is owed.
+package backup
+
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch;create;update;patch;delete

@@ -101,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if ended != nil {
 		r.calls.Forget(callID(before))
 	}
-	return r.act(&run, next)
+	return r.act(&run, next) //nolint:contextcheck // a call outlives the reconcile that starts it; the runner gives it its context
 }
 
 // callID names one attempt, so that the call of an earlier one is never taken

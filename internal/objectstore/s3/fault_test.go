@@ -272,6 +272,41 @@ func (b *breaking) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// TestCancelledReadOfBuffered has a connection that delivered the whole object
+// before the context ended: reading on must fail all the same, not only if the
+// connection is broken in time.
+func TestCancelledReadOfBuffered(t *testing.T) {
+	t.Parallel()
+	server := s3server.Start(t, s3server.Options{})
+	if _, err := open(t, server.Options()).Put(t.Context(), "key", strings.NewReader("content"), objectstore.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	tr := newTransport(t, func(next http.RoundTripper, r *http.Request, _ int) (*http.Response, error) {
+		resp, err := next.RoundTrip(r)
+		if err != nil || kindOf(r) != http.MethodGet {
+			return resp, err
+		}
+		content, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		resp.Body = io.NopCloser(bytes.NewReader(content))
+		return resp, err
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := openFaulty(t, server, tr).Get(ctx, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	if _, err := io.CopyN(io.Discard, r, 1); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if n, err := io.Copy(io.Discard, r); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("read %d bytes on with error %v, want none and context.Canceled", n, err)
+	}
+}
+
 // TestAbortUploads plays a process that died in the middle of an upload.
 func TestAbortUploads(t *testing.T) {
 	t.Parallel()

@@ -1,12 +1,13 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backupjob
+package job
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,9 +62,7 @@ func (r Result) Phase() string {
 // veleroBackup returns velero-backup.json.
 func veleroBackup(req Request, result Result) ([]byte, error) {
 	labels := map[string]string{"velero.io/storage-location": req.StorageLocation}
-	for k, v := range req.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, req.Labels)
 	start := metav1.NewTime(req.Start)
 	data, err := json.MarshalIndent(veleroManifest{
 		TypeMeta: metav1.TypeMeta{APIVersion: "velero.io/v1", Kind: "Backup"},

@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backupjob joins the engine and the store: it carries one backup from
+// Package job joins the engine and the store: it carries one backup from
 // the claim on its name to the manifest that completes it.
 //
 //	Check, Claim   is the name free; take it
@@ -14,4 +14,4 @@
 //
 // It takes plain values and knows no custom resources; when a step runs is
 // decided by controllers/backup.
-package backupjob
+package job

@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backupjob
+package job
 
 import (
 	"context"
@@ -131,14 +131,14 @@ func (j *Job) contents(ctx context.Context, store *backupstore.Store, req Reques
 		made, err = j.Engine.Run(ctx, backup.Request{
 			Selection: req.Selection, AllVersions: req.AllVersions, StartTime: req.Start, Progress: req.Progress,
 		}, writer)
-		writer.CloseWithError(err)
+		_ = writer.CloseWithError(err) // always nil
 		return err
 	})
 	var digest backupstore.Digest
 	group.Go(func() error {
 		var err error
 		digest, err = store.PutContents(ctx, req.Name, req.UID, reader)
-		reader.CloseWithError(err)
+		_ = reader.CloseWithError(err) // always nil
 		if err != nil {
 			return fmt.Errorf("storing the archive: %w", err)
 		}
@@ -201,7 +201,7 @@ func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Reques
 	if err != nil || log == nil {
 		return nil, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // it was only read
 	reader, writer := io.Pipe()
 	var digest backupstore.Digest
 	group, ctx := errgroup.WithContext(ctx)
@@ -209,13 +209,13 @@ func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Reques
 		compressed := gzip.NewWriter(writer)
 		_, err := io.Copy(compressed, log)
 		err = errors.Join(err, compressed.Close())
-		writer.CloseWithError(err)
+		_ = writer.CloseWithError(err) // always nil
 		return err
 	})
 	group.Go(func() error {
 		var err error
 		digest, err = store.PutFile(ctx, req.Name, req.UID, file, reader)
-		reader.CloseWithError(err)
+		_ = reader.CloseWithError(err) // always nil
 		return err
 	})
 	if err := group.Wait(); err != nil {

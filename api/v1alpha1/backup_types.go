@@ -297,6 +297,14 @@ type BackupStatus struct {
 	// +kubebuilder:validation:items:MaxLength=2048
 	ValidationErrors []string `json:"validationErrors,omitempty"`
 
+	// planWarnings says what was noticed when the plan was made and did not stop
+	// the backup. They are counted in warnings and listed in the results file.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=2048
+	PlanWarnings []string `json:"planWarnings,omitempty"`
+
 	// failureReason says why the backup failed as a whole.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048

@@ -299,6 +299,11 @@ func (in *BackupStatus) DeepCopyInto(out *BackupStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.PlanWarnings != nil {
+		in, out := &in.PlanWarnings, &out.PlanWarnings
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.PreBackupActionsStatuses != nil {
 		in, out := &in.PreBackupActionsStatuses, &out.PreBackupActionsStatuses
 		*out = new([]ActionStatus)

@@ -6,6 +6,7 @@ package backupstore
 import (
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -118,6 +119,16 @@ func FileName(backup string, file File) string {
 		return ""
 	}
 	return backup + suffix
+}
+
+// Key returns where a file of a backup is, below the root of a location with
+// that prefix; "" for a file that is none of the constants.
+func Key(prefix, backup string, file File) string {
+	base := FileName(backup, file)
+	if base == "" {
+		return ""
+	}
+	return path.Join(prefix, backupsDir, backup, base)
 }
 
 func (s *Store) backupDir(name string) string { return s.prefix + backupsDir + name + "/" }

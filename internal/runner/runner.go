@@ -55,6 +55,7 @@ func (r *Runner[R]) Start(ctx context.Context) error {
 // Ensure starts fn under id unless a run of that id is known, ended or not. The
 // owner is woken when fn returns. Before Start and after its end it does
 // nothing and says so with false; the owner is to be reconciled again then.
+// What fails because the Runner ends has no outcome.
 func (r *Runner[R]) Ensure(id string, owner types.NamespacedName, fn func(context.Context) (R, error)) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,12 +65,16 @@ func (r *Runner[R]) Ensure(id string, owner types.NamespacedName, fn func(contex
 	if r.base == nil || r.base.Err() != nil {
 		return false
 	}
-	ctx, cancel := context.WithCancelCause(r.base)
+	base := r.base
+	ctx, cancel := context.WithCancelCause(base)
 	started := &run[R]{cancel: cancel}
 	r.runs[id] = started
 	r.running.Go(func() {
 		outcome := call(ctx, fn)
 		cancel(nil)
+		if outcome.Err != nil && base.Err() != nil {
+			return // it was interrupted, which is no outcome: whoever comes next starts it again
+		}
 		r.mu.Lock()
 		started.outcome = &outcome
 		r.mu.Unlock()

@@ -51,6 +51,8 @@ type Request struct {
 // Result is what became of a backup.
 type Result struct {
 	Items, Warnings, Errors int
+	// Bytes is the size of the archive; 0 if an earlier attempt had made it.
+	Bytes int64
 	// Completed is when the outcome was known.
 	Completed time.Time
 }
@@ -78,6 +80,12 @@ func (j *Job) Claim(ctx context.Context, store *backupstore.Store, req Request) 
 	return store.Claim(ctx, req.Name, claim)
 }
 
+// Release gives the name back that a run claimed which then never began. It does
+// nothing if the run does not hold the name.
+func (j *Job) Release(ctx context.Context, store *backupstore.Store, req Request) error {
+	return store.Release(ctx, req.Name, req.UID)
+}
+
 // Archive makes the backup. With an error nothing usable is stored.
 func (j *Job) Archive(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
 	done, err := store.Committed(ctx, req.Name, req.UID)
@@ -97,7 +105,8 @@ func (j *Job) Archive(ctx context.Context, store *backupstore.Store, req Request
 	}
 	made.Results = withWarnings(made.Results, req.Warnings)
 	result := Result{
-		Items: made.Items, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount, Completed: j.Now(),
+		Items: made.Items, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount,
+		Bytes: digest.Size, Completed: j.Now(),
 	}
 	log.Info("Storing results", "items", result.Items, "warnings", result.Warnings, "errors", result.Errors)
 	digests, err := j.files(ctx, store, req, made)

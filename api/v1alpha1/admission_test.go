@@ -1,0 +1,212 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// admission says what the API server answers to an object; no text means that it
+// accepts it.
+type admission struct {
+	body, rejected string
+}
+
+func checkAdmission(t *testing.T, kind string, table map[string]admission) {
+	t.Helper()
+	namespace := newNamespace(t)
+	for name, tc := range table {
+		t.Run(name, func(t *testing.T) {
+			object := parse(t, kind, namespace, tc.body)
+			err := admin.Create(t.Context(), object, client.DryRunAll)
+			wantMessage(t, err, tc.rejected)
+			if err == nil {
+				typed(t, object)
+			}
+		})
+	}
+}
+
+// repeat returns a YAML list of n different names.
+func repeat(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "n" + strconv.Itoa(i)
+	}
+	return "[" + strings.Join(names, ",") + "]"
+}
+
+// pairs returns the inside of a YAML map with n different keys.
+func pairs(n int, value string) string {
+	var entries []string
+	for i := range n {
+		entries = append(entries, fmt.Sprintf("k%d: %s", i, value))
+	}
+	return strings.Join(entries, ", ")
+}
+
+func TestBackupAdmission(t *testing.T) {
+	long := strings.Repeat("n", 254)
+	checkAdmission(t, "Backup", map[string]admission{
+		"nothing at all":  {},
+		"an empty spec":   {body: `{spec: {}}`},
+		"a typical one":   {body: `{spec: {includedNamespaces: [shop, "shop-*"], excludedResources: [events], ttl: 720h}}`},
+		"nulls":           {body: `{spec: {includeClusterResources: null, labelSelector: null, orLabelSelectors: null, orderedResources: null}}`},
+		"scoped lists":    {body: `{spec: {includedClusterScopedResources: ["*"], excludedNamespaceScopedResources: [secrets]}}`},
+		"longest name":    {body: `{metadata: {name: ` + strings.Repeat("b", 200) + `}}`},
+		"name too long":   {body: `{metadata: {name: ` + strings.Repeat("b", 201) + `}}`, rejected: "metadata.name must have at most 200 characters, because file names are made of it"},
+		"unknown field":   {body: `{spec: {includeNamespaces: [shop]}}`},
+		"unknown state":   {body: `{spec: {desiredState: Stop}}`, rejected: `spec.desiredState: Unsupported value: "Stop": supported values: "Run", "Cancel"`},
+		"unknown policy":  {body: `{spec: {deletionPolicy: Keep}}`, rejected: `spec.deletionPolicy: Unsupported value: "Keep": supported values: "Retain", "Delete"`},
+		"born cancelled":  {body: `{spec: {desiredState: Cancel}}`},
+		"both selectors":  {body: `{spec: {labelSelector: {matchLabels: {a: b}}, orLabelSelectors: [{matchLabels: {c: d}}]}}`, rejected: "labelSelector and orLabelSelectors exclude each other; set one of them"},
+		"one or-selector": {body: `{spec: {labelSelector: {matchLabels: {a: b}}, orLabelSelectors: []}}`},
+		"null selector":   {body: `{spec: {labelSelector: null, orLabelSelectors: [{matchLabels: {c: d}}]}}`},
+		"empty pattern":   {body: `{spec: {includedNamespaces: [""]}}`, rejected: "spec.includedNamespaces[0]"},
+		"long pattern":    {body: `{spec: {includedResources: [` + long + `]}}`, rejected: "spec.includedResources[0]: Too long: may not be more than 253 bytes"},
+		"a text, no list": {body: `{spec: {includedNamespaces: shop}}`, rejected: "spec.includedNamespaces in body must be of type array"},
+
+		"as many namespaces as can be": {body: `{spec: {includedNamespaces: ` + repeat(2048) + `}}`},
+		"too many namespaces":          {body: `{spec: {includedNamespaces: ` + repeat(2049) + `}}`, rejected: "spec.includedNamespaces: Too many: 2049: must have at most 2048 items"},
+		"too many resources":           {body: `{spec: {excludedClusterScopedResources: ` + repeat(513) + `}}`, rejected: "must have at most 512 items"},
+		"too many selectors":           {body: `{spec: {orLabelSelectors: [` + strings.Repeat("{},", 33) + `]}}`, rejected: "must have at most 32 items"},
+		"too many ordered resources":   {body: `{spec: {orderedResources: {` + pairs(65, "a/b") + `}}}`, rejected: "spec.orderedResources: Too many: 65"},
+		"too many parameters":          {body: `{spec: {parameters: {example.io/freeze: {` + pairs(65, "v") + `}}}}`, rejected: "Too many: 65"},
+		"a parameter too long":         {body: `{spec: {parameters: {p: {k: ` + strings.Repeat("v", 4097) + `}}}}`, rejected: "spec.parameters.p.k: Too long"},
+		"a parameter that is a number": {body: `{spec: {parameters: {p: {replicas: 3}}}}`, rejected: "spec.parameters.p.replicas in body must be of type string"},
+		"imported without a location":  {body: `{spec: {importedFrom: {}}}`, rejected: "spec.importedFrom.storageLocation: Required value"},
+	})
+}
+
+func TestBackupStorageLocationAdmission(t *testing.T) {
+	const choose = "set exactly one of filesystem and s3"
+	checkAdmission(t, "BackupStorageLocation", map[string]admission{
+		"filesystem":       {body: `{spec: {filesystem: {}}}`},
+		"folder":           {body: `{spec: {filesystem: {path: team-a/backups}, prefix: cluster_1/x, default: true}}`},
+		"s3":               {body: `{spec: {s3: {bucket: backups, region: eu-central-1, credentialsSecret: {name: s3}}}}`},
+		"s3 elsewhere":     {body: `{spec: {s3: {bucket: backups, endpoint: "https://s3.example.com:9000", forcePathStyle: true, caCert: LS0tLS0K}}}`},
+		"read-only":        {body: `{spec: {filesystem: {}, accessMode: ReadOnly}}`},
+		"no spec":          {rejected: "spec: Required value"},
+		"no provider":      {body: `{spec: {default: true}}`, rejected: choose},
+		"two providers":    {body: `{spec: {filesystem: {}, s3: {bucket: backups}}}`, rejected: choose},
+		"no bucket":        {body: `{spec: {s3: {}}}`, rejected: "spec.s3.bucket: Required value"},
+		"short bucket":     {body: `{spec: {s3: {bucket: b}}}`, rejected: "spec.s3.bucket"},
+		"absolute path":    {body: `{spec: {filesystem: {path: /etc}}}`, rejected: "spec.filesystem.path"},
+		"path that leaves": {body: `{spec: {filesystem: {path: a/../../etc}}}`, rejected: `may not be "." or ".."`},
+		"dots":             {body: `{spec: {filesystem: {path: ".."}}}`, rejected: `may not be "." or ".."`},
+		"dot in the name":  {body: `{spec: {filesystem: {path: .hidden/a..b}}}`},
+		"leaving prefix":   {body: `{spec: {filesystem: {}, prefix: ../other}}`, rejected: `may not be "." or ".."`},
+		"trailing slash":   {body: `{spec: {filesystem: {}, prefix: a/}}`, rejected: "spec.prefix"},
+		"no URL":           {body: `{spec: {s3: {bucket: backups, endpoint: s3.example.com}}}`, rejected: "spec.s3.endpoint"},
+		"secret in URL":    {body: `{spec: {s3: {bucket: backups, endpoint: "https://me:secret@s3.example.com"}}}`, rejected: "spec.s3.endpoint"},
+		"path in URL":      {body: `{spec: {s3: {bucket: backups, endpoint: "https://s3.example.com/backups"}}}`, rejected: "spec.s3.endpoint"},
+		"unknown mode":     {body: `{spec: {filesystem: {}, accessMode: None}}`, rejected: `supported values: "ReadWrite", "ReadOnly"`},
+		"nameless secret":  {body: `{spec: {s3: {bucket: backups, credentialsSecret: {}}}}`, rejected: "credentialsSecret.name: Required value"},
+		"PEM, not base64":  {body: `{spec: {s3: {bucket: backups, caCert: "-----BEGIN CERTIFICATE-----"}}}`, rejected: "spec.s3.caCert"},
+		"base64 of a URL":  {body: `{spec: {s3: {bucket: backups, caCert: "-_-_"}}}`, rejected: "spec.s3.caCert"},
+		"base64, cut":      {body: `{spec: {s3: {bucket: backups, caCert: "YWI"}}}`, rejected: "spec.s3.caCert"},
+	})
+}
+
+func TestPluginAdmission(t *testing.T) {
+	process := func(fields string) string { return `{spec: {executor: {process: {` + fields + `}}}}` }
+	actions := func(list string) string {
+		return `{spec: {executor: {process: {command: p}}, actions: [` + list + `]}}`
+	}
+	checkAdmission(t, "Plugin", map[string]admission{
+		"shortest":           {body: process(`command: freeze`)},
+		"in a folder":        {body: process(`command: vendor/v1.2/freeze_x, args: [--verbose, ""], env: [{name: A, value: ""}]`)},
+		"no spec":            {rejected: "spec: Required value"},
+		"no executor":        {body: `{spec: {}}`, rejected: "spec.executor: Required value"},
+		"empty executor":     {body: `{spec: {executor: {}}}`, rejected: "set exactly one executor: process"},
+		"unknown executor":   {body: `{spec: {executor: {shell: {command: rm}}}}`, rejected: "set exactly one executor: process"},
+		"no command":         {body: process(``), rejected: "command: Required value"},
+		"absolute command":   {body: process(`command: /bin/sh`), rejected: "executor.process.command"},
+		"leaving the folder": {body: process(`command: a/../../bin/sh`), rejected: "executor.process.command"},
+		"hidden command":     {body: process(`command: .freeze`), rejected: "executor.process.command"},
+		"a command line":     {body: process(`command: freeze --all`), rejected: "executor.process.command"},
+		"too many arguments": {body: process(`command: p, args: ` + repeat(65)), rejected: "must have at most 64 items"},
+		"variable twice":     {body: process(`command: p, env: [{name: A}, {name: A}]`), rejected: `Duplicate value: {"name":"A"}`},
+		"bad variable":       {body: process(`command: p, env: [{name: A=B}]`), rejected: "env[0].name"},
+		"an action":          {body: actions(`{name: example.io/freeze, kind: PreBackupAction, order: -5, timeout: 30s, retries: 10, selector: {matchLabels: {a: b}}}`)},
+		"both halves":        {body: actions(`{name: f, kind: PreBackupAction}, {name: f, kind: PostBackupAction, runOn: [Failed, Cancelled]}`)},
+		"an action twice":    {body: actions(`{name: f, kind: PreBackupAction}, {name: f, kind: PreBackupAction}`), rejected: "Duplicate value"},
+		"unknown kind":       {body: actions(`{name: f, kind: Before}`), rejected: `Unsupported value: "Before": supported values: "PreBackupAction"`},
+		"no kind":            {body: actions(`{name: f}`), rejected: "kind: Required value"},
+		"too many retries":   {body: actions(`{name: f, kind: PreBackupAction, retries: 11}`), rejected: "should be less than or equal to 10"},
+		"negative retries":   {body: actions(`{name: f, kind: PreBackupAction, retries: -1}`), rejected: "should be greater than or equal to 0"},
+		"order too large":    {body: actions(`{name: f, kind: PreBackupAction, order: 3000000000}`), rejected: "should be less than or equal to 1000000"},
+		"half an order":      {body: actions(`{name: f, kind: PreBackupAction, order: 1.5}`), rejected: "must be of type integer"},
+		"outcome twice":      {body: actions(`{name: f, kind: PostBackupAction, runOn: [Failed, Failed]}`), rejected: "Duplicate value"},
+		"unknown outcome":    {body: actions(`{name: f, kind: PostBackupAction, runOn: [Always]}`), rejected: `Unsupported value: "Always"`},
+		"unknown policy":     {body: `{spec: {executor: {process: {command: p}}, failurePolicy: Warn}}`, rejected: `supported values: "Fail", "Ignore"`},
+		"no time at all":     {body: actions(`{name: f, kind: PreBackupAction, timeout: 0s}`), rejected: "must be longer than zero"},
+		"no time to start":   {body: process(`command: p, startTimeout: 0s`), rejected: "must be longer than zero"},
+	})
+}
+
+const hookRun = `hook: PreBackup, pluginName: example.io/freeze, pluginRef: {name: example},
+	subject: {kind: Backup, name: b, uid: u}, failurePolicy: Fail, onInterruption: Retry`
+
+func TestHookRunAdmission(t *testing.T) {
+	with := func(fields string) string { return `{spec: {` + hookRun + `, ` + fields + `}}` }
+	checkAdmission(t, "HookRun", map[string]admission{
+		"as planned":       {body: with(`timeout: 10m, desiredState: Wait`)},
+		"with everything":  {body: with(`timeout: 1h30m, desiredState: Wait, order: -5, retries: 3, owed: true, runOn: [Failed], parameters: {a: b}`)},
+		"no spec":          {rejected: "spec: Required value"},
+		"no timeout":       {body: with(`desiredState: Wait`), rejected: "spec.timeout: Required value"},
+		"no time at all":   {body: with(`timeout: 0m, desiredState: Wait`), rejected: "must be longer than zero"},
+		"no state":         {body: with(`timeout: 10m`), rejected: "spec.desiredState: Required value"},
+		"unknown state":    {body: with(`timeout: 10m, desiredState: Stop`), rejected: `supported values: "Wait", "Run", "Cancel"`},
+		"unknown point":    {body: `{spec: {hook: Before, timeout: 10m, desiredState: Wait}}`, rejected: `Unsupported value: "Before": supported values: "PreBackup"`},
+		"unknown subject":  {body: `{spec: {subject: {kind: Pod, name: p, uid: u}, timeout: 10m, desiredState: Wait}}`, rejected: `Unsupported value: "Pod": supported values: "Backup", "Restore"`},
+		"no subject's UID": {body: `{spec: {subject: {kind: Backup, name: b}, timeout: 10m, desiredState: Wait}}`, rejected: "spec.subject.uid: Required value"},
+		"nameless plugin":  {body: `{spec: {pluginRef: {name: ""}, timeout: 10m, desiredState: Wait}}`, rejected: "spec.pluginRef.name"},
+		"too many retries": {body: with(`timeout: 10m, desiredState: Wait, retries: 11`), rejected: "spec.retries"},
+	})
+}
+
+// TestDurations writes every kind of duration into every field that takes one.
+// The schema has to let in only what the operator can read: one object with an
+// unreadable duration would hide all others of its kind.
+func TestDurations(t *testing.T) {
+	fields := map[string][2]string{
+		"spec.ttl":                           {"Backup", `{spec: {ttl: %s}}`},
+		"spec.itemOperationTimeout":          {"Backup", `{spec: {itemOperationTimeout: %s}}`},
+		"spec.timeout":                       {"HookRun", `{spec: {` + hookRun + `, desiredState: Wait, timeout: %s}}`},
+		"spec.actions[0].timeout":            {"Plugin", `{spec: {executor: {process: {command: p}}, actions: [{name: a, kind: PreBackupAction, timeout: %s}]}}`},
+		"spec.executor.process.startTimeout": {"Plugin", `{spec: {executor: {process: {command: p, startTimeout: %s}}}}`},
+	}
+	good := []string{"1ms", "30s", "10m", "720h", "1h30m", "1.5h", "0h1s", "99999h99999h99999h99999h99999h", "1m1m"}
+	bad := []string{"", "1d", "10", "-1h", "+1h", "1h 30m", " 1h", "1h\n", "1e3s", ".5h", "1.h", "1us", "1µs", "٣h",
+		"infinity", "9999999h", "1h" + strings.Repeat("0h", 16)}
+	namespace := newNamespace(t)
+	for field, place := range fields {
+		try := func(value string) error {
+			object := parse(t, place[0], namespace, fmt.Sprintf(place[1], strconv.Quote(value)))
+			err := admin.Create(t.Context(), object, client.DryRunAll)
+			if err == nil {
+				typed(t, object)
+			}
+			return err
+		}
+		t.Run(field, func(t *testing.T) {
+			for _, value := range good {
+				if err := try(value); err != nil {
+					t.Errorf("%q: want it to be accepted, got: %v", value, err)
+				}
+			}
+			for _, value := range bad {
+				if err := try(value); err == nil || !strings.Contains(err.Error(), field) {
+					t.Errorf("%q: want it to be rejected with the name of the field, got: %v", value, err)
+				}
+			}
+		})
+	}
+}

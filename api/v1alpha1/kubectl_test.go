@@ -1,0 +1,132 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// at returns the value at a dotted path of an object, nil if there is none.
+func at(object *unstructured.Unstructured, path string) any {
+	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, strings.Split(path, ".")...)
+	return value
+}
+
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), plane.Kubectl(), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+plane.Kubeconfig())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// cells splits a line of kubectl's table into its columns.
+func cells(line string) []string {
+	return regexp.MustCompile(` {2,}`).Split(strings.TrimSpace(line), -1)
+}
+
+// kinds are one object of each kind in the middle of its work, and how people see
+// it. AGE, and what else depends on the clock, is written as *.
+var kinds = map[string]struct {
+	resource, short, kind, body, status string
+	header, row                         []string
+	wide                                []string
+}{
+	"Backup": {
+		resource: "backups", short: "gbk", kind: "Backup", body: `{metadata: {name: nightly}}`,
+		status: `{"phase":"InProgress","message":"Archiving objects","storageLocation":"main","errors":1,"warnings":2,
+			"expiration":"2030-01-02T03:04:05Z","progress":{"totalItems":900,"itemsBackedUp":300}}`,
+		header: []string{"NAME", "PHASE", "ITEMS", "OF", "ERRORS", "WARNINGS", "AGE", "MESSAGE"},
+		row:    []string{"nightly", "InProgress", "300", "900", "1", "2", "*", "Archiving objects"},
+		wide:   []string{"LOCATION", "EXPIRES"},
+	},
+	"HookRun": {
+		resource: "hookruns", short: "ghr", kind: "HookRun",
+		body:   `{metadata: {name: nightly-pre-0}, spec: {` + hookRun + `, timeout: 1m, desiredState: Run}}`,
+		status: `{"phase":"Completed","attempt":2,"duration":"1.5s","message":"Froze 3 databases"}`,
+		header: []string{"NAME", "HOOK", "PLUGIN", "FOR", "PHASE", "ATTEMPT", "DURATION", "AGE", "MESSAGE"},
+		row:    []string{"nightly-pre-0", "PreBackup", "example.io/freeze", "b", "Completed", "2", "1.5s", "*", "Froze 3 databases"},
+	},
+	"Plugin": {
+		resource: "plugins", short: "gpl", kind: "Plugin",
+		body: `{metadata: {name: example}, spec: {executor: {process: {command: example}}, suspend: true}}`,
+		status: `{"message":"The file is missing","actions":[{"name":"example.io/freeze","kind":"PreBackupAction"}],"conditions":[
+			{"type":"Ready","status":"False","reason":"NotFound","message":"m","lastTransitionTime":"2025-01-02T03:04:05Z"}]}`,
+		header: []string{"NAME", "READY", "REASON", "SUSPENDED", "AGE", "MESSAGE"},
+		row:    []string{"example", "False", "NotFound", "true", "*", "The file is missing"},
+		wide:   []string{"ACTIONS"},
+	},
+	"BackupStorageLocation": {
+		resource: "backupstoragelocations", short: "bsl", kind: "BackupStorageLocation",
+		body:   `{metadata: {name: main}, spec: {filesystem: {}, default: true}}`,
+		status: `{"phase":"Unavailable","message":"The folder can not be written","lastValidationTime":"2025-01-02T03:04:05Z"}`,
+		header: []string{"NAME", "PHASE", "DEFAULT", "ACCESS", "CHECKED", "AGE", "MESSAGE"},
+		row:    []string{"main", "Unavailable", "true", "ReadWrite", "*", "*", "The folder can not be written"},
+	},
+}
+
+// TestHowIsItGoing reads what kubectl shows of each kind.
+func TestHowIsItGoing(t *testing.T) {
+	namespace := newNamespace(t)
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			object := create(t, kind.kind, namespace, kind.body)
+			t.Cleanup(func() { _ = client.IgnoreNotFound(admin.Delete(t.Context(), object)) })
+			if err := admin.Status().Patch(t.Context(), object, merge(`{"status":`+kind.status+`}`)); err != nil {
+				t.Fatal(err)
+			}
+			for _, word := range []string{kind.resource, kind.short} {
+				lines := strings.Split(strings.TrimSpace(kubectl(t, "get", word, "-n", namespace)), "\n")
+				if len(lines) != 2 {
+					t.Fatalf("kubectl get %s: %q", word, lines)
+				}
+				if header := cells(lines[0]); !slices.Equal(header, kind.header) {
+					t.Errorf("kubectl get %s: columns are %q, want %q", word, header, kind.header)
+				}
+				row := cells(lines[1])
+				for i, want := range kind.row {
+					if want != "*" && (i >= len(row) || row[i] != want) {
+						t.Errorf("kubectl get %s: the row is %q, want %q", word, row, kind.row)
+						break
+					}
+				}
+			}
+			header, _, _ := strings.Cut(kubectl(t, "get", kind.resource, "-n", namespace, "-o", "wide"), "\n")
+			if got := cells(header); !slices.Equal(got, slices.Concat(kind.header, kind.wide)) {
+				t.Errorf("wide columns are %q, want %q after the others", got, kind.wide)
+			}
+		})
+	}
+}
+
+// TestHowIsEverythingGoing asks for all kinds in one line.
+func TestHowIsEverythingGoing(t *testing.T) {
+	namespace := newNamespace(t)
+	for _, kind := range kinds {
+		object := create(t, kind.kind, namespace, kind.body)
+		t.Cleanup(func() { _ = client.IgnoreNotFound(admin.Delete(t.Context(), object)) })
+	}
+	want := []string{
+		"backup.grapnel.dev/nightly", "hookrun.grapnel.dev/nightly-pre-0",
+		"plugin.grapnel.dev/example", "backupstoragelocation.grapnel.dev/main",
+	}
+	for _, what := range []string{"grapnel", "backups,hookruns,plugins,bsl"} {
+		listed := strings.Fields(kubectl(t, "get", what, "-n", namespace, "-o", "name"))
+		slices.Sort(listed)
+		if expected := slices.Sorted(slices.Values(want)); !slices.Equal(listed, expected) {
+			t.Errorf("kubectl get %s lists %q, want %q", what, listed, expected)
+		}
+	}
+}

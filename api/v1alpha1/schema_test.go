@@ -1,0 +1,183 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+func objectMeta(key client.ObjectKey) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+}
+
+// TestEverythingIsBounded looks into the schemas: a list, map or text without a
+// limit lets one object fill etcd, and makes rules over it too expensive.
+func TestEverythingIsBounded(t *testing.T) {
+	files, err := filepath.Glob("../../config/crd/bases/*.yaml")
+	if err != nil || len(files) != 4 {
+		t.Fatalf("want 4 kinds, got %v, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var crd map[string]any
+			if content, err = yaml.ToJSON(content); err == nil {
+				err = json.Unmarshal(content, &crd)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
+			if err != nil || len(versions) != 1 {
+				t.Fatalf("want one version, got %v, %v", versions, err)
+			}
+			for _, part := range []string{"spec", "status"} {
+				schema, found, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", part)
+				if err != nil || !found {
+					t.Fatalf("no schema of %s: %v", part, err)
+				}
+				checkBounds(t, part, schema)
+			}
+		})
+	}
+}
+
+func checkBounds(t *testing.T, path string, schema map[string]any) {
+	t.Helper()
+	has := func(field string) bool { _, ok := schema[field]; return ok }
+	properties, _ := schema["properties"].(map[string]any)
+	if _, selector := properties["matchExpressions"]; selector {
+		return // metav1.LabelSelector has no limits of its own.
+	}
+	switch schema["type"] {
+	case "string":
+		if !has("maxLength") && !has("enum") && schema["format"] != "date-time" {
+			t.Errorf("%s: a text without maxLength", path)
+		}
+	case "array":
+		if !has("maxItems") {
+			t.Errorf("%s: a list without maxItems", path)
+		}
+		checkBounds(t, path+"[]", schema["items"].(map[string]any))
+	case "object":
+		values, _ := schema["additionalProperties"].(map[string]any)
+		if values != nil {
+			if !has("maxProperties") {
+				t.Errorf("%s: a map without maxProperties", path)
+			}
+			checkBounds(t, path+"{}", values)
+		}
+		if values == nil && len(properties) == 0 {
+			t.Errorf("%s: an object without a schema", path)
+		}
+		for name, property := range properties {
+			checkBounds(t, path+"."+name, property.(map[string]any))
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	namespace := newNamespace(t)
+	for name, tc := range map[string]struct {
+		kind, body string
+		want       map[string]any
+	}{
+		"Backup without a spec": {
+			kind: "Backup", body: `{}`,
+			want: map[string]any{"spec.desiredState": "Run", "spec.deletionPolicy": "Retain"},
+		},
+		"Backup": {
+			kind: "Backup", body: `{spec: {includedNamespaces: [a]}}`,
+			want: map[string]any{"spec.desiredState": "Run", "spec.deletionPolicy": "Retain", "spec.ttl": nil, "spec.storageLocation": nil},
+		},
+		"BackupStorageLocation": {
+			kind: "BackupStorageLocation", body: `{spec: {filesystem: {}}}`,
+			want: map[string]any{"spec.accessMode": "ReadWrite", "spec.default": nil},
+		},
+		"Plugin": {
+			kind: "Plugin", body: `{spec: {executor: {process: {command: p}}}}`,
+			want: map[string]any{"spec.failurePolicy": "Fail", "spec.executor.process.startTimeout": "30s", "spec.suspend": nil},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := parse(t, tc.kind, namespace, tc.body)
+			if err := admin.Create(t.Context(), object, client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			for path, want := range tc.want {
+				if got := at(object, path); got != want {
+					t.Errorf("%s is %v, want %v", path, got, want)
+				}
+			}
+		})
+	}
+	action := parse(t, "Plugin", "", `{spec: {executor: {process: {command: p}}, actions: [{name: a, kind: PreBackupAction}]}}`)
+	if err := admin.Create(t.Context(), action, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	got := typed(t, action).(*v1alpha1.Plugin).Spec.Actions[0]
+	if got.Timeout.Duration.Minutes() != 10 || got.Retries != 0 || got.Order != 0 || got.FailurePolicy != "" ||
+		got.OnInterruption != v1alpha1.InterruptionPolicyRetry {
+		t.Errorf("defaults of an action are %+v", got)
+	}
+}
+
+// TestStatusIsSeparate writes each half of an object through the other's path.
+func TestStatusIsSeparate(t *testing.T) {
+	namespace := newNamespace(t)
+	for kind, body := range map[string]string{
+		"Backup":                `{spec: {storageLocation: a}, status: {message: mine}}`,
+		"BackupStorageLocation": `{spec: {filesystem: {}, prefix: a}, status: {message: mine}}`,
+		"Plugin":                `{spec: {executor: {process: {command: a}}}, status: {message: mine}}`,
+		"HookRun":               `{spec: {` + hookRun + `, timeout: 1m, desiredState: Wait}, status: {message: mine}}`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			object := create(t, kind, namespace, body)
+			spec := object.Object["spec"]
+			if kind == "Plugin" {
+				t.Cleanup(func() { _ = admin.Delete(t.Context(), object) })
+			}
+			if got := at(object, "status.message"); got != nil {
+				t.Errorf("create writes the status: %v", got)
+			}
+			if err := admin.Patch(t.Context(), object, merge(`{"status":{"message":"mine"}}`)); err != nil {
+				t.Fatal(err)
+			}
+			if got := at(object, "status.message"); got != nil {
+				t.Errorf("an update writes the status: %v", got)
+			}
+			if err := admin.Status().Patch(t.Context(), object, merge(`{"status":{"message":"theirs"},"spec":null}`)); err != nil {
+				t.Fatal(err)
+			}
+			if got := at(object, "status.message"); got != "theirs" {
+				t.Errorf("the status is %v", got)
+			}
+			if got, _ := json.Marshal(object.Object["spec"]); string(got) != mustMarshal(t, spec) {
+				t.Errorf("a status update changes the spec from %s to %s", mustMarshal(t, spec), got)
+			}
+		})
+	}
+}
+
+func mustMarshal(t *testing.T, value any) string {
+	t.Helper()
+	content, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

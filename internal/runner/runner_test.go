@@ -233,6 +233,9 @@ func TestNothingRunsOutsideOfStart(t *testing.T) {
 	})
 }
 
+// TestStartWaitsForRuns also says what becomes of them: what succeeded late is
+// kept, what failed because it was interrupted has no outcome that anyone could
+// take for a failure.
 func TestStartWaitsForRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
@@ -241,7 +244,11 @@ func TestStartWaitsForRuns(t *testing.T) {
 		f.Ensure("slow", owner, func(ctx context.Context) (string, error) {
 			<-ctx.Done()
 			<-release
-			return "cleaned up", ctx.Err()
+			return "done all the same", nil
+		})
+		f.Ensure("interrupted", owner, func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
 		})
 		f.stop()
 		synctest.Wait()
@@ -250,8 +257,11 @@ func TestStartWaitsForRuns(t *testing.T) {
 		}
 		close(release)
 		got := f.ended(t, "slow")
-		if !errors.Is(got.Err, context.Canceled) || got.Value != "cleaned up" {
-			t.Errorf("outcome %+v, want a cancelled context and the clean-up", got)
+		if got.Err != nil || got.Value != "done all the same" {
+			t.Errorf("outcome %+v, want the value", got)
+		}
+		if outcome, known := f.State("interrupted"); !known || outcome != nil {
+			t.Errorf("an interrupted run is known %v with the outcome %+v; want known without one", known, outcome)
 		}
 		if !f.stopped.Load() {
 			t.Error("Start goes on after the last run ended")

@@ -61,7 +61,6 @@ func TestBackupAdmission(t *testing.T) {
 		"scoped lists":    {body: `{spec: {includedClusterScopedResources: ["*"], excludedNamespaceScopedResources: [secrets]}}`},
 		"longest name":    {body: `{metadata: {name: ` + strings.Repeat("b", 200) + `}}`},
 		"name too long":   {body: `{metadata: {name: ` + strings.Repeat("b", 201) + `}}`, rejected: "metadata.name must have at most 200 characters, because file names are made of it"},
-		"unknown field":   {body: `{spec: {includeNamespaces: [shop]}}`},
 		"unknown state":   {body: `{spec: {desiredState: Stop}}`, rejected: `spec.desiredState: Unsupported value: "Stop": supported values: "Run", "Cancel"`},
 		"unknown policy":  {body: `{spec: {deletionPolicy: Keep}}`, rejected: `spec.deletionPolicy: Unsupported value: "Keep": supported values: "Retain", "Delete"`},
 		"born cancelled":  {body: `{spec: {desiredState: Cancel}}`},

@@ -374,6 +374,7 @@ type Backup struct {
 
 	// spec says what to back up.
 	// +optional
+	// +default={}
 	Spec BackupSpec `json:"spec,omitempty"`
 
 	// status tells how it stands.

@@ -36,6 +36,7 @@ type BackupStorageLocationSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^([a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)*)?$`
+	// +kubebuilder:validation:XValidation:rule="self.split('/').all(part, part != '.' && part != '..')",message="a part of the path may not be \".\" or \"..\""
 	Prefix string `json:"prefix,omitempty"`
 
 	// filesystem keeps archives in a folder below the operator's store root.
@@ -54,6 +55,7 @@ type FilesystemLocation struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^([a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)*)?$`
+	// +kubebuilder:validation:XValidation:rule="self.split('/').all(part, part != '.' && part != '..')",message="a part of the path may not be \".\" or \"..\""
 	Path string `json:"path,omitempty"`
 }
 

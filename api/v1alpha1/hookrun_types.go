@@ -53,6 +53,7 @@ type HookRunSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	Timeout metav1.Duration `json:"timeout"`
 
 	// retries is how often a failed attempt is repeated.

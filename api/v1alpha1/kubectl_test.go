@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // at returns the value at a dotted path of an object, nil if there is none.
@@ -82,8 +81,7 @@ func TestHowIsItGoing(t *testing.T) {
 	namespace := newNamespace(t)
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
-			object := create(t, kind.kind, namespace, kind.body)
-			t.Cleanup(func() { _ = client.IgnoreNotFound(admin.Delete(t.Context(), object)) })
+			object := createForNow(t, kind.kind, namespace, kind.body)
 			if err := admin.Status().Patch(t.Context(), object, merge(`{"status":`+kind.status+`}`)); err != nil {
 				t.Fatal(err)
 			}
@@ -115,8 +113,7 @@ func TestHowIsItGoing(t *testing.T) {
 func TestHowIsEverythingGoing(t *testing.T) {
 	namespace := newNamespace(t)
 	for _, kind := range kinds {
-		object := create(t, kind.kind, namespace, kind.body)
-		t.Cleanup(func() { _ = client.IgnoreNotFound(admin.Delete(t.Context(), object)) })
+		createForNow(t, kind.kind, namespace, kind.body)
 	}
 	want := []string{
 		"backup.grapnel.dev/nightly", "hookrun.grapnel.dev/nightly-pre-0",

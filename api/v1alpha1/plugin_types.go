@@ -98,6 +98,7 @@ type ProcessExecutor struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
 }
 
@@ -148,6 +149,7 @@ type PluginAction struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// retries is how often a failed attempt is repeated.

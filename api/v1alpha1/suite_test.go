@@ -70,13 +70,12 @@ func newNamespace(t *testing.T) string {
 // parse reads an object as a person writes it: with whatever fields and values.
 func parse(t *testing.T, kind, namespace, body string) *unstructured.Unstructured {
 	t.Helper()
-	content, err := yaml.ToJSON([]byte(body))
-	if err != nil {
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	if err := yaml.Unmarshal([]byte(body), &object.Object); err != nil {
 		t.Fatal(err)
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{}}
-	if err := json.Unmarshal(content, &object.Object); err != nil {
-		t.Fatal(err)
+	if object.Object == nil {
+		object.Object = map[string]any{}
 	}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
 	if object.GetName() == "" {
@@ -95,6 +94,19 @@ func create(t *testing.T, kind, namespace, body string) *unstructured.Unstructur
 	if err := admin.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
+	return object
+}
+
+// createForNow stores an object until the end of the test: kinds without a
+// namespace are seen by all tests.
+func createForNow(t *testing.T, kind, namespace, body string) *unstructured.Unstructured {
+	t.Helper()
+	object := create(t, kind, namespace, body)
+	t.Cleanup(func() {
+		if err := admin.Delete(context.WithoutCancel(t.Context()), object); err != nil {
+			t.Error(err)
+		}
+	})
 	return object
 }
 

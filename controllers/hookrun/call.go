@@ -6,6 +6,7 @@ package hookrun
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	executorprocess "github.com/grapnel-dev/grapnel/internal/executor/process"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
@@ -26,13 +28,22 @@ func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.
 	}
 	ctx, cancel := context.WithDeadline(ctx, attempt.Deadline.Time)
 	defer cancel()
+	// The deadline is what counts for all calls of the attempt together. It was
+	// rounded up to be stored, which a single call need not profit from.
+	ctx, cancelCall := context.WithTimeout(ctx, run.Spec.Timeout.Duration)
+	defer cancelCall()
 	if err := r.context(ctx, run, &call); err != nil {
 		return executor.Answer{}, executor.NewError(executor.Unreachable, call, "what the action needs to know could not be read", err)
 	}
 	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, call.Kind(), call.Action)
+	if errors.Is(err, executorprocess.ErrNoSuchAction) {
+		return executor.Answer{}, executor.NewError(executor.Invalid, call,
+			fmt.Sprintf("Plugin %s does not provide the action any more; look at it with kubectl get plugin %s -o yaml",
+				run.Spec.PluginRef.Name, run.Spec.PluginRef.Name), err)
+	}
 	if err != nil {
 		return executor.Answer{}, executor.NewError(executor.Unreachable, call,
-			fmt.Sprintf("Plugin %s is not loaded or does not provide the action; look at it with kubectl get plugin %s",
+			fmt.Sprintf("Plugin %s is not loaded; look at it with kubectl get plugin %s",
 				run.Spec.PluginRef.Name, run.Spec.PluginRef.Name), err)
 	}
 	log := r.Logs.Logger(run.Spec.Subject.UID, stream(run.Spec.Hook)).
@@ -55,12 +66,17 @@ func stream(hook v1alpha1.HookPoint) runlog.Stream {
 	return runlog.Main
 }
 
+var errOtherBackup = errors.New("the one it runs for is gone, another has its name")
+
 // context reads the subject and, for Post actions, what the Pre actions put out.
 func (r *Reconciler) context(ctx context.Context, run *v1alpha1.HookRun, call *executor.Call) error {
 	var backup v1alpha1.Backup
 	key := types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}
 	if err := r.Client.Get(ctx, key, &backup); err != nil {
 		return fmt.Errorf("reading Backup %s: %w", key.Name, err)
+	}
+	if string(backup.UID) != run.Spec.Subject.UID {
+		return fmt.Errorf("reading Backup %s: %w", key.Name, errOtherBackup)
 	}
 	backup.APIVersion, backup.Kind = v1alpha1.GroupVersion.String(), "Backup"
 	backup.ManagedFields = nil

@@ -47,7 +47,7 @@ type Reconciler struct {
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
 
-	calls *runner.Runner[executor.Answer]
+	calls *runner.Runner[called]
 }
 
 // SetupWithManager registers the controller and its background calls.
@@ -59,7 +59,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		r.Now = time.Now
 	}
 	woken := make(chan event.GenericEvent, 256)
-	r.calls = runner.New[executor.Answer](func(owner types.NamespacedName) {
+	r.calls = runner.New[called](func(owner types.NamespacedName) {
 		woken <- event.GenericEvent{Object: &v1alpha1.HookRun{
 			ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name},
 		}}
@@ -87,14 +87,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	before := run.DeepCopy()
 	ended, known := r.calls.State(callID(&run))
+	if ended != nil && ended.Err != nil && executor.KindOf(ended.Err) == "" {
+		ctrl.LoggerFrom(ctx).Error(ended.Err, "The call of an action failed inside the operator", "attempt", run.Status.Attempt)
+	}
 	next := decide(&run, known, ended, r.Now())
 	if !equality.Semantic.DeepEqual(before.Status, run.Status) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Status().Patch(ctx, &run, patch); err != nil {
-			if apierrors.IsConflict(err) {
+			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 				return ctrl.Result{}, nil // the watch brings what was newer
 			}
-			return ctrl.Result{}, fmt.Errorf("writing the status of HookRun %s: %w", run.Name, client.IgnoreNotFound(err))
+			return ctrl.Result{}, fmt.Errorf("writing the status of HookRun %s: %w", run.Name, err)
 		}
 		r.tell(before, &run)
 	}
@@ -118,8 +121,10 @@ func (r *Reconciler) act(run *v1alpha1.HookRun, next step) (ctrl.Result, error) 
 	}
 	if next.call {
 		frozen := run.DeepCopy()
-		started := r.calls.Ensure(callID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (executor.Answer, error) {
-			return r.call(ctx, frozen)
+		started := r.calls.Ensure(callID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (called, error) {
+			began := r.Now()
+			answer, err := r.call(ctx, frozen)
+			return called{Answer: answer, took: r.Now().Sub(began)}, err
 		})
 		if !started {
 			return ctrl.Result{RequeueAfter: time.Second}, nil
@@ -144,8 +149,8 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) e
 	}
 	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
-	if err := r.Client.Patch(ctx, run, patch); err != nil {
-		return fmt.Errorf("releasing HookRun %s: %w", run.Name, client.IgnoreNotFound(err))
+	if err := client.IgnoreNotFound(r.Client.Patch(ctx, run, patch)); err != nil {
+		return fmt.Errorf("releasing HookRun %s: %w", run.Name, err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package hookrun
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -16,7 +17,13 @@ import (
 )
 
 // answer is what a call of an action came to.
-type answer = runner.Outcome[executor.Answer]
+type answer = runner.Outcome[called]
+
+// called is what an action answered and how long its call took.
+type called struct {
+	executor.Answer
+	took time.Duration
+}
 
 // step is what is left to do after the status was written.
 type step struct {
@@ -60,11 +67,11 @@ func decide(run *v1alpha1.HookRun, known bool, ended *answer, now time.Time) ste
 		return step{after: wait}
 	}
 	if open := openAttempt(run); open != nil && run.Status.NextCallTimestamp == nil {
-		return interrupted(run, open, now)
+		return interrupted(run, now)
 	} else if open != nil {
 		run.Status.NextCallTimestamp = nil // it asked to be called again, in the same attempt
 		if !now.Before(open.Deadline.Time) {
-			return fail(run, v1alpha1.ReasonTimedOut, "was not done in time", now)
+			return outOfTime(run, now)
 		}
 		return step{call: true}
 	}
@@ -106,6 +113,16 @@ func untilNext(run *v1alpha1.HookRun, now time.Time) time.Duration {
 	return run.Status.NextCallTimestamp.Sub(now)
 }
 
+// notBefore returns the first time from at on that the API can hold: it keeps
+// whole seconds, and drops what is beyond them. A deadline or a pause that is
+// read back must not be shorter than it was meant.
+func notBefore(at time.Time) metav1.Time {
+	if whole := at.Truncate(time.Second); whole.Before(at) {
+		at = whole.Add(time.Second)
+	}
+	return metav1.NewTime(at)
+}
+
 // begin records a new attempt; its call follows the write.
 func begin(run *v1alpha1.HookRun, now time.Time) step {
 	at := metav1.NewTime(now)
@@ -117,7 +134,7 @@ func begin(run *v1alpha1.HookRun, now time.Time) step {
 	run.Status.Attempt++
 	attempts := append(run.Status.Attempts, v1alpha1.HookAttempt{
 		Number: run.Status.Attempt, StartTimestamp: at,
-		Deadline: metav1.NewTime(now.Add(run.Spec.Timeout.Duration)),
+		Deadline: notBefore(now.Add(run.Spec.Timeout.Duration)),
 	})
 	run.Status.Attempts = attempts[max(0, len(attempts)-maxAttempts):]
 	run.Status.Message = fmt.Sprintf("Running attempt %d", run.Status.Attempt)
@@ -125,34 +142,65 @@ func begin(run *v1alpha1.HookRun, now time.Time) step {
 	return step{call: true}
 }
 
-// interrupted handles an attempt that nobody in this process knows: the operator
-// that made it is gone.
-func interrupted(run *v1alpha1.HookRun, open *v1alpha1.HookAttempt, now time.Time) step {
+// interrupted handles an attempt that nobody asked to stop: the operator that
+// made it is gone, or going.
+func interrupted(run *v1alpha1.HookRun, now time.Time) step {
 	const message = "the operator went away while the action ran"
 	if !run.Spec.Owed && run.Spec.OnInterruption == v1alpha1.InterruptionPolicyFail {
 		return fail(run, v1alpha1.ReasonInterrupted, message, now)
 	}
-	at := metav1.NewTime(now)
-	open.CompletionTimestamp, open.Reason, open.Message = &at, v1alpha1.ReasonInterrupted, message
+	closeAttempt(run, v1alpha1.ReasonInterrupted, message, now)
 	return begin(run, now)
 }
 
 // settle records the answer of a call.
 func settle(run *v1alpha1.HookRun, ended answer, now time.Time) step {
-	if ended.Err == nil && ended.Value.Again > 0 {
-		next := metav1.NewTime(now.Add(ended.Value.Again))
-		run.Status.NextCallTimestamp = &next
-		run.Status.Message = orElse(ended.Value.Message, "Not done yet")
-		running(run, v1alpha1.ReasonCalledAgainLater, run.Status.Message)
-		return step{after: ended.Value.Again}
+	succeeded := conditions.Get(run, v1alpha1.ConditionSucceeded)
+	only := run.Status.Attempt == 1 && succeeded != nil && succeeded.Reason == v1alpha1.ReasonRunning
+	next := settled(run, ended, now)
+	if only && ended.Value.took > 0 && run.Status.CompletionTimestamp != nil {
+		// The timestamps hold whole seconds; the one call it took is known better.
+		run.Status.Duration = ended.Value.took.Round(time.Millisecond).String()
 	}
-	if ended.Err == nil {
-		return succeed(run, ended.Value, now)
-	}
-	if executor.KindOf(ended.Err) == executor.Interrupted && stop(run) {
+	return next
+}
+
+func settled(run *v1alpha1.HookRun, ended answer, now time.Time) step {
+	interruption := executor.KindOf(ended.Err) == executor.Interrupted
+	switch {
+	case ended.Err == nil && ended.Value.Again > 0:
+		return again(run, ended.Value.Answer, now)
+	case ended.Err == nil:
+		return succeed(run, ended.Value.Answer, now)
+	case interruption && stop(run):
+		closeAttempt(run, v1alpha1.ReasonCancelled, "cancelled", now)
 		return end(run, v1alpha1.HookRunPhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled while it ran", now)
+	case interruption:
+		return interrupted(run, now)
 	}
 	return fail(run, reasonOf(ended.Err), message(ended.Err), now)
+}
+
+// again records that the attempt goes on with another call, at its deadline at
+// the latest: that it is over must not be found out only when the action is to
+// be called again.
+func again(run *v1alpha1.HookRun, value executor.Answer, now time.Time) step {
+	next := notBefore(now.Add(value.Again))
+	if open := openAttempt(run); open != nil && open.Deadline.Before(&next) {
+		next = open.Deadline
+	}
+	if !now.Before(next.Time) {
+		return outOfTime(run, now)
+	}
+	run.Status.NextCallTimestamp = &next
+	run.Status.Message = cmp.Or(value.Message, "Not done yet")
+	running(run, v1alpha1.ReasonCalledAgainLater, run.Status.Message)
+	return step{after: next.Sub(now)}
+}
+
+// outOfTime ends an attempt that asked to be called again until its time was over.
+func outOfTime(run *v1alpha1.HookRun, now time.Time) step {
+	return fail(run, v1alpha1.ReasonTimedOut, "was not done in time", now)
 }
 
 func reasonOf(err error) string {
@@ -186,25 +234,38 @@ func succeed(run *v1alpha1.HookRun, value executor.Answer, now time.Time) step {
 		run.Status.Outputs[k] = v1alpha1.ParameterValue(v)
 	}
 	closeAttempt(run, "", "", now)
-	return end(run, v1alpha1.HookRunPhaseCompleted, v1alpha1.ReasonCompleted, orElse(value.Message, "Done"), now)
+	return end(run, v1alpha1.HookRunPhaseCompleted, v1alpha1.ReasonCompleted, cmp.Or(value.Message, "Done"), now)
 }
 
 // fail records a failed attempt and decides whether there is another one.
 func fail(run *v1alpha1.HookRun, reason, text string, now time.Time) step {
 	closeAttempt(run, reason, text, now)
-	if run.Spec.Owed || (run.Status.Attempt <= run.Spec.Retries && reason != v1alpha1.ReasonInvalid && reason != v1alpha1.ReasonInterrupted) {
-		pause := min(firstPause<<min(run.Status.Attempt-1, 16), maxPause)
-		next := metav1.NewTime(now.Add(pause))
+	failed := failures(run)
+	if run.Spec.Owed || (failed <= run.Spec.Retries && reason != v1alpha1.ReasonInvalid && reason != v1alpha1.ReasonInterrupted) {
+		pause := min(firstPause<<min(max(failed-1, 0), 16), maxPause)
+		next := notBefore(now.Add(pause))
 		run.Status.NextCallTimestamp = &next
 		run.Status.Message = executor.OneLine(fmt.Sprintf("Attempt %d failed and is repeated: %s", run.Status.Attempt, text))
 		running(run, v1alpha1.ReasonRetrying, run.Status.Message)
-		return step{after: pause}
+		return step{after: next.Sub(now)}
 	}
 	ignorable := reason == v1alpha1.ReasonUnreachable || reason == v1alpha1.ReasonTimedOut
 	if ignorable && run.Spec.FailurePolicy == v1alpha1.FailurePolicyIgnore {
 		return end(run, v1alpha1.HookRunPhaseCompleted, v1alpha1.ReasonIgnored, executor.OneLine("ignored: "+text), now)
 	}
 	return end(run, v1alpha1.HookRunPhaseFailed, reason, text, now)
+}
+
+// failures is how many attempts failed. Those that the operator's end
+// interrupted are not among them: they must not use up the retries.
+func failures(run *v1alpha1.HookRun) int32 {
+	failed := run.Status.Attempt
+	for _, attempt := range run.Status.Attempts {
+		if attempt.Reason == v1alpha1.ReasonInterrupted {
+			failed--
+		}
+	}
+	return failed
 }
 
 func closeAttempt(run *v1alpha1.HookRun, reason, text string, now time.Time) {
@@ -229,7 +290,7 @@ func end(run *v1alpha1.HookRun, phase v1alpha1.HookRunPhase, reason, text string
 	run.Status.Phase, run.Status.Message, run.Status.CompletionTimestamp = phase, text, &at
 	run.Status.NextCallTimestamp = nil
 	if start := run.Status.StartTimestamp; start != nil {
-		run.Status.Duration = now.Sub(start.Time).Round(time.Millisecond).String()
+		run.Status.Duration = now.Sub(start.Time).Round(time.Second).String()
 	}
 	status, state := metav1.ConditionTrue, conditions.Current
 	if phase == v1alpha1.HookRunPhaseFailed || phase == v1alpha1.HookRunPhaseCancelled {
@@ -238,11 +299,4 @@ func end(run *v1alpha1.HookRun, phase v1alpha1.HookRunPhase, reason, text string
 	conditions.Set(run, v1alpha1.ConditionSucceeded, status, reason, text)
 	conditions.Summary(run, state, reason, text)
 	return step{}
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }

@@ -1,0 +1,237 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+)
+
+// start is when the runs of the tests begin; whole seconds, as the API keeps them.
+var start = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+
+// The shapes a call can end in.
+var (
+	done        = answer{Value: called{Answer: executor.Answer{Message: "frozen", Outputs: map[string]string{"replicas": "3"}}, took: 42 * time.Millisecond}}
+	notDone     = answer{Value: called{Answer: executor.Answer{Again: 5 * time.Second, Message: "half way"}, took: time.Second}}
+	broken      = failed(executor.Failed)
+	unreachable = failed(executor.Unreachable)
+	late        = failed(executor.Timeout)
+	invalid     = failed(executor.Invalid)
+	cut         = failed(executor.Interrupted)
+	panicked    = answer{Err: errors.New("internal error: nil map\nwith a password=hunter2 in its stack")}
+)
+
+func failed(kind executor.Kind) answer {
+	call := executor.Call{Point: executor.PointPreBackup, Action: "example.io/freeze"}
+	return answer{Err: executor.NewError(kind, call, "it is "+string(kind), context.Canceled)}
+}
+
+// build makes a run that is to run and was never looked at.
+func build(edits ...func(*v1alpha1.HookRun)) *v1alpha1.HookRun {
+	run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{
+		Hook: v1alpha1.HookPreBackup, PluginName: "example.io/freeze",
+		PluginRef: v1alpha1.PluginReference{Name: "example"},
+		Subject:   v1alpha1.SubjectReference{Kind: "Backup", Name: "nightly", UID: "b-1"},
+		Timeout:   metav1.Duration{Duration: time.Minute}, FailurePolicy: v1alpha1.FailurePolicyFail,
+		OnInterruption: v1alpha1.InterruptionPolicyRetry, DesiredState: v1alpha1.HookDesiredStateRun,
+	}}
+	run.UID, run.Generation = "r-1", 1
+	for _, edit := range edits {
+		edit(run)
+	}
+	return run
+}
+
+func wants(state v1alpha1.HookDesiredState) func(*v1alpha1.HookRun) {
+	return func(run *v1alpha1.HookRun) { run.Spec.DesiredState = state }
+}
+
+func owed(run *v1alpha1.HookRun) { run.Spec.Owed = true }
+
+func ignoring(run *v1alpha1.HookRun) { run.Spec.FailurePolicy = v1alpha1.FailurePolicyIgnore }
+
+func neverTwice(run *v1alpha1.HookRun) { run.Spec.OnInterruption = v1alpha1.InterruptionPolicyFail }
+
+func retries(n int32) func(*v1alpha1.HookRun) {
+	return func(run *v1alpha1.HookRun) { run.Spec.Retries = n }
+}
+
+// calledAt is the first call of an attempt, made at start plus after.
+func calledAt(after time.Duration) func(*v1alpha1.HookRun) {
+	return func(run *v1alpha1.HookRun) {
+		want := run.Spec.DesiredState
+		run.Spec.DesiredState = v1alpha1.HookDesiredStateRun
+		decide(run, false, nil, start.Add(after))
+		run.Spec.DesiredState = want
+	}
+}
+
+// answeredAt is the end of the call that runs.
+func answeredAt(after time.Duration, with answer) func(*v1alpha1.HookRun) {
+	return func(run *v1alpha1.HookRun) {
+		want := run.Spec.DesiredState
+		run.Spec.DesiredState = v1alpha1.HookDesiredStateRun
+		decide(run, true, &with, start.Add(after))
+		run.Spec.DesiredState = want
+	}
+}
+
+// gist is what a person, or the Backup's controller, reads from a run.
+type gist struct {
+	phase   v1alpha1.HookRunPhase
+	reason  string // of Succeeded
+	message string // a part of it
+	ended   bool
+	attempt int32
+	// attempts are the reasons of the attempts, "open" for one that goes on.
+	attempts []string
+	next     time.Duration // of NextCallTimestamp after start; 0 for none
+}
+
+func check(t *testing.T, run *v1alpha1.HookRun, want gist) {
+	t.Helper()
+	got := gist{
+		phase: run.Status.Phase, message: run.Status.Message, ended: run.Status.CompletionTimestamp != nil,
+		attempt: run.Status.Attempt,
+	}
+	if strings.Contains(got.message, want.message) {
+		got.message = want.message
+	}
+	if c := conditions.Get(run, v1alpha1.ConditionSucceeded); c != nil {
+		got.reason = c.Reason
+	}
+	for _, a := range run.Status.Attempts {
+		reason := a.Reason
+		if a.CompletionTimestamp == nil {
+			reason = "open"
+		}
+		got.attempts = append(got.attempts, reason)
+	}
+	if run.Status.NextCallTimestamp != nil {
+		got.next = run.Status.NextCallTimestamp.Sub(start)
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(gist{})); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+type stateCase struct {
+	run   *v1alpha1.HookRun
+	known bool
+	ended *answer
+	at    time.Duration // after start
+	step  step
+	want  gist
+}
+
+func (tc stateCase) test(t *testing.T) {
+	got := decide(tc.run, tc.known, tc.ended, start.Add(tc.at))
+	if got != tc.step {
+		t.Errorf("next is %+v, want %+v", got, tc.step)
+	}
+	check(t, tc.run, tc.want)
+}
+
+const (
+	pendingPhase = v1alpha1.HookRunPhasePending
+	inProgress   = v1alpha1.HookRunPhaseInProgress
+	completed    = v1alpha1.HookRunPhaseCompleted
+	failedPhase  = v1alpha1.HookRunPhaseFailed
+	cancelled    = v1alpha1.HookRunPhaseCancelled
+	skipped      = v1alpha1.HookRunPhaseSkipped
+
+	wait   = v1alpha1.HookDesiredStateWait
+	cancel = v1alpha1.HookDesiredStateCancel
+)
+
+func TestDecideStart(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]stateCase{
+		"it is not its turn": {
+			run:  build(wants(wait)),
+			want: gist{phase: pendingPhase, reason: "Pending", message: "Waiting for its turn"},
+		},
+		"owed clean-up waits as well": {
+			run:  build(wants(wait), owed),
+			want: gist{phase: pendingPhase, reason: "Pending", message: "Waiting for its turn"},
+		},
+		"its turn came": {
+			run: build(), step: step{call: true},
+			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
+		},
+		"the call goes on": {
+			run: build(calledAt(0)), known: true, at: time.Hour,
+			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
+		},
+		"it never had to run": {
+			run:  build(wants(cancel)),
+			want: gist{phase: skipped, reason: "NotNeeded", message: "did not have to run", ended: true},
+		},
+		"owed clean-up of what never started": {
+			run:  build(wants(cancel), owed),
+			want: gist{phase: skipped, reason: "NotNeeded", message: "did not have to run", ended: true},
+		},
+	} {
+		t.Run(name, tc.test)
+	}
+}
+
+func TestDecideAnswer(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]stateCase{
+		"it is done": {
+			run: build(calledAt(0)), known: true, ended: &done, at: time.Second,
+			want: gist{phase: completed, reason: "Completed", message: "frozen", ended: true, attempt: 1, attempts: []string{""}},
+		},
+		"done without a word": {
+			run: build(calledAt(0)), known: true, ended: &answer{}, at: time.Second,
+			want: gist{phase: completed, reason: "Completed", message: "Done", ended: true, attempt: 1, attempts: []string{""}},
+		},
+		"call again later": {
+			run: build(calledAt(0)), known: true, ended: &notDone, at: 2 * time.Second, step: step{after: 5 * time.Second},
+			want: gist{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 7 * time.Second},
+		},
+		"later is not earlier than asked for": {
+			run: build(calledAt(0)), known: true, ended: &notDone, at: 2100 * time.Millisecond, step: step{after: 5900 * time.Millisecond},
+			want: gist{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 8 * time.Second},
+		},
+		"later, but not after the deadline": {
+			run: build(calledAt(0)), known: true, ended: &notDone, at: 58 * time.Second, step: step{after: 2 * time.Second},
+			want: gist{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: time.Minute},
+		},
+		"it is not later yet": {
+			run: build(calledAt(0), answeredAt(0, notDone)), at: 2 * time.Second, step: step{after: 3 * time.Second},
+			want: gist{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 5 * time.Second},
+		},
+		"it is later now": {
+			run: build(calledAt(0), answeredAt(0, notDone)), at: 5 * time.Second, step: step{call: true},
+			want: gist{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}},
+		},
+		"it is never done in time": {
+			run: build(calledAt(0), answeredAt(58*time.Second, notDone)), at: time.Minute,
+			want: gist{phase: failedPhase, reason: "TimedOut", message: "not done in time", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
+		},
+		"never done in time, once more": {
+			run: build(retries(1), calledAt(0), answeredAt(58*time.Second, notDone)), at: time.Minute, step: step{after: time.Second},
+			want: gist{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated: was not done in time", attempt: 1, attempts: []string{"TimedOut"}, next: 61 * time.Second},
+		},
+		"never done in time is ignored": {
+			run: build(ignoring, calledAt(0), answeredAt(58*time.Second, notDone)), at: time.Minute,
+			want: gist{phase: completed, reason: "FailureIgnored", message: "ignored: was not done in time", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
+		},
+	} {
+		t.Run(name, tc.test)
+	}
+}

@@ -11,4 +11,5 @@
 //   - policy: what others may not do with Grapnel's objects, whatever RBAC says
 //   - manager: the operator's Deployment
 //   - default: all of them, with the namespace and the volume of the store
+//   - samples: what people write, with comments
 package config

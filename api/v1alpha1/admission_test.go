@@ -183,8 +183,10 @@ func TestDurations(t *testing.T) {
 		"spec.executor.process.startTimeout": {"Plugin", `{spec: {executor: {process: {command: p, startTimeout: %s}}}}`},
 	}
 	good := []string{"1ms", "30s", "10m", "720h", "1h30m", "1.5h", "0h1s", "99999h99999h99999h99999h99999h", "1m1m"}
-	bad := []string{"", "1d", "10", "-1h", "+1h", "1h 30m", " 1h", "1h\n", "1e3s", ".5h", "1.h", "1us", "1µs", "٣h",
-		"infinity", "9999999h", "1h" + strings.Repeat("0h", 16)}
+	bad := []string{
+		"", "1d", "10", "-1h", "+1h", "1h 30m", " 1h", "1h\n", "1e3s", ".5h", "1.h", "1us", "1µs", "٣h",
+		"infinity", "9999999h", "1h" + strings.Repeat("0h", 16),
+	}
 	namespace := newNamespace(t)
 	for field, place := range fields {
 		try := func(value string) error {

@@ -127,7 +127,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := typed(t, action).(*v1alpha1.Plugin).Spec.Actions[0]
-	if got.Timeout.Duration.Minutes() != 10 || got.Retries != 0 || got.Order != 0 || got.FailurePolicy != "" ||
+	if got.Timeout.Minutes() != 10 || got.Retries != 0 || got.Order != 0 || got.FailurePolicy != "" ||
 		got.OnInterruption != v1alpha1.InterruptionPolicyRetry {
 		t.Errorf("defaults of an action are %+v", got)
 	}

@@ -1,0 +1,136 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/hook"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+)
+
+// TestSamples applies the samples as their kustomization says to, with unknown
+// fields forbidden, and looks whether they arrive.
+func TestSamples(t *testing.T) {
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{CRDPaths: []string{"crd/bases"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &suite{plane: plane}
+	s.admin = s.as(t, "an-admin", "system:masters")
+	create(t, s.admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	// Twice: what is applied again after the API server filled in defaults has to
+	// be what it was.
+	for range 2 {
+		cmd := exec.CommandContext(t.Context(), plane.Kubectl(), "apply", "--validate=strict", "-k", "samples")
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+plane.Kubeconfig())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("kubectl apply -k config/samples: %v\n%s", err, out)
+		}
+	}
+	for name, object := range map[string]client.Object{
+		"shop-simple": &v1alpha1.Backup{}, "shop-scoped": &v1alpha1.Backup{}, "shop-frozen": &v1alpha1.Backup{},
+		"main": &v1alpha1.BackupStorageLocation{}, "offsite": &v1alpha1.BackupStorageLocation{},
+		"offsite-credentials": &corev1.Secret{}, "example": &v1alpha1.Plugin{},
+	} {
+		key := client.ObjectKey{Namespace: namespace, Name: name}
+		if name == "example" {
+			key.Namespace = ""
+		}
+		if err := s.admin.Get(t.Context(), key, object); err != nil {
+			t.Errorf("sample %s: %v", name, err)
+			continue
+		}
+		if backup, ok := object.(*v1alpha1.Backup); ok && backup.Generation != 1 {
+			t.Errorf("applying sample %s again changed its spec", name)
+		}
+	}
+}
+
+// TestSamplesAreListed finds a sample that nobody applies.
+func TestSamplesAreListed(t *testing.T) {
+	var list struct{ Resources []string }
+	read(t, "samples/kustomization.yaml", &list)
+	files, err := filepath.Glob("samples/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if name := filepath.Base(file); name != "kustomization.yaml" && !slices.Contains(list.Resources, name) {
+			t.Errorf("%s is not in samples/kustomization.yaml", name)
+		}
+	}
+}
+
+// TestSamplesMeanWhatTheySay plans the sample with hooks with the actions of the
+// sample Plugin: a name that is written differently in the two of them, or a
+// selector that does not match, would leave a hook out.
+func TestSamplesMeanWhatTheySay(t *testing.T) {
+	var plugin v1alpha1.Plugin
+	var backup v1alpha1.Backup
+	read(t, "samples/plugin.yaml", &plugin)
+	read(t, "samples/backup_hooks.yaml", &backup)
+	in := hook.Input{
+		Points: hook.Points{Kind: "Backup"}, Labels: backup.Labels, Annotations: backup.Annotations,
+		Parameters: map[string]map[string]string{},
+	}
+	for name := range backup.Spec.Parameters {
+		in.Parameters[name] = map[string]string{}
+	}
+	for _, action := range plugin.Spec.Actions {
+		planned := hook.Action{Plugin: plugin.Name, Name: action.Name, Order: action.Order}
+		if action.Kind == v1alpha1.ActionKindPostBackup {
+			planned.Side = hook.Post
+		}
+		if action.Selector != nil {
+			planned.Selector = labels.SelectorFromSet(action.Selector.MatchLabels)
+		}
+		in.Actions = append(in.Actions, planned)
+	}
+	plan := hook.Make(in)
+	if len(plan.Errors) > 0 || len(plan.Warnings) > 0 {
+		t.Errorf("errors %q, warnings %q", plan.Errors, plan.Warnings)
+	}
+	if len(plan.Pre) != 1 || len(plan.Post) != 1 || !plan.Post[0].Owed || len(plan.Skipped) != 1 || plan.Skipped[0].Name != "example.io/notify" {
+		t.Errorf("want the pair planned and the notifier skipped, got %+v", plan)
+	}
+}
+
+func TestSampleSelectionsAreValid(t *testing.T) {
+	for _, file := range []string{"backup", "backup_scoped", "backup_hooks"} {
+		var backup struct{ Spec selection.Spec }
+		read(t, "samples/"+file+".yaml", &backup)
+		if problems := selection.Validate(backup.Spec); len(problems) > 0 {
+			t.Errorf("%s: %v", file, problems)
+		}
+	}
+}
+
+func read(t *testing.T, path string, into any) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(content, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}

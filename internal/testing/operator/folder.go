@@ -1,0 +1,73 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// folder is what the operator keeps on disk.
+type folder string
+
+func (f folder) plugins() string { return filepath.Join(string(f), "plugins") }
+func (f folder) store() string   { return filepath.Join(string(f), "store") }
+func (f folder) scratch() string { return filepath.Join(string(f), "scratch") }
+func (f folder) log() string     { return filepath.Join(string(f), "operator.log") }
+
+// prepare makes the folder, or brings the plugins of an existing one up to date.
+func (f folder) prepare(programs Programs) error {
+	for _, dir := range []string{f.plugins(), f.store(), f.scratch()} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("making a folder of the operator: %w", err)
+		}
+	}
+	for name, source := range map[string]string{"example": programs.ExamplePlugin, "fault": programs.FaultPlugin} {
+		if source == "" {
+			continue
+		}
+		if err := install(source, filepath.Join(f.plugins(), name)); err != nil {
+			return fmt.Errorf("installing the plugin %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// install makes target the same program as source. Where both are in one file
+// system they share one file; program.Build never writes to it again.
+func install(source, target string) error {
+	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if os.Link(source, target) == nil {
+		return nil
+	}
+	content, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(target, content, 0o755)
+}
+
+// lastLines returns the end of the log: the reason of a failed start is hardly ever
+// anywhere else. What was there before offset is of an earlier start.
+func (f folder) lastLines(offset int64) string {
+	const lines = 60 // A wrong flag is answered with the list of all flags.
+	file, err := os.Open(f.log())
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.NewSectionReader(file, offset, 1<<20))
+	if err != nil {
+		return ""
+	}
+	all := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
+	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
+}

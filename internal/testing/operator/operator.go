@@ -1,0 +1,201 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
+)
+
+const (
+	// stopTimeout is longer than the operator gives its own parts to end.
+	stopTimeout = time.Minute
+	// startTimeout is for a machine that builds and tests at the same time.
+	startTimeout = 90 * time.Second
+	// bindAttempts is how often other ports are tried.
+	bindAttempts = 5
+)
+
+// Options say what Start starts. Programs.Operator, Kubeconfig and Dir are required.
+type Options struct {
+	// Programs come from Build.
+	Programs Programs
+	// Kubeconfig is a file with the operator's credentials.
+	Kubeconfig string
+	// Dir holds plugins/, store/ and scratch/, which are made if they are missing,
+	// and operator.log, which is appended to. Only one operator may use it at a time.
+	Dir string
+	// Args are further flags.
+	Args []string
+	// Env are further variables, as "name=value". The others are the caller's.
+	Env []string
+	// Log gets what the operator writes, besides operator.log; nil means only that.
+	// It is not written to after Done is closed.
+	Log io.Writer
+}
+
+// Operator is an operator that was started. Its methods may be called from several
+// goroutines.
+type Operator struct {
+	process *program.Process
+	folder  folder
+	metrics string
+}
+
+var errAddressTaken = errors.New("a port was taken before the operator could listen on it")
+
+// Start starts the operator and returns when it is ready. The context bounds the
+// start, not the life of the operator: call Stop or Kill for that. On an error
+// nothing keeps running, and the error has the last lines of the log.
+func Start(ctx context.Context, opts Options) (*Operator, error) {
+	f := folder(opts.Dir)
+	if err := f.prepare(opts.Programs); err != nil {
+		return nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		o, err := start(ctx, opts, f)
+		// The operator cannot be handed a listening socket, so the ports found free
+		// may have been taken since.
+		if !errors.Is(err, errAddressTaken) || attempt == bindAttempts {
+			return o, err
+		}
+	}
+}
+
+func start(ctx context.Context, opts Options, f folder) (*Operator, error) {
+	ports, err := freeAddresses(2)
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(f.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the operator's log: %w", err)
+	}
+	offset, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reading the operator's log: %w", err), log.Close())
+	}
+	p, err := program.Start(command(opts, f, ports[0], ports[1], log))
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	go func() {
+		<-p.Done()
+		_ = log.Close() // The operator wrote to it, nothing here did.
+	}()
+	o := &Operator{process: p, folder: f, metrics: "http://" + ports[1] + "/metrics"}
+	if err := o.waitUntilReady(ctx, "http://"+ports[0]+"/readyz"); err != nil {
+		lines := f.lastLines(offset)
+		if strings.Contains(lines, "address already in use") {
+			err = fmt.Errorf("%w: %w", errAddressTaken, err)
+		}
+		return nil, fmt.Errorf("starting the operator: %w\n--- end of its log\n%s", err, lines)
+	}
+	return o, nil
+}
+
+func command(opts Options, f folder, health, metrics string, log *os.File) *exec.Cmd {
+	cmd := exec.Command(opts.Programs.Operator, append([]string{
+		"--kubeconfig=" + opts.Kubeconfig,
+		"--plugin-dir=" + f.plugins(),
+		"--store-root=" + f.store(),
+		"--scratch-dir=" + f.scratch(),
+		"--health-probe-bind-address=" + health,
+		"--metrics-bind-address=" + metrics,
+		"--metrics-secure=false",
+	}, opts.Args...)...)
+	cmd.Env = append(os.Environ(), opts.Env...)
+	cmd.Dir = opts.Dir
+	cmd.Stdout = log
+	if opts.Log != nil {
+		cmd.Stdout = io.MultiWriter(log, opts.Log)
+	}
+	cmd.Stderr = cmd.Stdout
+	// A plugin that outlives the operator for a moment must not delay Done for long.
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// waitUntilReady kills the operator if it does not become ready.
+func (o *Operator) waitUntilReady(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-o.Done():
+			return fmt.Errorf("it has ended: %w", errors.Join(o.Err(), errors.New("before it was ready")))
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("it is not ready: %w", context.Cause(ctx)), o.Kill())
+		case <-tick.C:
+		}
+		if answersOK(ctx, url) {
+			return nil
+		}
+	}
+}
+
+func answersOK(ctx context.Context, url string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+}
+
+// freeAddresses returns different addresses on the loopback interface that nobody
+// listened on.
+func freeAddresses(n int) ([]string, error) {
+	addresses := make([]string, 0, n)
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("looking for a free port: %w", err)
+		}
+		// Closed at the end, so that the next one is another.
+		defer func() { _ = listener.Close() }()
+		addresses = append(addresses, listener.Addr().String())
+	}
+	return addresses, nil
+}
+
+// PID returns the process ID. It means nothing once Done is closed.
+func (o *Operator) PID() int { return o.process.PID() }
+
+// MetricsURL returns where the metrics are, without any authentication.
+func (o *Operator) MetricsURL() string { return o.metrics }
+
+// LogPath returns the file with what the operator, and those that had its folder
+// before it, wrote.
+func (o *Operator) LogPath() string { return o.folder.log() }
+
+// Done is closed when the operator has ended.
+func (o *Operator) Done() <-chan struct{} { return o.process.Done() }
+
+// Err returns how the operator ended: nil while it runs, and if it ended well.
+func (o *Operator) Err() error { return o.process.Err() }
+
+// Kill kills the operator without any warning and returns once it has ended. Its
+// plugins are killed by the kernel. It is no error if it has ended before.
+func (o *Operator) Kill() error { return o.process.Kill() }
+
+// Stop asks the operator to end and returns once it has ended. If it needs more than
+// a minute it is killed, and that is an error. It is no error if it has ended before.
+func (o *Operator) Stop() error { return o.process.Stop(stopTimeout) }

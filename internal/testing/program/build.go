@@ -1,0 +1,46 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package program
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Build compiles the main package in the folder source, which may be a module of its
+// own, to the file target; go's cache makes it quick if nothing has changed. Several
+// processes may build the same target at the same time, and a target that is running
+// or linked elsewhere keeps its content: it is replaced, not written to.
+func Build(ctx context.Context, source, target string) error {
+	dir, name := filepath.Split(target)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the folder of built programs: %w", err)
+	}
+	tmp, err := os.MkdirTemp(dir, ".build-")
+	if err != nil {
+		return fmt.Errorf("making a folder to build in: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	built := filepath.Join(tmp, name)
+	// go does not link again what is already there and current.
+	if err := os.Link(target, built); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reusing an earlier build: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", built, ".")
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", name, err, bytes.TrimSpace(out))
+	}
+	if err := os.Rename(built, target); err != nil {
+		return fmt.Errorf("keeping what was built: %w", err)
+	}
+	return nil
+}

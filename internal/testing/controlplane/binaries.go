@@ -9,15 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-)
 
-const modulePath = "github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
+)
 
 // findBinaries returns the folder that `make control-plane` builds into, or an
 // error that says what to do if something is missing there.
 func findBinaries() (string, error) {
-	root, err := moduleRoot()
+	root, err := program.Root()
 	if err != nil {
 		return "", err
 	}
@@ -32,24 +31,4 @@ func findBinaries() (string, error) {
 		}
 	}
 	return dir, nil
-}
-
-// moduleRoot walks up from the working directory, which for a test is its
-// package, to the go.mod of the operator; nested modules are passed by.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("finding the working directory: %w", err)
-	}
-	for {
-		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && strings.HasPrefix(string(mod), "module "+modulePath+"\n") {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", fmt.Errorf("the working directory is not below the source of module %s", modulePath)
-		}
-		dir = parent
-	}
 }

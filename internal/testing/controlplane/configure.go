@@ -82,7 +82,7 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.manager, err = startProcess(c.dir, filepath.Join(c.binaries, "kube-controller-manager"),
+	c.manager, err = startProgram(c.dir, filepath.Join(c.binaries, "kube-controller-manager"),
 		"--kubeconfig="+kubeconfig,
 		"--leader-elect=false",
 		"--use-service-account-credentials=true",
@@ -132,8 +132,10 @@ func (c *ControlPlane) waitForControllers(ctx context.Context) error {
 	certificate := types.NamespacedName{Namespace: "default", Name: "kube-root-ca.crt"}
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true,
 		func(ctx context.Context) (bool, error) {
-			if err := c.manager.exited(); err != nil {
-				return false, err
+			select {
+			case <-c.manager.Done():
+				return false, errors.Join(c.manager.Err(), errors.New("it has ended and nobody stopped it"))
+			default:
 			}
 			return reader.Get(ctx, account, &corev1.ServiceAccount{}) == nil &&
 				reader.Get(ctx, certificate, &corev1.ConfigMap{}) == nil, nil

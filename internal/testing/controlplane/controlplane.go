@@ -15,6 +15,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
 const (
@@ -55,7 +57,7 @@ type ControlPlane struct {
 	dir        string
 	binaries   string
 	kubeconfig string
-	manager    *process
+	manager    *program.Process
 	logs       []*os.File
 
 	userMu   sync.Mutex
@@ -185,7 +187,7 @@ func (c *ControlPlane) Stop() error {
 func (c *ControlPlane) shutdown() error {
 	var errs []error
 	if c.manager != nil {
-		errs = append(errs, c.manager.stop())
+		errs = append(errs, c.manager.Stop(stopTimeout))
 	}
 	if c.env != nil {
 		errs = append(errs, c.env.Stop())

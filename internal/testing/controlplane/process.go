@@ -4,14 +4,13 @@
 package controlplane
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
 // wrapper runs a program that is killed when the thread that started it ends.
@@ -35,73 +34,16 @@ func wrap(dir, program string) (string, error) {
 	return path, nil
 }
 
-// process is a running program that is not envtest's.
-type process struct {
-	name string
-	cmd  *exec.Cmd
-	done chan struct{} // Closed when the program has ended.
-	err  error         // How it ended; set before done is closed.
-}
-
-func startProcess(dir, program string, args ...string) (*process, error) {
-	path, err := wrap(dir, program)
-	if err != nil {
-		return nil, err
-	}
-	name := filepath.Base(program)
-	log, err := openLog(dir, name)
+// startProgram starts a program that is not envtest's, with a log of its own.
+func startProgram(dir, path string, args ...string) (*program.Process, error) {
+	log, err := openLog(dir, filepath.Base(path))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // The program has its own descriptor.
-	p := &process{name: name, cmd: exec.Command(path, args...), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	// A group of its own: an interrupt typed at the terminal is for the tests,
-	// which then stop their programs in order.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
-	}
-	go func() {
-		defer close(p.done)
-		p.err = p.cmd.Wait()
-	}()
-	return p, nil
-}
-
-// exited returns an error if the program has ended by itself.
-func (p *process) exited() error {
-	select {
-	case <-p.done:
-		return fmt.Errorf("%s has ended: %w", p.name, errors.Join(p.err, errors.New("nobody stopped it")))
-	default:
-		return nil
-	}
-}
-
-// stop asks the program to end, kills it if it does not, and returns once it has
-// ended.
-func (p *process) stop() error {
-	select {
-	case <-p.done:
-		return nil
-	default:
-	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stopping %s: %w", p.name, err)
-	}
-	timer := time.NewTimer(stopTimeout)
-	defer timer.Stop()
-	select {
-	case <-p.done:
-		return nil
-	case <-timer.C:
-	}
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("killing %s: %w", p.name, err)
-	}
-	<-p.done
-	return nil
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	return program.Start(cmd)
 }
 
 func openLog(dir, name string) (*os.File, error) {

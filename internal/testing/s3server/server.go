@@ -12,10 +12,12 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/objectstore/s3"
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
 // Options describe the server; every zero field gets a default.
@@ -95,6 +97,16 @@ func Run(ctx context.Context, opts Options) (*Server, error) {
 	}
 	s.URL = strings.TrimSpace(line)
 	return s, nil
+}
+
+// build returns the path of an up-to-date binary.
+func build(ctx context.Context) (string, error) {
+	root, err := program.Root()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(root, "bin", "s3server")
+	return binary, program.Build(ctx, filepath.Join(root, "test", "s3server"), binary)
 }
 
 func orDefault(value, fallback string) string {

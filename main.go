@@ -6,26 +6,34 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/backup"
 	"github.com/grapnel-dev/grapnel/controllers/hookrun"
 	"github.com/grapnel-dev/grapnel/controllers/plugin"
 	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
+	engine "github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/redact"
@@ -45,7 +53,30 @@ type options struct {
 	storeRoot     string
 	scratchDir    string
 	checkInterval time.Duration
+	namespace     string
+	maxConcurrent int
+	features      string
 }
+
+// featureAllVersions archives every served version of a group's resources.
+const featureAllVersions = "EnableAPIGroupVersions"
+
+// parse returns which of the known features a comma-separated list turns on.
+func (o options) parseFeatures() (allVersions bool, err error) {
+	for feature := range strings.SplitSeq(o.features, ",") {
+		switch strings.TrimSpace(feature) {
+		case "":
+		case featureAllVersions:
+			allVersions = true
+		default:
+			return false, fmt.Errorf("--features: %q is not known; known is %s", feature, featureAllVersions)
+		}
+	}
+	return allVersions, nil
+}
+
+// ownNamespace is where the operator runs, by default.
+func ownNamespace() string { return cmp.Or(os.Getenv("POD_NAMESPACE"), "grapnel-system") }
 
 func parseFlags() (options, zap.Options) {
 	var o options
@@ -58,6 +89,9 @@ func parseFlags() (options, zap.Options) {
 	flag.StringVar(&o.storeRoot, "store-root", "", "folder that filesystem locations are relative to; empty refuses them")
 	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "folder for the logs of runs that are not finished")
 	flag.DurationVar(&o.checkInterval, "location-check-interval", time.Minute, "time between two checks of a storage location")
+	flag.StringVar(&o.namespace, "namespace", ownNamespace(), "namespace whose Backups and locations are watched")
+	flag.IntVar(&o.maxConcurrent, "max-concurrent-backups", 4, "how many Backups may run at a time; the others wait")
+	flag.StringVar(&o.features, "features", "", "comma-separated features to turn on: "+featureAllVersions)
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
 	return o, logging
@@ -73,7 +107,7 @@ func main() {
 }
 
 func run(ctx context.Context, opts options) error {
-	ctrl.Log.Info("Starting the operator", "version", version)
+	ctrl.Log.Info("Starting the operator", "version", version, "namespace", opts.namespace)
 	mgr, err := newManager(opts)
 	if err != nil {
 		return err
@@ -89,7 +123,6 @@ func run(ctx context.Context, opts options) error {
 			}
 		},
 	})
-	opener := &location.Opener{Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor}
 	if err := mgr.Add(closer{plugins}); err != nil {
 		return fmt.Errorf("adding the plugin catalog: %w", err)
 	}
@@ -97,19 +130,24 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
+	opener := &location.Opener{Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor}
+	recorder := mgr.GetEventRecorder("grapnel")
+	backups, err := newBackups(mgr, opts, opener, logs, redactor)
+	if err != nil {
+		return err
+	}
 	controllers := map[string]interface {
 		SetupWithManager(mgr ctrl.Manager) error
 	}{
+		"backup": backups,
 		"hookrun": &hookrun.Reconciler{
-			Client: mgr.GetClient(), Catalog: plugins, Recorder: mgr.GetEventRecorder("grapnel"), Logs: logs,
+			Client: mgr.GetClient(), Catalog: plugins, Recorder: recorder, Logs: logs,
 		},
 		"plugin": &plugin.Reconciler{
-			Client: mgr.GetClient(), Catalog: plugins, Recorder: mgr.GetEventRecorder("grapnel"),
-			Dir: opts.pluginDir, Exited: exited,
+			Client: mgr.GetClient(), Catalog: plugins, Recorder: recorder, Dir: opts.pluginDir, Exited: exited,
 		},
 		"storagelocation": &storagelocation.Reconciler{
-			Client: mgr.GetClient(), Opener: opener, Recorder: mgr.GetEventRecorder("grapnel"),
-			Redactor: redactor, Interval: opts.checkInterval,
+			Client: mgr.GetClient(), Opener: opener, Recorder: recorder, Redactor: redactor, Interval: opts.checkInterval,
 		},
 	}
 	for name, controller := range controllers {
@@ -120,21 +158,49 @@ func run(ctx context.Context, opts options) error {
 	return mgr.Start(ctx)
 }
 
+// newBackups builds the controller of Backups and its engine.
+func newBackups(
+	mgr ctrl.Manager, opts options, opener *location.Opener, logs *runlog.Book, redactor *redact.Redactor,
+) (*backup.Reconciler, error) {
+	allVersions, err := opts.parseFeatures()
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := engine.NewCluster(mgr.GetConfig(), list.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster: %w", err)
+	}
+	measured, err := backup.NewMetrics(metrics.Registry, mgr.GetClient())
+	if err != nil {
+		return nil, fmt.Errorf("registering the metrics of backups: %w", err)
+	}
+	return &backup.Reconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Opener: opener, Logs: logs,
+		Job:      &job.Job{Engine: engine.New(cluster, engine.Options{}), Logs: logs, Now: time.Now},
+		Recorder: mgr.GetEventRecorder("grapnel"), Redactor: redactor, Metrics: measured,
+		MaxConcurrent: opts.maxConcurrent, AllVersions: allVersions,
+	}, nil
+}
+
 func newManager(opts options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
-	metrics := metricsserver.Options{BindAddress: opts.metrics, SecureServing: opts.secureMetrics}
+	serving := metricsserver.Options{BindAddress: opts.metrics, SecureServing: opts.secureMetrics}
 	if opts.secureMetrics {
-		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+		serving.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w", err)
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: scheme, Metrics: metrics, HealthProbeBindAddress: opts.probeAddress,
+		Scheme: scheme, Metrics: serving, HealthProbeBindAddress: opts.probeAddress,
+		// Whoever may create a Backup can read the whole cluster through it, so
+		// those of other namespaces are not even looked at.
+		Cache:          cache.Options{DefaultNamespaces: map[string]cache.Config{opts.namespace: {}}},
 		LeaderElection: opts.leaderElect, LeaderElectionID: "operator.grapnel.dev",
+		LeaderElectionNamespace:       opts.namespace,
 		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {

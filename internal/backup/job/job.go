@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backup"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/results"
@@ -46,6 +47,33 @@ type Request struct {
 	Warnings []string
 	// Progress, if set, is told how far the archive is.
 	Progress func(total, done int)
+}
+
+// FormatVersion is the version of the archives that are written.
+const FormatVersion = archive.FormatVersion
+
+// File is a file of a backup in the store.
+type File = backupstore.File
+
+// The files that people are told of.
+const (
+	Contents = backupstore.Contents
+	Logs     = backupstore.Logs
+	Results  = backupstore.Results
+	PostLogs = backupstore.PostLogs
+)
+
+// Key returns where a file of a backup is, below the root of a location with
+// that prefix.
+func Key(prefix, backup string, file File) string { return backupstore.Key(prefix, backup, file) }
+
+// ValidateName says whether a backup can have that name.
+func ValidateName(name string) error { return backupstore.ValidateName(name) }
+
+// IsTaken says whether an error means that the name belongs to another backup.
+func IsTaken(err error) bool {
+	var taken *backupstore.TakenError
+	return errors.As(err, &taken)
 }
 
 // Result is what became of a backup.
@@ -88,12 +116,8 @@ func (j *Job) Release(ctx context.Context, store *backupstore.Store, req Request
 
 // Archive makes the backup. With an error nothing usable is stored.
 func (j *Job) Archive(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
-	done, err := store.Committed(ctx, req.Name, req.UID)
-	if err != nil {
-		return Result{}, fmt.Errorf("looking for an earlier attempt: %w", err)
-	}
-	if done {
-		return earlier(ctx, store, req.Name)
+	if done, err := j.Earlier(ctx, store, req); !errors.Is(err, errNotMade) {
+		return done, err
 	}
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	ctx = logr.NewContext(ctx, log)
@@ -124,10 +148,36 @@ func (j *Job) Archive(ctx context.Context, store *backupstore.Store, req Request
 			BackupUID: req.UID, Files: digests, Outputs: req.Outputs, Backup: req.Object,
 		},
 	})
-	if err != nil {
-		return Result{}, fmt.Errorf("committing the backup: %w", err)
+	if err == nil {
+		return result, nil
 	}
-	return result, nil
+	// The manifest may be there all the same: its answer was lost, or the run was
+	// cancelled while it was written.
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
+	if committed, lookErr := store.Committed(late, req.Name, req.UID); lookErr == nil && committed {
+		return result, nil
+	}
+	return Result{}, fmt.Errorf("committing the backup: %w", err)
+}
+
+// lookTimeout bounds the second look after a commit that failed.
+const lookTimeout = 30 * time.Second
+
+// errNotMade means that no earlier attempt had succeeded.
+var errNotMade = errors.New("the backup was not made")
+
+// Earlier returns the result of an attempt that had already succeeded, and an
+// error if there is none. It writes nothing.
+func (j *Job) Earlier(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
+	done, err := store.Committed(ctx, req.Name, req.UID)
+	if err != nil {
+		return Result{}, fmt.Errorf("looking for an earlier attempt: %w", err)
+	}
+	if !done {
+		return Result{}, errNotMade
+	}
+	return earlier(ctx, store, req.Name)
 }
 
 // contents streams the engine's archive into the store.

@@ -1,0 +1,112 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+// selectionOf translates the part of the spec that selects objects.
+func selectionOf(spec *v1alpha1.BackupSpec) selection.Spec {
+	return selection.Spec{
+		IncludedNamespaces:               plain(spec.IncludedNamespaces),
+		ExcludedNamespaces:               plain(spec.ExcludedNamespaces),
+		IncludedResources:                plain(spec.IncludedResources),
+		ExcludedResources:                plain(spec.ExcludedResources),
+		IncludeClusterResources:          spec.IncludeClusterResources,
+		IncludedClusterScopedResources:   plain(spec.IncludedClusterScopedResources),
+		ExcludedClusterScopedResources:   plain(spec.ExcludedClusterScopedResources),
+		IncludedNamespaceScopedResources: plain(spec.IncludedNamespaceScopedResources),
+		ExcludedNamespaceScopedResources: plain(spec.ExcludedNamespaceScopedResources),
+		LabelSelector:                    spec.LabelSelector,
+		OrLabelSelectors:                 spec.OrLabelSelectors,
+		OrderedResources:                 plainMap(spec.OrderedResources),
+	}
+}
+
+// validate returns everything that is wrong with the spec by itself.
+func validate(b *v1alpha1.Backup) []string {
+	var errs []string
+	if err := job.ValidateName(b.Name); err != nil {
+		errs = append(errs, "metadata.name: "+err.Error())
+	}
+	for _, err := range selection.Validate(selectionOf(&b.Spec)) {
+		errs = append(errs, err.Error())
+	}
+	if b.Spec.Metadata != nil {
+		path := field.NewPath("spec", "metadata", "labels")
+		for _, err := range metav1validation.ValidateLabels(plainMap(b.Spec.Metadata.Labels), path) {
+			errs = append(errs, err.Error())
+		}
+	}
+	return errs
+}
+
+// requestOf returns what the job is told about a Backup.
+func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
+	b := s.backup.DeepCopy()
+	b.ManagedFields = nil
+	delete(b.Annotations, corev1.LastAppliedConfigAnnotation)
+	b.APIVersion, b.Kind = v1alpha1.GroupVersion.String(), "Backup"
+	spec, err := json.Marshal(b.Spec)
+	if err != nil {
+		return job.Request{}, fmt.Errorf("encoding the spec: %w", err)
+	}
+	object, err := json.Marshal(b)
+	if err != nil {
+		return job.Request{}, fmt.Errorf("encoding the Backup: %w", err)
+	}
+	request := job.Request{
+		Name: b.Name, Namespace: b.Namespace, UID: string(b.UID),
+		Labels: map[string]string{}, Annotations: b.Annotations,
+		Spec: spec, Object: object, StorageLocation: b.Status.StorageLocation,
+		Selection: selectionOf(&b.Spec), AllVersions: r.AllVersions,
+		Outputs: outputs(s.pre), Warnings: append(ignored(s.pre), b.Status.PlanWarnings...),
+	}
+	maps.Copy(request.Labels, b.Labels)
+	if b.Spec.Metadata != nil {
+		maps.Copy(request.Labels, plainMap(b.Spec.Metadata.Labels))
+	}
+	if b.Status.StartTimestamp != nil {
+		request.Start = b.Status.StartTimestamp.Time
+	}
+	return request, nil
+}
+
+// outputs returns what actions answered, by registered name.
+func outputs(runs []*v1alpha1.HookRun) map[string]map[string]string {
+	byName := map[string]map[string]string{}
+	for _, run := range runs {
+		if len(run.Status.Outputs) > 0 {
+			byName[run.Spec.PluginName] = plainMap(run.Status.Outputs)
+		}
+	}
+	return byName
+}
+
+func plain[S ~string](values []S) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+	}
+	return out
+}
+
+func plainMap[V ~string](values map[string]V) map[string]string {
+	out := make(map[string]string, len(values))
+	for k, v := range values {
+		out[k] = string(v)
+	}
+	return out
+}

@@ -16,10 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -70,6 +73,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("hookrun").
 		For(&v1alpha1.HookRun{}).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.runsOf), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(event.CreateEvent) bool { return false },
+			UpdateFunc: func(event.UpdateEvent) bool { return false },
+		})).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }
@@ -83,10 +90,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if run.Status.CompletionTimestamp != nil {
 		r.calls.Forget(callID(&run))
-		return ctrl.Result{}, r.releaseOrphan(ctx, &run)
+		_, err := r.releaseOrphan(ctx, &run)
+		return ctrl.Result{}, err
+	}
+	ended, known := r.calls.State(callID(&run))
+	if !known && !run.DeletionTimestamp.IsZero() {
+		if released, err := r.releaseOrphan(ctx, &run); released || err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	before := run.DeepCopy()
-	ended, known := r.calls.State(callID(&run))
 	if ended != nil && ended.Err != nil && executor.KindOf(ended.Err) == "" {
 		ctrl.LoggerFrom(ctx).Error(ended.Err, "The call of an action failed inside the operator", "attempt", run.Status.Attempt)
 	}
@@ -133,26 +146,47 @@ func (r *Reconciler) act(run *v1alpha1.HookRun, next step) (ctrl.Result, error) 
 	return ctrl.Result{RequeueAfter: next.after}, nil
 }
 
-// releaseOrphan lets go of a terminal run whose Backup is gone. As long as there
-// is one, the Backup's controller releases its runs when it recorded them.
-func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) error {
+// releaseOrphan lets go of a run that nothing will come of any more: its Backup is
+// gone, and it has ended or is being deleted. As long as there is a Backup, its
+// controller releases its runs when it recorded them.
+func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) (released bool, err error) {
 	if !controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
-		return nil
+		return false, nil
 	}
 	var backup v1alpha1.Backup
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}, &backup)
+	err = r.Client.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}, &backup)
 	if err == nil && string(backup.UID) == run.Spec.Subject.UID {
-		return nil
+		return false, nil
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("looking for the Backup of HookRun %s: %w", run.Name, err)
+		return false, fmt.Errorf("looking for the Backup of HookRun %s: %w", run.Name, err)
 	}
 	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
 	if err := client.IgnoreNotFound(r.Client.Patch(ctx, run, patch)); err != nil {
-		return fmt.Errorf("releasing HookRun %s: %w", run.Name, err)
+		return false, fmt.Errorf("releasing HookRun %s: %w", run.Name, err)
 	}
-	return nil
+	if run.Status.CompletionTimestamp == nil && (run.Spec.Owed || run.Status.StartTimestamp != nil) {
+		r.Recorder.Eventf(run, nil, corev1.EventTypeWarning, v1alpha1.ReasonCleanupAbandoned, string(run.Spec.Hook),
+			"Given up: its Backup %s was removed by force. Check by hand whether the action has to be undone", run.Spec.Subject.Name)
+	}
+	return true, nil
+}
+
+// runsOf wakes the runs of a Backup that is gone.
+func (r *Reconciler) runsOf(ctx context.Context, backup client.Object) []reconcile.Request {
+	var runs v1alpha1.HookRunList
+	err := r.Client.List(ctx, &runs, client.InNamespace(backup.GetNamespace()),
+		client.MatchingLabels{v1alpha1.LabelParentUID: string(backup.GetUID())})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the HookRuns of a Backup that is gone", "backup", backup.GetName())
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range runs.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&runs.Items[i])})
+	}
+	return requests
 }
 
 // tell emits an event when a run started, ended, or has to be repeated.

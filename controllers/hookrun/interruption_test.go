@@ -1,0 +1,197 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// hanging is an action that works until it is stopped.
+func hanging() *actions {
+	return &actions{do: func(ctx context.Context, call executor.Call) (executor.Answer, error) {
+		<-ctx.Done()
+		return executor.Answer{}, executor.NewError(executor.Interrupted, call, "was interrupted before it answered", ctx.Err())
+	}}
+}
+
+func working() *actions {
+	return &actions{do: func(context.Context, executor.Call) (executor.Answer, error) { return executor.Answer{}, nil }}
+}
+
+func owed(run *v1alpha1.HookRun) { run.Spec.Owed = true }
+
+func neverTwice(run *v1alpha1.HookRun) { run.Spec.OnInterruption = v1alpha1.InterruptionPolicyFail }
+
+// TestRestart ends the operator while an action runs and starts another one.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		edits []func(*v1alpha1.HookRun)
+		phase v1alpha1.HookRunPhase
+		calls []int32 // of the second operator
+		event string
+	}{
+		"it is called again":               {phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{2}, event: "Normal Running: Running attempt 2"},
+		"it must not be called again":      {edits: []func(*v1alpha1.HookRun){neverTwice}, phase: v1alpha1.HookRunPhaseFailed, event: "Warning Interrupted: the operator went away while the action ran"},
+		"owed clean-up is called whatever": {edits: []func(*v1alpha1.HookRun){neverTwice, owed}, phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{2}, event: "Normal Completed: Done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := cluster.Env(t)
+			run := plan(env, subject(env), tc.edits...)
+			first := hanging()
+			stop, _ := operator(t, env, first)
+			suite.Eventually(t, func() string {
+				if len(first.made()) == 0 {
+					return "the action was not called"
+				}
+				return ""
+			})
+			stop()
+			if !suite.Read(env, run) || run.Status.Phase != v1alpha1.HookRunPhaseInProgress || len(run.Status.Attempts) != 1 {
+				t.Fatalf("the operator that stopped left %+v, want the attempt as it was", run.Status)
+			}
+			second := working()
+			operator(t, env, second)
+			await(env, run, tc.phase)
+			if diff := cmp.Diff(tc.calls, second.made()); diff != "" {
+				t.Errorf("calls of the second operator (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]int32{1}, first.made()); diff != "" {
+				t.Errorf("calls of the first operator (-want +got):\n%s", diff)
+			}
+			env.AwaitEvent(run, tc.event)
+		})
+	}
+}
+
+// TestRestartLeavesTheEnded starts an operator where everything has ended.
+func TestRestartLeavesTheEnded(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	backup := subject(env)
+	run := plan(env, backup)
+	stop, _ := operator(t, env, working())
+	await(env, run, v1alpha1.HookRunPhaseCompleted)
+	stop()
+	suite.Change(env, run, desire(v1alpha1.HookDesiredStateCancel))
+	status := run.Status.DeepCopy()
+	second := working()
+	operator(t, env, second)
+	await(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
+	suite.Read(env, run)
+	if diff := cmp.Diff(*status, run.Status); diff != "" || len(second.made()) != 1 {
+		t.Errorf("an ended run was touched, %d calls; status (-before +after):\n%s", len(second.made()), diff)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	backup := subject(env)
+	do := hanging()
+	operator(t, env, do)
+
+	running := plan(env, backup)
+	await(env, running, v1alpha1.HookRunPhaseInProgress)
+	suite.Change(env, running, desire(v1alpha1.HookDesiredStateCancel))
+	await(env, running, v1alpha1.HookRunPhaseCancelled)
+	env.AwaitEvent(running, "Warning Cancelled: Cancelled while it ran")
+
+	waiting := plan(env, backup, owed, desire(v1alpha1.HookDesiredStateWait))
+	await(env, waiting, v1alpha1.HookRunPhasePending)
+	suite.Change(env, waiting, desire(v1alpha1.HookDesiredStateCancel))
+	await(env, waiting, v1alpha1.HookRunPhaseSkipped)
+	env.AwaitEvent(waiting, "Normal NotNeeded: It did not have to run")
+	if diff := cmp.Diff([]int32{1}, do.made()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// TestOwedCannotBeCancelled cancels clean-up while it runs.
+func TestOwedCannotBeCancelled(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	backup := subject(env)
+	release := make(chan struct{})
+	operator(t, env, &actions{do: func(ctx context.Context, call executor.Call) (executor.Answer, error) {
+		if call.Action == "example.io/other" {
+			return executor.Answer{}, nil
+		}
+		select {
+		case <-release:
+			return executor.Answer{Message: "thawed"}, nil
+		case <-ctx.Done():
+			return executor.Answer{}, executor.NewError(executor.Interrupted, call, "stopped", ctx.Err())
+		}
+	}})
+	run := plan(env, backup, owed)
+	await(env, run, v1alpha1.HookRunPhaseInProgress)
+	suite.Change(env, run, desire(v1alpha1.HookDesiredStateCancel))
+	// What comes later is done later: the wish was seen when this one has ended.
+	await(env, plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
+	close(release)
+	await(env, run, v1alpha1.HookRunPhaseCompleted)
+	if run.Status.Message != "thawed" || run.Status.Attempt != 1 {
+		t.Errorf("the status is %+v", run.Status)
+	}
+}
+
+// TestHeldByItsBackup deletes runs: they stay as long as their Backup may want to
+// know how they ended, and not longer.
+func TestHeldByItsBackup(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	operator(t, env, working())
+	backup := subject(env)
+	held := plan(env, backup)
+	await(env, held, v1alpha1.HookRunPhaseCompleted)
+	env.Delete(held)
+	later := plan(env, backup)
+	await(env, later, v1alpha1.HookRunPhaseCompleted)
+	if !suite.Read(env, held) {
+		t.Fatal("the run is gone before its Backup")
+	}
+	env.Delete(backup)
+	env.AwaitGone(held)
+	suite.Await(env, later, func(run *v1alpha1.HookRun) string {
+		if controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
+			return "the run of a Backup that is gone is held"
+		}
+		return ""
+	})
+}
+
+// TestOrphans deletes runs that have not ended and have no Backup any more, as
+// happens when somebody removes its finalizer.
+func TestOrphans(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	gone := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: "u-gone"}}
+	another := subject(env)
+	namesake := plan(env, another, func(run *v1alpha1.HookRun) { run.Spec.Subject.UID = "u-gone" }, desire(v1alpha1.HookDesiredStateWait))
+	waiting := plan(env, gone, desire(v1alpha1.HookDesiredStateWait))
+	retrying := plan(env, gone, owed)
+	operator(t, env, working())
+	await(env, retrying, v1alpha1.HookRunPhaseInProgress)
+	env.AwaitEvent(retrying, "Warning Retrying: Attempt 1 failed and is repeated")
+	for _, run := range []client.Object{namesake, waiting, retrying} {
+		env.Delete(run)
+		env.AwaitGone(run)
+	}
+	env.AwaitEvent(retrying, "Warning CleanupAbandoned: Given up: its Backup gone was removed by force")
+	if events := env.Events(waiting); len(events) > 0 {
+		t.Errorf("events about a run that never started: %q", events)
+	}
+}

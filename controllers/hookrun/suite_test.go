@@ -1,0 +1,142 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/hookrun"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+var cluster suite.Cluster
+
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+
+// execute is what an action of a test does.
+type execute func(ctx context.Context, call executor.Call) (executor.Answer, error)
+
+// actions is a Catalog with one action for every name, and a record of its calls.
+type actions struct {
+	do execute
+	// missing is the error for an action that is not there.
+	missing error
+
+	mu    sync.Mutex
+	calls []executor.Call
+}
+
+// Executor implements hookrun.Catalog.
+func (a *actions) Executor(plugin, kind, action string) (executor.Executor, error) {
+	if a.missing != nil {
+		return nil, a.missing
+	}
+	return bound{actions: a, id: plugin + " " + kind + " " + action}, nil
+}
+
+type bound struct {
+	actions *actions
+	id      string
+}
+
+// Execute implements executor.Executor.
+func (b bound) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
+	if want := "example " + call.Kind() + " " + call.Action; b.id != want {
+		return executor.Answer{}, fmt.Errorf("called %q, want %q", b.id, want)
+	}
+	b.actions.mu.Lock()
+	b.actions.calls = append(b.actions.calls, call)
+	b.actions.mu.Unlock()
+	return b.actions.do(ctx, call)
+}
+
+// made returns the attempt numbers of the calls so far.
+func (a *actions) made() []int32 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var numbers []int32
+	for _, call := range a.calls {
+		numbers = append(numbers, call.Attempt)
+	}
+	return numbers
+}
+
+func (a *actions) call(i int) executor.Call {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.calls[i]
+}
+
+// operator starts an operator with these actions.
+func operator(t *testing.T, env *suite.Env, do *actions, options ...func(*hookrun.Reconciler)) (stop func(), logs *runlog.Book) {
+	t.Helper()
+	logs, err := runlog.New(t.TempDir(), redact.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env.Operate(func(mgr ctrl.Manager) error {
+		r := &hookrun.Reconciler{Client: mgr.GetClient(), Catalog: do, Recorder: mgr.GetEventRecorder("grapnel"), Logs: logs}
+		for _, option := range options {
+			option(r)
+		}
+		return r.SetupWithManager(mgr)
+	}), logs
+}
+
+// subject creates the Backup that runs are for.
+func subject(env *suite.Env) *v1alpha1.Backup {
+	return suite.Create(env, &v1alpha1.Backup{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "nightly-"},
+		Spec:       v1alpha1.BackupSpec{StorageLocation: "main"},
+	})
+}
+
+// plan creates a run for a Backup as the Backup's controller does.
+func plan(env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.HookRun)) *v1alpha1.HookRun {
+	run := &v1alpha1.HookRun{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "run-", Finalizers: []string{v1alpha1.FinalizerHookRun},
+			Labels: map[string]string{v1alpha1.LabelParentUID: string(backup.UID), v1alpha1.LabelHook: string(v1alpha1.HookPreBackup)},
+		},
+		Spec: v1alpha1.HookRunSpec{
+			Hook: v1alpha1.HookPreBackup, PluginName: "example.io/freeze",
+			PluginRef:     v1alpha1.PluginReference{Name: "example"},
+			Subject:       v1alpha1.SubjectReference{Kind: "Backup", Name: backup.Name, UID: string(backup.UID)},
+			Timeout:       metav1.Duration{Duration: time.Minute},
+			FailurePolicy: v1alpha1.FailurePolicyFail, OnInterruption: v1alpha1.InterruptionPolicyRetry,
+			DesiredState: v1alpha1.HookDesiredStateRun,
+		},
+	}
+	for _, edit := range edits {
+		edit(run)
+	}
+	run.Labels[v1alpha1.LabelHook] = string(run.Spec.Hook)
+	return suite.Create(env, run)
+}
+
+// await waits for a phase and returns the run then.
+func await(env *suite.Env, run *v1alpha1.HookRun, phase v1alpha1.HookRunPhase) {
+	suite.Await(env, run, func(run *v1alpha1.HookRun) string {
+		if run.Status.Phase == phase {
+			return ""
+		}
+		return fmt.Sprintf("the run is %q (%s), want %s", run.Status.Phase, run.Status.Message, phase)
+	})
+}
+
+func desire(state v1alpha1.HookDesiredState) func(*v1alpha1.HookRun) {
+	return func(run *v1alpha1.HookRun) { run.Spec.DesiredState = state }
+}

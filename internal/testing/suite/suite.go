@@ -1,0 +1,255 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/testr"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+)
+
+const (
+	// patience is how long a test waits for what takes milliseconds on an idle
+	// machine.
+	patience = time.Minute
+	// LabelTest is on the cluster-scoped objects of a test, with its namespace.
+	LabelTest = "grapnel.dev/test"
+)
+
+// Cluster is the API server of a test package. Its zero value is ready; it is
+// safe for concurrent use.
+type Cluster struct {
+	start sync.Once
+	plane *controlplane.ControlPlane
+	err   error
+}
+
+// Run runs the tests, stops what they started and returns the exit code.
+func (c *Cluster) Run(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard()) // each test has a logger of its own
+	code := m.Run()
+	if c.plane == nil {
+		return code
+	}
+	if err := c.plane.Stop(); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Env is one test's share of the cluster.
+type Env struct {
+	t *testing.T
+	// Namespace is the test's own.
+	Namespace string
+	// Client is the administrator's; it reads from the API server, not from a
+	// cache.
+	Client client.Client
+
+	plane *controlplane.ControlPlane
+}
+
+// Env returns a share of the cluster, which it starts if it is the first.
+func (c *Cluster) Env(t *testing.T) *Env {
+	t.Helper()
+	c.start.Do(func() {
+		_, file, _, _ := runtime.Caller(0)
+		crds := filepath.Join(filepath.Dir(file), "..", "..", "..", "config", "crd", "bases")
+		c.plane, c.err = controlplane.Start(context.WithoutCancel(t.Context()), controlplane.Options{CRDPaths: []string{crds}})
+	})
+	if c.err != nil {
+		t.Fatal(c.err)
+	}
+	admin, err := client.New(c.plane.Config(), client.Options{Scheme: newScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := admin.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	return &Env{t: t, Namespace: namespace.Name, Client: admin, plane: c.plane}
+}
+
+func newScheme() *k8sruntime.Scheme {
+	scheme := k8sruntime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	return scheme
+}
+
+// Operate starts a manager that sees the test's namespace, and the cluster-scoped
+// Plugins with the test's label, with the controllers that setup adds. The
+// function it returns stops it and waits for its end; the test does so at last.
+func (e *Env) Operate(setup func(ctrl.Manager) error) (stop func()) {
+	e.t.Helper()
+	skip := true // of the check that names are unique: tests have many managers
+	mgr, err := ctrl.NewManager(e.plane.Config(), ctrl.Options{
+		Scheme: newScheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+		Logger:     testr.New(e.t),
+		Controller: config.Controller{SkipNameValidation: &skip},
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{e.Namespace: {}},
+			ByObject: map[client.Object]cache.ByObject{
+				&v1alpha1.Plugin{}: {Label: labels.SelectorFromSet(labels.Set{LabelTest: e.Namespace})},
+			},
+		},
+	})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if err := setup(mgr); err != nil {
+		e.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(e.t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			e.t.Errorf("the manager ended: %v", err)
+		}
+	})
+	e.t.Cleanup(stop)
+	return stop
+}
+
+// Create creates an object, in the test's namespace or with its label, and returns
+// it as it is stored.
+func Create[T client.Object](e *Env, object T) T {
+	e.t.Helper()
+	object.SetNamespace(e.Namespace)
+	object.SetLabels(labels.Merge(object.GetLabels(), labels.Set{LabelTest: e.Namespace}))
+	if err := e.Client.Create(e.t.Context(), object); err != nil {
+		e.t.Fatal(err)
+	}
+	return object
+}
+
+// Read reads an object again, and reports whether it is still there.
+func Read[T client.Object](e *Env, object T) bool {
+	e.t.Helper()
+	err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(object), object)
+	if client.IgnoreNotFound(err) != nil {
+		e.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// Change reads an object, changes it and writes it, until nobody else does so at
+// the same time.
+func Change[T client.Object](e *Env, object T, change func(T)) {
+	e.t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		change(object)
+		return e.Client.Update(e.t.Context(), object)
+	})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// Delete asks for the end of an object, without waiting for it.
+func (e *Env) Delete(object client.Object) {
+	e.t.Helper()
+	if err := e.Client.Delete(e.t.Context(), object); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// Await waits until an object is as a test wants it: until wrong returns "". It
+// leaves what it read last in object.
+func Await[T client.Object](e *Env, object T, wrong func(T) string) {
+	e.t.Helper()
+	Eventually(e.t, func() string {
+		if !Read(e, object) {
+			return "it is gone"
+		}
+		return wrong(object)
+	})
+}
+
+// AwaitGone waits until an object is no more.
+func (e *Env) AwaitGone(object client.Object) {
+	e.t.Helper()
+	Eventually(e.t, func() string {
+		if Read(e, object) {
+			return "it is still there, with the finalizers " + strings.Join(object.GetFinalizers(), ", ")
+		}
+		return ""
+	})
+}
+
+// Events returns the events about an object as "Type Reason: note".
+func (e *Env) Events(object client.Object) []string {
+	e.t.Helper()
+	var list eventsv1.EventList
+	if err := e.Client.List(e.t.Context(), &list); err != nil {
+		e.t.Fatal(err)
+	}
+	var texts []string
+	for _, event := range list.Items {
+		if event.Regarding.UID == object.GetUID() {
+			texts = append(texts, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Note))
+		}
+	}
+	return texts
+}
+
+// AwaitEvent waits for an event about an object that begins with text.
+func (e *Env) AwaitEvent(object client.Object, text string) {
+	e.t.Helper()
+	Eventually(e.t, func() string {
+		events := e.Events(object)
+		if slices.ContainsFunc(events, func(event string) bool { return strings.HasPrefix(event, text) }) {
+			return ""
+		}
+		return fmt.Sprintf("no event %q among %q", text, events)
+	})
+}
+
+// Eventually waits until wrong returns "", and fails the test with what it returned
+// last after a time that is only reached when something is broken.
+func Eventually(t *testing.T, wrong func() string) {
+	t.Helper()
+	last := ""
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		last = wrong()
+		return last == "", nil
+	})
+	if err != nil {
+		t.Fatalf("waited in vain: %s", last)
+	}
+}

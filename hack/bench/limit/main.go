@@ -1,0 +1,57 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/grapnel-dev/grapnel/hack/bench/raw"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "limit:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run does what the command line asks and prints the result.
+func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	flags := flag.NewFlagSet("limit", flag.ContinueOnError)
+	kubeconfig := flags.String("kubeconfig", "", "credentials for the API server")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	client, err := raw.NewClient(*kubeconfig)
+	if err != nil {
+		return err
+	}
+	var result any
+	switch command := flags.Arg(0); command {
+	case "list":
+		result, err = raw.BestListing(ctx, client, flags.Args()[1:], []int{1, 2, 4, 8})
+	case "run":
+		var request raw.RunRequest
+		if err := json.NewDecoder(in).Decode(&request); err != nil {
+			return fmt.Errorf("reading the request: %w", err)
+		}
+		result, err = raw.Runs(ctx, client, request)
+	default:
+		return errors.New("usage: limit -kubeconfig FILE list PATH... | run <REQUEST.json")
+	}
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(result)
+}

@@ -1,0 +1,97 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/grapnel-dev/grapnel/hack/bench/load"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The control plane logs through it; what matters here is in the notes.
+	ctrllog.SetLogger(logr.Discard())
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run measures, prints the figures, and returns an error if a target is missed.
+func run(ctx context.Context, args []string, out, notes io.Writer) error {
+	var m mix
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(notes)
+	flags.IntVar(&m.objects, "objects", 50_000, "mixed objects")
+	flags.IntVar(&m.namespaces, "namespaces", 300, "namespaces of the mixed objects")
+	flags.IntVar(&m.rounds, "rounds", 3, "how often what takes seconds is measured")
+	path := flags.String("out", filepath.Join("bin", "bench.json"), "file for the figures")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if m.objects < 1 || m.namespaces < 1 || m.rounds < 1 {
+		return errors.New("the numbers of objects, namespaces and rounds must be positive")
+	}
+	figures, rates, err := measure(ctx, m, notes)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(printTable(out, figures), writeJSON(*path, figures)); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(out, "\n%s\n", rates)
+	if n := missed(figures); n > 0 {
+		return fmt.Errorf("%d of %d figures miss their target", n, len(figures))
+	}
+	return nil
+}
+
+// measure does everything between an empty folder and the figures.
+func measure(ctx context.Context, m mix, notes io.Writer) (figures []figure, rates string, err error) {
+	e, err := setUp(ctx, notes)
+	defer func() { err = errors.Join(err, e.close()) }()
+	if err != nil {
+		return nil, "", err
+	}
+	if err := load.Create(ctx, e.plane.Config(), 0, m.namespaces, loadWorkers, load.Namespace); err != nil {
+		return nil, "", err
+	}
+	if err := m.create(ctx, e, 0); err != nil {
+		return nil, "", err
+	}
+	archiving, err := m.measureArchiving(ctx, e)
+	if err != nil {
+		return nil, "", err
+	}
+	little, err := measureSmall(ctx, e, m.rounds)
+	if err != nil {
+		return nil, "", err
+	}
+	beyond, err := m.measureBeyond(ctx, e, archiving)
+	if err != nil {
+		return nil, "", err
+	}
+	large, err := measureLarge(ctx, e, m.rounds)
+	if err != nil {
+		return nil, "", err
+	}
+	figures = append(figures, archiving.figures(m)...)
+	figures = append(figures, archiving.mixFigure(m), beyond, large)
+	figures = append(figures, little.figures()...)
+	return figures, archiving.rates(), nil
+}

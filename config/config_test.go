@@ -56,6 +56,7 @@ func TestInstall(t *testing.T) {
 	s.waitForPolicies(t)
 
 	t.Run("the operator's pod passes the restricted profile", s.testPod)
+	t.Run("the operator reads everything and changes nothing", s.testRights)
 	t.Run("the operator works with HookRuns", s.testOperator)
 	t.Run("others may only cancel HookRuns", s.testUser)
 	t.Run("only the operator writes status", s.testStatus)

@@ -12,3 +12,10 @@ package backup
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups/finalizers,verbs=update
+// +kubebuilder:rbac:groups=grapnel.dev,resources=plugins;backupstoragelocations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+//
+// Anything may be selected, so everything may be read.
+//
+// +kubebuilder:rbac:groups=*,resources=*,verbs=get;list

@@ -136,12 +136,16 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
+	hooks, err := hookrun.NewMetrics(metrics.Registry)
+	if err != nil {
+		return fmt.Errorf("registering the metrics of hooks: %w", err)
+	}
 	controllers := map[string]interface {
 		SetupWithManager(mgr ctrl.Manager) error
 	}{
 		"backup": backups,
 		"hookrun": &hookrun.Reconciler{
-			Client: mgr.GetClient(), Catalog: plugins, Recorder: recorder, Logs: logs,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Catalog: plugins, Recorder: recorder, Logs: logs, Metrics: hooks,
 		},
 		"plugin": &plugin.Reconciler{
 			Client: mgr.GetClient(), Catalog: plugins, Recorder: recorder, Dir: opts.pluginDir, Exited: exited,

@@ -182,7 +182,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 		if err := r.Client.Status().Patch(ctx, s.backup, patch); err != nil {
 			return fmt.Errorf("writing the status of Backup %s: %w", s.backup.Name, err)
 		}
-		r.tell(s.before, s.backup)
+		r.tell(ctx, s.before, s.backup)
 		r.Metrics.record(s.before, s.backup)
 		if decided(s.backup) {
 			r.queue.release(s.backup.UID)

@@ -4,8 +4,12 @@
 package backup
 
 import (
+	"context"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
@@ -14,35 +18,37 @@ import (
 // maxNote is what an event may say.
 const maxNote = 1000
 
-func (r *Reconciler) event(b *v1alpha1.Backup, level, reason, action, message string) {
+// event tells people, in an event and in the operator's log.
+func (r *Reconciler) event(ctx context.Context, b *v1alpha1.Backup, level, reason, action, message string) {
+	log.FromContext(ctx).Info(message, "phase", b.Status.Phase, "reason", reason)
 	if len(message) > maxNote {
-		message = message[:maxNote] + "…"
+		message = strings.ToValidUTF8(message[:maxNote], "") + "…"
 	}
 	r.Recorder.Eventf(b, nil, level, reason, action, "%s", message)
 }
 
 // tell emits an event for everything a status write changed that a person would
 // want to know.
-func (r *Reconciler) tell(before, b *v1alpha1.Backup) {
+func (r *Reconciler) tell(ctx context.Context, before, b *v1alpha1.Backup) {
 	if !planned(before) && planned(b) {
-		r.event(b, corev1.EventTypeNormal, v1alpha1.ReasonPlanRecorded, "Plan", conditions.Get(b, v1alpha1.ConditionPlanned).Message)
+		r.event(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonPlanRecorded, "Plan", conditions.Get(b, v1alpha1.ConditionPlanned).Message)
 		for _, warning := range b.Status.PlanWarnings {
-			r.event(b, corev1.EventTypeWarning, "PlanWarning", "Plan", warning)
+			r.event(ctx, b, corev1.EventTypeWarning, "PlanWarning", "Plan", warning)
 		}
 	}
 	if reason, was := reasonOf(b), reasonOf(before); reason != was {
 		switch reason {
 		case v1alpha1.ReasonQueued, v1alpha1.ReasonWaitingForLocation, v1alpha1.ReasonWaitingForPlugins:
-			r.event(b, corev1.EventTypeNormal, reason, "Wait", b.Status.Message)
+			r.event(ctx, b, corev1.EventTypeNormal, reason, "Wait", b.Status.Message)
 		case v1alpha1.ReasonArchiving:
-			r.event(b, corev1.EventTypeNormal, reason, "Archive", "Archiving objects")
+			r.event(ctx, b, corev1.EventTypeNormal, reason, "Archive", "Archiving objects")
 		}
 	}
 	if !decided(before) && decided(b) {
-		r.tellOutcome(b)
+		r.tellOutcome(ctx, b)
 	}
-	r.tellCondition(before, b, v1alpha1.ConditionCleanupOwed, "CleanUp", metav1.ConditionFalse)
-	r.tellCondition(before, b, v1alpha1.ConditionPostActionsSucceeded, "PostBackup", metav1.ConditionTrue)
+	r.tellCondition(ctx, before, b, v1alpha1.ConditionCleanupOwed, "CleanUp", metav1.ConditionFalse)
+	r.tellCondition(ctx, before, b, v1alpha1.ConditionPostActionsSucceeded, "PostBackup", metav1.ConditionTrue)
 }
 
 func reasonOf(b *v1alpha1.Backup) string {
@@ -52,21 +58,21 @@ func reasonOf(b *v1alpha1.Backup) string {
 	return ""
 }
 
-func (r *Reconciler) tellOutcome(b *v1alpha1.Backup) {
+func (r *Reconciler) tellOutcome(ctx context.Context, b *v1alpha1.Backup) {
 	level := corev1.EventTypeWarning
 	if b.Status.Phase == v1alpha1.BackupPhaseCompleted {
 		level = corev1.EventTypeNormal
 	}
 	if len(b.Status.ValidationErrors) == 0 {
-		r.event(b, level, reasonOf(b), "Backup", outcomeMessage(b))
+		r.event(ctx, b, level, reasonOf(b), "Backup", outcomeMessage(b))
 	}
 	for _, problem := range b.Status.ValidationErrors {
-		r.event(b, level, v1alpha1.ReasonFailedValidation, "Validate", problem)
+		r.event(ctx, b, level, v1alpha1.ReasonFailedValidation, "Validate", problem)
 	}
 }
 
 // tellCondition tells of a condition whose reason changed.
-func (r *Reconciler) tellCondition(before, b *v1alpha1.Backup, conditionType, action string, good metav1.ConditionStatus) {
+func (r *Reconciler) tellCondition(ctx context.Context, before, b *v1alpha1.Backup, conditionType, action string, good metav1.ConditionStatus) {
 	c, was := conditions.Get(b, conditionType), conditions.Get(before, conditionType)
 	if c == nil || (was != nil && was.Reason == c.Reason) || c.Reason == v1alpha1.ReasonCleanupPending {
 		return
@@ -75,5 +81,5 @@ func (r *Reconciler) tellCondition(before, b *v1alpha1.Backup, conditionType, ac
 	if c.Status == good && c.Reason != v1alpha1.ReasonCleanupAbandoned {
 		level = corev1.EventTypeNormal
 	}
-	r.event(b, level, c.Reason, action, c.Message)
+	r.event(ctx, b, level, c.Reason, action, c.Message)
 }

@@ -74,9 +74,7 @@ func (r *Reconciler) reject(ctx context.Context, s *scope, location *v1alpha1.Ba
 		if err != nil || checked == nil {
 			return false, err
 		}
-		if checked.Err != nil {
-			errs = append(errs, r.storeProblem(location.Name, checked.Err))
-		}
+		errs = append(errs, r.storeProblems(location.Name, checked)...)
 	}
 	s.invalid(errs, r.Now())
 	return true, nil
@@ -88,8 +86,8 @@ func (r *Reconciler) queued(ctx context.Context, s *scope, location *v1alpha1.Ba
 	if err != nil || checked == nil {
 		return false, err
 	}
-	if checked.Err != nil {
-		s.invalid([]string{r.storeProblem(location.Name, checked.Err)}, r.Now())
+	if problems := r.storeProblems(location.Name, checked); len(problems) > 0 {
+		s.invalid(problems, r.Now())
 		return true, nil
 	}
 	s.waiting(v1alpha1.ReasonQueued, fmt.Sprintf(
@@ -114,8 +112,8 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, location *v1alpha1.Bac
 	if err != nil || claimed == nil {
 		return false, err
 	}
-	if claimed.Err != nil {
-		s.invalid([]string{r.storeProblem(location.Name, claimed.Err)}, r.Now())
+	if problems := r.storeProblems(location.Name, claimed); len(problems) > 0 {
+		s.invalid(problems, r.Now())
 		return true, nil
 	}
 	hooks, loading := hooksOf(s.backup, claimed.Value.plugins)

@@ -236,11 +236,11 @@ func gone(b *v1alpha1.Backup, point v1alpha1.HookPoint, action v1alpha1.ActionSt
 	if run.Status.CompletionTimestamp == nil {
 		run.Status.CompletionTimestamp = &now
 	}
-	switch action.Phase {
-	case v1alpha1.ActionPhaseCompleted:
-		run.Status.Phase = v1alpha1.HookRunPhaseCompleted
-	case v1alpha1.ActionPhaseFailed:
-		run.Status.Phase = v1alpha1.HookRunPhaseFailed
+	if phase, ended := map[v1alpha1.ActionPhase]v1alpha1.HookRunPhase{
+		v1alpha1.ActionPhaseCompleted: v1alpha1.HookRunPhaseCompleted,
+		v1alpha1.ActionPhaseFailed:    v1alpha1.HookRunPhaseFailed,
+	}[action.Phase]; ended {
+		run.Status.Phase = phase
 	}
 	return run
 }

@@ -120,8 +120,8 @@ const (
 func (r *Reconciler) repeatStep(s *scope, step, what string, err error) bool {
 	message := what + " failed: " + r.Redactor.String(err.Error())
 	if r.Now().Sub(s.backup.Status.CompletionTimestamp.Time) > retryLimit {
-		s.then(func(context.Context) error {
-			r.event(s.backup, corev1.EventTypeWarning, "LogLost", "Finish", message+"; it is not tried again")
+		s.then(func(ctx context.Context) error {
+			r.event(ctx, s.backup, corev1.EventTypeWarning, "LogLost", "Finish", message+"; it is not tried again")
 			return nil
 		})
 		return false
@@ -135,13 +135,16 @@ func (r *Reconciler) repeatStep(s *scope, step, what string, err error) bool {
 	return true
 }
 
-// storeProblem says what a person can do about what the store answered.
-func (r *Reconciler) storeProblem(location string, err error) string {
-	message := r.Redactor.String(err.Error())
-	if job.IsTaken(err) {
-		return message + "; choose another name, or remove that backup first"
+// storeProblems says what a person can do about what the store answered.
+func (r *Reconciler) storeProblems(location string, answered *ended) []string {
+	if answered.Err == nil {
+		return nil
 	}
-	return fmt.Sprintf("BackupStorageLocation %s can not be used: %s", location, message)
+	message := r.Redactor.String(answered.Err.Error())
+	if job.IsTaken(answered.Err) {
+		return []string{message + "; choose another name, or remove that backup first"}
+	}
+	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", location, message)}
 }
 
 // plugins lists every Plugin.

@@ -69,10 +69,12 @@ func stream(hook v1alpha1.HookPoint) runlog.Stream {
 var errOtherBackup = errors.New("the one it runs for is gone, another has its name")
 
 // context reads the subject and, for Post actions, what the Pre actions put out.
+// The subject is read past the cache: a Post action must see the final phase,
+// which was written right before it was asked to run.
 func (r *Reconciler) context(ctx context.Context, run *v1alpha1.HookRun, call *executor.Call) error {
 	var backup v1alpha1.Backup
 	key := types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}
-	if err := r.Client.Get(ctx, key, &backup); err != nil {
+	if err := r.Reader.Get(ctx, key, &backup); err != nil {
 		return fmt.Errorf("reading Backup %s: %w", key.Name, err)
 	}
 	if string(backup.UID) != run.Spec.Subject.UID {

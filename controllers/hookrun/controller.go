@@ -18,9 +18,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -43,20 +45,27 @@ type Catalog interface {
 
 // Reconciler executes HookRuns. Every field but Now is required.
 type Reconciler struct {
-	Client   client.Client
+	Client client.Client
+	// Reader reads past the cache.
+	Reader   client.Reader
 	Catalog  Catalog
 	Recorder events.EventRecorder
 	Logs     *runlog.Book
+	Metrics  *Metrics
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
 
 	calls *runner.Runner[called]
 }
 
+// workers is how many HookRuns are looked at in parallel; a pass blocks on
+// nothing but the API server.
+const workers = 4
+
 // SetupWithManager registers the controller and its background calls.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if r.Client == nil || r.Catalog == nil || r.Recorder == nil || r.Logs == nil {
-		return errors.New("hookrun: Client, Catalog, Recorder and Logs are required")
+	if r.Client == nil || r.Reader == nil || r.Catalog == nil || r.Recorder == nil || r.Logs == nil || r.Metrics == nil {
+		return errors.New("hookrun: a required field of the Reconciler is missing")
 	}
 	if r.Now == nil {
 		r.Now = time.Now
@@ -78,6 +87,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
 		})).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
@@ -112,7 +122,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			}
 			return ctrl.Result{}, fmt.Errorf("writing the status of HookRun %s: %w", run.Name, err)
 		}
-		r.tell(before, &run)
+		r.Metrics.record(before, &run)
+		r.tell(ctx, before, &run)
 	}
 	if ended != nil {
 		r.calls.Forget(callID(before))
@@ -190,7 +201,7 @@ func (r *Reconciler) runsOf(ctx context.Context, backup client.Object) []reconci
 }
 
 // tell emits an event when a run started, ended, or has to be repeated.
-func (r *Reconciler) tell(before, run *v1alpha1.HookRun) {
+func (r *Reconciler) tell(ctx context.Context, before, run *v1alpha1.HookRun) {
 	if run.Status.Phase == before.Status.Phase && run.Status.Message == before.Status.Message {
 		return
 	}
@@ -208,4 +219,6 @@ func (r *Reconciler) tell(before, run *v1alpha1.HookRun) {
 		level = corev1.EventTypeWarning
 	}
 	r.Recorder.Eventf(run, nil, level, reason, string(run.Spec.Hook), "%s", run.Status.Message)
+	log.FromContext(ctx).Info(run.Status.Message, "hook", run.Spec.Hook, "action", run.Spec.PluginName,
+		"for", run.Spec.Subject.Name, "phase", run.Status.Phase, "reason", reason)
 }

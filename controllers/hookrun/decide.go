@@ -78,9 +78,11 @@ func decide(run *v1alpha1.HookRun, known bool, ended *answer, now time.Time) ste
 	return begin(run, now)
 }
 
-// stop says whether the run is to be stopped. Owed clean-up that began is not.
+// stop says whether the run is to be stopped. Owed clean-up that began is not,
+// unless a person gave it up.
 func stop(run *v1alpha1.HookRun) bool {
-	if run.Spec.Owed && run.Status.StartTimestamp != nil {
+	abandoned := run.Annotations[v1alpha1.AnnotationAbandonCleanup] == "true"
+	if run.Spec.Owed && run.Status.StartTimestamp != nil && !abandoned {
 		return false
 	}
 	return run.Spec.DesiredState == v1alpha1.HookDesiredStateCancel

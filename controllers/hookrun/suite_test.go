@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -88,7 +89,14 @@ func operator(t *testing.T, env *suite.Env, do *actions, options ...func(*hookru
 		t.Fatal(err)
 	}
 	return env.Operate(func(mgr ctrl.Manager) error {
-		r := &hookrun.Reconciler{Client: mgr.GetClient(), Catalog: do, Recorder: mgr.GetEventRecorder("grapnel"), Logs: logs}
+		metrics, err := hookrun.NewMetrics(prometheus.NewRegistry())
+		if err != nil {
+			return err
+		}
+		r := &hookrun.Reconciler{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Catalog: do,
+			Recorder: mgr.GetEventRecorder("grapnel"), Logs: logs, Metrics: metrics,
+		}
 		for _, option := range options {
 			option(r)
 		}

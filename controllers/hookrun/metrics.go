@@ -1,0 +1,56 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// Metrics counts what becomes of HookRuns. It is safe for concurrent use.
+type Metrics struct {
+	runs     *prometheus.CounterVec
+	attempts *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "grapnel_hook_runs_total",
+			Help: "Hook actions that ended, by registered name of the action, point and result (Completed, Failed, Cancelled, Skipped).",
+		}, []string{"plugin", "point", "result"}),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "grapnel_hook_attempts_total",
+			Help: "Attempts at hook actions. More than there are runs means that actions were repeated.",
+		}, []string{"plugin", "point"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "grapnel_hook_duration_seconds", Help: "Time from the first attempt of a hook action to its end.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 4, 10), // 10 ms to 44 min
+		}, []string{"plugin", "point"}),
+	}
+	for _, c := range []prometheus.Collector{m.runs, m.attempts, m.duration} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// record counts what one status write changed.
+func (m *Metrics) record(before, run *v1alpha1.HookRun) {
+	plugin, point := run.Spec.PluginName, string(run.Spec.Hook)
+	if run.Status.Attempt > before.Status.Attempt {
+		m.attempts.WithLabelValues(plugin, point).Inc()
+	}
+	if before.Status.CompletionTimestamp != nil || run.Status.CompletionTimestamp == nil {
+		return
+	}
+	m.runs.WithLabelValues(plugin, point, string(run.Status.Phase)).Inc()
+	if start := run.Status.StartTimestamp; start != nil {
+		m.duration.WithLabelValues(plugin, point).Observe(run.Status.CompletionTimestamp.Sub(start.Time).Seconds())
+	}
+}

@@ -55,8 +55,8 @@ func install(source, target string) error {
 	return os.WriteFile(target, content, 0o755)
 }
 
-// lastLines returns the end of the log: the reason of a failed start is hardly ever
-// anywhere else. What was there before offset is of an earlier start.
+// lastLines returns the last lines of the log that begin at or after offset, or
+// nothing if it cannot be read.
 func (f folder) lastLines(offset int64) string {
 	const lines = 60 // A wrong flag is answered with the list of all flags.
 	file, err := os.Open(f.log())
@@ -64,7 +64,7 @@ func (f folder) lastLines(offset int64) string {
 		return ""
 	}
 	defer func() { _ = file.Close() }()
-	content, err := io.ReadAll(io.NewSectionReader(file, offset, 1<<20))
+	content, err := io.ReadAll(io.NewSectionReader(file, offset, 1<<30))
 	if err != nil {
 		return ""
 	}

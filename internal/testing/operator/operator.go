@@ -51,6 +51,8 @@ type Operator struct {
 	process *program.Process
 	folder  folder
 	metrics string
+	// logStart is where its own lines begin in the log.
+	logStart int64
 }
 
 var errAddressTaken = errors.New("a port was taken before the operator could listen on it")
@@ -94,9 +96,9 @@ func start(ctx context.Context, opts Options, f folder) (*Operator, error) {
 		<-p.Done()
 		_ = log.Close() // The operator wrote to it, nothing here did.
 	}()
-	o := &Operator{process: p, folder: f, metrics: "http://" + ports[1] + "/metrics"}
+	o := &Operator{process: p, folder: f, metrics: "http://" + ports[1] + "/metrics", logStart: offset}
 	if err := o.waitUntilReady(ctx, "http://"+ports[0]+"/readyz"); err != nil {
-		lines := f.lastLines(offset)
+		lines := o.LastLines()
 		if strings.Contains(lines, "address already in use") {
 			err = fmt.Errorf("%w: %w", errAddressTaken, err)
 		}
@@ -185,6 +187,10 @@ func (o *Operator) MetricsURL() string { return o.metrics }
 // LogPath returns the file with what the operator, and those that had its folder
 // before it, wrote.
 func (o *Operator) LogPath() string { return o.folder.log() }
+
+// LastLines returns the end of what this operator wrote so far: the reason of a
+// failure is hardly ever anywhere else.
+func (o *Operator) LastLines() string { return o.folder.lastLines(o.logStart) }
 
 // Done is closed when the operator has ended.
 func (o *Operator) Done() <-chan struct{} { return o.process.Done() }

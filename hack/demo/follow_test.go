@@ -1,0 +1,88 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+func TestStory(t *testing.T) {
+	var lines []string
+	s := story{
+		print: func(c change) { lines = append(lines, c.what+" "+c.name+": "+c.phase+" "+c.text) },
+		open:  map[string]bool{}, said: map[string]change{},
+	}
+	backup := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	run := &v1alpha1.HookRun{ObjectMeta: metav1.ObjectMeta{Name: "shop-pre"}}
+	run.Spec.Hook, run.Spec.PluginName = "PreBackup", "freeze"
+	tell := func(object runtime.Object) {
+		t.Helper()
+		if err := s.take(watch.Event{Type: watch.Modified, Object: object}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	tell(backup)
+	tell(backup) // Nothing that a person can see.
+	tell(run)
+	backup.Status.Phase = v1alpha1.BackupPhaseInProgress
+	backup.Status.Message = "Archiving"
+	backup.Status.Progress = &v1alpha1.BackupProgress{TotalItems: 9, ItemsBackedUp: 4}
+	tell(backup)
+	backup.Status.Phase = v1alpha1.BackupPhaseCompleted
+	backup.Status.Message = "9 objects"
+	backup.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: "True"}}
+	tell(backup)
+	if s.over() {
+		t.Error("the story is over, and a HookRun is open")
+	}
+	run.Status.Phase = v1alpha1.HookRunPhaseCompleted
+	run.Status.Message = "frozen"
+	tell(run)
+	if !s.over() {
+		t.Error("the story goes on, and everything has ended")
+	}
+
+	want := []string{
+		"Backup shop:  created",
+		"PreBackup freeze:  planned",
+		"Backup shop: InProgress Archiving (4 of 9 objects)",
+		"Backup shop: Completed 9 objects",
+		"PreBackup freeze: Completed frozen",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("lines are\n%q, want\n%q", lines, want)
+	}
+}
+
+func TestStoryEndsWithItsWatch(t *testing.T) {
+	s := story{open: map[string]bool{}, said: map[string]change{}}
+	if s.take(watch.Event{}, false) == nil {
+		t.Error("the end of a watch is no error")
+	}
+	if s.take(watch.Event{Type: watch.Error, Object: &metav1.Status{Message: "gone"}}, true) == nil {
+		t.Error("an error of a watch is no error")
+	}
+}
+
+func TestSumUp(t *testing.T) {
+	const created = "namespace/a created\nnamespace/b created\ndeployment.apps/web created\n"
+	for in, want := range map[string]string{
+		created:                           "3 objects created: deployment (1), namespace (2)",
+		"namespace/a created\n":           "namespace/a created\n",
+		created + "x failed\n":            created + "x failed\n",
+		"crd.apiextensions/a met\nb\nc\n": "crd.apiextensions/a met\nb\nc\n",
+	} {
+		if got := sumUp(in); got != want {
+			t.Errorf("sumUp(%q) is %q, want %q", in, got, want)
+		}
+	}
+}

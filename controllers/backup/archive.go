@@ -22,7 +22,7 @@ func (r *Reconciler) archive(ctx context.Context, s *scope) (bool, error) {
 		return true, nil
 	}
 	if s.stopping() {
-		if r.stopSteps(s, stepArchive) {
+		if r.stopSteps(s.backup.UID, stepArchive) {
 			s.running(v1alpha1.ReasonCancelling, "Stopping the archive")
 			return false, nil
 		}
@@ -31,7 +31,7 @@ func (r *Reconciler) archive(ctx context.Context, s *scope) (bool, error) {
 			return true, nil
 		}
 	}
-	if _, known := r.steps.State(stepID(s.backup, stepArchive)); !known {
+	if _, known := r.steps.State(stepID(s.backup.UID, stepArchive)); !known {
 		s.backup.Status.Attempts++
 	}
 	s.running(v1alpha1.ReasonArchiving, r.progress.report(s.backup))

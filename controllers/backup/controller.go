@@ -119,7 +119,13 @@ func (r *Reconciler) waitingBackups(ctx context.Context, _ client.Object) []reco
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var b v1alpha1.Backup
 	if err := r.Client.Get(ctx, req.NamespacedName, &b); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.drop(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if decided(&b) {
+		r.queue.release(b.UID)
 	}
 	switch {
 	case b.Spec.ImportedFrom != nil:
@@ -137,12 +143,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s := newScope(&b)
 	if err := r.advance(ctx, s); err != nil {
+		if errors.Is(err, errStale) {
+			return ctrl.Result{}, nil
+		}
 		return ctrl.Result{}, err
 	}
 	if err := r.write(ctx, s); err != nil {
 		return ctrl.Result{}, quiet(err)
 	}
 	return ctrl.Result{RequeueAfter: s.requeue}, nil
+}
+
+// drop stops what runs for a Backup that was removed by force, finalizer and all.
+// Each step that ends comes here again.
+func (r *Reconciler) drop(owner types.NamespacedName) {
+	for _, uid := range r.queue.of(owner) {
+		if r.stopSteps(uid, steps()...) {
+			continue
+		}
+		r.forget(uid)
+		r.queue.release(uid)
+	}
+}
+
+// forget drops what this process knows of a run.
+func (r *Reconciler) forget(uid types.UID) {
+	for _, step := range steps() {
+		r.steps.Forget(stepID(uid, step))
+	}
+	r.progress.drop(uid)
+	r.Logs.Remove(string(uid))
 }
 
 // hold keeps the Backup until it owes nothing.
@@ -185,7 +215,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 		r.tell(ctx, s.before, s.backup)
 		r.Metrics.record(s.before, s.backup)
 		if decided(s.backup) {
-			r.queue.release(s.backup.UID)
+			r.queue.release(s.backup.UID) // the next one need not wait for the watch
 		}
 	}
 	for _, f := range s.after {

@@ -144,10 +144,7 @@ func (r *Reconciler) letGo(ctx context.Context, b *v1alpha1.Backup) error {
 	if err := r.releaseRuns(ctx, b); err != nil {
 		return err
 	}
-	for _, step := range steps() {
-		r.steps.Forget(stepID(b, step))
-	}
-	r.Logs.Remove(string(b.UID))
+	r.forget(b.UID)
 	patch := client.MergeFromWithOptions(b.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	released := b.DeepCopy()
 	controllerutil.RemoveFinalizer(released, v1alpha1.FinalizerRun)

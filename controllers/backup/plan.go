@@ -56,7 +56,7 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) (bool, error) {
 
 // stopPlanning ends a Backup that was cancelled before its plan was recorded.
 func (r *Reconciler) stopPlanning(s *scope) bool {
-	if r.stopSteps(s, stepCheck, stepClaim) {
+	if r.stopSteps(s.backup.UID, stepCheck, stepClaim) {
 		s.waiting(v1alpha1.ReasonCancelling, "Cancelling")
 		return false
 	}
@@ -119,7 +119,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, location *v1alpha1.Bac
 	hooks, loading := hooksOf(s.backup, claimed.Value.plugins)
 	switch {
 	case loading != "":
-		r.steps.Forget(stepID(s.backup, stepClaim))
+		r.steps.Forget(stepID(s.backup.UID, stepClaim))
 		s.waiting(v1alpha1.ReasonWaitingForPlugins, fmt.Sprintf("Waiting for Plugin %s to be started", loading))
 		s.again(time.Second) // until the watch has brought what was read directly
 		return false, nil

@@ -38,6 +38,11 @@ func (r *Reconciler) postActions(_ context.Context, s *scope) (bool, error) {
 			r.giveUp(s, run)
 			continue
 		}
+		if s.interrupting(run) {
+			r.want(s, run, v1alpha1.HookDesiredStateCancel)
+			s.finishing(v1alpha1.ReasonCancelling, "stopping PostBackup action "+run.Spec.PluginName)
+			continue
+		}
 		if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait {
 			r.want(s, run, v1alpha1.HookDesiredStateRun)
 		}
@@ -61,6 +66,12 @@ func (s *scope) needed(run *v1alpha1.HookRun) bool {
 		return pre != nil && pre.Status.StartTimestamp != nil
 	}
 	return len(run.Spec.RunOn) == 0 || slices.Contains(run.Spec.RunOn, outcomeOf(s.backup))
+}
+
+// interrupting says whether a person wants an action that nobody is owed to end:
+// they asked after the outcome was known, so it is what runs now that they mean.
+func (s *scope) interrupting(run *v1alpha1.HookRun) bool {
+	return s.stopping() && !run.Spec.Owed && s.backup.Status.Phase != v1alpha1.BackupPhaseCancelled
 }
 
 // preOf returns the other half of a pair.

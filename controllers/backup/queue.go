@@ -22,7 +22,7 @@ type queue struct {
 
 	mu      sync.Mutex
 	limit   int
-	running map[types.UID]bool
+	running map[types.UID]types.NamespacedName
 	waiting []ticket
 }
 
@@ -33,14 +33,14 @@ type ticket struct {
 }
 
 func newQueue(limit int, wake func(types.NamespacedName)) *queue {
-	return &queue{limit: limit, wake: wake, running: map[types.UID]bool{}}
+	return &queue{limit: limit, wake: wake, running: map[types.UID]types.NamespacedName{}}
 }
 
 // acquire takes a slot, or a place in the queue. A resumed Backup does not wait.
 func (q *queue) acquire(b *v1alpha1.Backup, resumed bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.running[b.UID] {
+	if _, has := q.running[b.UID]; has {
 		return true
 	}
 	i := slices.IndexFunc(q.waiting, func(w ticket) bool { return w.uid == b.UID })
@@ -55,7 +55,7 @@ func (q *queue) acquire(b *v1alpha1.Backup, resumed bool) bool {
 		return false
 	}
 	q.waiting = slices.Delete(q.waiting, i, i+1)
-	q.running[b.UID] = true
+	q.running[b.UID] = ownerOf(b)
 	return true
 }
 
@@ -70,4 +70,23 @@ func (q *queue) release(uid types.UID) {
 	for _, t := range next {
 		q.wake(t.owner)
 	}
+}
+
+// of returns the Backups of that name that have a slot or a place in the queue;
+// after one was replaced there may be two.
+func (q *queue) of(owner types.NamespacedName) []types.UID {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var uids []types.UID
+	for uid, o := range q.running {
+		if o == owner {
+			uids = append(uids, uid)
+		}
+	}
+	for _, t := range q.waiting {
+		if t.owner == owner {
+			uids = append(uids, t.uid)
+		}
+	}
+	return uids
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -22,10 +23,25 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/hook"
 )
 
+// errStale means that the cache does not show what was written already; the watch
+// will bring it.
+var errStale = errors.New("the cache is behind")
+
 // createRuns creates the HookRuns of a plan, all of them waiting. Those of an
 // earlier plan that was not recorded are adopted if they are the same, and
-// replaced otherwise.
+// replaced otherwise. It must not happen for a Backup whose plan is recorded
+// already and that the cache still shows as it was before.
 func (r *Reconciler) createRuns(ctx context.Context, s *scope, hooks hook.Plan) error {
+	if len(hooks.Pre)+len(hooks.Post) == 0 {
+		return nil
+	}
+	var live v1alpha1.Backup
+	if err := r.Reader.Get(ctx, ownerOf(s.backup), &live); err != nil {
+		return fmt.Errorf("reading Backup %s: %w", s.backup.Name, err)
+	}
+	if live.UID != s.backup.UID || planned(&live) || decided(&live) {
+		return errStale
+	}
 	for _, step := range hooks.Pre {
 		run, err := r.createRun(ctx, s.backup, v1alpha1.HookPreBackup, step)
 		if err != nil {

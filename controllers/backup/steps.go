@@ -45,7 +45,7 @@ type (
 	store = location.Store
 )
 
-func stepID(b *v1alpha1.Backup, step string) string { return string(b.UID) + "/" + step }
+func stepID(uid types.UID, step string) string { return string(uid) + "/" + step }
 
 var errStopped = errors.New("the backup is being cancelled")
 
@@ -55,7 +55,7 @@ func (r *Reconciler) inStore(
 	ctx context.Context, s *scope, step string, bsl *v1alpha1.BackupStorageLocation,
 	work func(context.Context, *store, job.Request) (stepResult, error),
 ) (*ended, error) {
-	id := stepID(s.backup, step)
+	id := stepID(s.backup.UID, step)
 	if outcome, known := r.steps.State(id); known {
 		return outcome, nil
 	}
@@ -97,9 +97,9 @@ func (r *Reconciler) withStore(
 }
 
 // stopSteps cancels steps, and says whether one still runs.
-func (r *Reconciler) stopSteps(s *scope, names ...string) (busy bool) {
+func (r *Reconciler) stopSteps(uid types.UID, names ...string) (busy bool) {
 	for _, name := range names {
-		id := stepID(s.backup, name)
+		id := stepID(uid, name)
 		if outcome, known := r.steps.State(id); known && outcome == nil {
 			r.steps.Cancel(id, errStopped)
 			busy = true
@@ -129,7 +129,7 @@ func (r *Reconciler) repeatStep(s *scope, step, what string, err error) bool {
 	s.finishing(v1alpha1.ReasonStoringLogs, message+"; it is tried again")
 	s.again(retryPause)
 	s.then(func(context.Context) error {
-		r.steps.Forget(stepID(s.backup, step))
+		r.steps.Forget(stepID(s.backup.UID, step))
 		return nil
 	})
 	return true

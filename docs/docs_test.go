@@ -1,0 +1,218 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+)
+
+// documents returns the text of every document by its path from the root.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	add := func(path string) {
+		content, err := os.ReadFile(filepath.Join("..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[path] = string(content)
+	}
+	add("README.md")
+	add("CONTRIBUTING.md")
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".md" {
+			add(filepath.Join("docs", path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+// blocks returns the code blocks of a language in a document.
+func blocks(text, language string) []string {
+	var found []string
+	for _, match := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```").FindAllStringSubmatch(text, -1) {
+		found = append(found, match[1])
+	}
+	return found
+}
+
+// TestProgramsCompile builds every program in the documents and asks it what it
+// provides, as somebody does who copies it.
+func TestProgramsCompile(t *testing.T) {
+	programs := 0
+	for path, text := range documents(t) {
+		for _, code := range blocks(text, "go") {
+			programs++
+			t.Run(path, func(t *testing.T) {
+				dir := t.TempDir()
+				if strings.Contains(code, `"testing"`) {
+					run(t, true, "go", "vet", write(t, dir, "main_test.go", code))
+					return
+				}
+				binary := filepath.Join(dir, "plugin")
+				run(t, true, "go", "build", "-o", binary, write(t, dir, "main.go", code))
+				said := run(t, false, binary)
+				for _, want := range []string{"This is a Grapnel plugin", "PreBackupAction v1 example.io/freeze"} {
+					if !strings.Contains(said, want) {
+						t.Errorf("want it to say %q, it says: %s", want, said)
+					}
+				}
+			})
+		}
+	}
+	if programs < 3 {
+		t.Errorf("found only %d programs in the documents", programs)
+	}
+}
+
+func TestHookInTwentyLines(t *testing.T) {
+	readme := documents(t)["README.md"]
+	_, section, found := strings.Cut(readme, "## A hook in 20 lines")
+	if !found {
+		t.Fatal("the README has no such section")
+	}
+	lines := 0
+	for line := range strings.Lines(blocks(section, "go")[0]) {
+		if strings.TrimSpace(line) != "" {
+			lines++
+		}
+	}
+	if lines > 20 {
+		t.Errorf("it has %d lines", lines)
+	}
+}
+
+// TestManifestsAreAccepted gives every manifest to a real API server, with unknown
+// fields forbidden.
+func TestManifestsAreAccepted(t *testing.T) {
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{CRDPaths: []string{"../config/crd/bases"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("KUBECONFIG", plane.Kubeconfig())
+	run(t, true, plane.Kubectl(), "create", "namespace", "grapnel-system")
+	manifests := 0
+	for path, text := range documents(t) {
+		for _, manifest := range blocks(text, "yaml") {
+			if !strings.Contains(manifest, "kind:") {
+				continue // a part of one
+			}
+			manifests++
+			t.Run(path, func(t *testing.T) {
+				file := write(t, t.TempDir(), "manifest.yaml", manifest)
+				run(t, true, plane.Kubectl(), "apply", "--dry-run=server", "--validate=strict", "-f", file)
+			})
+		}
+	}
+	if manifests < 3 {
+		t.Errorf("found only %d manifests in the documents", manifests)
+	}
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	texts := documents(t)
+	for path, text := range texts {
+		for _, match := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(text, -1) {
+			target, anchor, _ := strings.Cut(match[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			linked := path
+			if target != "" {
+				linked = filepath.Join(filepath.Dir(path), target)
+			}
+			if _, err := os.Stat(filepath.Join("..", linked)); err != nil {
+				t.Errorf("%s links to %s: %v", path, match[1], err)
+			}
+			if anchor != "" && !hasHeading(texts[linked], anchor) {
+				t.Errorf("%s links to %s, which has no such heading", path, match[1])
+			}
+		}
+	}
+}
+
+// hasHeading looks for a heading as hosts of Markdown name it in links.
+func hasHeading(text, anchor string) bool {
+	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		name := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(match[1]), "")
+		if strings.ReplaceAll(name, " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
+}
+
+func TestTargetsExist(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range documents(t) {
+		for _, match := range regexp.MustCompile("(?m)(?:^    |`)make ([a-z][a-z -]*)").FindAllStringSubmatch(text, -1) {
+			for target := range strings.FieldsSeq(match[1]) {
+				if !strings.Contains(string(makefile), "\n"+target+":") {
+					t.Errorf("%s names make %s, which the Makefile does not have", path, target)
+				}
+			}
+		}
+	}
+}
+
+// TestMetricsExist looks for the names of metrics in the code that registers them.
+func TestMetricsExist(t *testing.T) {
+	var code strings.Builder
+	for _, controller := range []string{"backup", "hookrun"} {
+		content, err := os.ReadFile(filepath.Join("../controllers", controller, "metrics.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(content)
+	}
+	names := regexp.MustCompile(`grapnel_[a-z_]+[a-z]`).FindAllString(documents(t)["docs/usage.md"], -1)
+	if len(names) < 10 {
+		t.Fatalf("found only %q", names)
+	}
+	for _, name := range names {
+		counter := `counter("` + strings.TrimPrefix(name, "grapnel_backup_") + `"`
+		if !strings.Contains(code.String(), `"`+name+`"`) && !strings.Contains(code.String(), counter) {
+			t.Errorf("docs/usage.md names the metric %s, which nobody registers", name)
+		}
+	}
+}
+
+func write(t *testing.T, dir, name, content string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// run runs a program and returns what it says.
+func run(t *testing.T, succeeds bool, program string, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+	if succeeds && err != nil {
+		t.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}

@@ -32,7 +32,8 @@ func (e exits) Start(ctx context.Context) error {
 	}
 }
 
-// backoff remembers when a failed load may be tried again.
+// backoff remembers when a plugin may be loaded again that could not be loaded, or
+// whose process ended.
 type backoff struct {
 	first, most time.Duration
 	now         func() time.Time
@@ -41,36 +42,76 @@ type backoff struct {
 	tries map[string]attempt
 }
 
+// attempt is what happened to one generation of a Plugin.
 type attempt struct {
-	id   string
+	id string
+	// n counts failures in a row, next is when the last one is over.
 	n    int
 	next time.Time
+	// last is when something of all this happened.
+	last time.Time
 }
 
 func newBackoff(first, most time.Duration) *backoff {
 	return &backoff{first: first, most: most, now: time.Now, tries: map[string]attempt{}}
 }
 
-// remaining returns how long the next try of a load is away. The first question
-// after a failure sets the time; when it has come, the answer is zero once.
+// of returns what happened to a load; nothing if that was another generation.
+func (b *backoff) of(name, id string) attempt {
+	if a := b.tries[name]; a.id == id {
+		return a
+	}
+	return attempt{id: id}
+}
+
+// failed notes that a load failed.
+func (b *backoff) failed(name, id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.of(name, id)
+	a.n++
+	a.last = b.now()
+	a.next = a.last.Add(b.after(a.n))
+	b.tries[name] = a
+}
+
+// succeeded notes that a load did well.
+func (b *backoff) succeeded(name, id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.of(name, id)
+	a.next, a.last = time.Time{}, b.now()
+	b.tries[name] = a
+}
+
+// ended notes that the process of a plugin ended by itself. The first time, and
+// if nothing happened for long before, that costs no pause.
+func (b *backoff) ended(name, id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.of(name, id)
+	now := b.now()
+	if now.Sub(a.last) >= b.most {
+		a.n = 0
+	}
+	a.last, a.next = now, now.Add(b.after(a.n))
+	a.n++
+	b.tries[name] = a
+}
+
+// after returns the pause after the n-th failure in a row.
+func (b *backoff) after(n int) time.Duration {
+	if n < 1 {
+		return 0
+	}
+	return min(b.first<<min(n-1, 20), b.most)
+}
+
+// remaining returns how long the next load is away, zero or less if it may begin.
 func (b *backoff) remaining(name, id string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := b.tries[name]
-	if a.id != id {
-		a = attempt{id: id}
-	}
-	now := b.now()
-	if a.next.IsZero() {
-		a.n++
-		a.next = now.Add(min(b.first<<min(a.n-1, 20), b.most))
-	}
-	left := a.next.Sub(now)
-	if left <= 0 {
-		a.next = time.Time{}
-	}
-	b.tries[name] = a
-	return left
+	return b.of(name, id).next.Sub(b.now())
 }
 
 func (b *backoff) reset(name string) {

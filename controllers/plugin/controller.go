@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -103,7 +104,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !plugin.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, r.remove(ctx, &plugin)
+		if held, err := r.remove(ctx, &plugin); !held || err != nil {
+			return ctrl.Result{}, err
+		}
+		return r.load(ctx, &plugin) // what needs it has to be able to call it
 	}
 	if !controllerutil.ContainsFinalizer(&plugin, v1alpha1.FinalizerPlugin) {
 		patch := client.MergeFromWithOptions(plugin.DeepCopy(), client.MergeFromWithOptimisticLock{})
@@ -119,7 +123,9 @@ func loadID(plugin *v1alpha1.Plugin) string {
 	return fmt.Sprintf("%s/%d", plugin.UID, plugin.Generation)
 }
 
-// load starts a load unless one is known, and records its outcome.
+// load starts a load unless one is known, and records its outcome. What was
+// recorded of a failed one is forgotten, so that there is another one when its
+// pause is over.
 func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Result, error) {
 	id := loadID(plugin)
 	outcome, known := r.loads.State(id)
@@ -131,13 +137,17 @@ func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Re
 			return ctrl.Result{}, err
 		}
 		if outcome.Err == nil {
-			r.pause.reset(plugin.Name)
+			r.pause.succeeded(plugin.Name, id)
 			return ctrl.Result{}, nil
 		}
-		if wait := r.pause.remaining(plugin.Name, id); wait > 0 {
-			return ctrl.Result{RequeueAfter: wait}, nil
-		}
+		r.pause.failed(plugin.Name, id)
 		r.loads.Forget(id)
+	}
+	if wait := r.pause.remaining(plugin.Name, id); wait > 0 {
+		if err := r.pausing(ctx, plugin); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.loading(ctx, plugin); err != nil {
 		return ctrl.Result{}, err
@@ -166,32 +176,38 @@ func (r *Reconciler) spec(plugin *v1alpha1.Plugin) catalog.Spec {
 	return spec
 }
 
-// remove unloads a deleted Plugin once nobody needs it any more.
-func (r *Reconciler) remove(ctx context.Context, plugin *v1alpha1.Plugin) error {
+// remove unloads a deleted Plugin once nobody needs it any more. Until then it is
+// held.
+func (r *Reconciler) remove(ctx context.Context, plugin *v1alpha1.Plugin) (held bool, err error) {
 	if !controllerutil.ContainsFinalizer(plugin, v1alpha1.FinalizerPlugin) {
-		return nil
+		return false, nil
 	}
 	users, err := r.users(ctx, plugin.Name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(users) > 0 && plugin.Annotations[v1alpha1.AnnotationAbandonCleanup] != "true" {
-		return r.inUse(ctx, plugin, users)
+		return true, r.inUse(ctx, plugin, users)
 	}
 	r.loads.Cancel(loadID(plugin), errDeleted)
-	r.loads.Ensure("unload/"+string(plugin.UID), types.NamespacedName{Name: plugin.Name}, func(ctx context.Context) (catalog.Info, error) {
-		r.Catalog.Unload(ctx, plugin.Name)
-		return catalog.Info{}, nil
-	})
+	// It is forgotten before the object is gone, so that one of the same name that
+	// follows is not unloaded in its stead; open calls end in their own time.
+	noWait, cancel := context.WithCancel(ctx)
+	cancel()
+	r.Catalog.Unload(noWait, plugin.Name)
 	patch := client.MergeFromWithOptions(plugin.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(plugin, v1alpha1.FinalizerPlugin)
-	if err := r.Client.Patch(ctx, plugin, patch); err != nil {
-		return fmt.Errorf("releasing Plugin %s: %w", plugin.Name, client.IgnoreNotFound(err))
+	if err := client.IgnoreNotFound(r.Client.Patch(ctx, plugin, patch)); err != nil {
+		return false, fmt.Errorf("releasing Plugin %s: %w", plugin.Name, err)
 	}
-	return nil
+	return false, nil
 }
 
-var errDeleted = errors.New("the Plugin was deleted")
+// Why a load is cancelled.
+var (
+	errDeleted = errors.New("the Plugin was deleted")
+	errChanged = errors.New("the Plugin was changed")
+)
 
 // users returns the HookRuns that have not ended and name the Plugin.
 func (r *Reconciler) users(ctx context.Context, name string) ([]string, error) {
@@ -205,14 +221,16 @@ func (r *Reconciler) users(ctx context.Context, name string) ([]string, error) {
 			users = append(users, run.Name)
 		}
 	}
+	slices.Sort(users) // a cache has no order, and the status must not change by itself
 	return users, nil
 }
 
 // exited forgets the last load of a Plugin whose process ended, so that it is
-// loaded again.
+// loaded again: at once, or with back-off if it ends again and again.
 func (r *Reconciler) exited(ctx context.Context, name string) {
 	var plugin v1alpha1.Plugin
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &plugin); err == nil {
+		r.pause.ended(name, loadID(&plugin))
 		r.loads.Forget(loadID(&plugin))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
@@ -26,13 +27,37 @@ func (r *Reconciler) loading(ctx context.Context, plugin *v1alpha1.Plugin) error
 	if ready != nil && ready.ObservedGeneration == plugin.Generation {
 		return nil
 	}
+	if ready != nil {
+		earlier := plugin.DeepCopy()
+		earlier.Generation = ready.ObservedGeneration
+		r.loads.Cancel(loadID(earlier), errChanged) // it may hang, and the new one waits for it
+		r.loads.Forget(loadID(earlier))
+	}
+	if !plugin.DeletionTimestamp.IsZero() {
+		return nil
+	}
 	before := plugin.DeepCopy()
 	conditions.Summary(plugin, conditions.InProgress, v1alpha1.ReasonLoading, "The plugin is being started")
 	return r.write(ctx, before, plugin)
 }
 
-// record writes what a load found.
+// pausing says why a plugin that was loaded is not loaded now.
+func (r *Reconciler) pausing(ctx context.Context, plugin *v1alpha1.Plugin) error {
+	if !conditions.IsTrue(plugin, v1alpha1.ConditionReady) {
+		return nil // that it could not be loaded is recorded already
+	}
+	return r.record(ctx, plugin, runner.Outcome[catalog.Info]{Err: &catalog.LoadError{
+		Reason:  string(process.ReasonCrashLoop),
+		Message: "the process of the plugin ended several times by itself and is started again later; the operator's log tells what it said",
+	}})
+}
+
+// record writes what a load found. While the object is being deleted its status
+// says why it is still there, and nothing else.
 func (r *Reconciler) record(ctx context.Context, plugin *v1alpha1.Plugin, outcome runner.Outcome[catalog.Info]) error {
+	if !plugin.DeletionTimestamp.IsZero() {
+		return nil
+	}
 	before := plugin.DeepCopy()
 	if outcome.Err != nil {
 		reason, message := describe(outcome.Err)

@@ -1,0 +1,57 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	const name, id = "example", "u/1"
+	failed := func(b *backoff) { b.failed(name, id) }
+	succeeded := func(b *backoff) { b.succeeded(name, id) }
+	ended := func(b *backoff) { b.ended(name, id) }
+	type event func(*backoff)
+	for what, tc := range map[string]struct {
+		events []event
+		// gap is the time between the end of a pause and the next event.
+		gap  time.Duration
+		want []time.Duration // in seconds, after each event
+	}{
+		"loads fail":                       {events: []event{failed, failed, failed, failed, failed, failed}, want: []time.Duration{2, 4, 8, 16, 30, 30}},
+		"it ends once":                     {events: []event{succeeded, ended, succeeded}, want: []time.Duration{0, 0, 0}},
+		"it ends again and again":          {events: []event{succeeded, ended, succeeded, ended, succeeded, ended, succeeded, ended}, want: []time.Duration{0, 0, 0, 2, 0, 4, 0, 8}},
+		"it ends before anybody noticed":   {events: []event{ended, ended, ended, ended}, want: []time.Duration{0, 2, 4, 8}},
+		"it ends now and then":             {events: []event{succeeded, ended, succeeded, ended, succeeded, ended}, gap: time.Minute, want: []time.Duration{0, 0, 0, 0, 0, 0}},
+		"what failed before runs and ends": {events: []event{failed, failed, succeeded, ended}, want: []time.Duration{2, 4, 0, 4}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			now := time.Unix(1000, 0)
+			b := newBackoff(2*time.Second, 30*time.Second)
+			b.now = func() time.Time { return now }
+			var got []time.Duration
+			for _, event := range tc.events {
+				event(b)
+				pause := max(b.remaining(name, id), 0)
+				got = append(got, pause/time.Second)
+				now = now.Add(pause + tc.gap)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("pauses in seconds (-want +got):\n%s", diff)
+			}
+			failed(b)
+			if left := b.remaining(name, "u/2"); left > 0 {
+				t.Errorf("a new generation has to wait %s", left)
+			}
+			b.reset(name)
+			if left := b.remaining(name, id); left > 0 {
+				t.Errorf("a Plugin that was removed and created again has to wait %s", left)
+			}
+		})
+	}
+}

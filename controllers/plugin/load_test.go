@@ -1,0 +1,163 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/plugin"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+func retryAfter(pause time.Duration) func(*plugin.Reconciler) {
+	return func(r *plugin.Reconciler) { r.Retry = pause }
+}
+
+func command(name string) func(*v1alpha1.Plugin) {
+	return func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = name }
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	plugins := &loader{load: well}
+	operator(t, env, plugins)
+	p := create(t, env, command("sub/example"), func(p *v1alpha1.Plugin) {
+		process := p.Spec.Executor.Process
+		process.Args = []string{"--fast"}
+		process.Env = []v1alpha1.EnvVar{{Name: "MODE", Value: "deep"}}
+		process.StartTimeout = &metav1.Duration{Duration: 7 * time.Second}
+	})
+	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+	want := v1alpha1.PluginStatus{Digest: "d1", SDKVersion: "v0.1.0", Actions: []v1alpha1.ProvidedAction{
+		{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPostBackup, Version: "v1"},
+		{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPreBackup, Version: "v2"},
+	}}
+	got := *p.Status.DeepCopy()
+	got.Conditions = nil
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]catalog.Spec{{
+		Name: p.Name, UID: string(p.UID), Generation: 1,
+		Process: catalog.ProcessSpec{
+			Path: "/plugins/sub/example", Args: []string{"--fast"}, Env: map[string]string{"MODE": "deep"}, StartTimeout: 7 * time.Second,
+		},
+	}}, plugins.loads()); diff != "" {
+		t.Errorf("loads (-want +got):\n%s", diff)
+	}
+	env.AwaitEvent(p, "Normal Loaded: The plugin runs and provides 2 actions")
+}
+
+// TestBroken keeps what a plugin provided while it can not be loaded: a backup that
+// needs it has to say so.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
+		if spec.Process.Path == "/plugins/example" {
+			return well(ctx, spec)
+		}
+		return badly(ctx, spec)
+	}}
+	operator(t, env, plugins, retryAfter(time.Hour))
+	p := create(t, env)
+	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+	suite.Change(env, p, command("missing"))
+	await(env, p, metav1.ConditionFalse, "BinaryNotFound")
+	const message = "there is no file example: copy it into the plugin folder"
+	if p.Status.Message != message || !conditions.IsTrue(p, v1alpha1.ConditionStalled) || len(p.Status.Actions) != 2 {
+		t.Errorf("status is %+v", p.Status)
+	}
+	env.AwaitEvent(p, "Warning LoadFailed: "+message)
+
+	// An hour is what it would wait for itself; a change is tried at once.
+	suite.Change(env, p, command("example"))
+	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+	if p.Status.Message != "" || conditions.IsTrue(p, v1alpha1.ConditionStalled) {
+		t.Errorf("status is %+v", p.Status)
+	}
+	if got := len(plugins.loads()); got != 3 {
+		t.Errorf("there were %d loads, want 3", got)
+	}
+}
+
+// TestMendedFromOutside tries a broken plugin again by itself, and says so only when
+// something changed.
+func TestMendedFromOutside(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	var loads atomic.Int32
+	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
+		if loads.Add(1) < 4 {
+			return badly(ctx, spec)
+		}
+		return well(ctx, spec)
+	}}
+	operator(t, env, plugins, retryAfter(time.Millisecond))
+	p := create(t, env)
+	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+	env.AwaitEvent(p, "Normal Loaded")
+	want := []string{
+		"Normal Loaded: The plugin runs and provides 2 actions",
+		"Warning LoadFailed: there is no file example: copy it into the plugin folder",
+	}
+	if diff := cmp.Diff(want, sorted(env.Events(p))); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// TestHangs lets one plugin hang while it starts: others are loaded meanwhile, and
+// so is a changed one.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
+		if spec.Process.Path == "/plugins/hangs" {
+			<-ctx.Done()
+			return catalog.Info{}, &catalog.LoadError{Reason: "Interrupted", Message: context.Cause(ctx).Error()}
+		}
+		return well(ctx, spec)
+	}}
+	operator(t, env, plugins)
+	hangs := create(t, env, command("hangs"))
+	await(env, hangs, metav1.ConditionFalse, v1alpha1.ReasonLoading)
+	await(env, create(t, env), metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+	suite.Change(env, hangs, command("hangs-no-more"))
+	await(env, hangs, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+
+	hangs = create(t, env, command("hangs"))
+	await(env, hangs, metav1.ConditionFalse, v1alpha1.ReasonLoading)
+	env.Delete(hangs)
+	env.AwaitGone(hangs)
+}
+
+// TestExits loads a plugin again whose process ended, and not without end.
+func TestExits(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	plugins := &loader{load: well}
+	exited := make(chan string)
+	operator(t, env, plugins, retryAfter(time.Hour), func(r *plugin.Reconciler) { r.Exited = exited })
+	p := create(t, env)
+	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+	exited <- p.Name
+	plugins.awaitLoads(t, 2)
+	exited <- "nobody-knows"
+	exited <- p.Name
+	await(env, p, metav1.ConditionFalse, "CrashLoop")
+	if got := len(plugins.loads()); got != 2 || len(p.Status.Actions) != 2 || p.Status.Message == "" {
+		t.Errorf("%d loads, want 2; status %+v", got, p.Status)
+	}
+	env.AwaitEvent(p, "Warning LoadFailed: the process of the plugin ended several times by itself")
+}

@@ -109,16 +109,21 @@ func TestManifestsAreAccepted(t *testing.T) {
 	})
 	t.Setenv("KUBECONFIG", plane.Kubeconfig())
 	run(t, true, plane.Kubectl(), "create", "namespace", "grapnel-system")
+	run(t, true, plane.Kubectl(), "label", "namespace", "grapnel-system", "pod-security.kubernetes.io/warn=restricted")
+	run(t, true, plane.Kubectl(), "apply", "-k", "../config/manager")
 	manifests := 0
 	for path, text := range documents(t) {
 		for _, manifest := range blocks(text, "yaml") {
-			if !strings.Contains(manifest, "kind:") {
-				continue // a part of one
-			}
 			manifests++
 			t.Run(path, func(t *testing.T) {
 				file := write(t, t.TempDir(), "manifest.yaml", manifest)
-				run(t, true, plane.Kubectl(), "apply", "--dry-run=server", "--validate=strict", "-f", file)
+				args := []string{"apply", "--dry-run=server", "--validate=strict", "-f", file}
+				if strings.HasPrefix(manifest, "# A patch of the Deployment grapnel-controller-manager.") {
+					args = []string{"patch", "deployment", "grapnel-controller-manager", "-n", "grapnel-system", "--dry-run=server", "--patch-file", file}
+				}
+				if said := run(t, true, plane.Kubectl(), args...); strings.Contains(said, "Warning") {
+					t.Error(said)
+				}
 			})
 		}
 	}

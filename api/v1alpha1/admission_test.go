@@ -79,6 +79,12 @@ func TestBackupAdmission(t *testing.T) {
 		"too many parameters":          {body: `{spec: {parameters: {example.io/freeze: {` + pairs(65, "v") + `}}}}`, rejected: "Too many: 65"},
 		"a parameter too long":         {body: `{spec: {parameters: {p: {k: ` + strings.Repeat("v", 4097) + `}}}}`, rejected: "spec.parameters.p.k: Too long"},
 		"a parameter that is a number": {body: `{spec: {parameters: {p: {replicas: 3}}}}`, rejected: "spec.parameters.p.replicas in body must be of type string"},
+		"null in a list":               {body: `{spec: {includedNamespaces: [null]}}`, rejected: "spec.includedNamespaces[0]"},
+		"null for a selector":          {body: `{spec: {orLabelSelectors: [null]}}`, rejected: "spec.orLabelSelectors[0]"},
+		"null for a parameter":         {body: `{spec: {parameters: {p: {k: null}}}}`},
+		"null for parameters":          {body: `{spec: {parameters: {p: null}}}`},
+		"null for ordered names":       {body: `{spec: {orderedResources: {pods: null}}}`},
+		"null for a duration":          {body: `{spec: {ttl: null}}`},
 		"imported without a location":  {body: `{spec: {importedFrom: {}}}`, rejected: "spec.importedFrom.storageLocation: Required value"},
 	})
 }

@@ -145,25 +145,29 @@ func (s *small) oneByOne(ctx context.Context, e *environment) error {
 		plain := newBackup(fmt.Sprintf("small-%d", i), smallNamespace)
 		hooked := newBackup(fmt.Sprintf("small-hook-%d", i), smallNamespace)
 		hooked.Labels = map[string]string{hookLabel: "yes"}
-		seen, err := runBackups(ctx, e.client, plain)
+		seconds, writes, err := one(ctx, e, i, plain, 0)
 		if err != nil {
 			return err
 		}
-		if err := checkSmall(seen[0], 0); err != nil {
+		s.without, s.writesWithout = append(s.without, seconds), append(s.writesWithout, writes)
+		if seconds, writes, err = one(ctx, e, i, hooked, 1); err != nil {
 			return err
 		}
-		s.without = append(s.without, seen[0].latency().Seconds())
-		s.writesWithout = append(s.writesWithout, float64(seen[0].writes))
-		if seen, err = runBackups(ctx, e.client, hooked); err != nil {
-			return err
-		}
-		if err := checkSmall(seen[0], 1); err != nil {
-			return err
-		}
-		s.with = append(s.with, seen[0].latency().Seconds())
-		s.writesWith = append(s.writesWith, float64(seen[0].writes))
+		s.with, s.writesWith = append(s.with, seconds), append(s.writesWith, writes)
 	}
 	return nil
+}
+
+// one runs the i-th small backup.
+func one(ctx context.Context, e *environment, i int, backup *v1alpha1.Backup, actions int) (seconds, writes float64, err error) {
+	if err := raw.OutOfStep(ctx, i); err != nil {
+		return 0, 0, err
+	}
+	seen, err := runBackups(ctx, e.client, backup)
+	if err != nil {
+		return 0, 0, err
+	}
+	return seen[0].latency().Seconds(), float64(seen[0].writes), checkSmall(seen[0], actions)
 }
 
 // checkSmall checks that a backup did what is measured.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -53,11 +54,35 @@ type RunTimes struct {
 	WriteSeconds float64 `json:"writeSeconds"`
 }
 
+// OutOfStep waits before the i-th of runs that follow each other. The API server
+// answers a LIST of a kind that nobody writes at the next of etcd's notifications of
+// progress, which come every 100 ms. A run that began right after the one before it
+// would always begin right after a notification, and what it does up to the next one
+// would seem to cost nothing. The waits are spread evenly over that time.
+func OutOfStep(ctx context.Context, i int) error {
+	const (
+		between = 100 * time.Millisecond
+		golden  = 0.618033988749895
+	)
+	_, place := math.Modf(float64(i+1) * golden)
+	timer := time.NewTimer(time.Duration(place * float64(between)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Runs does the runs and leaves nothing behind in the API server.
 func Runs(ctx context.Context, c *Client, req RunRequest) (RunTimes, error) {
 	var times RunTimes
 	var one, writes []float64
 	for i := range req.Count {
+		if err := OutOfStep(ctx, i); err != nil {
+			return times, err
+		}
 		r := newRunner(c, req, "limit-"+strconv.Itoa(i))
 		start := time.Now()
 		if err := r.run(ctx); err != nil {

@@ -5,11 +5,8 @@ package backup
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -123,46 +120,6 @@ func runOf(b *v1alpha1.Backup, point v1alpha1.HookPoint, step hook.Step) *v1alph
 	}
 }
 
-// The lengths of names: 52 characters leave room for what is made of a HookRun.
-const (
-	maxRunName = 52
-	maxLabel   = 63
-	hashLength = 10
-)
-
-// runName returns a name that is always the same for an action of a Backup, so
-// that creating twice is harmless.
-func runName(b *v1alpha1.Backup, point v1alpha1.HookPoint, action string) string {
-	_, name, _ := strings.Cut("/"+action, "/")
-	name = name[strings.LastIndex(name, "/")+1:]
-	head := strings.ToLower(b.Name + "-" + strings.TrimSuffix(string(point), "Backup") + "-" + name)
-	return shorten(head, maxRunName-hashLength-1) + "-" + hash(string(b.UID), string(point), action)
-}
-
-// labelValue returns a name as the value of a label, which is shorter.
-func labelValue(name string) string {
-	if len(name) <= maxLabel {
-		return name
-	}
-	return shorten(name, maxLabel-hashLength-1) + "-" + hash(name)
-}
-
-// shorten keeps the start of a name such that something can follow it.
-func shorten(name string, limit int) string {
-	clean := strings.Map(func(c rune) rune {
-		if c == '-' || c == '.' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') {
-			return c
-		}
-		return '-'
-	}, name)
-	return strings.TrimRight(clean[:min(len(clean), limit)], "-.")
-}
-
-func hash(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:])[:hashLength]
-}
-
 // loadRuns finds the HookRuns that the status names. What a cache does not know
 // is asked for; what is gone was removed by force.
 func (r *Reconciler) loadRuns(ctx context.Context, s *scope) error {
@@ -207,58 +164,6 @@ func (r *Reconciler) pickRuns(
 		runs = append(runs, run)
 	}
 	return runs, nil
-}
-
-// recover makes a HookRun again that somebody removed by force, finalizer and
-// all. What had ended is rebuilt from the status of the Backup; what had not is
-// planned again from the Plugin, so that what is owed is still paid.
-func (r *Reconciler) recover(ctx context.Context, b *v1alpha1.Backup, point v1alpha1.HookPoint, action v1alpha1.ActionStatus) (*v1alpha1.HookRun, error) {
-	if action.CompletionTimestamp != nil || settled(b) {
-		return gone(b, point, action), nil
-	}
-	plugins, err := r.plugins(ctx, r.Client)
-	if err != nil {
-		return nil, err
-	}
-	hooks, loading := hooksOf(b, plugins)
-	if loading != "" {
-		return nil, fmt.Errorf("it was removed, and Plugin %s, which may replace it, is still being started", loading)
-	}
-	planned := hooks.Pre
-	if point == v1alpha1.HookPostBackup {
-		planned = hooks.Post
-	}
-	for _, step := range planned {
-		if step.Name == action.PluginName {
-			return r.createRun(ctx, b, point, step)
-		}
-	}
-	lost := gone(b, point, action)
-	lost.Status.Phase = v1alpha1.HookRunPhaseFailed
-	lost.Status.Message = "its HookRun was removed by force, and no Plugin provides the action any more"
-	return lost, nil
-}
-
-// gone is what the Backup remembers of a HookRun that is no more.
-func gone(b *v1alpha1.Backup, point v1alpha1.HookPoint, action v1alpha1.ActionStatus) *v1alpha1.HookRun {
-	now := metav1.Now()
-	run := runOf(b, point, hook.Step{Action: hook.Action{Name: action.PluginName}})
-	run.Name, run.Finalizers = action.HookRunName, nil
-	run.Spec.DesiredState = v1alpha1.HookDesiredStateCancel
-	run.Status = v1alpha1.HookRunStatus{
-		Phase: v1alpha1.HookRunPhaseSkipped, Message: action.Message,
-		StartTimestamp: action.StartTimestamp, CompletionTimestamp: action.CompletionTimestamp,
-	}
-	if run.Status.CompletionTimestamp == nil {
-		run.Status.CompletionTimestamp = &now
-	}
-	if phase, ended := map[v1alpha1.ActionPhase]v1alpha1.HookRunPhase{
-		v1alpha1.ActionPhaseCompleted: v1alpha1.HookRunPhaseCompleted,
-		v1alpha1.ActionPhaseFailed:    v1alpha1.HookRunPhaseFailed,
-	}[action.Phase]; ended {
-		run.Status.Phase = phase
-	}
-	return run
 }
 
 // want asks the HookRun controller for something, once the status is written.

@@ -20,7 +20,8 @@ func plugin(name string, change ...func(*v1alpha1.Plugin)) v1alpha1.Plugin {
 	p := v1alpha1.Plugin{}
 	p.Name, p.Generation = name, 1
 	p.Status.Actions = []v1alpha1.ProvidedAction{
-		{Name: name, Kind: v1alpha1.ActionKindPreBackup}, {Name: name, Kind: v1alpha1.ActionKindPostBackup},
+		{Name: name, Kind: v1alpha1.ActionKindPreBackup},
+		{Name: name, Kind: v1alpha1.ActionKindPostBackup},
 		{Name: name, Kind: v1alpha1.ActionKindPreRestore},
 	}
 	conditions.Summary(&p, conditions.Current, v1alpha1.ReasonLoaded, "The plugin runs")

@@ -203,6 +203,26 @@ func TestMetricsExist(t *testing.T) {
 	}
 }
 
+func TestFlagsExist(t *testing.T) {
+	main, err := os.ReadFile("../main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(documents(t)["docs/usage.md"], "## The operator's flags")
+	section, _, _ = strings.Cut(section, "\n## ")
+	documented := regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(section, -1)
+	for _, match := range documented {
+		if !strings.Contains(string(main), `"`+match[1]+`"`) {
+			t.Errorf("docs/usage.md names the flag --%s, which the operator does not have", match[1])
+		}
+	}
+	for _, match := range regexp.MustCompile(`Var\(&o\.\w+, "([a-z-]+)"`).FindAllStringSubmatch(string(main), -1) {
+		if !strings.Contains(section, "`--"+match[1]+"`") {
+			t.Errorf("the flag --%s of the operator is not in docs/usage.md", match[1])
+		}
+	}
+}
+
 func write(t *testing.T, dir, name, content string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

@@ -81,6 +81,9 @@ const (
 	ReasonCleanupDone = "CleanupDone"
 	// ReasonCleanupAbandoned surfaces when a person gave owed clean-up up.
 	ReasonCleanupAbandoned = "CleanupAbandoned"
+	// ReasonPostActionsSucceeded surfaces when every PostBackup action that ran
+	// did well.
+	ReasonPostActionsSucceeded = "PostBackupActionsSucceeded"
 	// ReasonPostActionFailed surfaces when a PostBackup action failed.
 	ReasonPostActionFailed = "PostBackupActionFailed"
 )

@@ -103,7 +103,8 @@ func (s *scope) judgePostActions() {
 		}
 	}
 	if len(failed) == 0 {
-		conditions.Set(s.backup, v1alpha1.ConditionPostActionsSucceeded, metav1.ConditionTrue, v1alpha1.ReasonCompleted, "Every PostBackup action did well")
+		conditions.Set(s.backup, v1alpha1.ConditionPostActionsSucceeded, metav1.ConditionTrue, v1alpha1.ReasonPostActionsSucceeded,
+			"Every PostBackup action that ran did well")
 		return
 	}
 	conditions.Set(s.backup, v1alpha1.ConditionPostActionsSucceeded, metav1.ConditionFalse, v1alpha1.ReasonPostActionFailed,

@@ -158,7 +158,7 @@ func (s *scope) cleanUp(now time.Time, abandoned bool) bool {
 	}
 	switch {
 	case len(owed) > 0 && overdue:
-		message := fmt.Sprintf("clean-up is overdue and tried again: PostBackup action %s; mend what it needs, or annotate the Backup with %s=true to give it up",
+		message := fmt.Sprintf("clean-up is overdue and tried again and again: PostBackup action %s; mend what it needs, or annotate the Backup with %s=true to give it up",
 			strings.Join(owed, ", "), v1alpha1.AnnotationAbandonCleanup)
 		set(metav1.ConditionTrue, v1alpha1.ReasonCleanupOverdue, message)
 		s.finishing(v1alpha1.ReasonCleanupOverdue, message)

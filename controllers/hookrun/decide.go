@@ -4,6 +4,7 @@
 package hookrun
 
 import (
+	"errors"
 	"cmp"
 	"fmt"
 	"time"
@@ -220,11 +221,13 @@ func reasonOf(err error) string {
 	}
 }
 
+// message returns what a person is told; the HookRun says of which action.
 func message(err error) string {
-	if executor.KindOf(err) == "" {
+	var failed *executor.Error
+	if !errors.As(err, &failed) {
 		return "internal error; see the operator's log"
 	}
-	return executor.OneLine(err.Error())
+	return failed.Text
 }
 
 func succeed(run *v1alpha1.HookRun, value executor.Answer, now time.Time) step {

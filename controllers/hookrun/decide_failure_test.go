@@ -10,7 +10,7 @@ import (
 
 func TestDecideFailure(t *testing.T) {
 	t.Parallel()
-	const text = "PreBackupAction(example.io/freeze): it is "
+	const text = "it is "
 	for name, tc := range map[string]stateCase{
 		"it failed": {
 			run: build(calledAt(0)), known: true, ended: &broken, at: time.Second,

@@ -148,7 +148,7 @@ func TestOneCallPerAttempt(t *testing.T) {
 	if len(run.Status.Attempts) != 2 || !strings.Contains(run.Status.Attempts[0].Message, "the database is busy") {
 		t.Errorf("the attempts are %+v", run.Status.Attempts)
 	}
-	for _, text := range []string{"Normal CalledAgainLater: half way", "Warning Retrying: Attempt 1 failed and is repeated: PreBackupAction(example.io/freeze): the database is busy", "Normal Completed: Done"} {
+	for _, text := range []string{"Normal CalledAgainLater: half way", "Warning Retrying: Attempt 1 failed and is repeated: the database is busy", "Normal Completed: Done"} {
 		env.AwaitEvent(run, text)
 	}
 }
@@ -171,7 +171,7 @@ func TestTimeoutBelowASecond(t *testing.T) {
 	if got := time.Duration(given.Load()); got > 900*time.Millisecond || got <= 0 {
 		t.Errorf("the action was given %s, want what its timeout says", got)
 	}
-	env.AwaitEvent(run, "Warning TimedOut: PreBackupAction(example.io/freeze): did not answer before its deadline")
+	env.AwaitEvent(run, "Warning TimedOut: did not answer before its deadline")
 }
 
 // TestUnreachable looks at what people read when a plugin can not be called.
@@ -185,15 +185,15 @@ func TestUnreachable(t *testing.T) {
 	}{
 		"not loaded": {
 			missing: errors.New("not loaded"), phase: v1alpha1.HookRunPhaseCompleted,
-			event: "Warning FailureIgnored: ignored: PreBackupAction(example.io/freeze): Plugin example is not loaded; look at it with kubectl get plugin example",
+			event: "Warning FailureIgnored: ignored: Plugin example is not loaded; look at it with kubectl get plugin example",
 		},
 		"without the action": {
 			missing: fmt.Errorf("resolving: %w", executorprocess.ErrNoSuchAction), phase: v1alpha1.HookRunPhaseFailed,
-			event: "Warning Invalid: PreBackupAction(example.io/freeze): Plugin example does not provide the action any more",
+			event: "Warning Invalid: Plugin example does not provide the action any more",
 		},
 		"for another Backup of the same name": {
 			subject: "somebody-else", phase: v1alpha1.HookRunPhaseCompleted,
-			event: "Warning FailureIgnored: ignored: PreBackupAction(example.io/freeze): what the action needs to know could not be read",
+			event: "Warning FailureIgnored: ignored: what the action needs to know could not be read",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

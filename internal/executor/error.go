@@ -45,6 +45,9 @@ type Error struct {
 	// Message is the text for people, see the package comment for what it may
 	// hold.
 	Message string
+	// Text is the message without the name of the action in front, for places
+	// that say already which action it is.
+	Text string
 	// Err is the cause, for errors.Is and errors.As. Its text may hold anything
 	// and must not be shown to people.
 	Err error
@@ -53,7 +56,9 @@ type Error struct {
 // NewError returns an Error whose message is "kind(name): text", brought to one
 // line of at most MaxMessageLength bytes. The caller redacts text first.
 func NewError(kind Kind, call Call, text string, cause error) *Error {
-	return &Error{Kind: kind, Message: OneLine(call.Kind() + "(" + call.Action + "): " + text), Err: cause}
+	return &Error{
+		Kind: kind, Message: OneLine(call.Kind() + "(" + call.Action + "): " + text), Text: OneLine(text), Err: cause,
+	}
 }
 
 // Error returns the message.

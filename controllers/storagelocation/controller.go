@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/redact"
@@ -54,7 +55,8 @@ type Reconciler struct {
 
 // check is what one look at a location found.
 type check struct {
-	putIfAbsent bool
+	// putIfAbsent is nil if the location could not be asked.
+	putIfAbsent *bool
 	problem     error
 }
 
@@ -103,11 +105,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case known && outcome == nil:
 		return ctrl.Result{}, nil
 	case known:
-		err := r.record(ctx, &bsl, *outcome)
-		if err == nil {
-			r.checks.Forget(id)
+		if err := r.record(ctx, &bsl, *outcome); err != nil {
+			return ctrl.Result{}, ignoreConflict(err)
 		}
-		return ctrl.Result{RequeueAfter: r.Interval}, ignoreConflict(err)
+		r.checks.Forget(id)
+		return ctrl.Result{RequeueAfter: r.Interval}, nil
 	}
 	if wait := r.untilDue(&bsl); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
@@ -140,7 +142,12 @@ func (r *Reconciler) look(ctx context.Context, bsl *v1alpha1.BackupStorageLocati
 	} else {
 		err = store.Probe(ctx)
 	}
-	return check{putIfAbsent: store.Capabilities().PutIfAbsent, problem: errors.Join(err, store.Close())}
+	found := check{problem: errors.Join(err, store.Close())}
+	if err == nil {
+		can := store.Capabilities().PutIfAbsent
+		found.putIfAbsent = &can
+	}
+	return found
 }
 
 // record writes what a check found, and tells people when it changed.
@@ -150,7 +157,9 @@ func (r *Reconciler) record(ctx context.Context, bsl *v1alpha1.BackupStorageLoca
 	before := bsl.DeepCopy()
 	now := metav1.NewTime(r.Now())
 	bsl.Status.LastValidationTime = &now
-	bsl.Status.PutIfAbsent = &outcome.Value.putIfAbsent
+	if outcome.Value.putIfAbsent != nil {
+		bsl.Status.PutIfAbsent = outcome.Value.putIfAbsent
+	}
 	if problem == nil {
 		bsl.Status.Phase, bsl.Status.Message = v1alpha1.LocationPhaseAvailable, ""
 		const message = "The location can be used"
@@ -161,7 +170,7 @@ func (r *Reconciler) record(ctx context.Context, bsl *v1alpha1.BackupStorageLoca
 		if errors.Is(problem, location.ErrSpec) {
 			reason = v1alpha1.ReasonInvalidSpec
 		}
-		message := truncate(r.Redactor.String(problem.Error()))
+		message := executor.OneLine(r.Redactor.String(problem.Error()))
 		bsl.Status.Phase, bsl.Status.Message = v1alpha1.LocationPhaseUnavailable, message
 		conditions.Set(bsl, v1alpha1.ConditionAvailable, metav1.ConditionFalse, reason, message)
 		conditions.Summary(bsl, conditions.StalledRetrying, reason, message)
@@ -182,15 +191,6 @@ func (r *Reconciler) tell(bsl *v1alpha1.BackupStorageLocation) {
 		return
 	}
 	r.Recorder.Eventf(bsl, nil, corev1.EventTypeWarning, v1alpha1.ReasonUnavailable, "Check", "%s", bsl.Status.Message)
-}
-
-// truncate keeps a message within what an event may hold.
-func truncate(message string) string {
-	const limit = 1000
-	if len(message) <= limit {
-		return message
-	}
-	return message[:limit] + "…"
 }
 
 // ignoreConflict drops the error of a write that lost against a newer one: the

@@ -72,7 +72,7 @@ func (o *Opener) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) 
 		}
 		store, err := s3.New(options)
 		if err != nil {
-			return nil, fmt.Errorf("opening bucket: %w", err)
+			return nil, fmt.Errorf("%w: %w", ErrSpec, err)
 		}
 		return wrap(store, bsl, store.Close), nil
 	}

@@ -1,0 +1,138 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storagelocation_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+func write(t *testing.T, elements ...string) string {
+	t.Helper()
+	path := filepath.Join(elements...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("in the way"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// files returns the regular files below a folder.
+func files(t *testing.T, root string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestFolder(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	operator(t, env, root)
+	bsl := folder(env, "archives/main")
+	await(env, bsl, available)
+	if bsl.Status.PutIfAbsent == nil || !*bsl.Status.PutIfAbsent {
+		t.Errorf("putIfAbsent is %v", bsl.Status.PutIfAbsent)
+	}
+	if left := files(t, root); len(left) > 0 {
+		t.Errorf("the check left %q behind", left)
+	}
+	env.AwaitEvent(bsl, "Normal Available: The location can be used")
+
+	// A change is looked at immediately, not within the hour.
+	write(t, root, "occupied")
+	suite.Change(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "occupied/below" })
+	await(env, bsl, unavailable(`opening folder "occupied/below"`))
+	env.AwaitEvent(bsl, "Warning Unavailable: opening folder")
+}
+
+// TestFolderThatCannotBeUsed has each folder beside a good one, which must not be
+// disturbed.
+func TestFolderThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	write(t, root, "file")
+	write(t, root, "unwritable/backups")
+	write(t, root, "foreign/photos/summer.jpg")
+	if err := os.Symlink(t.TempDir(), filepath.Join(root, "away")); err != nil {
+		t.Fatal(err)
+	}
+	operator(t, env, root)
+	for path, want := range map[string]verdict{
+		"file":       unavailable(`opening folder "file"`),
+		"unwritable": unavailable("checking the storage location: writing to it"),
+		"foreign":    unavailable("photos"),
+		"away":       unavailable(`opening folder "away"`),
+		"good":       available,
+	} {
+		bsl := folder(env, path)
+		await(env, bsl, want)
+		if bsl.Status.Phase == v1alpha1.LocationPhaseUnavailable && bsl.Status.PutIfAbsent != nil {
+			t.Errorf("%s: nobody could ask it, and putIfAbsent is %v", path, *bsl.Status.PutIfAbsent)
+		}
+	}
+	bsl := folder(env, "shared", func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Prefix = "cluster-1" })
+	await(env, bsl, available)
+}
+
+// TestReadOnly accepts a location that can not be written, and writes nothing.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	write(t, root, "unwritable/backups")
+	operator(t, env, root)
+	bsl := folder(env, "unwritable", readOnly)
+	await(env, bsl, available)
+	suite.Change(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.AccessMode = v1alpha1.AccessModeReadWrite })
+	await(env, bsl, unavailable("writing to it"))
+}
+
+func TestOperatorWithoutRoot(t *testing.T) {
+	t.Parallel()
+	t.Run("not set", func(t *testing.T) {
+		t.Parallel()
+		env := cluster.Env(t)
+		operator(t, env, "")
+		await(env, folder(env, "main"), invalid("--store-root"))
+	})
+	t.Run("not there", func(t *testing.T) {
+		t.Parallel()
+		env := cluster.Env(t)
+		operator(t, env, filepath.Join(t.TempDir(), "not-mounted"))
+		await(env, folder(env, "main"), unavailable("opening the root of filesystem locations"))
+	})
+}
+
+// TestMended breaks and mends a folder behind the operator's back.
+func TestMended(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	operator(t, env, root, often)
+	bsl := folder(env, "main")
+	await(env, bsl, available)
+	obstacle := write(t, root, "main/foreign/file")
+	await(env, bsl, unavailable("foreign"))
+	if bsl.Status.PutIfAbsent == nil || !*bsl.Status.PutIfAbsent {
+		t.Errorf("putIfAbsent was known to be true and is %v", bsl.Status.PutIfAbsent)
+	}
+	if err := os.RemoveAll(filepath.Dir(obstacle)); err != nil {
+		t.Fatal(err)
+	}
+	await(env, bsl, available)
+	env.AwaitEvent(bsl, "Warning Unavailable")
+}

@@ -1,0 +1,134 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storagelocation_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
+	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// bucket creates a location in the server's bucket, with credentials of a Secret.
+func bucket(env *suite.Env, server *s3server.Server, secret string, edits ...func(*v1alpha1.S3Location)) *v1alpha1.BackupStorageLocation {
+	spec := &v1alpha1.S3Location{
+		Bucket: server.Bucket, Endpoint: server.URL, Region: "us-east-1", ForcePathStyle: true,
+		CredentialsSecret: &v1alpha1.SecretReference{Name: secret},
+	}
+	for _, edit := range edits {
+		edit(spec)
+	}
+	return suite.Create(env, &v1alpha1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "bucket-"}, Spec: v1alpha1.BackupStorageLocationSpec{S3: spec},
+	})
+}
+
+// credentials creates a Secret.
+func credentials(env *suite.Env, name string, data map[string]string) *corev1.Secret {
+	return suite.Create(env, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data})
+}
+
+// TestBucket gives the wrong credentials in every way, and then the right ones.
+func TestBucket(t *testing.T) {
+	t.Parallel()
+	env, server := cluster.Env(t), s3server.Start(t, s3server.Options{})
+	operator(t, env, "", often)
+	bsl := bucket(env, server, "keys")
+	await(env, bsl, unavailable("reading the Secret keys with the credentials"))
+	const wrong = "not-the-right-key"
+	secret := credentials(env, "keys", map[string]string{"accessKeyID": server.AccessKey})
+	await(env, bsl, invalid("Secret keys needs the keys accessKeyID and secretAccessKey"))
+	suite.Change(env, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"secretAccessKey": wrong} })
+	await(env, bsl, unavailable("checking the storage location: listing it"))
+	suite.Change(env, secret, func(secret *corev1.Secret) {
+		secret.StringData = map[string]string{"secretAccessKey": server.SecretKey}
+	})
+	await(env, bsl, available)
+	if bsl.Status.PutIfAbsent == nil || !*bsl.Status.PutIfAbsent {
+		t.Errorf("putIfAbsent is %v", bsl.Status.PutIfAbsent)
+	}
+	for _, event := range env.Events(bsl) {
+		if strings.Contains(event, wrong) || strings.Contains(event, server.SecretKey) {
+			t.Errorf("an event tells the key: %s", event)
+		}
+	}
+}
+
+func TestBucketThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	env, server := cluster.Env(t), s3server.Start(t, s3server.Options{})
+	operator(t, env, "", func(r *storagelocation.Reconciler) { r.Timeout = 5 * time.Second })
+	credentials(env, "keys", map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": server.SecretKey})
+	await(env, bucket(env, server, "keys", func(s *v1alpha1.S3Location) { s.Bucket = "no-such-bucket" }), unavailable("bucket"))
+	await(env, bucket(env, server, "keys", func(s *v1alpha1.S3Location) { s.Endpoint = "http://127.0.0.1:1" }), unavailable("checking the storage location"))
+	await(env, bucket(env, server, "keys", func(s *v1alpha1.S3Location) { s.Endpoint, s.CACert = "https://127.0.0.1:1", []byte("rubbish") }), invalid("caCert"))
+}
+
+// TestBucketWithoutConditions says of a server that it may overwrite.
+func TestBucketWithoutConditions(t *testing.T) {
+	t.Parallel()
+	env, server := cluster.Env(t), s3server.Start(t, s3server.Options{IgnoreConditions: true})
+	operator(t, env, "")
+	credentials(env, "keys", map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": server.SecretKey})
+	bsl := bucket(env, server, "keys")
+	await(env, bsl, available)
+	if bsl.Status.PutIfAbsent == nil || *bsl.Status.PutIfAbsent {
+		t.Errorf("putIfAbsent is %v", bsl.Status.PutIfAbsent)
+	}
+}
+
+// opener opens no location, in ways that a provider can not be made to show.
+type opener func(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) error
+
+// Open implements storagelocation.Opener.
+func (o opener) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*location.Store, error) {
+	return nil, o(ctx, bsl)
+}
+
+// TestOddities: a location that hangs delays no other, a panic ends nothing, and no
+// message tells what is secret or grows without limit.
+func TestOddities(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	operator(t, env, "", func(r *storagelocation.Reconciler) {
+		r.Timeout = 3 * time.Second
+		r.Redactor.AddValues("tell-nobody-123")
+		r.Opener = opener(func(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) error {
+			switch bsl.Spec.Filesystem.Path {
+			case "hangs":
+				<-ctx.Done()
+				return errors.Join(errors.New("it hangs"), ctx.Err())
+			case "panics":
+				panic("tell-nobody-123")
+			case "tells":
+				return errors.New("the server said tell-nobody-123 twice\nand more")
+			}
+			return errors.New(strings.Repeat("€", 2000))
+		})
+	})
+	hangs := folder(env, "hangs")
+	tells := folder(env, "tells")
+	await(env, tells, unavailable("twice and more"))
+	long := folder(env, "long")
+	await(env, long, unavailable("€…"))
+	panics := folder(env, "panics")
+	await(env, panics, unavailable("internal error"))
+	await(env, hangs, unavailable("it hangs"))
+	for _, bsl := range []*v1alpha1.BackupStorageLocation{tells, panics} {
+		if strings.Contains(bsl.Status.Message, "tell-nobody") {
+			t.Errorf("the message tells a secret: %s", bsl.Status.Message)
+		}
+	}
+	env.AwaitEvent(long, "Warning Unavailable: €€")
+}

@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,18 +62,20 @@ type options struct {
 // featureAllVersions archives every served version of a group's resources.
 const featureAllVersions = "EnableAPIGroupVersions"
 
-// parse returns which of the known features a comma-separated list turns on.
-func (o options) parseFeatures() (allVersions bool, err error) {
-	for feature := range strings.SplitSeq(o.features, ",") {
-		switch strings.TrimSpace(feature) {
+// parseFeatures returns the features of a comma-separated list. All of them must
+// be known.
+func parseFeatures(list string) ([]string, error) {
+	var features []string
+	for feature := range strings.SplitSeq(list, ",") {
+		switch feature = strings.TrimSpace(feature); feature {
 		case "":
 		case featureAllVersions:
-			allVersions = true
+			features = append(features, feature)
 		default:
-			return false, fmt.Errorf("--features: %q is not known; known is %s", feature, featureAllVersions)
+			return nil, fmt.Errorf("--features: %q is not known; known is %s", feature, featureAllVersions)
 		}
 	}
-	return allVersions, nil
+	return features, nil
 }
 
 // ownNamespace is where the operator runs, by default.
@@ -112,10 +115,14 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
+	features, err := parseFeatures(opts.features)
+	if err != nil {
+		return err
+	}
 	redactor := redact.New()
 	exited := make(chan string, 64)
 	plugins := catalog.New(catalog.Options{
-		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: "info",
+		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: "info", Features: features,
 		OnExit: func(name string) {
 			select {
 			case exited <- name:
@@ -132,7 +139,7 @@ func run(ctx context.Context, opts options) error {
 	}
 	opener := &location.Opener{Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor}
 	recorder := mgr.GetEventRecorder("grapnel")
-	backups, err := newBackups(mgr, opts, opener, logs, redactor)
+	backups, err := newBackups(mgr, opts.maxConcurrent, features, opener, logs, redactor)
 	if err != nil {
 		return err
 	}
@@ -164,12 +171,8 @@ func run(ctx context.Context, opts options) error {
 
 // newBackups builds the controller of Backups and its engine.
 func newBackups(
-	mgr ctrl.Manager, opts options, opener *location.Opener, logs *runlog.Book, redactor *redact.Redactor,
+	mgr ctrl.Manager, slots int, features []string, opener *location.Opener, logs *runlog.Book, redactor *redact.Redactor,
 ) (*backup.Reconciler, error) {
-	allVersions, err := opts.parseFeatures()
-	if err != nil {
-		return nil, err
-	}
 	cluster, err := engine.NewCluster(mgr.GetConfig(), list.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster: %w", err)
@@ -182,7 +185,7 @@ func newBackups(
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Opener: opener, Logs: logs,
 		Job:      &job.Job{Engine: engine.New(cluster, engine.Options{}), Logs: logs, Now: time.Now},
 		Recorder: mgr.GetEventRecorder("grapnel"), Redactor: redactor, Metrics: measured,
-		MaxConcurrent: opts.maxConcurrent, AllVersions: allVersions,
+		MaxConcurrent: slots, AllVersions: slices.Contains(features, featureAllVersions),
 	}, nil
 }
 

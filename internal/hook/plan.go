@@ -113,9 +113,21 @@ func Make(in Input) Plan {
 	p.plan.Warnings = append(p.plan.Warnings, p.skips.unknown(actions)...)
 	p.plan.Warnings = append(p.plan.Warnings, unusedParameters(in.Parameters, actions)...)
 
-	p.plan.Pre = p.side(Pre, actions)
-	p.plan.Post = p.side(Post, actions)
-	p.pair(actions)
+	provided := namesOf(Pre, actions)
+	p.plan.Pre = p.side(Pre, actions, func(a Action) bool { return p.selects(a) })
+	planned := map[string]bool{}
+	for _, s := range p.plan.Pre {
+		planned[s.Name] = true
+	}
+	// The other half of a pair has no say of its own: it undoes what was done.
+	p.plan.Post = p.side(Post, actions, func(a Action) bool {
+		return planned[a.Name] || (!provided[a.Name] && p.selects(a))
+	})
+	for i := range p.plan.Post {
+		p.plan.Post[i].Owed = planned[p.plan.Post[i].Name]
+	}
+	p.leftOver(actions, provided, planned)
+	p.unpaired(actions, planned)
 	slices.Reverse(p.plan.Post)
 	return p.plan
 }
@@ -162,15 +174,30 @@ func (p *planner) unique(actions []Action) []Action {
 	return kept
 }
 
-// side returns the steps of one side in the order of their Pre side.
-func (p *planner) side(side Side, actions []Action) []Step {
+func namesOf(side Side, actions []Action) map[string]bool {
+	names := map[string]bool{}
+	for _, a := range actions {
+		if a.Side == side {
+			names[a.Name] = true
+		}
+	}
+	return names
+}
+
+func (p *planner) selects(a Action) bool {
+	return a.Selector == nil || a.Selector.Matches(labels.Set(p.in.Labels))
+}
+
+// side returns the steps of one side that are wanted, in the order of their Pre
+// side.
+func (p *planner) side(side Side, actions []Action, wanted func(Action) bool) []Step {
 	var steps []Step
 	for _, a := range actions {
-		if a.Side != side || (a.Selector != nil && !a.Selector.Matches(labels.Set(p.in.Labels))) {
+		if a.Side != side || !wanted(a) {
 			continue
 		}
 		if p.skips.skip(a) {
-			p.plan.Skipped = append(p.plan.Skipped, Skipped{a.Name, side, "annotation " + p.in.Points.SkipKey(a.Name, side)})
+			p.skipped(a, "annotation "+p.in.Points.SkipKey(a.Name, side))
 			continue
 		}
 		if a.NotReady != "" {
@@ -183,6 +210,10 @@ func (p *planner) side(side Side, actions []Action) []Step {
 		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
 	return steps
+}
+
+func (p *planner) skipped(a Action, reason string) {
+	p.plan.Skipped = append(p.plan.Skipped, Skipped{a.Name, a.Side, reason})
 }
 
 // leaveOut records why an action whose plugin is not ready stops the subject,
@@ -199,29 +230,31 @@ func (p *planner) leaveOut(a Action) {
 			what, p.in.Points.SkipKey(a.Name, a.Side)))
 }
 
-// pair marks the Post side of pairs as owed, and leaves it out where the Pre
-// side is not in the plan: what was never started needs no clean-up.
-func (p *planner) pair(actions []Action) {
-	provided := map[string]bool{}
+// leftOver tells of the Post halves whose Pre half does not run: what was never
+// started needs no clean-up.
+func (p *planner) leftOver(actions []Action, provided, planned map[string]bool) {
 	for _, a := range actions {
-		if a.Side == Pre {
-			provided[a.Name] = true
+		if a.Side == Post && provided[a.Name] && !planned[a.Name] {
+			p.skipped(a, "its "+p.in.Points.Title(Pre)+" action does not run")
 		}
 	}
-	planned := map[string]bool{}
-	for _, s := range p.plan.Pre {
-		planned[s.Name] = true
-	}
-	var post []Step
+}
+
+// unpaired refuses a plan that would do what nobody undoes: the Pre half of a
+// pair runs, and the Post half was left out because its plugin is not ready. A
+// person who skips the Post half means it.
+func (p *planner) unpaired(actions []Action, planned map[string]bool) {
+	runs := map[string]bool{}
 	for _, s := range p.plan.Post {
-		if provided[s.Name] && !planned[s.Name] {
-			p.plan.Skipped = append(p.plan.Skipped, Skipped{s.Name, Post, "its " + p.in.Points.Title(Pre) + " action does not run"})
-			continue
-		}
-		s.Owed = provided[s.Name]
-		post = append(post, s)
+		runs[s.Name] = true
 	}
-	p.plan.Post = post
+	for _, a := range actions {
+		if a.Side == Post && planned[a.Name] && !runs[a.Name] && !p.skips.skip(a) && a.IgnoreUnreachable {
+			p.plan.Errors = append(p.plan.Errors, fmt.Sprintf(
+				"%s action %s would run without the %s action that undoes it, which can not be called (%s); mend Plugin %s, or skip both",
+				p.in.Points.Title(Pre), a.Name, p.in.Points.Title(Post), a.NotReady, a.Plugin))
+		}
+	}
 }
 
 func (p *planner) warn(format string, args ...any) {

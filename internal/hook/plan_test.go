@@ -152,6 +152,22 @@ func TestMakeOrderAndSelection(t *testing.T) {
 			}},
 			want: want{Skipped: []string{"PostBackup x/quiesce"}},
 		},
+		"the post of a pair goes with its pre, whatever its own selector says": {
+			in: hook.Input{Labels: app, Actions: []hook.Action{
+				with(pre("x/quiesce", 0), selecting("app=db")), with(post("x/quiesce", 0), selecting("app=web")),
+			}},
+			want: want{Pre: []string{"x/quiesce"}, Post: []string{"!x/quiesce"}},
+		},
+		"nothing runs that can not be undone": {
+			in: hook.Input{Actions: []hook.Action{
+				pre("x/quiesce", 0), with(post("x/quiesce", 0), notReady(true)),
+			}},
+			want: want{
+				Pre:      []string{"x/quiesce"},
+				Warnings: [][]string{{"PostBackup action x/quiesce", "left out"}},
+				Errors:   [][]string{{"PreBackup action x/quiesce", "without the PostBackup action", "skip both"}},
+			},
+		},
 		"duplicates keep the older": {
 			in: hook.Input{Actions: []hook.Action{
 				with(pre("x/a", 9), of("older")), with(pre("x/a", 1), of("younger")), pre("x/b", 5),

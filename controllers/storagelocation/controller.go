@@ -152,7 +152,11 @@ func (r *Reconciler) look(ctx context.Context, bsl *v1alpha1.BackupStorageLocati
 
 // record writes what a check found, and tells people when it changed.
 func (r *Reconciler) record(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, outcome runner.Outcome[check]) error {
-	problem := errors.Join(outcome.Err, outcome.Value.problem)
+	problem := outcome.Value.problem
+	if outcome.Err != nil {
+		ctrl.LoggerFrom(ctx).Error(outcome.Err, "The check of a location failed inside the operator")
+		problem = errInternal
+	}
 	was := bsl.Status.Phase
 	before := bsl.DeepCopy()
 	now := metav1.NewTime(r.Now())
@@ -184,6 +188,8 @@ func (r *Reconciler) record(ctx context.Context, bsl *v1alpha1.BackupStorageLoca
 	}
 	return nil
 }
+
+var errInternal = errors.New("internal error; see the operator's log")
 
 func (r *Reconciler) tell(bsl *v1alpha1.BackupStorageLocation) {
 	if bsl.Status.Phase == v1alpha1.LocationPhaseAvailable {

@@ -45,7 +45,7 @@ func TestBucket(t *testing.T) {
 	env, server := cluster.Env(t), s3server.Start(t, s3server.Options{})
 	operator(t, env, "", often)
 	bsl := bucket(env, server, "keys")
-	await(env, bsl, unavailable("reading the Secret keys with the credentials"))
+	await(env, bsl, unavailable(`reading the Secret keys that the location names: secrets "keys" not found`))
 	const wrong = "not-the-right-key"
 	secret := credentials(env, "keys", map[string]string{"accessKeyID": server.AccessKey})
 	await(env, bsl, invalid("Secret keys needs the keys accessKeyID and secretAccessKey"))
@@ -125,6 +125,9 @@ func TestOddities(t *testing.T) {
 	panics := folder(env, "panics")
 	await(env, panics, unavailable("internal error"))
 	await(env, hangs, unavailable("it hangs"))
+	if panics.Status.Message != "internal error; see the operator's log" {
+		t.Errorf("the message after a panic is %q", panics.Status.Message)
+	}
 	for _, bsl := range []*v1alpha1.BackupStorageLocation{tells, panics} {
 		if strings.Contains(bsl.Status.Message, "tell-nobody") {
 			t.Errorf("the message tells a secret: %s", bsl.Status.Message)

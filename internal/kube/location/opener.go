@@ -95,7 +95,7 @@ func (o *Opener) s3Options(ctx context.Context, bsl *v1alpha1.BackupStorageLocat
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: bsl.Namespace, Name: spec.CredentialsSecret.Name}
 	if err := o.Reader.Get(ctx, key, &secret); err != nil {
-		return options, fmt.Errorf("reading the Secret %s with the credentials: %w", key.Name, err)
+		return options, fmt.Errorf("reading the Secret %s that the location names: %w", key.Name, err)
 	}
 	options.Credentials.AccessKeyID = string(secret.Data[keyAccessKeyID])
 	options.Credentials.SecretAccessKey = string(secret.Data[keySecretAccessKey])

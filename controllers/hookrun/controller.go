@@ -36,11 +36,14 @@ import (
 // +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=plugins,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Catalog finds what runs an action.
 type Catalog interface {
 	Executor(pluginObject, kind, action string) (executor.Executor, error)
+	// Tried returns a channel that is closed once it was tried to load the plugin.
+	Tried(pluginObject string) <-chan struct{}
 }
 
 // Reconciler executes HookRuns. Every field but Now is required.
@@ -100,13 +103,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if run.Status.CompletionTimestamp != nil {
 		r.calls.Forget(callID(&run))
+		r.calls.Forget(loadID(&run))
 		_, err := r.releaseOrphan(ctx, &run)
 		return ctrl.Result{}, err
 	}
 	ended, known := r.calls.State(callID(&run))
-	if !known && !run.DeletionTimestamp.IsZero() {
-		if released, err := r.releaseOrphan(ctx, &run); released || err != nil {
-			return ctrl.Result{}, err
+	if !known {
+		if stays, after, err := r.stays(ctx, &run); stays || err != nil {
+			return ctrl.Result{RequeueAfter: after}, err
 		}
 	}
 	before := run.DeepCopy()
@@ -129,6 +133,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.calls.Forget(callID(before))
 	}
 	return r.act(&run, next) //nolint:contextcheck // a call outlives the reconcile that starts it; the runner gives it its context
+}
+
+// stays says whether a run of which no call is known is left as it is: because it
+// was let go of, or until its plugin is there.
+func (r *Reconciler) stays(ctx context.Context, run *v1alpha1.HookRun) (stays bool, after time.Duration, err error) {
+	if !run.DeletionTimestamp.IsZero() {
+		if released, err := r.releaseOrphan(ctx, run); released || err != nil {
+			return true, 0, err
+		}
+	}
+	return r.awaitPlugin(ctx, run)
 }
 
 // callID names one attempt, so that the call of an earlier one is never taken

@@ -4,8 +4,8 @@
 package hookrun
 
 import (
-	"errors"
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 

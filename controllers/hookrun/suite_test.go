@@ -4,6 +4,7 @@
 package hookrun_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -35,6 +36,10 @@ type actions struct {
 	do execute
 	// missing is the error for an action that is not there.
 	missing error
+	// plugin provides the actions; "example" by default.
+	plugin string
+	// loading, if set, is closed when it was tried to load the plugins.
+	loading chan struct{}
 
 	mu    sync.Mutex
 	calls []executor.Call
@@ -48,6 +53,16 @@ func (a *actions) Executor(plugin, kind, action string) (executor.Executor, erro
 	return bound{actions: a, id: plugin + " " + kind + " " + action}, nil
 }
 
+// Tried implements hookrun.Catalog.
+func (a *actions) Tried(string) <-chan struct{} {
+	if a.loading != nil {
+		return a.loading
+	}
+	tried := make(chan struct{})
+	close(tried)
+	return tried
+}
+
 type bound struct {
 	actions *actions
 	id      string
@@ -55,7 +70,7 @@ type bound struct {
 
 // Execute implements executor.Executor.
 func (b bound) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
-	if want := "example " + call.Kind() + " " + call.Action; b.id != want {
+	if want := cmp.Or(b.actions.plugin, "example") + " " + call.Kind() + " " + call.Action; b.id != want {
 		return executor.Answer{}, fmt.Errorf("called %q, want %q", b.id, want)
 	}
 	b.actions.mu.Lock()

@@ -30,6 +30,9 @@ type Catalog struct {
 	plugins map[string]*plugin
 	// owners says which plugin provides an action.
 	owners map[adapter.ID]string
+	// tried has a channel for every plugin that was loaded or asked for; it is
+	// closed when the first load has ended.
+	tried  map[string]chan struct{}
 	closed bool
 }
 
@@ -60,6 +63,7 @@ func New(opts Options) *Catalog {
 			CallTimeout: opts.CallTimeout, Grace: opts.Grace,
 		},
 		giveUp: make(chan struct{}), plugins: map[string]*plugin{}, owners: map[adapter.ID]string{},
+		tried: map[string]chan struct{}{},
 	}
 }
 
@@ -91,6 +95,34 @@ func (c *Catalog) resolve(pluginObject string, id adapter.ID) (executorprocess.C
 	return p.process, hook, nil
 }
 
+// Tried returns a channel that is closed once a Load of the plugin has ended, well
+// or not. Until then, that a plugin is not there says nothing: an operator that has
+// just started loads what the one before it had loaded.
+func (c *Catalog) Tried(name string) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.triedLocked(name)
+}
+
+func (c *Catalog) triedLocked(name string) chan struct{} {
+	tried := c.tried[name]
+	if tried == nil {
+		tried = make(chan struct{})
+		c.tried[name] = tried
+	}
+	return tried
+}
+
+// markTriedLocked wakes those that wait for a load.
+func (c *Catalog) markTriedLocked(name string) {
+	tried := c.triedLocked(name)
+	select {
+	case <-tried:
+	default:
+		close(tried)
+	}
+}
+
 // Unload forgets a plugin at once and returns when its process has ended, which it
 // does after its last open call, or when ctx has ended; the process then goes on to
 // be drained. Unloading an unknown plugin does nothing.
@@ -103,6 +135,8 @@ func (c *Catalog) Unload(ctx context.Context, name string) {
 
 // removeLocked takes a plugin out of the catalog and starts to drain its process.
 func (c *Catalog) removeLocked(name string) <-chan struct{} {
+	c.markTriedLocked(name) // nothing will come of it
+	delete(c.tried, name)
 	p := c.plugins[name]
 	if p == nil {
 		return nil

@@ -26,6 +26,11 @@ import (
 //
 // Every error is a *LoadError.
 func (c *Catalog) Load(ctx context.Context, spec Spec) (Info, error) {
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.markTriedLocked(spec.Name)
+	}()
 	p, err := c.begin(ctx, spec)
 	if err != nil {
 		return Info{}, err

@@ -1,0 +1,56 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// loadID names the wait for the plugin of a run.
+func loadID(run *v1alpha1.HookRun) string { return string(run.UID) + "/plugin" }
+
+// awaitPlugin says whether a run that is to call its action has to wait until it
+// was tried to load the plugin: an operator that takes over finds runs before it has
+// loaded their plugins, and no attempt may fail for that. The run is woken when the
+// wait is over, or to be looked at again after a time.
+func (r *Reconciler) awaitPlugin(ctx context.Context, run *v1alpha1.HookRun) (waiting bool, after time.Duration, err error) {
+	if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait || stop(run) {
+		return false, 0, nil
+	}
+	name := run.Spec.PluginRef.Name
+	tried := r.Catalog.Tried(name)
+	select {
+	case <-tried:
+		r.calls.Forget(loadID(run))
+		return false, 0, nil
+	default:
+	}
+	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.Plugin{})
+	if apierrors.IsNotFound(err) {
+		return false, 0, nil // nobody will load it
+	}
+	if err != nil {
+		return false, 0, fmt.Errorf("reading Plugin %s: %w", name, err)
+	}
+	//nolint:contextcheck // the wait outlives the reconcile that starts it; the runner gives it its context
+	started := r.calls.Ensure(loadID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (called, error) {
+		select {
+		case <-tried:
+		case <-ctx.Done():
+		}
+		return called{}, ctx.Err()
+	})
+	if !started {
+		after = time.Second
+	}
+	return true, after, nil
+}

@@ -7,8 +7,9 @@
 // to the backup itself goes to one stream, what its PostBackup actions log to
 // another. Files are appended to, so that a restarted operator goes on where the
 // one before it stopped; if the folder is lost, so are the lines that were not
-// stored yet, and the new file says so.
+// stored yet.
 //
 // Lines are redacted before they reach the file. A file has a limit; what comes
-// after it is counted and dropped. It is not the operator's own log.
+// after it is dropped, and the last line says so. It is not the operator's own
+// log.
 package runlog

@@ -1,0 +1,185 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/gzip"
+	"go.uber.org/goleak"
+
+	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	begun = time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
+	ended = begun.Add(90 * time.Second)
+)
+
+// engine writes the same archive each time, as one does of a cluster at rest.
+type engine struct {
+	// warnings and errs are what it finds.
+	warnings, errs []string
+	// fail ends it halfway.
+	fail func(ctx context.Context) error
+	// got is the request of the last run.
+	got backup.Request
+}
+
+// Run implements job.Engine.
+func (e *engine) Run(ctx context.Context, req backup.Request, w io.Writer) (backup.Result, error) {
+	e.got = req
+	logr.FromContextOrDiscard(ctx).Info("Reading objects")
+	result := backup.Result{
+		Items: 3, ResourceList: map[string][]string{"v1/ConfigMap": {"shop/a", "shop/b"}, "v1/Namespace": {"shop"}},
+		Results: results.Results{
+			Warnings: results.Messages{Velero: e.warnings}, WarningCount: len(e.warnings),
+			Errors: results.Messages{Cluster: e.errs}, ErrorCount: len(e.errs),
+		},
+	}
+	if _, err := io.WriteString(w, strings.Repeat("half of the archive ", 5000)); err != nil {
+		return result, err
+	}
+	if e.fail != nil {
+		return result, e.fail(ctx)
+	}
+	_, err := io.WriteString(w, "and the rest")
+	return result, err
+}
+
+// request is what the Backup's controller asks for.
+func request(edits ...func(*job.Request)) job.Request {
+	req := job.Request{
+		Name: "nightly", Namespace: "grapnel-system", UID: "u-1",
+		Labels: map[string]string{"team": "shop"}, Annotations: map[string]string{"why": "because"},
+		Spec:   json.RawMessage(`{"includedNamespaces":["shop"],"ttl":"720h0m0s"}`),
+		Object: json.RawMessage(`{"kind":"Backup","spec":{}}`), StorageLocation: "main",
+		Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}, AllVersions: true, Start: begun,
+		Outputs: map[string]map[string]string{"example.io/freeze": {"replicas": "3"}},
+	}
+	for _, edit := range edits {
+		edit(&req)
+	}
+	return req
+}
+
+func ownedBy(uid string) func(*job.Request) { return func(r *job.Request) { r.UID = uid } }
+
+// worker is one operator: its scratch folder outlives it.
+func worker(t *testing.T, scratch string, e job.Engine) *job.Job {
+	t.Helper()
+	logs, err := runlog.New(scratch, redact.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &job.Job{Engine: e, Logs: logs, Now: func() time.Time { return ended }}
+}
+
+// files returns the keys of all objects, claims left out.
+func files(t *testing.T, objects objectstore.Store) []string {
+	t.Helper()
+	var keys []string
+	for entry, err := range objects.List(context.WithoutCancel(t.Context()), objectstore.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(entry.Key, "-claim") {
+			keys = append(keys, entry.Key)
+		}
+	}
+	return keys
+}
+
+func wantFiles(t *testing.T, objects objectstore.Store, names ...string) {
+	t.Helper()
+	var want []string
+	for _, name := range names {
+		want = append(want, "backups/nightly/"+name)
+	}
+	if diff := cmp.Diff(want, files(t, objects)); diff != "" {
+		t.Errorf("files of the backup (-want +got):\n%s", diff)
+	}
+}
+
+// complete are the files of a complete backup.
+func complete() []string {
+	return []string{
+		"nightly-grapnel.json", "nightly-itemoperations.json.gz", "nightly-logs.gz", "nightly-podvolumebackups.json.gz",
+		"nightly-resource-list.json.gz", "nightly-results.gz", "nightly-volumeinfo.json.gz", "nightly-volumesnapshots.json.gz",
+		"nightly.tar.gz", "velero-backup.json",
+	}
+}
+
+// content returns a file as it is stored.
+func content(t *testing.T, objects objectstore.Store, name string) string {
+	t.Helper()
+	r, err := objects.Get(t.Context(), "backups/nightly/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// unzipped returns what a compressed file holds.
+func unzipped(t *testing.T, objects objectstore.Store, name string) string {
+	t.Helper()
+	r, err := gzip.NewReader(strings.NewReader(content(t, objects, name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// decode returns JSON as Go values.
+func decode(t *testing.T, text string) any {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return value
+}
+
+// open returns the backups in a store.
+func open(objects objectstore.Store) *backupstore.Store { return backupstore.New(objects, "") }
+
+// afterManifest does something once the manifest is written, whose answer it loses.
+type afterManifest struct {
+	objectstore.Store
+	do func() error
+}
+
+// Put implements objectstore.Store.
+func (a *afterManifest) Put(ctx context.Context, key string, r io.Reader, opts objectstore.PutOptions) (objectstore.Info, error) {
+	info, err := a.Store.Put(ctx, key, r, opts)
+	if err == nil && strings.HasSuffix(key, "velero-backup.json") {
+		err = a.do()
+	}
+	return info, err
+}

@@ -58,6 +58,8 @@ const (
 	ReasonPreActionFailed = "PreBackupActionFailed"
 	// ReasonArchiving surfaces while objects are read and stored.
 	ReasonArchiving = "Archiving"
+	// ReasonRestoring surfaces while objects are created or updated.
+	ReasonRestoring = "Restoring"
 	// ReasonRunningPostActions surfaces while a PostBackup action runs.
 	ReasonRunningPostActions = "RunningPostBackupActions"
 	// ReasonStoringLogs surfaces while the last logs are uploaded.

@@ -11,33 +11,35 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
 // archive has the objects archived, and turns what came of it into the outcome.
-func (r *Reconciler) archive(ctx context.Context, s *scope) (bool, error) {
-	if decided(s.backup) {
+func (r *Reconciler) archive(_ context.Context, s *scope) (bool, error) {
+	if run.Decided(s.Object) {
 		return true, nil
 	}
-	if s.stopping() {
-		if r.stopSteps(s.backup.UID, stepArchive) {
-			s.running(v1alpha1.ReasonCancelling, "Stopping the archive")
+	if s.Stopping() {
+		if r.driver.StopSteps(s, stepArchive) {
+			s.Running(v1alpha1.ReasonCancelling, "Stopping the archive")
 			return false, nil
 		}
-		if s.backup.Status.Attempts == 0 {
-			s.decide(cancelled(s), r.Now())
+		if s.Object.Status.Attempts == 0 {
+			s.Decide(s.CancelledOutcome(), r.Now())
 			return true, nil
 		}
 	}
-	if _, known := r.steps.State(stepID(s.backup.UID, stepArchive)); !known {
-		s.backup.Status.Attempts++
+	if !r.driver.Begun(s, stepArchive) {
+		s.Object.Status.Attempts++
 	}
-	s.running(v1alpha1.ReasonArchiving, r.progress.report(s.backup))
-	made, err := r.inStore(ctx, s, stepArchive, nil, r.archiver(s))
-	if err != nil || made == nil {
-		return false, err
+	s.Running(v1alpha1.ReasonArchiving, r.progress.report(s.Object))
+	made := r.inStore(s, stepArchive, nil, r.archiver(s))
+	if made == nil {
+		return false, nil
 	}
 	r.settleArchive(s, made)
 	return true, nil
@@ -46,8 +48,8 @@ func (r *Reconciler) archive(ctx context.Context, s *scope) (bool, error) {
 // archiver returns the work of the archive step. A run that is being stopped
 // after an operator went away only looks whether it had succeeded already.
 func (r *Reconciler) archiver(s *scope) func(context.Context, *store, job.Request) (stepResult, error) {
-	work, owner, uid := r.Job.Archive, ownerOf(s.backup), s.backup.UID
-	if s.stopping() {
+	work, owner, uid := r.Job.Archive, client.ObjectKeyFromObject(s.Object), s.Object.UID
+	if s.Stopping() {
 		work = r.Job.Earlier
 	}
 	return func(ctx context.Context, store *store, request job.Request) (stepResult, error) {
@@ -56,7 +58,7 @@ func (r *Reconciler) archiver(s *scope) func(context.Context, *store, job.Reques
 			r.progress.set(uid, total, done)
 			if now := r.Now(); now.Sub(last) >= time.Second {
 				last = now
-				r.wake(owner)
+				r.driver.Wake(owner)
 			}
 		}
 		made, err := work(ctx, store.Store, request)
@@ -65,36 +67,36 @@ func (r *Reconciler) archiver(s *scope) func(context.Context, *store, job.Reques
 }
 
 // settleArchive records the outcome of the archive step.
-func (r *Reconciler) settleArchive(s *scope, made *ended) {
-	defer r.progress.drop(s.backup.UID)
+func (r *Reconciler) settleArchive(s *scope, made *run.Ended[stepResult]) {
+	defer r.progress.drop(s.Object.UID)
 	if made.Err != nil {
-		if s.stopping() {
-			s.decide(cancelled(s), r.Now())
+		if s.Stopping() {
+			s.Decide(s.CancelledOutcome(), r.Now())
 			return
 		}
-		s.decide(outcome{
-			v1alpha1.BackupPhaseFailed, v1alpha1.ReasonFailed,
-			"The archive could not be made: " + r.Redactor.String(made.Err.Error()),
+		s.Decide(run.Outcome{
+			Phase: run.PhaseFailed, Reason: v1alpha1.ReasonFailed,
+			Message: "The archive could not be made: " + r.Redactor.String(made.Err.Error()),
 		}, r.Now())
 		return
 	}
 	result := made.Value.made
 	if result.Bytes > 0 {
-		r.Metrics.archived(s.backup, result.Bytes)
+		r.Metrics.archived(s.Object, result.Bytes)
 	}
-	status := &s.backup.Status
+	status := &s.Object.Status
 	items := int64(result.Items)
 	status.Progress = &v1alpha1.BackupProgress{TotalItems: items, ItemsBackedUp: items}
 	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
-	o := outcome{v1alpha1.BackupPhaseCompleted, v1alpha1.ReasonCompleted, count(items, "object") + " in the archive"}
+	o := run.Outcome{Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: count(items, "object") + " in the archive"}
 	if result.Errors > 0 {
-		o.phase, o.reason = v1alpha1.BackupPhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
-		o.message += ", " + count(status.Errors, "error") + " (listed in the results file)"
+		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
+		o.Message += ", " + count(status.Errors, "error") + " (listed in the results file)"
 	}
 	if result.Warnings > 0 {
-		o.message += ", " + count(status.Warnings, "warning")
+		o.Message += ", " + count(status.Warnings, "warning")
 	}
-	s.decide(o, result.Completed)
+	s.Decide(o, result.Completed)
 }
 
 func count(n int64, what string) string {

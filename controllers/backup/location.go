@@ -29,14 +29,14 @@ func (r *Reconciler) findLocation(ctx context.Context, s *scope) (
 	location *v1alpha1.BackupStorageLocation, waiting bool, problem []string, err error,
 ) {
 	var list v1alpha1.BackupStorageLocationList
-	if err := r.Client.List(ctx, &list, client.InNamespace(s.backup.Namespace)); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(s.Object.Namespace)); err != nil {
 		return nil, false, nil, fmt.Errorf("listing the BackupStorageLocations: %w", err)
 	}
-	found, missing := pick(s.backup.Spec.StorageLocation, list.Items)
+	found, missing := pick(s.Object.Spec.StorageLocation, list.Items)
 	if found == nil {
-		if wait := s.backup.CreationTimestamp.Add(locationGrace).Sub(r.Now()); wait > 0 {
-			s.waiting(v1alpha1.ReasonWaitingForLocation, "Waiting a moment for the location: "+missing)
-			s.again(wait)
+		if wait := s.Object.CreationTimestamp.Add(locationGrace).Sub(r.Now()); wait > 0 {
+			s.Waiting(v1alpha1.ReasonWaitingForLocation, "Waiting a moment for the location: "+missing)
+			s.Again(wait)
 			return nil, true, nil, nil
 		}
 		return nil, false, []string{missing}, nil
@@ -44,7 +44,7 @@ func (r *Reconciler) findLocation(ctx context.Context, s *scope) (
 	available := conditions.Get(found, v1alpha1.ConditionAvailable)
 	switch {
 	case available == nil || available.ObservedGeneration != found.Generation:
-		s.waiting(v1alpha1.ReasonWaitingForLocation,
+		s.Waiting(v1alpha1.ReasonWaitingForLocation,
 			fmt.Sprintf("Waiting until BackupStorageLocation %s has been checked", found.Name))
 		return nil, true, nil, nil
 	case available.Status != metav1.ConditionTrue:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -55,7 +56,7 @@ func validate(b *v1alpha1.Backup) []string {
 
 // requestOf returns what the job is told about a Backup.
 func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
-	b := s.backup.DeepCopy()
+	b := s.Object.DeepCopy()
 	b.ManagedFields = nil
 	delete(b.Annotations, corev1.LastAppliedConfigAnnotation)
 	b.APIVersion, b.Kind = v1alpha1.GroupVersion.String(), "Backup"
@@ -72,7 +73,7 @@ func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 		Labels: map[string]string{}, Annotations: b.Annotations,
 		Spec: spec, Object: object, StorageLocation: b.Status.StorageLocation,
 		Selection: selectionOf(&b.Spec), AllVersions: r.AllVersions,
-		Outputs: outputs(s.pre), Warnings: append(ignored(s.pre), b.Status.PlanWarnings...),
+		Outputs: run.Outputs(s.Pre), Warnings: append(run.Ignored(s.Pre), b.Status.PlanWarnings...),
 	}
 	maps.Copy(request.Labels, b.Labels)
 	if b.Spec.Metadata != nil {
@@ -82,17 +83,6 @@ func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 		request.Start = b.Status.StartTimestamp.Time
 	}
 	return request, nil
-}
-
-// outputs returns what actions answered, by registered name.
-func outputs(runs []*v1alpha1.HookRun) map[string]map[string]string {
-	byName := map[string]map[string]string{}
-	for _, run := range runs {
-		if len(run.Status.Outputs) > 0 {
-			byName[run.Spec.PluginName] = plainMap(run.Status.Outputs)
-		}
-	}
-	return byName
 }
 
 func plain[S ~string](values []S) []string {

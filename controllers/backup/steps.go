@@ -7,16 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup/job"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
-	"github.com/grapnel-dev/grapnel/internal/runner"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
 // The steps of a run that take time. The runner carries them out.
@@ -29,10 +26,6 @@ const (
 	stepPostLog = "postlog"
 )
 
-func steps() []string {
-	return []string{stepCheck, stepClaim, stepArchive, stepRelease, stepAbandon, stepPostLog}
-}
-
 // stepResult is what a step found out; each fills what it knows.
 type stepResult struct {
 	plugins []v1alpha1.Plugin
@@ -40,41 +33,25 @@ type stepResult struct {
 	logged  bool
 }
 
-type (
-	ended = runner.Outcome[stepResult]
-	store = location.Store
-)
-
-func stepID(uid types.UID, step string) string { return string(uid) + "/" + step }
-
-var errStopped = errors.New("the backup is being cancelled")
+type store = location.Store
 
 // inStore carries out a step with the open location. It returns nil while the
 // step runs; the step begins once the status of this pass is written.
 func (r *Reconciler) inStore(
-	ctx context.Context, s *scope, step string, bsl *v1alpha1.BackupStorageLocation,
+	s *scope, step string, bsl *v1alpha1.BackupStorageLocation,
 	work func(context.Context, *store, job.Request) (stepResult, error),
-) (*ended, error) {
-	id := stepID(s.backup.UID, step)
-	if outcome, known := r.steps.State(id); known {
-		return outcome, nil
-	}
-	s.then(func(context.Context) error {
+) *run.Ended[stepResult] {
+	return run.Step(r.driver, s, step, func() (func(context.Context) (stepResult, error), error) {
 		request, err := r.requestOf(s)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		started := r.steps.Ensure(id, ownerOf(s.backup), func(ctx context.Context) (stepResult, error) {
-			return r.withStore(ctx, s.backup, bsl, func(opened *store) (stepResult, error) {
+		return func(ctx context.Context) (stepResult, error) {
+			return r.withStore(ctx, s.Object, bsl, func(opened *store) (stepResult, error) {
 				return work(ctx, opened, request)
 			})
-		})
-		if !started {
-			s.again(time.Second)
-		}
-		return nil
+		}, nil
 	})
-	return nil, ctx.Err()
 }
 
 // withStore opens the location for the time of a step.
@@ -96,47 +73,8 @@ func (r *Reconciler) withStore(
 	return work(opened)
 }
 
-// stopSteps cancels steps, and says whether one still runs.
-func (r *Reconciler) stopSteps(uid types.UID, names ...string) (busy bool) {
-	for _, name := range names {
-		id := stepID(uid, name)
-		if outcome, known := r.steps.State(id); known && outcome == nil {
-			r.steps.Cancel(id, errStopped)
-			busy = true
-		}
-	}
-	return busy
-}
-
-// The pause before a step after the outcome is repeated, and how long it is: a
-// store that is gone must not hold a Backup for ever.
-const (
-	retryPause = 5 * time.Second
-	retryLimit = 10 * time.Minute
-)
-
-// repeatStep plans to carry out a failed step again. When it failed for too long
-// it is given up, which somebody should know.
-func (r *Reconciler) repeatStep(s *scope, step, what string, err error) bool {
-	message := what + " failed: " + r.Redactor.String(err.Error())
-	if r.Now().Sub(s.backup.Status.CompletionTimestamp.Time) > retryLimit {
-		s.then(func(ctx context.Context) error {
-			r.event(ctx, s.backup, corev1.EventTypeWarning, "LogLost", "Finish", message+"; it is not tried again")
-			return nil
-		})
-		return false
-	}
-	s.finishing(v1alpha1.ReasonStoringLogs, message+"; it is tried again")
-	s.again(retryPause)
-	s.then(func(context.Context) error {
-		r.steps.Forget(stepID(s.backup.UID, step))
-		return nil
-	})
-	return true
-}
-
 // storeProblems says what a person can do about what the store answered.
-func (r *Reconciler) storeProblems(location string, answered *ended) []string {
+func (r *Reconciler) storeProblems(location string, answered *run.Ended[stepResult]) []string {
 	if answered.Err == nil {
 		return nil
 	}
@@ -145,13 +83,4 @@ func (r *Reconciler) storeProblems(location string, answered *ended) []string {
 		return []string{message + "; choose another name, or remove that backup first"}
 	}
 	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", location, message)}
-}
-
-// plugins lists every Plugin.
-func (r *Reconciler) plugins(ctx context.Context, reader client.Reader) ([]v1alpha1.Plugin, error) {
-	var list v1alpha1.PluginList
-	if err := reader.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("listing the Plugins: %w", err)
-	}
-	return list.Items, nil
 }

@@ -56,16 +56,19 @@ func asItShouldBe() *facts {
 	f.backup.UID = "uid"
 	f.backup.Annotations = map[string]string{"example.io/notify.postbackup": "skip"}
 	f.backup.Status = v1alpha1.BackupStatus{
-		Phase: v1alpha1.BackupPhaseCompleted, CompletionTimestamp: at(3),
+		Phase: v1alpha1.BackupPhaseCompleted,
 		PreBackupActionsStatuses: action(0, 2), PostBackupActionsStatuses: action(3, 5),
 		Progress: &v1alpha1.BackupProgress{TotalItems: 2, ItemsBackedUp: 2},
-		Conditions: []metav1.Condition{
-			{Type: "Succeeded", Status: "True"},
-			{Type: "Ready", Status: "True"},
-			{Type: "PostActionsSucceeded", Status: "True"},
-			{Type: "Reconciling", Status: "False"},
-			{Type: "Stalled", Status: "False"},
-			{Type: "CleanupOwed", Status: "False"},
+		RunStatus: v1alpha1.RunStatus{
+			CompletionTimestamp: at(3),
+			Conditions: []metav1.Condition{
+				{Type: "Succeeded", Status: "True"},
+				{Type: "Ready", Status: "True"},
+				{Type: "PostActionsSucceeded", Status: "True"},
+				{Type: "Reconciling", Status: "False"},
+				{Type: "Stalled", Status: "False"},
+				{Type: "CleanupOwed", Status: "False"},
+			},
 		},
 	}
 	return f

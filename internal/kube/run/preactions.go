@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package run
 
 import (
 	"context"
@@ -11,29 +11,29 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// preActions runs the PreBackup actions one after the other. One that fails ends
-// the run before anything is archived.
-func (r *Reconciler) preActions(_ context.Context, s *scope) (bool, error) {
-	if decided(s.backup) {
+// PreActions is the phase that runs the actions before the work, one after the
+// other. One that fails ends the run before anything is done.
+func (d *Driver[T]) PreActions(_ context.Context, s *Scope[T]) (bool, error) {
+	if Decided(s.Object) {
 		return true, nil
 	}
-	r.queue.acquire(s.backup, true)
-	for _, run := range s.pre {
+	d.queue.acquire(s.Object, true)
+	for _, run := range s.Pre {
 		switch {
 		case succeeded(run):
 			continue
 		case terminal(run):
-			s.decide(preFailure(s, run), r.Now())
-		case s.stopping():
-			r.want(s, run, v1alpha1.HookDesiredStateCancel)
-			s.running(v1alpha1.ReasonCancelling, "Stopping PreBackup action "+run.Spec.PluginName)
+			s.Decide(s.preFailure(run), d.Now())
+		case s.Stopping():
+			d.want(s, run, v1alpha1.HookDesiredStateCancel)
+			s.Running(v1alpha1.ReasonCancelling, "Stopping "+action(run))
 			return false, nil
 		default:
 			if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait {
-				r.want(s, run, v1alpha1.HookDesiredStateRun)
+				d.want(s, run, v1alpha1.HookDesiredStateRun)
 			}
 			s.owe(run)
-			s.running(v1alpha1.ReasonRunningPreActions, "Running PreBackup action "+run.Spec.PluginName)
+			s.Running(d.Kind.runningPre(), "Running "+action(run))
 			return false, nil
 		}
 		break
@@ -41,44 +41,56 @@ func (r *Reconciler) preActions(_ context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
+// action names what a HookRun executes.
+func action(run *v1alpha1.HookRun) string {
+	return string(run.Spec.Hook) + " action " + run.Spec.PluginName
+}
+
 func terminal(run *v1alpha1.HookRun) bool { return run.Status.CompletionTimestamp != nil }
 
 func succeeded(run *v1alpha1.HookRun) bool { return run.Status.Phase == v1alpha1.HookRunPhaseCompleted }
 
-// preFailure is the outcome of a run whose PreBackup action did not end well.
-func preFailure(s *scope, run *v1alpha1.HookRun) outcome {
-	if s.stopping() && run.Status.Phase != v1alpha1.HookRunPhaseFailed {
-		return cancelled(s)
+// preFailure is the outcome of a run whose Pre action did not end well.
+func (s *Scope[T]) preFailure(run *v1alpha1.HookRun) Outcome {
+	if s.Stopping() && run.Status.Phase != v1alpha1.HookRunPhaseFailed {
+		return s.CancelledOutcome()
 	}
 	what := "failed"
 	if run.Status.Phase != v1alpha1.HookRunPhaseFailed {
 		what = "was cancelled"
 	}
-	return outcome{
-		v1alpha1.BackupPhaseFailedPreBackupActions, v1alpha1.ReasonPreActionFailed,
-		fmt.Sprintf("PreBackup action %s %s: %s; nothing was archived", run.Spec.PluginName, what, run.Status.Message),
+	return Outcome{
+		s.kind.preFailed(), s.kind.preActionFailed(),
+		fmt.Sprintf("%s %s: %s; %s", action(run), what, run.Status.Message, s.kind.NothingDone),
 	}
 }
 
-func cancelled(s *scope) outcome {
-	return outcome{v1alpha1.BackupPhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: " + s.whyStopping()}
-}
-
-// ignored returns a warning for every failure that a policy covered.
-func ignored(runs []*v1alpha1.HookRun) []string {
+// Ignored returns a warning for every failure that a policy covered.
+func Ignored(runs []*v1alpha1.HookRun) []string {
 	var warnings []string
 	for _, run := range runs {
 		if c := conditions.Get(run, v1alpha1.ConditionSucceeded); c != nil && c.Reason == v1alpha1.ReasonIgnored {
-			warnings = append(warnings, fmt.Sprintf("%s action %s: %s", run.Spec.Hook, run.Spec.PluginName, run.Status.Message))
+			warnings = append(warnings, fmt.Sprintf("%s: %s", action(run), run.Status.Message))
 		}
 	}
 	return warnings
 }
 
+// Outputs returns what actions answered, by registered name.
+func Outputs(runs []*v1alpha1.HookRun) map[string]map[string]string {
+	byName := map[string]map[string]string{}
+	for _, run := range runs {
+		if len(run.Status.Outputs) > 0 {
+			byName[run.Spec.PluginName] = plainMap(run.Status.Outputs)
+		}
+	}
+	return byName
+}
+
 // recordActions writes down how each planned action stands.
-func (s *scope) recordActions() {
-	s.backup.Status.PreBackupActionsStatuses = actionStatuses(s.pre)
-	s.backup.Status.PostBackupActionsStatuses = actionStatuses(s.post)
+func (s *Scope[T]) recordActions() {
+	pre, post := s.Object.ActionsStatuses()
+	*pre, *post = actionStatuses(s.Pre), actionStatuses(s.Post)
 }
 
 func actionStatuses(runs []*v1alpha1.HookRun) *[]v1alpha1.ActionStatus {

@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package run
 
 import (
 	"cmp"
@@ -20,19 +20,20 @@ import (
 // defaultTimeout of an action that nobody declared.
 const defaultTimeout = 10 * time.Minute
 
-// hooksOf makes the plan of a Backup from what the Plugins provide. Loading
-// names a Plugin that is still being started; the plan is worth nothing then.
-func hooksOf(b *v1alpha1.Backup, plugins []v1alpha1.Plugin) (plan hook.Plan, loading string) {
+// HooksOf makes the plan of a run from what the Plugins provide. Loading names a
+// Plugin that is still being started; the plan is worth nothing then.
+func (k Kind) HooksOf(s Subject, plugins []v1alpha1.Plugin) (plan hook.Plan, loading string) {
 	plugins = slices.Clone(plugins)
 	slices.SortFunc(plugins, func(a, b v1alpha1.Plugin) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	in := hook.Input{
-		Points: hook.Points{Kind: "Backup"}, Labels: b.Labels, Annotations: b.Annotations,
+		Points: k.points(), Labels: s.GetLabels(), Annotations: s.GetAnnotations(),
 		Parameters: map[string]map[string]string{},
 	}
-	for name, parameters := range b.Spec.Parameters {
-		in.Parameters[name] = plainMap(parameters)
+	_, parameters := s.Desired()
+	for name, values := range parameters {
+		in.Parameters[name] = plainMap(values)
 	}
 	for i := range plugins {
 		p := &plugins[i]
@@ -49,7 +50,7 @@ func hooksOf(b *v1alpha1.Backup, plugins []v1alpha1.Plugin) (plan hook.Plan, loa
 			})
 			continue
 		}
-		in.Actions = append(in.Actions, actionsOf(p, problem)...)
+		in.Actions = append(in.Actions, k.actionsOf(p, problem)...)
 	}
 	return hook.Make(in), ""
 }
@@ -71,11 +72,10 @@ func notReady(p *v1alpha1.Plugin) string {
 	return ready.Message
 }
 
-// actionsOf returns the actions for Backups that a Plugin announced or declares.
-func actionsOf(p *v1alpha1.Plugin, problem string) []hook.Action {
-	sides := map[v1alpha1.ActionKind]hook.Side{
-		v1alpha1.ActionKindPreBackup: hook.Pre, v1alpha1.ActionKindPostBackup: hook.Post,
-	}
+// actionsOf returns the actions for this kind of run that a Plugin announced or
+// declares.
+func (k Kind) actionsOf(p *v1alpha1.Plugin, problem string) []hook.Action {
+	sides := k.sides()
 	type key struct {
 		kind v1alpha1.ActionKind
 		name string
@@ -86,11 +86,11 @@ func actionsOf(p *v1alpha1.Plugin, problem string) []hook.Action {
 	}
 	var actions []hook.Action
 	for _, provided := range p.Status.Actions {
-		k := key{provided.Kind, provided.Name}
+		id := key{provided.Kind, provided.Name}
 		if side, ok := sides[provided.Kind]; ok {
-			actions = append(actions, actionOf(p, provided.Name, side, declared[k], problem))
+			actions = append(actions, actionOf(p, provided.Name, side, declared[id], problem))
 		}
-		delete(declared, k)
+		delete(declared, id)
 	}
 	for _, d := range p.Spec.Actions {
 		_, missing := declared[key{d.Kind, d.Name}]
@@ -125,4 +125,20 @@ func actionOf(p *v1alpha1.Plugin, name string, side hook.Side, declared v1alpha1
 	}
 	action.Selector = selector
 	return action
+}
+
+func plain[S ~string](values []S) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+	}
+	return out
+}
+
+func plainMap[V ~string](values map[string]V) map[string]string {
+	out := make(map[string]string, len(values))
+	for k, v := range values {
+		out[k] = string(v)
+	}
+	return out
 }

@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package run
 
 import (
 	"context"
@@ -14,39 +14,39 @@ import (
 )
 
 // recover makes a HookRun again that somebody removed by force, finalizer and
-// all. What had ended is rebuilt from the status of the Backup; what had not is
+// all. What had ended is rebuilt from the status of the run; what had not is
 // planned again from the Plugin, so that what is owed is still paid.
-func (r *Reconciler) recover(ctx context.Context, b *v1alpha1.Backup, point v1alpha1.HookPoint, action v1alpha1.ActionStatus) (*v1alpha1.HookRun, error) {
-	if action.CompletionTimestamp != nil || settled(b) {
-		return gone(b, point, action), nil
+func (d *Driver[T]) recover(ctx context.Context, o T, point v1alpha1.HookPoint, action v1alpha1.ActionStatus) (*v1alpha1.HookRun, error) {
+	if action.CompletionTimestamp != nil || Settled(o) {
+		return d.Kind.gone(o, point, action), nil
 	}
-	plugins, err := r.plugins(ctx, r.Client)
+	plugins, err := d.Plugins(ctx, d.Client)
 	if err != nil {
 		return nil, err
 	}
-	hooks, loading := hooksOf(b, plugins)
+	hooks, loading := d.Kind.HooksOf(o, plugins)
 	if loading != "" {
 		return nil, fmt.Errorf("it was removed, and Plugin %s, which may replace it, is still being started", loading)
 	}
-	planned := hooks.Pre
-	if point == v1alpha1.HookPostBackup {
-		planned = hooks.Post
+	steps := hooks.Pre
+	if point == d.Kind.Post() {
+		steps = hooks.Post
 	}
-	for _, step := range planned {
+	for _, step := range steps {
 		if step.Name == action.PluginName {
-			return r.createRun(ctx, b, point, step)
+			return d.createRun(ctx, o, point, step)
 		}
 	}
-	lost := gone(b, point, action)
+	lost := d.Kind.gone(o, point, action)
 	lost.Status.Phase = v1alpha1.HookRunPhaseFailed
 	lost.Status.Message = "its HookRun was removed by force, and no Plugin provides the action any more"
 	return lost, nil
 }
 
-// gone is what the Backup remembers of a HookRun that is no more.
-func gone(b *v1alpha1.Backup, point v1alpha1.HookPoint, action v1alpha1.ActionStatus) *v1alpha1.HookRun {
+// gone is what a run remembers of a HookRun that is no more.
+func (k Kind) gone(o metav1.Object, point v1alpha1.HookPoint, action v1alpha1.ActionStatus) *v1alpha1.HookRun {
 	now := metav1.Now()
-	run := runOf(b, point, hook.Step{Action: hook.Action{Name: action.PluginName}})
+	run := k.runOf(o, point, hook.Step{Action: hook.Action{Name: action.PluginName}})
 	run.Name, run.Finalizers = action.HookRunName, nil
 	run.Spec.DesiredState = v1alpha1.HookDesiredStateCancel
 	run.Status = v1alpha1.HookRunStatus{

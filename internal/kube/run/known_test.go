@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package run
 
 import (
 	"slices"
@@ -77,7 +77,7 @@ func TestHooksOf(t *testing.T) {
 		},
 		"known and broken": {
 			plugins: []v1alpha1.Plugin{plugin("a", broken)},
-			errors:  [][]string{{"PreBackup action a", "not ready", "not executable"}, {"PostBackup action a"}},
+			errors:  [][]string{{"PreBackup action a", "not ready", "not executable"}},
 		},
 		"declared and not provided": {
 			plugins: []v1alpha1.Plugin{plugin("a", declare(v1alpha1.PluginAction{Name: "typo", Kind: v1alpha1.ActionKindPreBackup}))},
@@ -104,7 +104,7 @@ func TestHooksOf(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan, loading := hooksOf(queued("b", 0), tc.plugins)
+			plan, loading := Backup.HooksOf(queued("b", 0), tc.plugins)
 			if loading != tc.loading {
 				t.Fatalf("loading %q, want %q", loading, tc.loading)
 			}
@@ -144,7 +144,7 @@ func contain(t *testing.T, what string, got []string, want [][]string) {
 func TestRunOf(t *testing.T) {
 	b := queued("b", 0)
 	b.Spec.Parameters = map[string]v1alpha1.ParameterSet{"a": {"k": "v"}}
-	plan, _ := hooksOf(b, []v1alpha1.Plugin{plugin("a",
+	plan, _ := Backup.HooksOf(b, []v1alpha1.Plugin{plugin("a",
 		declare(v1alpha1.PluginAction{
 			Name: "a", Kind: v1alpha1.ActionKindPreBackup, Order: 7, Retries: 2, Timeout: &metav1.Duration{Duration: time.Minute},
 			FailurePolicy: v1alpha1.FailurePolicyIgnore, OnInterruption: v1alpha1.InterruptionPolicyFail,
@@ -154,8 +154,8 @@ func TestRunOf(t *testing.T) {
 			RunOn: []v1alpha1.Outcome{v1alpha1.OutcomeFailed},
 		}),
 	)})
-	pre := runOf(b, v1alpha1.HookPreBackup, plan.Pre[0]).Spec
-	post := runOf(b, v1alpha1.HookPostBackup, plan.Post[0]).Spec
+	pre := Backup.runOf(b, v1alpha1.HookPreBackup, plan.Pre[0]).Spec
+	post := Backup.runOf(b, v1alpha1.HookPostBackup, plan.Post[0]).Spec
 	if pre.Order != 7 || pre.Retries != 2 || pre.Timeout.Duration != time.Minute || pre.Parameters["k"] != "v" ||
 		pre.FailurePolicy != v1alpha1.FailurePolicyIgnore || pre.OnInterruption != v1alpha1.InterruptionPolicyFail {
 		t.Errorf("the PreBackup HookRun is not what was declared: %+v", pre)

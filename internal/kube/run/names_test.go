@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package run
 
 import (
 	"strings"
@@ -24,7 +24,7 @@ func TestRunNames(t *testing.T) {
 				for _, uid := range []types.UID{"1", "2"} {
 					b := queued(name, 0)
 					b.UID = uid
-					got := runName(b, point, action)
+					got := Backup.runName(b, point, action)
 					if len(got) > 52 || len(validation.IsDNS1123Subdomain(got)) > 0 {
 						t.Errorf("%q is no name of at most 52 characters", got)
 					}
@@ -33,7 +33,7 @@ func TestRunNames(t *testing.T) {
 						t.Errorf("%q stands for %s and for %s", got, other, what)
 					}
 					seen[got] = what
-					if again := runName(b, point, action); again != got {
+					if again := Backup.runName(b, point, action); again != got {
 						t.Errorf("%s has the name %q and then %q", what, got, again)
 					}
 				}
@@ -44,7 +44,7 @@ func TestRunNames(t *testing.T) {
 
 func TestLabelValues(t *testing.T) {
 	for _, name := range []string{"short", strings.Repeat("a", 63), strings.Repeat("a", 52) + "." + strings.Repeat("b", 100)} {
-		got := labelValue(name)
+		got := LabelValue(name)
 		if problems := validation.IsValidLabelValue(got); len(problems) > 0 {
 			t.Errorf("%q is no label value: %v", got, problems)
 		}
@@ -53,7 +53,7 @@ func TestLabelValues(t *testing.T) {
 		}
 	}
 	a, b := strings.Repeat("a", 70)+"1", strings.Repeat("a", 70)+"2"
-	if labelValue(a) == labelValue(b) {
+	if LabelValue(a) == LabelValue(b) {
 		t.Error("two long names share a label value")
 	}
 }

@@ -1,12 +1,14 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package run
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
@@ -18,17 +20,17 @@ const (
 	hashLength = 10
 )
 
-// runName returns a name that is always the same for an action of a Backup, so
+// runName returns a name that is always the same for an action of a run, so
 // that creating twice is harmless.
-func runName(b *v1alpha1.Backup, point v1alpha1.HookPoint, action string) string {
+func (k Kind) runName(o metav1.Object, point v1alpha1.HookPoint, action string) string {
 	_, name, _ := strings.Cut("/"+action, "/")
 	name = name[strings.LastIndex(name, "/")+1:]
-	head := strings.ToLower(b.Name + "-" + strings.TrimSuffix(string(point), "Backup") + "-" + name)
-	return shorten(head, maxRunName-hashLength-1) + "-" + hash(string(b.UID), string(point), action)
+	head := strings.ToLower(o.GetName() + "-" + strings.TrimSuffix(string(point), k.Name) + "-" + name)
+	return shorten(head, maxRunName-hashLength-1) + "-" + hash(string(o.GetUID()), string(point), action)
 }
 
-// labelValue returns a name as the value of a label, which is shorter.
-func labelValue(name string) string {
+// LabelValue returns a name as the value of a label, which is shorter.
+func LabelValue(name string) string {
 	if len(name) <= maxLabel {
 		return name
 	}

@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package run
 
 import (
 	"context"
@@ -26,42 +26,42 @@ var errStale = errors.New("the cache is behind")
 
 // createRuns creates the HookRuns of a plan, all of them waiting. Those of an
 // earlier plan that was not recorded are adopted if they are the same, and
-// replaced otherwise. It must not happen for a Backup whose plan is recorded
+// replaced otherwise. It must not happen for a run whose plan is recorded
 // already and that the cache still shows as it was before.
-func (r *Reconciler) createRuns(ctx context.Context, s *scope, hooks hook.Plan) error {
+func (d *Driver[T]) createRuns(ctx context.Context, s *Scope[T], hooks hook.Plan) error {
 	if len(hooks.Pre)+len(hooks.Post) == 0 {
 		return nil
 	}
-	var live v1alpha1.Backup
-	if err := r.Reader.Get(ctx, ownerOf(s.backup), &live); err != nil {
-		return fmt.Errorf("reading Backup %s: %w", s.backup.Name, err)
+	live := d.New()
+	if err := d.Reader.Get(ctx, nameOf(s.Object), live); err != nil {
+		return fmt.Errorf("reading %s %s: %w", d.Kind.Name, s.Object.GetName(), err)
 	}
-	if live.UID != s.backup.UID || planned(&live) || decided(&live) {
+	if live.GetUID() != s.Object.GetUID() || Planned(live) || Decided(live) {
 		return errStale
 	}
 	for _, step := range hooks.Pre {
-		run, err := r.createRun(ctx, s.backup, v1alpha1.HookPreBackup, step)
+		run, err := d.createRun(ctx, s.Object, d.Kind.Pre(), step)
 		if err != nil {
 			return err
 		}
-		s.pre = append(s.pre, run)
+		s.Pre = append(s.Pre, run)
 	}
 	for _, step := range hooks.Post {
-		run, err := r.createRun(ctx, s.backup, v1alpha1.HookPostBackup, step)
+		run, err := d.createRun(ctx, s.Object, d.Kind.Post(), step)
 		if err != nil {
 			return err
 		}
-		s.post = append(s.post, run)
+		s.Post = append(s.Post, run)
 	}
 	return nil
 }
 
-func (r *Reconciler) createRun(ctx context.Context, b *v1alpha1.Backup, point v1alpha1.HookPoint, step hook.Step) (*v1alpha1.HookRun, error) {
-	run := runOf(b, point, step)
-	if err := controllerutil.SetControllerReference(b, run, r.Client.Scheme()); err != nil {
+func (d *Driver[T]) createRun(ctx context.Context, o T, point v1alpha1.HookPoint, step hook.Step) (*v1alpha1.HookRun, error) {
+	run := d.Kind.runOf(o, point, step)
+	if err := controllerutil.SetControllerReference(o, run, d.Client.Scheme()); err != nil {
 		return nil, fmt.Errorf("owning HookRun %s: %w", run.Name, err)
 	}
-	err := r.Client.Create(ctx, run)
+	err := d.Client.Create(ctx, run)
 	if err == nil {
 		return run, nil
 	}
@@ -69,24 +69,24 @@ func (r *Reconciler) createRun(ctx context.Context, b *v1alpha1.Backup, point v1
 		return nil, fmt.Errorf("creating HookRun %s: %w", run.Name, err)
 	}
 	var existing v1alpha1.HookRun
-	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run), &existing); err != nil {
+	if err := d.Reader.Get(ctx, client.ObjectKeyFromObject(run), &existing); err != nil {
 		return nil, fmt.Errorf("reading HookRun %s: %w", run.Name, err)
 	}
-	if existing.Labels[v1alpha1.LabelParentUID] == string(b.UID) && existing.DeletionTimestamp.IsZero() &&
+	if existing.Labels[v1alpha1.LabelParentUID] == string(o.GetUID()) && existing.DeletionTimestamp.IsZero() &&
 		equality.Semantic.DeepEqual(existing.Spec, run.Spec) {
 		return &existing, nil
 	}
-	if err := r.removeRun(ctx, &existing); err != nil {
+	if err := d.removeRun(ctx, &existing); err != nil {
 		return nil, err
 	}
 	return nil, fmt.Errorf("HookRun %s was of another plan and is made anew", run.Name)
 }
 
 // runOf is the HookRun of a planned step.
-func runOf(b *v1alpha1.Backup, point v1alpha1.HookPoint, step hook.Step) *v1alpha1.HookRun {
+func (k Kind) runOf(o metav1.Object, point v1alpha1.HookPoint, step hook.Step) *v1alpha1.HookRun {
 	spec := v1alpha1.HookRunSpec{
 		Hook: point, PluginName: step.Name, PluginRef: v1alpha1.PluginReference{Name: step.Plugin},
-		Subject: v1alpha1.SubjectReference{Kind: "Backup", Name: b.Name, UID: string(b.UID)},
+		Subject: v1alpha1.SubjectReference{Kind: k.Name, Name: o.GetName(), UID: string(o.GetUID())},
 		Order:   step.Order, Timeout: metav1.Duration{Duration: step.Timeout}, Retries: step.Retries,
 		FailurePolicy: v1alpha1.FailurePolicyFail, OnInterruption: v1alpha1.InterruptionPolicyRetry,
 		Owed: step.Owed, DesiredState: v1alpha1.HookDesiredStateWait,
@@ -108,11 +108,11 @@ func runOf(b *v1alpha1.Backup, point v1alpha1.HookPoint, step hook.Step) *v1alph
 	}
 	return &v1alpha1.HookRun{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: b.Namespace, Name: runName(b, point, step.Name),
+			Namespace: o.GetNamespace(), Name: k.runName(o, point, step.Name),
 			Labels: map[string]string{
-				v1alpha1.LabelBackupName: labelValue(b.Name),
-				v1alpha1.LabelParentUID:  string(b.UID),
-				v1alpha1.LabelHook:       string(point),
+				k.nameLabel():           LabelValue(o.GetName()),
+				v1alpha1.LabelParentUID: string(o.GetUID()),
+				v1alpha1.LabelHook:      string(point),
 			},
 			Finalizers: []string{v1alpha1.FinalizerHookRun},
 		},
@@ -120,28 +120,29 @@ func runOf(b *v1alpha1.Backup, point v1alpha1.HookPoint, step hook.Step) *v1alph
 	}
 }
 
-// loadRuns finds the HookRuns that the status names. What a cache does not know
+// LoadRuns finds the HookRuns that the status names. What a cache does not know
 // is asked for; what is gone was removed by force.
-func (r *Reconciler) loadRuns(ctx context.Context, s *scope) error {
+func (d *Driver[T]) LoadRuns(ctx context.Context, s *Scope[T]) error {
 	var list v1alpha1.HookRunList
-	err := r.Client.List(ctx, &list, client.InNamespace(s.backup.Namespace),
-		client.MatchingLabels{v1alpha1.LabelParentUID: string(s.backup.UID)})
+	err := d.Client.List(ctx, &list, client.InNamespace(s.Object.GetNamespace()),
+		client.MatchingLabels{v1alpha1.LabelParentUID: string(s.Object.GetUID())})
 	if err != nil {
 		return fmt.Errorf("listing the HookRuns: %w", err)
 	}
+	pre, post := s.Object.ActionsStatuses()
 	byName := map[string]*v1alpha1.HookRun{}
 	for i := range list.Items {
 		byName[list.Items[i].Name] = &list.Items[i]
 	}
-	if s.pre, err = r.pickRuns(ctx, s.backup, v1alpha1.HookPreBackup, s.backup.Status.PreBackupActionsStatuses, byName); err != nil {
+	if s.Pre, err = d.pickRuns(ctx, s.Object, d.Kind.Pre(), *pre, byName); err != nil {
 		return err
 	}
-	s.post, err = r.pickRuns(ctx, s.backup, v1alpha1.HookPostBackup, s.backup.Status.PostBackupActionsStatuses, byName)
+	s.Post, err = d.pickRuns(ctx, s.Object, d.Kind.Post(), *post, byName)
 	return err
 }
 
-func (r *Reconciler) pickRuns(
-	ctx context.Context, b *v1alpha1.Backup, point v1alpha1.HookPoint,
+func (d *Driver[T]) pickRuns(
+	ctx context.Context, o T, point v1alpha1.HookPoint,
 	actions *[]v1alpha1.ActionStatus, byName map[string]*v1alpha1.HookRun,
 ) ([]*v1alpha1.HookRun, error) {
 	if actions == nil {
@@ -154,9 +155,9 @@ func (r *Reconciler) pickRuns(
 			continue
 		}
 		run := &v1alpha1.HookRun{}
-		err := r.Reader.Get(ctx, types.NamespacedName{Namespace: b.Namespace, Name: action.HookRunName}, run)
+		err := d.Reader.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: action.HookRunName}, run)
 		if apierrors.IsNotFound(err) {
-			run, err = r.recover(ctx, b, point, action)
+			run, err = d.recover(ctx, o, point, action)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading HookRun %s: %w", action.HookRunName, err)
@@ -168,17 +169,17 @@ func (r *Reconciler) pickRuns(
 
 // want asks the HookRun controller for something, once the status is written.
 // The API lets the switch go one way only, so a second request is harmless.
-func (r *Reconciler) want(s *scope, run *v1alpha1.HookRun, state v1alpha1.HookDesiredState) {
-	r.patchRun(s, run, map[string]any{"spec": map[string]any{"desiredState": state}})
+func (d *Driver[T]) want(s *Scope[T], run *v1alpha1.HookRun, state v1alpha1.HookDesiredState) {
+	d.patchRun(s, run, map[string]any{"spec": map[string]any{"desiredState": state}})
 }
 
-func (r *Reconciler) patchRun(s *scope, run *v1alpha1.HookRun, change map[string]any) {
-	s.then(func(ctx context.Context) error {
+func (d *Driver[T]) patchRun(s *Scope[T], run *v1alpha1.HookRun, change map[string]any) {
+	s.Then(func(ctx context.Context) error {
 		data, err := json.Marshal(change)
 		if err != nil {
 			return fmt.Errorf("encoding a patch: %w", err)
 		}
-		err = r.Client.Patch(ctx, run.DeepCopy(), client.RawPatch(types.MergePatchType, data))
+		err = d.Client.Patch(ctx, run.DeepCopy(), client.RawPatch(types.MergePatchType, data))
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("changing HookRun %s: %w", run.Name, err)
 		}
@@ -188,17 +189,17 @@ func (r *Reconciler) patchRun(s *scope, run *v1alpha1.HookRun, change map[string
 
 // releaseRuns lets go of the HookRuns of a settled Backup. Of a Backup that
 // never began, none may stay.
-func (r *Reconciler) releaseRuns(ctx context.Context, b *v1alpha1.Backup) error {
+func (d *Driver[T]) releaseRuns(ctx context.Context, o T) error {
 	var list v1alpha1.HookRunList
-	err := r.Client.List(ctx, &list, client.InNamespace(b.Namespace), client.MatchingLabels{v1alpha1.LabelParentUID: string(b.UID)})
+	err := d.Client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
 	if err != nil {
 		return fmt.Errorf("listing the HookRuns: %w", err)
 	}
 	for i := range list.Items {
 		run := &list.Items[i]
-		release := r.releaseRun
-		if !planned(b) {
-			release = r.removeRun
+		release := d.releaseRun
+		if !Planned(o) {
+			release = d.removeRun
 		}
 		if err := release(ctx, run); err != nil {
 			return err
@@ -207,23 +208,23 @@ func (r *Reconciler) releaseRuns(ctx context.Context, b *v1alpha1.Backup) error 
 	return nil
 }
 
-func (r *Reconciler) releaseRun(ctx context.Context, run *v1alpha1.HookRun) error {
+func (d *Driver[T]) releaseRun(ctx context.Context, run *v1alpha1.HookRun) error {
 	if !controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
-	if err := r.Client.Patch(ctx, run, patch); client.IgnoreNotFound(err) != nil {
+	if err := d.Client.Patch(ctx, run, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("releasing HookRun %s: %w", run.Name, err)
 	}
 	return nil
 }
 
-func (r *Reconciler) removeRun(ctx context.Context, run *v1alpha1.HookRun) error {
-	if err := r.releaseRun(ctx, run); err != nil {
+func (d *Driver[T]) removeRun(ctx context.Context, run *v1alpha1.HookRun) error {
+	if err := d.releaseRun(ctx, run); err != nil {
 		return err
 	}
-	if err := r.Client.Delete(ctx, run); client.IgnoreNotFound(err) != nil {
+	if err := d.Client.Delete(ctx, run); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing HookRun %s: %w", run.Name, err)
 	}
 	return nil

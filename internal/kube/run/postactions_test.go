@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package run
 
 import (
 	"slices"
@@ -87,10 +87,10 @@ func TestNeeded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScope(queued("b", 0))
-			s.backup.Status.Phase = tc.phase
+			s := newScope(Backup, queued("b", 0))
+			s.Object.Status.Phase = tc.phase
 			if tc.pre != nil {
-				s.pre = []*v1alpha1.HookRun{tc.pre}
+				s.Pre = []*v1alpha1.HookRun{tc.pre}
 			}
 			if got := s.needed(tc.run); got != tc.want {
 				t.Errorf("needed: %v, want %v", got, tc.want)
@@ -143,27 +143,27 @@ func TestCleanUp(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScope(queued("b", 0))
-			s.pre, s.post = []*v1alpha1.HookRun{quiesced}, []*v1alpha1.HookRun{tc.post}
+			s := newScope(Backup, queued("b", 0))
+			s.Pre, s.Post = []*v1alpha1.HookRun{quiesced}, []*v1alpha1.HookRun{tc.post}
 			s.owe(quiesced)
-			s.decide(outcome{v1alpha1.BackupPhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
+			s.Decide(Outcome{PhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
 			if got := s.cleanUp(noon, tc.abandoned); got != tc.done {
 				t.Errorf("nothing owed: %v, want %v", got, tc.done)
 			}
-			c := conditions.Get(s.backup, v1alpha1.ConditionCleanupOwed)
+			c := conditions.Get(s.Object, v1alpha1.ConditionCleanupOwed)
 			if c.Status != tc.owed || c.Reason != tc.reason {
 				t.Errorf("CleanupOwed is %s, %s (%s); want %s, %s", c.Status, c.Reason, c.Message, tc.owed, tc.reason)
 			}
-			if got := conditions.IsTrue(s.backup, v1alpha1.ConditionStalled); got != tc.stalled {
+			if got := conditions.IsTrue(s.Object, v1alpha1.ConditionStalled); got != tc.stalled {
 				t.Errorf("Stalled is %v, want %v", got, tc.stalled)
 			}
-			if tc.stalled && !strings.Contains(s.backup.Status.Message, v1alpha1.AnnotationAbandonCleanup) {
-				t.Errorf("the message does not say what to do: %s", s.backup.Status.Message)
+			if tc.stalled && !strings.Contains(s.Object.Status.Message, v1alpha1.AnnotationAbandonCleanup) {
+				t.Errorf("the message does not say what to do: %s", s.Object.Status.Message)
 			}
 			if s.requeue != tc.again {
 				t.Errorf("looked at again after %v, want %v", s.requeue, tc.again)
 			}
-			if settled(s.backup) {
+			if Settled(s.Object) {
 				t.Error("a Backup that was not finished counts as settled")
 			}
 		})
@@ -192,30 +192,30 @@ func TestActionStatuses(t *testing.T) {
 
 // TestSettled checks the end of a run against every way in which it is not one.
 func TestSettled(t *testing.T) {
-	s := newScope(queued("b", 0))
-	s.running(v1alpha1.ReasonArchiving, "Archiving")
-	if settled(s.backup) {
+	s := newScope(Backup, queued("b", 0))
+	s.Running(v1alpha1.ReasonArchiving, "Archiving")
+	if Settled(s.Object) {
 		t.Error("a running Backup counts as settled")
 	}
-	s.decide(outcome{v1alpha1.BackupPhaseFailed, v1alpha1.ReasonFailed, "the store is full"}, noon)
-	if settled(s.backup) || s.backup.Status.FailureReason != "the store is full" {
-		t.Errorf("after the outcome: settled %v, failureReason %q", settled(s.backup), s.backup.Status.FailureReason)
+	s.Decide(Outcome{PhaseFailed, v1alpha1.ReasonFailed, "the store is full"}, noon)
+	if Settled(s.Object) || s.Object.Status.FailureReason != "the store is full" {
+		t.Errorf("after the outcome: settled %v, failureReason %q", Settled(s.Object), s.Object.Status.FailureReason)
 	}
-	s.done()
-	if !settled(s.backup) || !conditions.IsTrue(s.backup, v1alpha1.ConditionStalled) || conditions.IsTrue(s.backup, v1alpha1.ConditionReady) {
-		t.Errorf("after the end: settled %v, %+v", settled(s.backup), s.backup.Status.Conditions)
+	s.Done()
+	if !Settled(s.Object) || !conditions.IsTrue(s.Object, v1alpha1.ConditionStalled) || conditions.IsTrue(s.Object, v1alpha1.ConditionReady) {
+		t.Errorf("after the end: settled %v, %+v", Settled(s.Object), s.Object.Status.Conditions)
 	}
 }
 
 func TestInvalidListsEverything(t *testing.T) {
-	s := newScope(queued("b", 0))
+	s := newScope(Backup, queued("b", 0))
 	var errs []string
 	for range 100 {
 		errs = append(errs, strings.Repeat("ä", 3000))
 	}
-	s.invalid(errs, noon)
-	status := s.backup.Status
-	if len(status.ValidationErrors) != maxList || status.ValidationErrors[maxList-1] != "and 37 more" {
+	s.Invalid(errs, noon)
+	status := s.Object.Status
+	if len(status.ValidationErrors) != MaxList || status.ValidationErrors[MaxList-1] != "and 37 more" {
 		t.Errorf("%d errors, the last is %q", len(status.ValidationErrors), status.ValidationErrors[len(status.ValidationErrors)-1])
 	}
 	for _, text := range append(status.ValidationErrors, status.Message) {

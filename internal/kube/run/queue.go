@@ -1,22 +1,21 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package run
 
 import (
 	"cmp"
 	"slices"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// queue hands out the slots in which Backups may run. First come, first served,
-// by creation time; a Backup that was running before the operator restarted
+// queue hands out the slots in which runs may run. First come, first served,
+// by creation time; a run that was running before the operator restarted
 // always gets its slot back. Whoever gives a slot back wakes the next one: no
-// timer decides when a waiting Backup starts.
+// timer decides when a waiting run starts.
 type queue struct {
 	wake func(types.NamespacedName)
 
@@ -36,16 +35,17 @@ func newQueue(limit int, wake func(types.NamespacedName)) *queue {
 	return &queue{limit: limit, wake: wake, running: map[types.UID]types.NamespacedName{}}
 }
 
-// acquire takes a slot, or a place in the queue. A resumed Backup does not wait.
-func (q *queue) acquire(b *v1alpha1.Backup, resumed bool) bool {
+// acquire takes a slot, or a place in the queue. A resumed run does not wait.
+func (q *queue) acquire(o metav1.Object, resumed bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, has := q.running[b.UID]; has {
+	if _, has := q.running[o.GetUID()]; has {
 		return true
 	}
-	i := slices.IndexFunc(q.waiting, func(w ticket) bool { return w.uid == b.UID })
+	i := slices.IndexFunc(q.waiting, func(w ticket) bool { return w.uid == o.GetUID() })
 	if i < 0 {
-		t := ticket{uid: b.UID, created: b.CreationTimestamp.UnixNano(), owner: ownerOf(b)}
+		created := o.GetCreationTimestamp()
+		t := ticket{uid: o.GetUID(), created: created.UnixNano(), owner: nameOf(o)}
 		i, _ = slices.BinarySearchFunc(q.waiting, t, func(a, b ticket) int {
 			return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.owner.String(), b.owner.String()))
 		})
@@ -55,7 +55,7 @@ func (q *queue) acquire(b *v1alpha1.Backup, resumed bool) bool {
 		return false
 	}
 	q.waiting = slices.Delete(q.waiting, i, i+1)
-	q.running[b.UID] = ownerOf(b)
+	q.running[o.GetUID()] = nameOf(o)
 	return true
 }
 
@@ -72,7 +72,7 @@ func (q *queue) release(uid types.UID) {
 	}
 }
 
-// of returns the Backups of that name that have a slot or a place in the queue;
+// of returns the runs of that name that have a slot or a place in the queue;
 // after one was replaced there may be two.
 func (q *queue) of(owner types.NamespacedName) []types.UID {
 	q.mu.Lock()
@@ -89,4 +89,8 @@ func (q *queue) of(owner types.NamespacedName) []types.UID {
 		}
 	}
 	return uids
+}
+
+func nameOf(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }

@@ -32,8 +32,9 @@ func (r *Reconciler) event(ctx context.Context, b *v1alpha1.Backup, level, reaso
 func (r *Reconciler) tell(ctx context.Context, before, b *v1alpha1.Backup) {
 	if !planned(before) && planned(b) {
 		r.event(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonPlanRecorded, "Plan", conditions.Get(b, v1alpha1.ConditionPlanned).Message)
-		for _, warning := range b.Status.PlanWarnings {
-			r.event(ctx, b, corev1.EventTypeWarning, "PlanWarning", "Plan", warning)
+		// Of events that differ only in their notes, the recorder keeps the first.
+		if warnings := b.Status.PlanWarnings; len(warnings) > 0 {
+			r.event(ctx, b, corev1.EventTypeWarning, "PlanWarning", "Plan", strings.Join(warnings, "; "))
 		}
 	}
 	if reason, was := reasonOf(b), reasonOf(before); reason != was {
@@ -63,12 +64,11 @@ func (r *Reconciler) tellOutcome(ctx context.Context, b *v1alpha1.Backup) {
 	if b.Status.Phase == v1alpha1.BackupPhaseCompleted {
 		level = corev1.EventTypeNormal
 	}
-	if len(b.Status.ValidationErrors) == 0 {
-		r.event(ctx, b, level, reasonOf(b), "Backup", outcomeMessage(b))
+	action := "Backup"
+	if len(b.Status.ValidationErrors) > 0 {
+		action = "Validate"
 	}
-	for _, problem := range b.Status.ValidationErrors {
-		r.event(ctx, b, level, v1alpha1.ReasonFailedValidation, "Validate", problem)
-	}
+	r.event(ctx, b, level, reasonOf(b), action, outcomeMessage(b))
 }
 
 // tellCondition tells of a condition whose reason changed.

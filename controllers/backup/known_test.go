@@ -77,7 +77,7 @@ func TestHooksOf(t *testing.T) {
 		},
 		"known and broken": {
 			plugins: []v1alpha1.Plugin{plugin("a", broken)},
-			errors:  [][]string{{"PreBackup action a", "not ready", "not executable"}, {"PostBackup action a"}},
+			errors:  [][]string{{"PreBackup action a", "not ready", "not executable"}},
 		},
 		"declared and not provided": {
 			plugins: []v1alpha1.Plugin{plugin("a", declare(v1alpha1.PluginAction{Name: "typo", Kind: v1alpha1.ActionKindPreBackup}))},

@@ -88,6 +88,7 @@ func TestQueueNeverStarves(t *testing.T) {
 	running, done := 0, map[string]bool{}
 	var work sync.WaitGroup
 	finished := make(chan struct{})
+	var finish sync.Once
 	for range 8 {
 		work.Go(func() {
 			for {
@@ -117,7 +118,7 @@ func TestQueueNeverStarves(t *testing.T) {
 					mu.Unlock()
 					q.release(backups[name].UID)
 					if last {
-						close(finished)
+						finish.Do(func() { close(finished) })
 					}
 				}
 			}

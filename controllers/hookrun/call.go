@@ -33,7 +33,7 @@ func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.
 	ctx, cancelCall := context.WithTimeout(ctx, run.Spec.Timeout.Duration)
 	defer cancelCall()
 	if err := r.context(ctx, run, &call); err != nil {
-		return executor.Answer{}, executor.NewError(executor.Unreachable, call, "what the action needs to know could not be read", err)
+		return executor.Answer{}, unread(ctx, call, err)
 	}
 	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, call.Kind(), call.Action)
 	if errors.Is(err, executorprocess.ErrNoSuchAction) {
@@ -56,6 +56,18 @@ func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.
 		log.Info("The action answered", "message", answer.Message, "again", answer.Again.String())
 	}
 	return answer, err
+}
+
+// unread is the error of a call for which something could not be read. A run that
+// is cancelled, or an operator that ends, meanwhile says nothing about the plugin.
+func unread(ctx context.Context, call executor.Call, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return executor.NewError(executor.Interrupted, call, "was interrupted before it was called", errors.Join(ctx.Err(), err))
+	case ctx.Err() != nil:
+		return executor.NewError(executor.Timeout, call, "what the action needs to know could not be read in time", errors.Join(ctx.Err(), err))
+	}
+	return executor.NewError(executor.Unreachable, call, "what the action needs to know could not be read", err)
 }
 
 // stream is the log that a point logs to.

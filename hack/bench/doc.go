@@ -15,6 +15,6 @@
 //	main.go      the order of things
 //	set-up       environment.go (control plane, operator), load/ (the objects)
 //	watching     backups.go, runlog.go
-//	figures      archive.go, memory.go, small.go, figure.go
+//	figures      archive.go, memory.go, small.go, figure.go, machine.go
 //	limits       raw/ and limit/, a program of its own
 package main

@@ -39,13 +39,17 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	flags.SetOutput(notes)
 	flags.IntVar(&m.objects, "objects", 50_000, "mixed objects")
 	flags.IntVar(&m.namespaces, "namespaces", 300, "namespaces of the mixed objects")
-	flags.IntVar(&m.rounds, "rounds", 3, "how often what takes seconds is measured")
+	flags.IntVar(&m.rounds, "rounds", 5, "how often what takes seconds is measured")
 	path := flags.String("out", filepath.Join("bin", "bench.json"), "file for the figures")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if m.objects < 1 || m.namespaces < 1 || m.rounds < 1 {
 		return errors.New("the numbers of objects, namespaces and rounds must be positive")
+	}
+	where, err := machine()
+	if err != nil {
+		return err
 	}
 	figures, rates, err := measure(ctx, m, notes)
 	if err != nil {
@@ -54,7 +58,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	if err := errors.Join(printTable(out, figures), writeJSON(*path, figures)); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(out, "\n%s\n", rates)
+	_, _ = fmt.Fprintf(out, "\n%s\n%s\n", rates, where)
 	if n := missed(figures); n > 0 {
 		return fmt.Errorf("%d of %d figures miss their target", n, len(figures))
 	}

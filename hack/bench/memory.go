@@ -62,7 +62,7 @@ func growthOf(listings []raw.Listing) []float64 {
 }
 
 // measureBeyond creates as many objects again and returns what each of them adds
-// to the memory, besides what a doubled set shows of a single round's accident:
+// to the memory. The peak of a single round depends on when the collector ran, so
 // medians are compared.
 func (m mix) measureBeyond(ctx context.Context, e *environment, a archiving) (figure, error) {
 	if err := m.create(ctx, e, m.objects); err != nil {

@@ -50,8 +50,9 @@ type facts struct {
 	objects []archive.Identity
 	// log and postLog are lines.
 	log, postLog []string
-	// markers are what the example plugin still has frozen.
-	markers []string
+	// markers are what the example plugin still has frozen, if that is known.
+	markers    []string
+	markersErr error
 }
 
 // storedFile is one file of the backup, by its name below the location.
@@ -80,10 +81,7 @@ func (d *demo) collect(ctx context.Context) (*facts, error) {
 		return nil, err
 	}
 	f.liveDatabase = database.Object["spec"]
-	var err error
-	if f.markers, err = listMarkers(d.state()); err != nil {
-		return nil, err
-	}
+	f.markers, f.markersErr = listMarkers(d.state())
 	return f, d.readStore(ctx, f)
 }
 
@@ -159,7 +157,7 @@ func readLog(ctx context.Context, store *backupstore.Store, file backupstore.Fil
 	return slices.Collect(strings.Lines(string(text))), nil
 }
 
-// listMarkers fails if the plugin has not made its folder.
+// listMarkers fails if the plugin has not made its folder: then it never ran.
 func listMarkers(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -53,7 +53,7 @@ func (d *demo) verify(f *facts) error {
 		if err := check.holds(f); err != nil {
 			failed++
 			d.say("FAIL  %s:", check.what)
-			d.text(deeper + err.Error())
+			d.text(deeper + strings.ReplaceAll(err.Error(), "\n", "\n"+deeper))
 			continue
 		}
 		d.say("ok    %s.", check.what)
@@ -267,5 +267,5 @@ func checkThawed(f *facts) error {
 	if len(f.markers) > 0 {
 		return fmt.Errorf("the example plugin still has %q", f.markers)
 	}
-	return nil
+	return f.markersErr
 }

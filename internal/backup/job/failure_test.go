@@ -156,6 +156,22 @@ func TestAbandonAfterEveryCrash(t *testing.T) {
 	})
 }
 
+// TestAbandonAfterTheLogWasLost has a log all the same: the status names it.
+func TestAbandonAfterTheLogWasLost(t *testing.T) {
+	t.Parallel()
+	objects := memory.New()
+	j, store := worker(t, t.TempDir(), &engine{}), open(objects)
+	if err := j.Claim(t.Context(), store, request()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Abandon(t.Context(), store, request(), "the PreBackup action freeze failed"); err != nil {
+		t.Fatal(err)
+	}
+	if log := unzipped(t, objects, "nightly-logs.gz"); !strings.Contains(log, "the PreBackup action freeze failed") {
+		t.Errorf("the log is %s", log)
+	}
+}
+
 func TestPostLogAfterEveryCrash(t *testing.T) {
 	t.Parallel()
 	everyCrash(t, func(j *job.Job, store *backupstore.Store) error {

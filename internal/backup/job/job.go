@@ -293,6 +293,9 @@ func (j *Job) Abandon(ctx context.Context, store *backupstore.Store, req Request
 		}
 		return fmt.Errorf("storing the reason: %w", err)
 	}
+	// It also makes sure that there is a log, which the status names: nothing may
+	// have been logged before, or it was lost with the folder of an earlier operator.
+	j.Logs.Logger(req.UID, runlog.Main).Info("The backup ended without an archive", "backup", req.Namespace+"/"+req.Name, "reason", reason)
 	if _, err := j.storeLog(ctx, store, req, runlog.Main, backupstore.Logs); err != nil {
 		return err
 	}

@@ -1,0 +1,103 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package version
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// shownText is how many bytes of a faulty text a message shows at most.
+const shownText = 100
+
+// Priorities are the versions a user prefers, the most preferred first, by
+// "<resource>.<group>", or "<resource>" in the core group.
+type Priorities map[string][]string
+
+// LineError says what is wrong with one line of priorities.
+type LineError struct {
+	// Line is its number, counted from 1.
+	Line int
+	// Text of the line, without spaces around it.
+	Text string
+	// Problem is what is wrong and what became of the line.
+	Problem string
+}
+
+// Error implements error.
+func (e *LineError) Error() string {
+	return fmt.Sprintf("line %d, %q: %s", e.Line, brief(e.Text), e.Problem)
+}
+
+// brief keeps a text of any length from filling a message.
+func brief(text string) string {
+	if len(text) <= shownText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:shownText], "") + "…"
+}
+
+// ParsePriorities reads the value of the key restoreResourcesVersionPriority
+// of the ConfigMap enableapigroupversions. Its lines have the form
+//
+//	<resource>.<group>=v2,v1beta1
+//
+// with spaces and tabs anywhere between the words, and may end in "\r\n". Empty
+// lines and everything from a "#" on are passed over.
+//
+// Every line that cannot be used is left out and reported as a *LineError. So
+// is a line for a resource that an earlier line named, but there the last line
+// counts, as in Velero. What is returned can be used whatever the errors are.
+func ParsePriorities(text string) (Priorities, []error) {
+	priorities := Priorities{}
+	var errs []error
+	lines := map[string]int{}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSpace(line)
+		used, _, _ := strings.Cut(line, "#")
+		if used = strings.TrimSpace(used); used == "" {
+			continue
+		}
+		resource, versions, problem := parseLine(used)
+		if problem != "" {
+			errs = append(errs, &LineError{Line: number, Text: line, Problem: problem + "; the line is ignored"})
+			continue
+		}
+		if earlier, taken := lines[resource]; taken {
+			errs = append(errs, &LineError{Line: number, Text: line, Problem: fmt.Sprintf(
+				"line %d is about the same resource; the later line counts", earlier)})
+		}
+		lines[resource], priorities[resource] = number, versions
+	}
+	return priorities, errs
+}
+
+// parseLine returns a problem, or what the line says.
+func parseLine(line string) (resource string, versions []string, problem string) {
+	resource, list, ok := strings.Cut(line, "=")
+	resource = strings.TrimSpace(resource)
+	switch {
+	case !ok:
+		return "", nil, `there is no "=" in it; expected <resource>.<group>=<version>,<version>`
+	case resource == "":
+		return "", nil, `there is no resource before the "="`
+	case len(validation.IsDNS1123Subdomain(resource)) > 0:
+		return "", nil, fmt.Sprintf("%q is no resource; expected <resource>.<group> or, in the core group, <resource>", brief(resource))
+	}
+	for v := range strings.SplitSeq(list, ",") {
+		v = strings.TrimSpace(v)
+		switch {
+		case v == "":
+			return "", nil, "a version is missing"
+		case len(validation.IsDNS1035Label(v)) > 0:
+			return "", nil, fmt.Sprintf("%q is no version", brief(v))
+		}
+		versions = append(versions, v)
+	}
+	return resource, versions, ""
+}

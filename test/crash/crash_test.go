@@ -1,0 +1,138 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package crash
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// scenario is a kind of run.
+type scenario struct {
+	// name of the lane.
+	name string
+	// faults of the actions.
+	faults string
+	phase  v1alpha1.BackupPhase
+	// prepare adds what makes the run end as it does.
+	prepare func(t *testing.T, l *lane, d *disturbance)
+	sweeps  []sweep
+	// unanswered are the calls that do not get as far as to kill the operator.
+	unanswered []string
+}
+
+func scenarios() []scenario {
+	kills := []sweep{
+		{how: killed, when: before, target: api},
+		{how: killed, when: after, target: api},
+		{how: killed, when: before, target: store},
+		{how: killed, when: after, target: store},
+	}
+	return []scenario{
+		{
+			name: "done", faults: "PreBackup=outputs,PostBackup=outputs", phase: v1alpha1.BackupPhaseCompleted,
+			prepare: func(*testing.T, *lane, *disturbance) {},
+			sweeps: []sweep{
+				kills[0],
+				{how: killed, when: after, target: api, events: true},
+				kills[2], kills[3],
+				{how: asked, when: after, target: api},
+				{how: pressed, when: after, target: api},
+			},
+		},
+		{
+			name: "refused", faults: "PreBackup=error,PostBackup=outputs", phase: v1alpha1.BackupPhaseFailedPreBackupActions,
+			prepare: func(*testing.T, *lane, *disturbance) {}, sweeps: kills,
+		},
+		{
+			name: "halted", faults: "PreBackup=wait,PostBackup=outputs", phase: v1alpha1.BackupPhaseCancelled,
+			prepare: cancelPre, sweeps: kills, unanswered: []string{"PreBackup:1 after"},
+		},
+		{
+			name: "dropped", faults: "PreBackup=outputs,PostBackup=outputs", phase: v1alpha1.BackupPhaseCancelled,
+			prepare: cancelArchive, sweeps: kills,
+		},
+	}
+}
+
+// cancelPre cancels the Backup while its PreBackup action works.
+func cancelPre(t *testing.T, l *lane, d *disturbance) {
+	t.Helper()
+	stop := cancel(t, l)
+	d.onEvent = func(object client.Object) {
+		run, ok := object.(*v1alpha1.HookRun)
+		if ok && run.Spec.Hook == v1alpha1.HookPreBackup && run.Status.StartTimestamp != nil &&
+			run.Spec.Subject.Name == d.api.backup {
+			stop(d.api.backup)
+		}
+	}
+}
+
+// cancelArchive cancels the Backup while its archive is stored.
+func cancelArchive(t *testing.T, l *lane, d *disturbance) {
+	t.Helper()
+	stop := cancel(t, l)
+	d.store.meet = func(ctx context.Context, kind string) {
+		if strings.HasSuffix(kind, ".tar.gz") {
+			stop(d.store.backup)
+			<-ctx.Done() // it never is
+		}
+	}
+}
+
+// cancel cancels a Backup, once.
+func cancel(t *testing.T, l *lane) func(name string) {
+	t.Helper()
+	var once sync.Once
+	return func(name string) {
+		once.Do(func() {
+			b := &v1alpha1.Backup{ObjectMeta: l.meta(name)}
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"desiredState":"Cancel"}}`))
+			if err := l.client.Patch(t.Context(), b, patch); err != nil {
+				t.Errorf("cancelling: %v", err)
+			}
+		})
+	}
+}
+
+// undisturbed runs the scenario without any harm.
+func (s scenario) undisturbed(t *testing.T, l *lane) (result, disturbance) {
+	t.Helper()
+	d := &disturbance{api: &trap{}, store: &trap{}}
+	s.prepare(t, l, d)
+	name, ends := l.run(t, *d)
+	got := l.observe(t, name)
+	if ends > 0 || got.Phase != string(s.phase) {
+		t.Fatalf("the run ended %s, with %d ends of the operator: %+v\n%s", got.Phase, ends, got, l.op().LastLines())
+	}
+	return got, *d
+}
+
+func TestCrash(t *testing.T) {
+	s := newSite(t)
+	for _, scene := range scenarios() {
+		t.Run(scene.name, func(t *testing.T) {
+			t.Parallel()
+			l := s.newLane(t, scene.name, scene.faults)
+			first, _ := scene.undisturbed(t, l) // also waits for the location and the plugin
+			want, recorded := scene.undisturbed(t, l)
+			if diff := cmp.Diff(first, want); diff != "" {
+				t.Fatalf("two undisturbed runs differ:\n%s", diff)
+			}
+			for _, sw := range scene.sweeps {
+				t.Run(fmt.Sprint(sw), func(t *testing.T) { sw.run(t, l, scene, want, recorded) })
+			}
+			scene.sweepCalls(t, l, want)
+		})
+	}
+}

@@ -1,0 +1,170 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// how says how the operator is hit.
+type how int
+
+const (
+	killed how = iota
+	// asked to end, and given the time for it.
+	asked
+	// pressed: asked to end, and killed before it has.
+	pressed
+)
+
+func (h how) String() string {
+	return [...]string{"killed", "asked to end", "asked to end and killed"}[h]
+}
+
+// target is a server that is written to.
+type target int
+
+const (
+	api target = iota
+	store
+)
+
+func (t target) String() string { return [...]string{"API", "store"}[t] }
+
+// sweep hits the operator at every write of a recorded run, one by one.
+type sweep struct {
+	how    how
+	when   when
+	target target
+	// events are only told of what was written, and are swept once.
+	events bool
+}
+
+func (sw sweep) String() string { return fmt.Sprintf("%s %s %s write", sw.how, sw.when, sw.target) }
+
+// point is one write of the recorded run: the n-th of its kind. Writes of different
+// kinds may come in another order in another run.
+type point struct {
+	kind string
+	n    int
+}
+
+func (p point) String() string { return fmt.Sprintf("%s, number %d", p.kind, p.n) }
+
+// points lists what a sweep hits.
+func (sw sweep) points(recorded disturbance) []point {
+	writes := recorded.api.writes()
+	if sw.target == store {
+		writes = recorded.store.writes()
+	}
+	counts := map[string]int{}
+	var list []point
+	for _, kind := range writes {
+		if strings.Contains(kind, "/events.k8s.io/") && !sw.events {
+			continue
+		}
+		counts[kind]++
+		list = append(list, point{kind, counts[kind]})
+	}
+	return list
+}
+
+// run makes a run for every point and compares it with one that nobody disturbed.
+func (sw sweep) run(t *testing.T, l *lane, s scenario, want result, recorded disturbance) {
+	t.Helper()
+	hit, planned := map[string]int{}, map[string]int{}
+	for i, at := range sw.points(recorded) {
+		planned[at.kind]++
+		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
+			d := sw.disturb(l, at, uint64(i))
+			s.prepare(t, l, d)
+			name, ends := l.run(t, *d)
+			hit[at.kind] += ends
+			if ends > 1 {
+				t.Errorf("the operator ended %d times", ends)
+			}
+			s.compare(t, l, want, name, d.lostNode)
+			if t.Failed() {
+				t.Logf("hit at %s\n--- log of the operator\n%s", at, l.op().LastLines())
+			}
+		})
+	}
+	// How many passes a run takes varies a little, and what comes last may be
+	// missing; every kind of write is there in any run.
+	for kind, n := range planned {
+		if 2*hit[kind] < n {
+			t.Errorf("the operator was hit at %d of %d writes %s", hit[kind], n, kind)
+		}
+	}
+}
+
+// disturb says what happens to one run of the sweep.
+func (sw sweep) disturb(l *lane, at point, seed uint64) *disturbance {
+	// A lost write is combined with a lost disk.
+	d := &disturbance{api: &trap{}, store: &trap{}, lostNode: sw.when == before}
+	armed := d.api
+	if sw.target == store {
+		armed = d.store
+	}
+	armed.kind, armed.at, armed.when = at.kind, at.n, sw.when
+	switch sw.how {
+	case killed:
+		armed.spring = l.kill
+	case asked:
+		armed.spring = l.ask
+	case pressed:
+		pause := time.Duration(rand.New(rand.NewPCG(1, seed)).IntN(40)) * time.Millisecond
+		armed.spring = func() bool {
+			op := l.op()
+			time.AfterFunc(pause, func() { _ = op.Kill() }) // run sees whether it ended
+			return l.ask()
+		}
+	}
+	return d
+}
+
+// compare compares what became of a run with what becomes of one that nobody
+// disturbed.
+func (s scenario) compare(t *testing.T, l *lane, want result, name string, lostNode bool) {
+	t.Helper()
+	got := l.observe(t, name)
+	if lostNode {
+		// Lines that were not stored are lost with their disk.
+		want, got = want.withoutLogs(), got.withoutLogs()
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("not as if nothing had happened (-want +got):\n%s", diff)
+	}
+}
+
+// sweepCalls kills the operator in every call of an action, one by one: before the
+// action works, and after it has worked and before it is answered.
+func (s scenario) sweepCalls(t *testing.T, l *lane, want result) {
+	t.Helper()
+	for _, w := range []when{before, after} {
+		for _, at := range []string{"PreBackup:1", "PostBackup:1", "PostBackup:2"} {
+			t.Run(fmt.Sprintf("killed %s the action works, %s", w, at), func(t *testing.T) {
+				l.replug(t, s.faults, map[string]string{"FAULT_KILL_PARENT_AT": at, "FAULT_KILL_PARENT_WHEN": w.String()})
+				d := &disturbance{api: &trap{}, store: &trap{}}
+				s.prepare(t, l, d)
+				name, ends := l.run(t, *d)
+				if ends != 1 && !slices.Contains(s.unanswered, at+" "+w.String()) {
+					t.Errorf("the operator ended %d times", ends)
+				}
+				s.compare(t, l, want, name, false)
+				if t.Failed() {
+					t.Logf("--- log of the operator\n%s", l.op().LastLines())
+				}
+			})
+		}
+	}
+	l.replug(t, s.faults, nil)
+}

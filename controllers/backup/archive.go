@@ -37,7 +37,7 @@ func (r *Reconciler) archive(_ context.Context, s *scope) (bool, error) {
 		s.Object.Status.Attempts++
 	}
 	s.Running(v1alpha1.ReasonArchiving, r.progress.report(s.Object))
-	made := r.inStore(s, stepArchive, nil, r.archiver(s))
+	made := inStore(r, s, stepArchive, r.archiver(s))
 	if made == nil {
 		return false, nil
 	}
@@ -47,12 +47,12 @@ func (r *Reconciler) archive(_ context.Context, s *scope) (bool, error) {
 
 // archiver returns the work of the archive step. A run that is being stopped
 // after an operator went away only looks whether it had succeeded already.
-func (r *Reconciler) archiver(s *scope) func(context.Context, *store, job.Request) (stepResult, error) {
+func (r *Reconciler) archiver(s *scope) func(context.Context, *store, job.Request) (job.Result, error) {
 	work, owner, uid := r.Job.Archive, client.ObjectKeyFromObject(s.Object), s.Object.UID
 	if s.Stopping() {
 		work = r.Job.Earlier
 	}
-	return func(ctx context.Context, store *store, request job.Request) (stepResult, error) {
+	return func(ctx context.Context, store *store, request job.Request) (job.Result, error) {
 		last := r.Now()
 		request.Progress = func(total, done int) {
 			r.progress.set(uid, total, done)
@@ -61,13 +61,12 @@ func (r *Reconciler) archiver(s *scope) func(context.Context, *store, job.Reques
 				r.driver.Wake(owner)
 			}
 		}
-		made, err := work(ctx, store.Store, request)
-		return stepResult{made: made}, err
+		return work(ctx, store.Store, request)
 	}
 }
 
 // settleArchive records the outcome of the archive step.
-func (r *Reconciler) settleArchive(s *scope, made *run.Ended[stepResult]) {
+func (r *Reconciler) settleArchive(s *scope, made *run.Ended[job.Result]) {
 	defer r.progress.drop(s.Object.UID)
 	if made.Err != nil {
 		if s.Stopping() {
@@ -80,7 +79,7 @@ func (r *Reconciler) settleArchive(s *scope, made *run.Ended[stepResult]) {
 		}, r.Now())
 		return
 	}
-	result := made.Value.made
+	result := made.Value
 	if result.Bytes > 0 {
 		r.Metrics.archived(s.Object, result.Bytes)
 	}

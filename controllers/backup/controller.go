@@ -68,11 +68,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Slots: r.MaxConcurrent, Now: r.Now,
 		New:     func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
 		Ignore:  func(b *v1alpha1.Backup) bool { return b.Spec.ImportedFrom != nil }, // a catalogue entry is never run
-		Steps:   []string{stepCheck, stepClaim, stepArchive, stepRelease, stepAbandon, stepPostLog},
+		Steps:   []string{stepCheck, stepClaim, stepArchive, stepRelease, stepAbandon, run.StepPostLog},
 		Written: r.Metrics.record, Forget: r.forget,
 	}
 	r.driver.Phases = []run.Phase[*v1alpha1.Backup]{
-		r.plan, r.driver.PreActions, r.archive, r.abandon, r.driver.PostActions, r.finish,
+		r.plan, r.driver.PreActions, r.archive, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),
 	}
 	controller, err := r.driver.Setup(mgr, "backup")
 	if err != nil {

@@ -22,15 +22,15 @@ func (r *Reconciler) abandon(ctx context.Context, s *scope) (bool, error) {
 		return true, nil
 	}
 	why := run.OutcomeMessage(b)
-	step, work := stepAbandon, func(ctx context.Context, store *store, request job.Request) (stepResult, error) {
-		return stepResult{}, r.Job.Abandon(ctx, store.Store, request, why)
+	step, work := stepAbandon, func(ctx context.Context, store *store, request job.Request) (none, error) {
+		return none{}, r.Job.Abandon(ctx, store.Store, request, why)
 	}
 	if !run.Planned(b) {
-		step, work = stepRelease, func(ctx context.Context, store *store, request job.Request) (stepResult, error) {
-			return stepResult{}, r.Job.Release(ctx, store.Store, request)
+		step, work = stepRelease, func(ctx context.Context, store *store, request job.Request) (none, error) {
+			return none{}, r.Job.Release(ctx, store.Store, request)
 		}
 	}
-	switch tidied := r.inStore(s, step, nil, work); {
+	switch tidied := inStore(r, s, step, work); {
 	case tidied == nil:
 		s.Left = true
 	case tidied.Err == nil && run.Planned(b):
@@ -41,36 +41,22 @@ func (r *Reconciler) abandon(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// finish stores the log of the PostBackup actions and ends the work.
-func (r *Reconciler) finish(ctx context.Context, s *scope) (bool, error) {
+// storePostLog stores what the PostBackup actions logged.
+func (r *Reconciler) storePostLog(s *scope) *run.Ended[bool] {
+	return inStore(r, s, run.StepPostLog, func(ctx context.Context, store *store, request job.Request) (bool, error) {
+		return r.Job.StorePostLog(ctx, store.Store, request)
+	})
+}
+
+// name writes down what was stored where.
+func (r *Reconciler) name(ctx context.Context, s *scope, postLog bool) {
 	b := s.Object
-	s.JudgePostActions()
-	if run.Started(s.Post) {
-		s.Finishing(v1alpha1.ReasonStoringLogs, "storing the log of the PostBackup actions")
-		logged := r.inStore(s, stepPostLog, nil, func(ctx context.Context, store *store, request job.Request) (stepResult, error) {
-			logged, err := r.Job.StorePostLog(ctx, store.Store, request)
-			return stepResult{logged: logged}, err
-		})
-		if logged == nil {
-			return false, nil
-		}
-		if logged.Err != nil && r.driver.Repeat(s, stepPostLog, "storing the log of the PostBackup actions", logged.Err) {
-			return false, nil
-		}
-		if logged.Value.logged {
-			b.Status.Files = r.files(ctx, b, b.Status.Files)
-			b.Status.Files.PostLog = r.key(ctx, b, job.PostLogs)
-		}
-	}
-	if s.Left {
-		return false, nil
-	}
-	if run.Succeeded(b) {
+	if run.Succeeded(b) || postLog {
 		b.Status.Files = r.files(ctx, b, b.Status.Files)
 	}
-	s.Done()
-	s.Then(func(ctx context.Context) error { return r.driver.LetGo(ctx, b) })
-	return true, nil
+	if postLog {
+		b.Status.Files.PostLog = r.key(ctx, b, job.PostLogs)
+	}
 }
 
 // files names what was stored.

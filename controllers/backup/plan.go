@@ -5,6 +5,7 @@ package backup
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +30,7 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	location, waiting, problem, err := r.findLocation(ctx, s)
+	waiting, problems, err := r.findLocation(ctx, s)
 	if err != nil || waiting {
 		return false, err
 	}
@@ -38,39 +39,37 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) (bool, error) {
 		s.AwaitPlugin(loading)
 		return false, nil
 	}
-	errs := append(validate(s.Object), problem...)
-	errs = append(errs, hooks.Errors...)
+	errs := slices.Concat(validate(s.Object), problems, hooks.Errors)
 	if len(errs) > 0 {
-		return r.reject(s, location, errs), nil
+		return r.reject(s, errs, len(problems) == 0), nil
 	}
-	s.Object.Status.StorageLocation = location.Name
 	if !r.driver.Acquire(s) {
-		return r.queued(s, location), nil
+		return r.queued(s), nil
 	}
-	return r.begin(ctx, s, location)
+	return r.begin(ctx, s)
 }
 
 // reject ends the Backup with everything that is wrong, which includes a name
 // that is taken.
-func (r *Reconciler) reject(s *scope, location *v1alpha1.BackupStorageLocation, errs []string) bool {
-	if location != nil && job.ValidateName(s.Object.Name) == nil {
-		checked := r.check(s, location)
+func (r *Reconciler) reject(s *scope, errs []string, located bool) bool {
+	if located && job.ValidateName(s.Object.Name) == nil {
+		checked := r.check(s)
 		if checked == nil {
 			return false
 		}
-		errs = append(errs, r.storeProblems(location.Name, checked)...)
+		errs = append(errs, r.storeProblems(s.Object.Status.StorageLocation, checked.Err)...)
 	}
 	s.Invalid(errs, r.Now())
 	return true
 }
 
 // queued waits for a slot. What is wrong with the name is told before that.
-func (r *Reconciler) queued(s *scope, location *v1alpha1.BackupStorageLocation) bool {
-	checked := r.check(s, location)
+func (r *Reconciler) queued(s *scope) bool {
+	checked := r.check(s)
 	if checked == nil {
 		return false
 	}
-	if problems := r.storeProblems(location.Name, checked); len(problems) > 0 {
+	if problems := r.storeProblems(s.Object.Status.StorageLocation, checked.Err); len(problems) > 0 {
 		s.Invalid(problems, r.Now())
 		return true
 	}
@@ -79,27 +78,27 @@ func (r *Reconciler) queued(s *scope, location *v1alpha1.BackupStorageLocation) 
 }
 
 // check asks the store whether the name is free.
-func (r *Reconciler) check(s *scope, location *v1alpha1.BackupStorageLocation) *run.Ended[stepResult] {
+func (r *Reconciler) check(s *scope) *run.Ended[none] {
 	s.Waiting(v1alpha1.ReasonValidating, "Asking the storage location whether the name is free")
-	return r.inStore(s, stepCheck, location, func(ctx context.Context, store *store, request job.Request) (stepResult, error) {
-		return stepResult{}, r.Job.Check(ctx, store.Store, request)
+	return inStore(r, s, stepCheck, func(ctx context.Context, store *store, request job.Request) (none, error) {
+		return none{}, r.Job.Check(ctx, store.Store, request)
 	})
 }
 
 // begin takes the name and records the plan. It is made of what the API server
 // says now, not of what a watch brought so far: a Plugin that was applied right
 // before the Backup must not be left out.
-func (r *Reconciler) begin(ctx context.Context, s *scope, location *v1alpha1.BackupStorageLocation) (bool, error) {
+func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
 	s.Waiting(v1alpha1.ReasonValidating, "Taking the name in the storage location")
-	claimed := r.inStore(s, stepClaim, location, r.claim)
+	claimed := inStore(r, s, stepClaim, r.claim)
 	if claimed == nil {
 		return false, nil
 	}
-	if problems := r.storeProblems(location.Name, claimed); len(problems) > 0 {
+	if problems := r.storeProblems(s.Object.Status.StorageLocation, claimed.Err); len(problems) > 0 {
 		s.Invalid(problems, r.Now())
 		return true, nil
 	}
-	hooks, loading := run.Backup.HooksOf(s.Object, claimed.Value.plugins)
+	hooks, loading := run.Backup.HooksOf(s.Object, claimed.Value)
 	switch {
 	case loading != "":
 		r.driver.Restart(s, stepClaim)
@@ -120,7 +119,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, location *v1alpha1.Bac
 }
 
 // claim takes the name and reads the Plugins meanwhile.
-func (r *Reconciler) claim(ctx context.Context, store *store, request job.Request) (stepResult, error) {
+func (r *Reconciler) claim(ctx context.Context, store *store, request job.Request) ([]v1alpha1.Plugin, error) {
 	type read struct {
 		plugins []v1alpha1.Plugin
 		err     error
@@ -135,7 +134,7 @@ func (r *Reconciler) claim(ctx context.Context, store *store, request job.Reques
 	if err == nil {
 		err = got.err
 	}
-	return stepResult{plugins: got.plugins}, err
+	return got.plugins, err
 }
 
 // notYet warns of what a spec asks for and this version does not do.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -88,13 +89,19 @@ func (d *Driver[T]) Restart(s *Scope[T], name string) {
 const (
 	retryPause = 5 * time.Second
 	retryLimit = 10 * time.Minute
+	// locationGrace is how long a location that does not exist is waited for.
+	locationGrace = 5 * time.Second
 )
 
 // Repeat plans to carry out a failed step after the outcome again. When it failed
-// for too long it is given up, which somebody should know.
+// for too long it is given up, which somebody should know; so it is at once when a
+// run is deleted whose location is gone.
 func (d *Driver[T]) Repeat(s *Scope[T], step, what string, err error) bool {
 	message := what + " failed: " + d.Redactor.String(err.Error())
-	if d.Now().Sub(s.Object.Run().CompletionTimestamp.Time) > retryLimit {
+	// Of a namespace that is being deleted the location goes first, and no other
+	// can be created in its place.
+	hopeless := apierrors.IsNotFound(err) && s.Object.GetDeletionTimestamp() != nil
+	if hopeless || d.Now().Sub(s.Object.Run().CompletionTimestamp.Time) > retryLimit {
 		s.Then(func(ctx context.Context) error {
 			d.event(ctx, s.Object, corev1.EventTypeWarning, "LogLost", "Finish", message+"; it is not tried again")
 			return nil

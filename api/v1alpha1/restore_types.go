@@ -266,6 +266,12 @@ type RestoreStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
 
+	// backupOutputs is what the PreBackup actions of the backup answered, by their
+	// registered names. The actions of the Restore are told.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	BackupOutputs map[string]ParameterSet `json:"backupOutputs,omitempty"`
+
 	// progress counts objects while they are restored.
 	// +optional
 	Progress *RestoreProgress `json:"progress,omitempty"`

@@ -1081,6 +1081,24 @@ func (in *RestoreSpec) DeepCopy() *RestoreSpec {
 func (in *RestoreStatus) DeepCopyInto(out *RestoreStatus) {
 	*out = *in
 	in.RunStatus.DeepCopyInto(&out.RunStatus)
+	if in.BackupOutputs != nil {
+		in, out := &in.BackupOutputs, &out.BackupOutputs
+		*out = make(map[string]ParameterSet, len(*in))
+		for key, val := range *in {
+			var outVal map[string]ParameterValue
+			if val == nil {
+				(*out)[key] = nil
+			} else {
+				inVal := (*in)[key]
+				in, out := &inVal, &outVal
+				*out = make(ParameterSet, len(*in))
+				for key, val := range *in {
+					(*out)[key] = val
+				}
+			}
+			(*out)[key] = outVal
+		}
+	}
 	if in.Progress != nil {
 		in, out := &in.Progress, &out.Progress
 		*out = new(RestoreProgress)

@@ -49,7 +49,7 @@ type Reconciler struct {
 	Now func() time.Time
 
 	driver   *run.Driver[*v1alpha1.Backup]
-	progress progress
+	progress run.Progress
 }
 
 // scope is one pass over one Backup.
@@ -102,6 +102,6 @@ func (r *Reconciler) waitingBackups(ctx context.Context, _ client.Object) []reco
 
 // forget drops what this process knows of a Backup that is over.
 func (r *Reconciler) forget(uid types.UID) {
-	r.progress.drop(uid)
+	r.progress.Drop(uid)
 	r.Logs.Remove(string(uid))
 }

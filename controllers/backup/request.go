@@ -21,18 +21,18 @@ import (
 // selectionOf translates the part of the spec that selects objects.
 func selectionOf(spec *v1alpha1.BackupSpec) selection.Spec {
 	return selection.Spec{
-		IncludedNamespaces:               plain(spec.IncludedNamespaces),
-		ExcludedNamespaces:               plain(spec.ExcludedNamespaces),
-		IncludedResources:                plain(spec.IncludedResources),
-		ExcludedResources:                plain(spec.ExcludedResources),
+		IncludedNamespaces:               run.Plain(spec.IncludedNamespaces),
+		ExcludedNamespaces:               run.Plain(spec.ExcludedNamespaces),
+		IncludedResources:                run.Plain(spec.IncludedResources),
+		ExcludedResources:                run.Plain(spec.ExcludedResources),
 		IncludeClusterResources:          spec.IncludeClusterResources,
-		IncludedClusterScopedResources:   plain(spec.IncludedClusterScopedResources),
-		ExcludedClusterScopedResources:   plain(spec.ExcludedClusterScopedResources),
-		IncludedNamespaceScopedResources: plain(spec.IncludedNamespaceScopedResources),
-		ExcludedNamespaceScopedResources: plain(spec.ExcludedNamespaceScopedResources),
+		IncludedClusterScopedResources:   run.Plain(spec.IncludedClusterScopedResources),
+		ExcludedClusterScopedResources:   run.Plain(spec.ExcludedClusterScopedResources),
+		IncludedNamespaceScopedResources: run.Plain(spec.IncludedNamespaceScopedResources),
+		ExcludedNamespaceScopedResources: run.Plain(spec.ExcludedNamespaceScopedResources),
 		LabelSelector:                    spec.LabelSelector,
 		OrLabelSelectors:                 spec.OrLabelSelectors,
-		OrderedResources:                 plainMap(spec.OrderedResources),
+		OrderedResources:                 run.PlainMap(spec.OrderedResources),
 	}
 }
 
@@ -47,7 +47,7 @@ func validate(b *v1alpha1.Backup) []string {
 	}
 	if b.Spec.Metadata != nil {
 		path := field.NewPath("spec", "metadata", "labels")
-		for _, err := range metav1validation.ValidateLabels(plainMap(b.Spec.Metadata.Labels), path) {
+		for _, err := range metav1validation.ValidateLabels(run.PlainMap(b.Spec.Metadata.Labels), path) {
 			errs = append(errs, err.Error())
 		}
 	}
@@ -77,26 +77,10 @@ func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 	}
 	maps.Copy(request.Labels, b.Labels)
 	if b.Spec.Metadata != nil {
-		maps.Copy(request.Labels, plainMap(b.Spec.Metadata.Labels))
+		maps.Copy(request.Labels, run.PlainMap(b.Spec.Metadata.Labels))
 	}
 	if b.Status.StartTimestamp != nil {
 		request.Start = b.Status.StartTimestamp.Time
 	}
 	return request, nil
-}
-
-func plain[S ~string](values []S) []string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		out[i] = string(v)
-	}
-	return out
-}
-
-func plainMap[V ~string](values map[string]V) map[string]string {
-	out := make(map[string]string, len(values))
-	for k, v := range values {
-		out[k] = string(v)
-	}
-	return out
 }

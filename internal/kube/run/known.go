@@ -33,7 +33,7 @@ func (k Kind) HooksOf(s Subject, plugins []v1alpha1.Plugin) (plan hook.Plan, loa
 	}
 	_, parameters := s.Desired()
 	for name, values := range parameters {
-		in.Parameters[name] = plainMap(values)
+		in.Parameters[name] = PlainMap(values)
 	}
 	for i := range plugins {
 		p := &plugins[i]
@@ -110,7 +110,7 @@ func actionOf(p *v1alpha1.Plugin, name string, side hook.Side, declared v1alpha1
 		Plugin: p.Name, Name: name, Side: side, Order: declared.Order, Timeout: defaultTimeout,
 		Retries: declared.Retries, IgnoreUnreachable: policy == v1alpha1.FailurePolicyIgnore,
 		FailOnInterruption: declared.OnInterruption == v1alpha1.InterruptionPolicyFail,
-		RunOn:              plain(declared.RunOn), NotReady: problem,
+		RunOn:              Plain(declared.RunOn), NotReady: problem,
 	}
 	if declared.Timeout != nil && declared.Timeout.Duration > 0 {
 		action.Timeout = declared.Timeout.Duration
@@ -127,7 +127,8 @@ func actionOf(p *v1alpha1.Plugin, name string, side hook.Side, declared v1alpha1
 	return action
 }
 
-func plain[S ~string](values []S) []string {
+// Plain returns strings without their type.
+func Plain[S ~string](values []S) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
 		out[i] = string(v)
@@ -135,7 +136,8 @@ func plain[S ~string](values []S) []string {
 	return out
 }
 
-func plainMap[V ~string](values map[string]V) map[string]string {
+// PlainMap returns values without their type.
+func PlainMap[V ~string](values map[string]V) map[string]string {
 	out := make(map[string]string, len(values))
 	for k, v := range values {
 		out[k] = string(v)

@@ -81,7 +81,7 @@ func Outputs(runs []*v1alpha1.HookRun) map[string]map[string]string {
 	byName := map[string]map[string]string{}
 	for _, run := range runs {
 		if len(run.Status.Outputs) > 0 {
-			byName[run.Spec.PluginName] = plainMap(run.Status.Outputs)
+			byName[run.Spec.PluginName] = PlainMap(run.Status.Outputs)
 		}
 	}
 	return byName

@@ -126,3 +126,11 @@ func Short(message string) string {
 	}
 	return strings.ToValidUTF8(message[:maxMessage-len("…")], "") + "…"
 }
+
+// Count says how many there are of something.
+func Count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

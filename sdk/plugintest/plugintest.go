@@ -25,7 +25,9 @@ import (
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 	postbackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postbackupaction/v1"
+	postrestorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postrestoreaction/v1"
 	prebackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prebackupaction/v1"
+	prerestorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prerestoreaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
@@ -97,6 +99,17 @@ func (p *Plugin) PostBackup(ctx context.Context, name string, req *hook.Request)
 	return p.execute(ctx, Action{Kind: sdk.KindPostBackupAction, Version: sdk.V1, Name: name}, req, p.newCallID())
 }
 
+// PreRestore calls the PreRestoreAction of a name, otherwise like PreBackup; the
+// request has to be one for a Restore (NewRestoreRequest).
+func (p *Plugin) PreRestore(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
+	return p.execute(ctx, Action{Kind: sdk.KindPreRestoreAction, Version: sdk.V1, Name: name}, req, p.newCallID())
+}
+
+// PostRestore calls the PostRestoreAction of a name, otherwise like PreRestore.
+func (p *Plugin) PostRestore(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
+	return p.execute(ctx, Action{Kind: sdk.KindPostRestoreAction, Version: sdk.V1, Name: name}, req, p.newCallID())
+}
+
 func (p *Plugin) newCallID() string {
 	return strconv.FormatInt(p.lastID.Add(1), 10)
 }
@@ -105,7 +118,7 @@ func (p *Plugin) execute(ctx context.Context, action Action, req *hook.Request, 
 	p.log.begin(callID)
 	in := *req
 	in.Action = action.Name
-	message := wire.RequestTo(&in, callID)
+	message := wire.RequestTo(action.Kind, &in, callID)
 	var resp *hookpb.ExecuteResponse
 	var err error
 	switch action.Kind {
@@ -113,6 +126,10 @@ func (p *Plugin) execute(ctx context.Context, action Action, req *hook.Request, 
 		resp, err = prebackuppb.NewPreBackupActionClient(p.conn).Execute(ctx, message)
 	case sdk.KindPostBackupAction:
 		resp, err = postbackuppb.NewPostBackupActionClient(p.conn).Execute(ctx, message)
+	case sdk.KindPreRestoreAction:
+		resp, err = prerestorepb.NewPreRestoreActionClient(p.conn).Execute(ctx, message)
+	case sdk.KindPostRestoreAction:
+		resp, err = postrestorepb.NewPostRestoreActionClient(p.conn).Execute(ctx, message)
 	default:
 		return nil, fmt.Errorf("the kind %s is not known to plugintest", action.Kind)
 	}

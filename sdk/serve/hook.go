@@ -52,7 +52,7 @@ func (s *Server) execute(
 	if in.GetIdempotencyKey() == "" {
 		return nil, status.Error(codes.InvalidArgument, "the call has no idempotency key")
 	}
-	req, err := wire.RequestFrom(in)
+	req, err := wire.RequestFrom(kind, in)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, wire.Cut(err.Error(), maxErrorBytes))
 	}

@@ -21,6 +21,8 @@ const (
 	maxCalls = 100
 	// parallel is how many runs are made at once.
 	parallel = 4
+	// shortTime is what an action gets to begin its work before its time is over.
+	shortTime = 10 * time.Millisecond
 )
 
 // sampleBackup is what NewRequest is about, sampleRestore what NewRestoreRequest is.
@@ -218,18 +220,41 @@ func (c *check) succeeds(t *testing.T, req *hook.Request) map[string]string {
 	return nil
 }
 
-// returnsInTime calls the action with a ctx that ends at once. Whether it succeeds
-// then does not matter, only that it does not go on.
+// returnsInTime calls the action with a ctx that ends soon. Whether it succeeds then
+// does not matter, only that it does not go on.
 func (c *check) returnsInTime(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithTimeout(t.Context(), c.contract.Patience)
 	callID := c.plugin.newCallID()
-	_, _ = c.plugin.execute(ctx, c.action, c.request("contract-short", 1), callID)
-	timer := time.NewTimer(c.contract.Patience)
+	call := c.plugin.follow(callID)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = c.plugin.execute(ctx, c.action, c.request("contract-short", 1), callID) })
+	defer func() {
+		cancel()
+		wg.Wait()
+	}()
+	// The time is over only once the call is there: one that is given up on its way
+	// never begins, and so never ends.
+	if !within(c.contract.Patience, call.begun) {
+		t.Errorf("the call did not reach the action within %s", c.contract.Patience)
+		return
+	}
+	if within(shortTime, call.ended) {
+		return
+	}
+	cancel()
+	if !within(c.contract.Patience, call.ended) {
+		t.Errorf("the action was still running %s after its time was over: watch ctx.Done()", c.contract.Patience)
+	}
+}
+
+// within waits until done is closed, but no longer than d.
+func within(d time.Duration, done <-chan struct{}) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-c.plugin.log.end(callID):
+	case <-done:
+		return true
 	case <-timer.C:
-		t.Errorf("the action was still running %s after its time was over: watch ctx.Done()", c.contract.Patience)
+		return false
 	}
 }

@@ -36,6 +36,10 @@ type Plugin struct {
 	conn   *grpc.ClientConn
 	log    logCapture
 	lastID atomic.Int64
+
+	// mu guards followed, the calls that are followed and have not begun, by ID.
+	mu       sync.Mutex
+	followed map[string]followed
 }
 
 // Action is one action that a plugin provides.
@@ -49,9 +53,9 @@ type Action struct {
 // test if a registration is wrong.
 func Start(tb testing.TB, server *serve.Server) *Plugin {
 	tb.Helper()
-	p := &Plugin{log: logCapture{ended: map[string]chan struct{}{}}}
+	p := &Plugin{followed: map[string]followed{}}
 	server.SetLogOutput(&p.log)
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(proto.MaxRequestBytes))
+	g := grpc.NewServer(grpc.MaxRecvMsgSize(proto.MaxRequestBytes), grpc.UnaryInterceptor(p.intercept))
 	if err := server.Install(g); err != nil {
 		tb.Fatalf("starting the plugin: %v", err)
 	}
@@ -115,7 +119,6 @@ func (p *Plugin) newCallID() string {
 }
 
 func (p *Plugin) execute(ctx context.Context, action Action, req *hook.Request, callID string) (*hook.Response, error) {
-	p.log.begin(callID)
 	in := *req
 	in.Action = action.Name
 	message := wire.RequestTo(action.Kind, &in, callID)
@@ -145,11 +148,38 @@ func (p *Plugin) LogLines(key string) []string {
 	return p.log.linesOf(key)
 }
 
+// followed is one call inside the plugin. Its channels are closed when the call has
+// begun and when it has ended, whatever the caller was told.
+type followed struct{ begun, ended chan struct{} }
+
+// follow makes the call of an ID, which is not made yet, a followed one.
+func (p *Plugin) follow(callID string) followed {
+	f := followed{begun: make(chan struct{}), ended: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.followed[callID] = f
+	return f
+}
+
+// intercept tells about the calls that are followed.
+func (p *Plugin) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if in, ok := req.(*hookpb.ExecuteRequest); ok {
+		p.mu.Lock()
+		f, ok := p.followed[in.GetCallId()]
+		delete(p.followed, in.GetCallId())
+		p.mu.Unlock()
+		if ok {
+			close(f.begun)
+			defer close(f.ended)
+		}
+	}
+	return handler(ctx, req)
+}
+
 // logCapture is the log of a plugin.
 type logCapture struct {
 	mu    sync.Mutex
 	lines []string
-	ended map[string]chan struct{}
 }
 
 // Write takes whole lines.
@@ -157,36 +187,9 @@ func (l *logCapture) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(string(text)) {
-		var fields map[string]any
-		if json.Unmarshal([]byte(line), &fields) == nil {
-			id, _ := fields[proto.FieldEnd].(string)
-			if end, ok := l.ended[id]; ok {
-				delete(l.ended, id)
-				close(end)
-				continue
-			}
-		}
 		l.lines = append(l.lines, strings.TrimSuffix(line, "\n"))
 	}
 	return len(text), nil
-}
-
-func (l *logCapture) begin(callID string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended[callID] = make(chan struct{})
-}
-
-// end returns a channel that is closed once the call has ended in the plugin.
-func (l *logCapture) end(callID string) <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if end, ok := l.ended[callID]; ok {
-		return end
-	}
-	closed := make(chan struct{})
-	close(closed)
-	return closed
 }
 
 func (l *logCapture) linesOf(key string) []string {

@@ -40,7 +40,7 @@ type preBackupV1 struct {
 }
 
 func (p preBackupV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
-	return p.server.execute(ctx, sdk.KindPreBackupAction, sdk.V1, in)
+	return p.server.execute(ctx, id{kind: sdk.KindPreBackupAction, version: sdk.V1}, in)
 }
 
 // postBackupV1 serves version 1 of PostBackupAction.
@@ -50,7 +50,7 @@ type postBackupV1 struct {
 }
 
 func (p postBackupV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
-	return p.server.execute(ctx, sdk.KindPostBackupAction, sdk.V1, in)
+	return p.server.execute(ctx, id{kind: sdk.KindPostBackupAction, version: sdk.V1}, in)
 }
 
 // preRestoreV1 serves version 1 of PreRestoreAction.
@@ -60,7 +60,7 @@ type preRestoreV1 struct {
 }
 
 func (p preRestoreV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
-	return p.server.execute(ctx, sdk.KindPreRestoreAction, sdk.V1, in)
+	return p.server.execute(ctx, id{kind: sdk.KindPreRestoreAction, version: sdk.V1}, in)
 }
 
 // postRestoreV1 serves version 1 of PostRestoreAction.
@@ -70,5 +70,5 @@ type postRestoreV1 struct {
 }
 
 func (p postRestoreV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
-	return p.server.execute(ctx, sdk.KindPostRestoreAction, sdk.V1, in)
+	return p.server.execute(ctx, id{kind: sdk.KindPostRestoreAction, version: sdk.V1}, in)
 }

@@ -201,7 +201,7 @@ func TestLoadReplacesAndDrains(t *testing.T) {
 	// The binary is another one and provides other actions.
 	copyPlugin(t, "exampleplugin", binary)
 	next := load(t, c, spec)
-	if old.Digest == next.Digest || len(next.Actions) != 3 {
+	if old.Digest == next.Digest || len(next.Actions) != 5 {
 		t.Errorf("the new binary was not loaded: %+v", next)
 	}
 	call := preBackup("new", nil)

@@ -45,7 +45,7 @@ func (l *lane) run(t *testing.T, d disturbance) (last *v1alpha1.Backup, ends int
 	}
 	object := &v1alpha1.Backup{ObjectMeta: l.meta(backup)}
 	object.Labels = map[string]string{laneLabel: l.name}
-	object.Spec.IncludedNamespaces = []v1alpha1.NamePattern{dataNamespace}
+	object.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(l.data)}
 	l.create(t, object)
 
 	for over := false; !over; {

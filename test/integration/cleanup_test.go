@@ -34,6 +34,9 @@ func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
 		"it timed out": {
 			actions: []string{preExpires}, phase: v1alpha1.BackupPhaseFailedPreBackupActions, undone: map[string]bool{preExpires: true},
 		},
+		"it hangs": {
+			actions: []string{preHangs}, phase: v1alpha1.BackupPhaseFailedPreBackupActions, undone: map[string]bool{preHangs: true},
+		},
 		"it was cancelled": {
 			actions: []string{preHolds}, stop: cancelBackup, phase: v1alpha1.BackupPhaseCancelled, undone: map[string]bool{preHolds: true},
 		},
@@ -164,8 +167,9 @@ func TestOwedCleanupIsGivenUpWithAnAnnotation(t *testing.T) {
 	awaitEvent(t, b, "Warning CleanupAbandoned: given up with the annotation: PostBackup action "+action)
 }
 
+// TestOwedCleanupSurvivesDeletion is not parallel: an operator of another namespace
+// knows nothing of the HookRuns here, and would let go of the Plugin.
 func TestOwedCleanupSurvivesDeletion(t *testing.T) {
-	t.Parallel()
 	s := sharedSite(t)
 	b, plugin, action := brokenCleanup(t, s)
 	remove(t, b)

@@ -66,7 +66,7 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 		"its status is unknown":     {preOnly, "status", 1, "status 7, which is not part"},
 		"it has no status":          {preOnly, "no-status", 1, "status"},
 		"its outputs are too big":   {preOnly, "huge-output", 1, "output"},
-		"its answer is too late":    {stubborn, "late", 3, "deadline"},
+		"its answer is too late":    {brief, "late", 1, "deadline"},
 		"it is tried again":         {stubborn, "error", 3, "the database said no"},
 		"it never ends":             {preExpires, "", 1, "deadline"},
 	} {

@@ -27,7 +27,8 @@ func TestABackupIsStopped(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name+" while it archives", func(t *testing.T) {
 			t.Parallel()
-			slow := newSlowStore(t, s)
+			slow := newBucket(t, s)
+			slow.hold.Store(true)
 			b := s.backupOf(app)
 			b.Labels = use(pair, after)
 			b.Spec.StorageLocation = slow.location

@@ -6,8 +6,6 @@ package restore
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -77,12 +75,13 @@ func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
 	}
 	result, status := made.Value, &s.Object.Status
 	counts := result.Counts
-	total := int64(counts.Total())
+	total := int64(result.Total())
 	status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: total}
 	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
 	status.Counts = &v1alpha1.RestoreCounts{
-		Created: int64(counts.Created), Updated: int64(counts.Updated), Recreated: int64(counts.Recreated),
-		Unchanged: int64(counts.Unchanged), Skipped: int64(counts.Skipped), Failed: int64(counts.Failed),
+		Created: int64(counts[restore.Created]), Updated: int64(counts[restore.Updated]),
+		Recreated: int64(counts[restore.Recreated]), Unchanged: int64(counts[restore.Unchanged]),
+		Skipped: int64(counts[restore.Skipped]), Failed: int64(counts[restore.Failed]),
 	}
 	o := run.Outcome{Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: sum(counts, s.Object.Spec.DryRun)}
 	if result.Errors > 0 {
@@ -97,17 +96,13 @@ func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
 }
 
 // sum says what became of the objects.
-func sum(c restore.Counts, dry bool) string {
+func sum(counts map[restore.Outcome]int, dry bool) string {
 	var parts []string
-	for _, p := range []struct {
-		n    int
-		what string
-	}{
-		{c.Created, "created"}, {c.Updated, "updated"}, {c.Recreated, "recreated"},
-		{c.Unchanged, "unchanged"}, {c.Skipped, "skipped"}, {c.Failed, "failed"},
+	for _, outcome := range []restore.Outcome{
+		restore.Created, restore.Updated, restore.Recreated, restore.Unchanged, restore.Skipped, restore.Failed,
 	} {
-		if p.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		if n := counts[outcome]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, outcome))
 		}
 	}
 	if len(parts) == 0 {
@@ -119,5 +114,3 @@ func sum(c restore.Counts, dry bool) string {
 	}
 	return message
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

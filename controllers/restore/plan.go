@@ -46,7 +46,7 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if errs := slices.Concat(validate(s.Object), problems, priorityErrs, hooks.Errors); len(errs) > 0 {
+	if errs := slices.Concat(r.validate(s), problems, priorityErrs, hooks.Errors); len(errs) > 0 {
 		s.Invalid(errs, r.Now())
 		return true, nil
 	}

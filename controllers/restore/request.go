@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
@@ -40,45 +39,15 @@ func selectionOf(spec *v1alpha1.RestoreSpec) selection.Spec {
 }
 
 // validate returns everything that is wrong with the spec by itself.
-func validate(o *v1alpha1.Restore) []string {
+func (r *Reconciler) validate(s *scope) []string {
 	var errs []string
-	if err := job.ValidateName(o.Name); err != nil {
+	if err := job.ValidateName(s.Object.Name); err != nil {
 		errs = append(errs, "metadata.name: "+err.Error())
 	}
-	for _, err := range selection.Validate(selectionOf(&o.Spec)) {
+	for _, err := range restore.Validate(r.requestOf(s).Engine) {
 		errs = append(errs, err.Error())
 	}
-	return append(errs, validateMapping(&o.Spec)...)
-}
-
-// validateMapping says what is wrong with the mapping of namespaces.
-func validateMapping(spec *v1alpha1.RestoreSpec) []string {
-	var errs []string
-	wrong := func(from, format string, args ...any) {
-		errs = append(errs, fmt.Sprintf("spec.namespaceMapping[%s]: ", from)+fmt.Sprintf(format, args...))
-	}
-	sources := map[v1alpha1.NamespaceName]string{}
-	for _, from := range sortedKeys(spec.NamespaceMapping) {
-		to := spec.NamespaceMapping[from]
-		for _, name := range []string{from, string(to)} {
-			if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-				wrong(from, "%q is not the name of a namespace: %s", name, problems[0])
-			}
-		}
-		if other, taken := sources[to]; taken {
-			wrong(from, "%s and %s would both be restored into %s; choose different namespaces", other, from, to)
-		}
-		sources[to] = from
-		if excluded(spec, from) {
-			wrong(from, "the namespace is not restored, because spec.includedNamespaces and spec.excludedNamespaces leave it out; remove one of them")
-		}
-	}
 	return errs
-}
-
-// excluded says whether the selection leaves a namespace out.
-func excluded(spec *v1alpha1.RestoreSpec, namespace string) bool {
-	return !selection.IncludesNamespace(selectionOf(spec), namespace)
 }
 
 // priorities returns which API versions a person prefers, and what is wrong with
@@ -126,7 +95,7 @@ func (r *Reconciler) requestOf(s *scope) job.Request {
 	}
 	if status := o.Spec.RestoreStatus; status != nil {
 		engine.RestoreStatus = &restore.StatusFilter{
-			Included: run.Plain(status.IncludedResources), Excluded: run.Plain(status.ExcludedResources),
+			IncludedResources: run.Plain(status.IncludedResources), ExcludedResources: run.Plain(status.ExcludedResources),
 		}
 	}
 	return job.Request{

@@ -43,10 +43,20 @@ type Request struct {
 
 // Result is what became of a restore.
 type Result struct {
-	Counts           restore.Counts
+	// Counts has the number of objects by what became of them.
+	Counts           map[restore.Outcome]int
 	Warnings, Errors int
 	// Completed is when the outcome was known.
 	Completed time.Time
+}
+
+// Total is the number of objects.
+func (r Result) Total() int {
+	total := 0
+	for _, n := range r.Counts {
+		total += n
+	}
+	return total
 }
 
 // Found is what the manifest of a backup says.
@@ -60,6 +70,24 @@ type Found struct {
 	// Files are the digests of its files; nil if Velero made it.
 	Files map[backupstore.File]backupstore.Digest
 }
+
+// File is a file of a restore in the store.
+type File = backupstore.RestoreFile
+
+// The files that people are told of.
+const (
+	Logs         = backupstore.RestoreLogs
+	Results      = backupstore.RestoreResults
+	ResourceList = backupstore.RestoreResourceList
+	PostLogs     = backupstore.RestorePostLogs
+)
+
+// Key returns where a file of a restore is, below the root of a location with that
+// prefix.
+func Key(prefix, name string, file File) string { return backupstore.RestoreKey(prefix, name, file) }
+
+// ValidateName says whether a restore can have that name.
+func ValidateName(name string) error { return backupstore.ValidateName(name) }
 
 // Engine restores the objects of an archive.
 type Engine interface {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,10 +117,14 @@ const (
 )
 
 // repeatStep plans to carry out a failed step again. When it failed for too long
-// it is given up, which somebody should know.
+// it is given up, which somebody should know; so it is at once when a Backup is
+// deleted whose location is gone.
 func (r *Reconciler) repeatStep(s *scope, step, what string, err error) bool {
 	message := what + " failed: " + r.Redactor.String(err.Error())
-	if r.Now().Sub(s.backup.Status.CompletionTimestamp.Time) > retryLimit {
+	// Of a namespace that is being deleted the location goes first, and no other
+	// can be created in its place.
+	hopeless := apierrors.IsNotFound(err) && !s.backup.DeletionTimestamp.IsZero()
+	if hopeless || r.Now().Sub(s.backup.Status.CompletionTimestamp.Time) > retryLimit {
 		s.then(func(ctx context.Context) error {
 			r.event(ctx, s.backup, corev1.EventTypeWarning, "LogLost", "Finish", message+"; it is not tried again")
 			return nil

@@ -52,6 +52,10 @@ func TestDecideFailure(t *testing.T) {
 			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken)), at: 1500 * time.Millisecond, step: step{after: 500 * time.Millisecond},
 			want: gist{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated", attempt: 1, attempts: []string{"ActionFailed"}, next: 2 * time.Second},
 		},
+		"the pause is not shorter than it should be": {
+			run: build(retries(1), calledAt(0)), known: true, ended: &broken, at: 1500 * time.Millisecond, step: step{after: 1500 * time.Millisecond},
+			want: gist{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated", attempt: 1, attempts: []string{"ActionFailed"}, next: 3 * time.Second},
+		},
 		"the retry": {
 			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken)), at: 2 * time.Second, step: step{call: true},
 			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
@@ -148,6 +152,14 @@ func TestDecideCancel(t *testing.T) {
 		"owed clean-up that failed is repeated": {
 			run: build(wants(cancel), owed, calledAt(0), answeredAt(0, broken)), at: time.Second, step: step{call: true},
 			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
+		},
+		"owed clean-up that runs was given up": {
+			run: build(wants(cancel), owed, givenUp, calledAt(0)), known: true, step: step{cancel: true},
+			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
+		},
+		"owed clean-up that failed was given up": {
+			run: build(wants(cancel), owed, givenUp, calledAt(0), answeredAt(0, broken)), at: time.Second,
+			want: gist{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
 		"owed clean-up after a restart is repeated": {
 			run: build(wants(cancel), owed, calledAt(0)), at: time.Second, step: step{call: true},

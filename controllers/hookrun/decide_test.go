@@ -60,6 +60,10 @@ func wants(state v1alpha1.HookDesiredState) func(*v1alpha1.HookRun) {
 
 func owed(run *v1alpha1.HookRun) { run.Spec.Owed = true }
 
+func givenUp(run *v1alpha1.HookRun) {
+	run.Annotations = map[string]string{v1alpha1.AnnotationAbandonCleanup: "true"}
+}
+
 func ignoring(run *v1alpha1.HookRun) { run.Spec.FailurePolicy = v1alpha1.FailurePolicyIgnore }
 
 func neverTwice(run *v1alpha1.HookRun) { run.Spec.OnInterruption = v1alpha1.InterruptionPolicyFail }

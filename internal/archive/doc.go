@@ -20,6 +20,12 @@
 // limited, only regular files with a path of the grammar above are handed out,
 // and nothing is ever extracted into a directory.
 //
+// A restore needs the objects in another order than the archive has them, and
+// more than once. NewSpool reads an archive a single time, to its end, verifies
+// all of it, and keeps the content in one scratch file without a name and an
+// index of it in memory. Before that nothing of the archive can be used, and
+// what is used after it are those same bytes.
+//
 // The package knows nothing about clusters, selection or stores; those belong
 // to internal/backup and internal/backupstore.
 package archive

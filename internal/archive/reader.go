@@ -14,8 +14,13 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// ErrLimit is returned by Walk when an archive exceeds one of its limits.
-var ErrLimit = errors.New("archive exceeds limit")
+var (
+	// ErrLimit is returned by Walk when an archive exceeds one of its limits.
+	ErrLimit = errors.New("archive exceeds limit")
+	// ErrTrailingData is returned by Walk for an archive that goes on after its
+	// end: a second one, for example, of which nobody would see anything.
+	ErrTrailingData = errors.New("archive goes on after its end")
+)
 
 // Limits bound what Walk accepts. A zero field means its default.
 type Limits struct {
@@ -48,7 +53,7 @@ func (l Limits) withDefaults() Limits {
 
 // Entry is one file of an archive.
 type Entry struct {
-	// Path as stored.
+	// Path as stored, but without "./" in front.
 	Path string
 	// Object is what the path says, and the zero Identity for files below
 	// metadata/.
@@ -63,9 +68,10 @@ func (e Entry) IsObject() bool { return e.Object != (Identity{}) }
 // Walk reads an archive from r and calls visit for each of its files, in
 // order. It stops at the first error of visit and returns it. The archive is
 // treated as hostile: anything but regular files with paths of the format,
-// each at most once, within the limits, is an error (ErrInvalidName, ErrLimit
-// or one of the decoders). Folder entries, which other writers add, are passed
-// over.
+// each at most once, within the limits, with nothing behind them, is an error
+// (ErrInvalidName, ErrDuplicate, ErrLimit, ErrTrailingData or one of the
+// decoders). Folder entries and "./" in front of paths, which other writers
+// add, are passed over.
 func Walk(r io.Reader, limits Limits, visit func(Entry) error) error {
 	limits = limits.withDefaults()
 	decompressed, err := gzip.NewReader(bufio.NewReaderSize(r, outputBufferSize))
@@ -87,8 +93,9 @@ func Walk(r io.Reader, limits Limits, visit func(Entry) error) error {
 			return err
 		}
 	}
-	// The checksum of the gzip stream is compared only at its end.
-	if _, err := io.Copy(io.Discard, capped); err != nil {
+	// The checksum of the gzip stream is compared only at its end. Before it,
+	// writers of tar may fill up their last record with zeros.
+	if _, err := io.Copy(zeroWriter{}, capped); err != nil {
 		return fmt.Errorf("reading archive: %w", err)
 	}
 	return nil
@@ -114,6 +121,7 @@ func (w *walker) next() (Entry, error) {
 			return Entry{}, fmt.Errorf("next entry: %w", err)
 		}
 		w.entries++
+		header.Name = strings.TrimPrefix(header.Name, "./")
 		if err := w.check(header); err != nil {
 			return Entry{}, err
 		}
@@ -198,4 +206,17 @@ func (c *cappedReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.left -= int64(n)
 	return n, err
+}
+
+// zeroWriter takes nothing but zeros.
+type zeroWriter struct{}
+
+// Write implements io.Writer.
+func (zeroWriter) Write(p []byte) (int, error) {
+	for _, b := range p {
+		if b != 0 {
+			return 0, ErrTrailingData
+		}
+	}
+	return len(p), nil
 }

@@ -19,8 +19,7 @@ import (
 func tarball(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	compressor := gzip.NewWriter(&out)
-	w := tar.NewWriter(compressor)
+	w := tar.NewWriter(&out)
 	for _, header := range headers {
 		if err := w.WriteHeader(&header); err != nil {
 			t.Fatal(err)
@@ -30,6 +29,16 @@ func tarball(t *testing.T, headers ...tar.Header) []byte {
 		}
 	}
 	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return gzipped(t, out.Bytes())
+}
+
+func gzipped(t *testing.T, plain []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	compressor := gzip.NewWriter(&out)
+	if _, err := compressor.Write(plain); err != nil {
 		t.Fatal(err)
 	}
 	if err := compressor.Close(); err != nil {
@@ -66,7 +75,11 @@ func TestWalkRefusesHostileArchives(t *testing.T) {
 		"cut off":                {archive: tarball(t, good)[:60], want: io.ErrUnexpectedEOF},
 		"no archive":             {archive: []byte("hello, this is no gzip stream"), want: gzip.ErrHeader},
 		"wrong checksum":         {archive: flipLast(tarball(t, good)), want: gzip.ErrChecksum},
-		"bytes behind the files": {archive: append(tarball(t, good), tarball(t, good)...), limits: Limits{TotalBytes: 4000}, want: ErrLimit},
+		"same file with ./":      {archive: tarball(t, good, regular("./"+good.Name, 1)), want: ErrDuplicate},
+		"traversal behind ./":    {archive: tarball(t, regular("./../resources/pods/cluster/a.json", 1)), want: ErrInvalidName},
+		"files behind the files": {archive: append(tarball(t, good), tarball(t, good)...), want: ErrTrailingData},
+		"zeros behind the files": {archive: append(tarball(t, good), gzipped(t, make([]byte, 4000))...), limits: Limits{TotalBytes: 4000}, want: ErrLimit},
+		"bytes behind the end":   {archive: append(tarball(t, good), "some bytes that are no gzip stream"...), want: gzip.ErrHeader},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := Walk(bytes.NewReader(tc.archive), tc.limits, func(Entry) error { return nil })
@@ -85,10 +98,11 @@ func flipLast(archive []byte) []byte {
 
 func TestWalkReadsArchivesOfOthers(t *testing.T) {
 	archive := tarball(t,
+		tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755},
 		tar.Header{Typeflag: tar.TypeDir, Name: "resources/", Mode: 0o755},
 		regular("metadata/version", 2),
 		regular("resources/pods/namespaces/cluster/namespaces.json", 1),
-		regular("resources/pods/v1/cluster/a.json", 1),
+		regular("./resources/pods/v1/cluster/a.json", 1),
 		regular("resources/widgets.example.org/v1beta1-preferredversion/namespaces/ns/a.b.json", 1),
 	)
 	var got []Identity

@@ -126,7 +126,7 @@ func Make(in Input) Plan {
 	for i := range p.plan.Post {
 		p.plan.Post[i].Owed = planned[p.plan.Post[i].Name]
 	}
-	p.leftOver(actions, provided, planned)
+	p.leftOver(actions, planned)
 	p.unpaired(actions, planned)
 	slices.Reverse(p.plan.Post)
 	return p.plan
@@ -230,11 +230,17 @@ func (p *planner) leaveOut(a Action) {
 			what, p.in.Points.SkipKey(a.Name, a.Side)))
 }
 
-// leftOver tells of the Post halves whose Pre half does not run: what was never
-// started needs no clean-up.
-func (p *planner) leftOver(actions []Action, provided, planned map[string]bool) {
+// leftOver tells of the Post halves whose Pre half was selected and does not run:
+// what was never started needs no clean-up.
+func (p *planner) leftOver(actions []Action, planned map[string]bool) {
+	selected := map[string]bool{}
 	for _, a := range actions {
-		if a.Side == Post && provided[a.Name] && !planned[a.Name] {
+		if a.Side == Pre && p.selects(a) {
+			selected[a.Name] = true
+		}
+	}
+	for _, a := range actions {
+		if a.Side == Post && selected[a.Name] && !planned[a.Name] {
 			p.skipped(a, "its "+p.in.Points.Title(Pre)+" action does not run")
 		}
 	}

@@ -62,13 +62,33 @@ func scenarios() []scenario {
 			name: "dropped", faults: "PreBackup=outputs,PostBackup=outputs", phase: v1alpha1.BackupPhaseCancelled,
 			prepare: cancelArchive, sweeps: kills,
 		},
+		{
+			name: "removed", faults: "PreBackup=wait,PostBackup=outputs", phase: v1alpha1.BackupPhaseCancelled,
+			prepare: deletePre, sweeps: kills[1:2], unanswered: []string{"PreBackup:1 after"},
+		},
 	}
 }
 
 // cancelPre cancels the Backup while its PreBackup action works.
 func cancelPre(t *testing.T, l *lane, d *disturbance) {
 	t.Helper()
-	stop := cancel(t, l)
+	whilePre(d, cancel(t, l))
+}
+
+// deletePre deletes it then.
+func deletePre(t *testing.T, l *lane, d *disturbance) {
+	t.Helper()
+	var once sync.Once
+	whilePre(d, func(name string) {
+		once.Do(func() {
+			if err := l.client.Delete(t.Context(), &v1alpha1.Backup{ObjectMeta: l.meta(name)}); err != nil {
+				t.Errorf("deleting: %v", err)
+			}
+		})
+	})
+}
+
+func whilePre(d *disturbance, stop func(name string)) {
 	d.onEvent = func(object client.Object) {
 		run, ok := object.(*v1alpha1.HookRun)
 		if ok && run.Spec.Hook == v1alpha1.HookPreBackup && run.Status.StartTimestamp != nil &&
@@ -110,8 +130,8 @@ func (s scenario) undisturbed(t *testing.T, l *lane) (result, disturbance) {
 	t.Helper()
 	d := &disturbance{api: &trap{}, store: &trap{}}
 	s.prepare(t, l, d)
-	name, ends := l.run(t, *d)
-	got := l.observe(t, name)
+	last, ends := l.run(t, *d)
+	got := l.observe(t, last)
 	if ends > 0 || got.Phase != string(s.phase) {
 		t.Fatalf("the run ended %s, with %d ends of the operator: %+v\n%s", got.Phase, ends, got, l.op().LastLines())
 	}
@@ -133,6 +153,58 @@ func TestCrash(t *testing.T) {
 				t.Run(fmt.Sprint(sw), func(t *testing.T) { sw.run(t, l, scene, want, recorded) })
 			}
 			scene.sweepCalls(t, l, want)
+		})
+	}
+}
+
+// TestCrashAgain kills the operator again and again within one run. It has to live
+// for a few writes: to create the HookRuns and record that they are there, or to
+// record an attempt and its result.
+func TestCrashAgain(t *testing.T) {
+	s := newSite(t)
+	scene := scenarios()[0]
+	l := s.newLane(t, "again", scene.faults)
+	scene.undisturbed(t, l)
+	want, _ := scene.undisturbed(t, l)
+	for _, every := range []int{5, 7, 11} {
+		for _, w := range []when{before, after} {
+			t.Run(fmt.Sprintf("%s every %d writes", w, every), func(t *testing.T) {
+				d := &disturbance{api: &trap{at: every, again: true, when: w, spring: l.kill}, store: &trap{}}
+				last, ends := l.run(t, *d)
+				if ends < 2 {
+					t.Errorf("the operator ended %d times", ends)
+				}
+				t.Logf("the operator ended %d times", ends)
+				scene.compare(t, l, want, last, false)
+			})
+		}
+	}
+}
+
+// TestStopWhileAnActionWorks asks the operator to end while an action works that can
+// not be interrupted.
+func TestStopWhileAnActionWorks(t *testing.T) {
+	s := newSite(t)
+	scene := scenario{faults: "PreBackup=sleep:300ms,PostBackup=sleep:300ms", phase: v1alpha1.BackupPhaseCompleted}
+	scene.prepare = func(*testing.T, *lane, *disturbance) {}
+	l := s.newLane(t, "working", scene.faults)
+	scene.undisturbed(t, l)
+	want, _ := scene.undisturbed(t, l)
+	for n, point := range []string{"the PreBackup action", "the first PostBackup action", "the second PostBackup action"} {
+		t.Run(point, func(t *testing.T) {
+			l.replug(t, scene.faults, nil) // its calls are counted from here
+			asked := make(chan struct{})
+			go func() {
+				defer close(asked)
+				l.awaitCalls(t, n+1)
+				l.ask()
+			}()
+			last, ends := l.run(t, disturbance{api: &trap{}, store: &trap{}})
+			<-asked
+			if ends != 1 {
+				t.Errorf("the operator ended %d times", ends)
+			}
+			scene.compare(t, l, want, last, false)
 		})
 	}
 }

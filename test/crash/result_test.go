@@ -7,12 +7,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -27,42 +32,40 @@ import (
 type result struct {
 	Phase, Message, FailureReason   string
 	Warnings, Errors                int64
-	Progress                        *v1alpha1.BackupProgress
 	Pre, Post, HookRuns, Conditions []string
 	Files                           *v1alpha1.BackupFiles
 	Stored                          []string
 	ManifestPhase                   string
+	// Progress of a backup that is stored; of another it is how far it happened to be.
+	Progress *v1alpha1.BackupProgress
 	// Archive is what is in the archive, by path.
 	Archive map[string]string
 }
 
 // observe reads what became of a Backup, and checks what must hold for any.
-func (l *lane) observe(t *testing.T, name string) result {
+func (l *lane) observe(t *testing.T, b *v1alpha1.Backup) result {
 	t.Helper()
-	var b v1alpha1.Backup
-	if err := l.client.Get(t.Context(), client.ObjectKey{Namespace: l.name, Name: name}, &b); err != nil {
-		t.Fatal(err)
-	}
-	runs := l.hookRuns(t, &b)
-	l.checkRuns(t, &b, runs)
+	runs := l.hookRuns(t, b)
+	l.checkRuns(t, b, runs)
 	l.checkCalls(t, runs)
 	s := b.Status
 	r := result{
 		Phase: string(s.Phase), Message: s.Message, FailureReason: s.FailureReason,
-		Warnings: s.Warnings, Errors: s.Errors, Progress: s.Progress,
+		Warnings: s.Warnings, Errors: s.Errors,
 		Pre: actions(s.PreBackupActionsStatuses), Post: actions(s.PostBackupActionsStatuses),
 		Files: s.Files,
 	}
 	for _, run := range runs {
-		r.HookRuns = append(r.HookRuns, fmt.Sprintf("%s %s %s", run.Spec.Hook, run.Spec.PluginName, run.Status.Phase))
+		r.HookRuns = append(r.HookRuns, fmt.Sprintf("%s %s %s %q", run.Spec.Hook, run.Spec.PluginName, run.Status.Phase,
+			slices.Sorted(maps.Keys(run.Status.Outputs))))
 	}
 	slices.Sort(r.HookRuns)
 	for _, c := range s.Conditions {
 		r.Conditions = append(r.Conditions, fmt.Sprintf("%s %s %s", c.Type, c.Status, c.Reason))
 	}
 	slices.Sort(r.Conditions)
-	l.observeStore(t, &b, &r)
-	return anonymous(t, r, name)
+	l.observeStore(t, b, &r)
+	return anonymous(t, r, b.Name)
 }
 
 // actions says how each action ended.
@@ -240,23 +243,27 @@ func (l *lane) observeStore(t *testing.T, b *v1alpha1.Backup, r *result) {
 	if err := json.Unmarshal(velero, &manifest); err != nil {
 		t.Fatal(err)
 	}
-	r.ManifestPhase = manifest.Status.Phase
+	r.ManifestPhase, r.Progress = manifest.Status.Phase, b.Status.Progress
 	l.checkOutputs(t, b, grapnel)
 	if r.Archive, err = contents(t.Context(), store, b.Name); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// checkOutputs checks that what the PreBackup action answered, its key, is stored
-// with the backup.
+// checkOutputs checks that what the PreBackup action answered is stored with the
+// backup. All it ever answers is its key.
 func (l *lane) checkOutputs(t *testing.T, b *v1alpha1.Backup, manifest *backupstore.GrapnelManifest) {
 	t.Helper()
 	for _, run := range l.hookRuns(t, b) {
+		want := ""
 		if run.Spec.Hook != v1alpha1.HookPreBackup {
 			continue
 		}
-		if got := manifest.Outputs[run.Spec.PluginName]["from"]; got != string(run.UID) {
-			t.Errorf("the manifest has the output %q of %s, want %q", got, run.Spec.PluginName, run.UID)
+		if len(run.Status.Outputs) > 0 {
+			want = string(run.UID)
+		}
+		if got := manifest.Outputs[run.Spec.PluginName]["from"]; got != want {
+			t.Errorf("the manifest has the output %q of %s, want %q", got, run.Spec.PluginName, want)
 		}
 	}
 }
@@ -294,4 +301,19 @@ func (r result) withoutLogs() result {
 		r.Files.Log, r.Files.PostLog = "", ""
 	}
 	return r
+}
+
+// awaitCalls waits until the plugin has noted as many calls.
+func (l *lane) awaitCalls(t *testing.T, n int) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		data, err := os.ReadFile(l.calls)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return bytes.Count(data, []byte("\n")) >= n, err
+	})
+	if err != nil {
+		t.Errorf("waiting for call %d: %v", n, err)
+	}
 }

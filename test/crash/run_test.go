@@ -30,11 +30,11 @@ type disturbance struct {
 }
 
 // run creates a Backup and stays with it to its end, through every end of the
-// operator. It returns the Backup's name and how often the operator ended.
-func (l *lane) run(t *testing.T, d disturbance) (backup string, ends int) {
+// operator. It returns its last state and how often the operator ended.
+func (l *lane) run(t *testing.T, d disturbance) (last *v1alpha1.Backup, ends int) {
 	t.Helper()
 	l.runs++
-	backup = fmt.Sprintf("%s-%03d", l.name, l.runs)
+	backup := fmt.Sprintf("%s-%03d", l.name, l.runs)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("the run does not end"))
 	defer cancel()
 	events := l.follow(ctx, t)
@@ -64,7 +64,7 @@ func (l *lane) run(t *testing.T, d disturbance) (backup string, ends int) {
 				d.onEvent(seen)
 			}
 			if b, ok := seen.(*v1alpha1.Backup); ok && b.Name == backup {
-				over = finished(b)
+				last, over = b, finished(b) || event.Type == watch.Deleted
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (l *lane) run(t *testing.T, d disturbance) (backup string, ends int) {
 		<-l.op().Done()
 		l.startAgain(t, d)
 	}
-	return backup, ends
+	return last, ends
 }
 
 // disarm ends the traps of a run, and returns how often the operator was hit.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
 // how says how the operator is hit.
@@ -86,12 +88,12 @@ func (sw sweep) run(t *testing.T, l *lane, s scenario, want result, recorded dis
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
 			d := sw.disturb(l, at, uint64(i))
 			s.prepare(t, l, d)
-			name, ends := l.run(t, *d)
+			last, ends := l.run(t, *d)
 			hit[at.kind] += ends
 			if ends > 1 {
 				t.Errorf("the operator ended %d times", ends)
 			}
-			s.compare(t, l, want, name, d.lostNode)
+			s.compare(t, l, want, last, d.lostNode)
 			if t.Failed() {
 				t.Logf("hit at %s\n--- log of the operator\n%s", at, l.op().LastLines())
 			}
@@ -133,9 +135,9 @@ func (sw sweep) disturb(l *lane, at point, seed uint64) *disturbance {
 
 // compare compares what became of a run with what becomes of one that nobody
 // disturbed.
-func (s scenario) compare(t *testing.T, l *lane, want result, name string, lostNode bool) {
+func (s scenario) compare(t *testing.T, l *lane, want result, last *v1alpha1.Backup, lostNode bool) {
 	t.Helper()
-	got := l.observe(t, name)
+	got := l.observe(t, last)
 	if lostNode {
 		// Lines that were not stored are lost with their disk.
 		want, got = want.withoutLogs(), got.withoutLogs()
@@ -155,11 +157,11 @@ func (s scenario) sweepCalls(t *testing.T, l *lane, want result) {
 				l.replug(t, s.faults, map[string]string{"FAULT_KILL_PARENT_AT": at, "FAULT_KILL_PARENT_WHEN": w.String()})
 				d := &disturbance{api: &trap{}, store: &trap{}}
 				s.prepare(t, l, d)
-				name, ends := l.run(t, *d)
+				last, ends := l.run(t, *d)
 				if ends != 1 && !slices.Contains(s.unanswered, at+" "+w.String()) {
 					t.Errorf("the operator ended %d times", ends)
 				}
-				s.compare(t, l, want, name, false)
+				s.compare(t, l, want, last, false)
 				if t.Failed() {
 					t.Logf("--- log of the operator\n%s", l.op().LastLines())
 				}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/testr"
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,7 +115,7 @@ func (e *Env) Operate(setup func(ctrl.Manager) error) (stop func()) {
 	skip := true // of the check that names are unique: tests have many managers
 	mgr, err := ctrl.NewManager(e.plane.Config(), ctrl.Options{
 		Scheme: newScheme(), Metrics: metricsserver.Options{BindAddress: "0"},
-		Logger:     testr.New(e.t),
+		Logger:     logger(e.t),
 		Controller: config.Controller{SkipNameValidation: &skip},
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{e.Namespace: {}},
@@ -141,6 +141,26 @@ func (e *Env) Operate(setup func(ctrl.Manager) error) (stop func()) {
 	})
 	e.t.Cleanup(stop)
 	return stop
+}
+
+// logger logs to a test until the test ends: the recorder of events goes on for a
+// moment after its manager.
+func logger(t *testing.T) logr.Logger {
+	t.Helper()
+	var mu sync.Mutex
+	ended := false
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+	})
+	return funcr.New(func(prefix, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			t.Log(prefix, args)
+		}
+	}, funcr.Options{})
 }
 
 // Create creates an object, in the test's namespace or with its label, and returns

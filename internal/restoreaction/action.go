@@ -1,0 +1,101 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restoreaction
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Action looks at objects that are about to be restored. Its methods are
+// called from many goroutines at a time, with different items.
+type Action interface {
+	// Name of the action, unique within a run, for logs and errors.
+	Name() string
+	// AppliesTo reports whether the objects of a resource concern the action.
+	// Objects of other resources are never shown to it.
+	AppliesTo(resource schema.GroupResource) bool
+	// Execute looks at one object. An error fails this item only; see
+	// CreateError for one that spares objects that exist.
+	Execute(ctx context.Context, item *Item) (Result, error)
+}
+
+// Item is one object on its way into the cluster.
+type Item struct {
+	// Resource of the object, in the version it is restored in.
+	Resource schema.GroupVersionResource
+	// Object as it will be created: made by clean.Copy, its namespace mapped.
+	// Actions change it in place.
+	Object *unstructured.Unstructured
+	// Archived is the object as it was archived, in its original namespace.
+	// It must not be changed.
+	Archived *unstructured.Unstructured
+	// Run is what is the same for all items of the restore.
+	Run *Run
+}
+
+// Run is what actions may know about the restore that they are part of. It is
+// read by all of them at a time, and its functions must allow that.
+type Run struct {
+	// BackupName is the name of the backup that is restored.
+	BackupName string
+	// RestoreName is the name of the restore.
+	RestoreName string
+	// NamespaceMapping has the new names of namespaces by their original ones.
+	NamespaceMapping map[string]string
+	// PreserveNodePorts keeps the node ports that Kubernetes chose.
+	PreserveNodePorts bool
+	// Archived reports whether an object, by its original namespace and name,
+	// is in the archive. Never nil.
+	Archived func(resource schema.GroupResource, namespace, name string) bool
+	// VolumeData reports whether the backup holds the data of a claim, by its
+	// original namespace and name. Never nil.
+	VolumeData func(namespace, claim string) bool
+}
+
+// Namespace returns the name that a namespace of the archive has in the
+// cluster.
+func (r *Run) Namespace(original string) string {
+	if mapped, ok := r.NamespaceMapping[original]; ok {
+		return mapped
+	}
+	return original
+}
+
+// Result is what an action has to say about an object.
+type Result struct {
+	// Skip is the reason why the object is not restored, as a sentence without
+	// its end. Empty: it is. No further action sees a skipped object.
+	Skip string
+	// Warnings are about the object that is created: they do not concern one
+	// that was in the cluster before.
+	Warnings []string
+	// Additional are objects that are restored before this one, if they are in
+	// the archive and the restore does not exclude them.
+	Additional []Ref
+}
+
+// Ref names an object of the archive.
+type Ref struct {
+	// Resource of the object. It is restored in the version chosen for it.
+	Resource schema.GroupResource
+	// Namespace of the object in the archive, empty for a cluster-scoped one.
+	Namespace string
+	// Name of the object.
+	Name string
+}
+
+// CreateError says that an object must not be created from the archive. One
+// that is in the cluster already is not touched by that: it is treated as any
+// existing object. An engine that does not look takes it as what it is, an
+// error of the item.
+type CreateError struct {
+	// Reason why not, and what to do instead.
+	Reason string
+}
+
+// Error implements error.
+func (e *CreateError) Error() string { return e.Reason }

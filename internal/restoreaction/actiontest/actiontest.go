@@ -1,0 +1,196 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actiontest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+)
+
+// Case is one object that an action is asked about.
+type Case struct {
+	// Resource of the object.
+	Resource schema.GroupVersionResource
+	// Archived is the JSON of the object.
+	Archived string
+	// Run of the restore. Its functions are made of InArchive and WithData.
+	Run restoreaction.Run
+	// InArchive has what is in the archive besides.
+	InArchive []restoreaction.Ref
+	// WithData has the claims, as namespace/name, whose data the backup holds.
+	WithData []string
+
+	// Want is the JSON of the object to be created, without the labels that
+	// every restored object gets. It is not looked at for a skipped one.
+	Want string
+	// Result that the action must give.
+	Result restoreaction.Result
+	// Refused says that the action must fail with a restoreaction.CreateError.
+	Refused bool
+}
+
+// Run runs the cases.
+func Run(t *testing.T, action restoreaction.Action, cases map[string]Case) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if !action.AppliesTo(tc.Resource.GroupResource()) {
+				t.Fatalf("the action does not apply to %s", tc.Resource)
+			}
+			tc.check(t, action)
+			for path, object := range distortions(Object(t, tc.Archived).Object) {
+				tc.survives(t, action, path, object)
+			}
+		})
+	}
+}
+
+func (tc Case) check(t *testing.T, action restoreaction.Action) {
+	t.Helper()
+	item, err := tc.item(Object(t, tc.Archived))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := action.Execute(t.Context(), item)
+	if diff := cmp.Diff(Object(t, tc.Archived), item.Archived); diff != "" {
+		t.Errorf("the archived object was changed (-before +after):\n%s", diff)
+	}
+	var refused *restoreaction.CreateError
+	switch {
+	case tc.Refused:
+		if !errors.As(err, &refused) || refused.Reason == "" {
+			t.Errorf("error %v, want a CreateError with a reason", err)
+		}
+		return
+	case err != nil:
+		t.Fatalf("unexpected error: %v", err)
+	}
+	if diff := cmp.Diff(tc.Result, result, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+	if tc.Result.Skip != "" {
+		return
+	}
+	field := []string{"metadata", "labels"}
+	unstructured.RemoveNestedField(item.Object.Object, append(field, clean.LabelBackupName)...)
+	unstructured.RemoveNestedField(item.Object.Object, append(field, clean.LabelRestoreName)...)
+	if len(item.Object.GetLabels()) == 0 {
+		unstructured.RemoveNestedField(item.Object.Object, field...)
+	}
+	if diff := cmp.Diff(Object(t, tc.Want), item.Object); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+}
+
+// survives runs the action over an object that no API server would store.
+func (tc Case) survives(t *testing.T, action restoreaction.Action, what string, object map[string]any) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			t.Errorf("with %s: panic: %v", what, r)
+		}
+	}()
+	item, err := tc.item(&unstructured.Unstructured{Object: object})
+	if err != nil {
+		return // refused before it comes to the action
+	}
+	// Whether it fails does not matter here.
+	_, _ = action.Execute(t.Context(), item)
+}
+
+func (tc Case) item(archived *unstructured.Unstructured) (*restoreaction.Item, error) {
+	run := tc.Run
+	run.BackupName, run.RestoreName = "backup", "restore"
+	run.Archived = func(resource schema.GroupResource, namespace, name string) bool {
+		return slices.Contains(tc.InArchive, restoreaction.Ref{Resource: resource, Namespace: namespace, Name: name})
+	}
+	run.VolumeData = func(namespace, claim string) bool {
+		return slices.Contains(tc.WithData, namespace+"/"+claim)
+	}
+	object, err := clean.Copy(archived, clean.Names{Backup: run.BackupName, Restore: run.RestoreName})
+	if err != nil {
+		return nil, err
+	}
+	if namespace := object.GetNamespace(); namespace != "" {
+		object.SetNamespace(run.Namespace(namespace))
+	}
+	if tc.Resource.Resource == "namespaces" {
+		object.SetName(run.Namespace(object.GetName()))
+	}
+	return &restoreaction.Item{Resource: tc.Resource, Object: object, Archived: archived, Run: &run}, nil
+}
+
+// Object decodes JSON.
+func Object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := map[string]any{}
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatalf("decoding %s: %v", text, err)
+	}
+	return &unstructured.Unstructured{Object: object}
+}
+
+// distortions returns copies of an object in each of which one value has
+// another type, by what was done.
+func distortions(object map[string]any) map[string]map[string]any {
+	all := map[string]map[string]any{}
+	for _, wrong := range []any{nil, "text", int64(7), true, []any{}, []any{"text", nil}, map[string]any{}} {
+		// Every run changes the value that it comes to after n others.
+		for n := 0; ; n++ {
+			copied := runtime.DeepCopyJSON(object)
+			left := n
+			if !distort(copied, wrong, &left) {
+				break
+			}
+			all[fmt.Sprintf("%#v as value %d", wrong, n)] = copied
+		}
+	}
+	return all
+}
+
+// distort replaces a value after n others, counted in a fixed order.
+func distort(value, wrong any, n *int) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		keys := make([]string, 0, len(value))
+		for key := range value {
+			keys = append(keys, key)
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
+			if *n == 0 {
+				value[key] = wrong
+				return true
+			}
+			*n--
+			if distort(value[key], wrong, n) {
+				return true
+			}
+		}
+	case []any:
+		for i := range value {
+			if *n == 0 {
+				value[i] = wrong
+				return true
+			}
+			*n--
+			if distort(value[i], wrong, n) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,46 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apiservice leaves out the APIServices that API servers register for
+// themselves, and makes the others follow the mapping of namespaces.
+package apiservice
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+// automanaged is on APIServices of built-in groups and of CRDs.
+const automanaged = "kube-aggregator.kubernetes.io/automanaged"
+
+// Action is the action; see New.
+type Action struct{}
+
+var _ restoreaction.Action = Action{}
+
+// New returns the action.
+func New() Action { return Action{} }
+
+// Name implements restoreaction.Action.
+func (Action) Name() string { return "grapnel.dev/apiservice" }
+
+// AppliesTo implements restoreaction.Action.
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return resource == schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
+}
+
+// Execute implements restoreaction.Action.
+func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	if field.Has(item.Archived.Object, "metadata", "labels", automanaged) {
+		return restoreaction.Result{Skip: "the API server registers it by itself"}, nil
+	}
+	var result restoreaction.Result
+	if warning := item.Run.MapService(field.Map(item.Object.Object, "spec", "service")); warning != "" {
+		result.Warnings = append(result.Warnings, warning)
+	}
+	return result, nil
+}

@@ -1,0 +1,80 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crd makes CustomResourceDefinitions of older clusters acceptable.
+//
+// apiextensions.k8s.io/v1 takes no definition with preserveUnknownFields, which
+// v1beta1 allowed and a stored definition may still have: it becomes
+// x-kubernetes-preserve-unknown-fields in the schema of every version, which
+// means the same. A version without a schema, which v1 does not take either,
+// gets one that accepts anything.
+//
+// A conversion webhook stays, and its Service follows the mapping of
+// namespaces. Until that Service answers, the API server refuses custom
+// resources in any other version than the stored one. The list of stored
+// versions is part of the status: the cluster starts a new one.
+//
+// Grapnel's own definitions are left out: its installation brings those that
+// fit the running operator.
+package crd
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+const preserve = "x-kubernetes-preserve-unknown-fields"
+
+// Action is the action; see New.
+type Action struct{}
+
+var _ restoreaction.Action = Action{}
+
+// New returns the action.
+func New() Action { return Action{} }
+
+// Name implements restoreaction.Action.
+func (Action) Name() string { return "grapnel.dev/crd" }
+
+// AppliesTo implements restoreaction.Action.
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return resource == schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+}
+
+// Execute implements restoreaction.Action.
+func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	spec := field.Map(item.Object.Object, "spec")
+	if field.Get[string](spec, "group") == "grapnel.dev" {
+		return restoreaction.Result{Skip: "the installation of Grapnel brings its own definitions"}, nil
+	}
+	if item.Resource.Version == "v1" {
+		upgrade(spec)
+	}
+	var result restoreaction.Result
+	service := field.Map(spec, "conversion", "webhook", "clientConfig", "service")
+	if warning := item.Run.MapService(service); warning != "" {
+		result.Warnings = append(result.Warnings, warning)
+	}
+	return result, nil
+}
+
+// upgrade replaces what v1 does not take.
+func upgrade(spec map[string]any) {
+	keepUnknown := field.Get[bool](spec, "preserveUnknownFields")
+	delete(spec, "preserveUnknownFields") // false is the default
+	for version := range field.Maps(spec, "versions") {
+		root := field.Map(version, "schema", "openAPIV3Schema")
+		switch {
+		case root != nil && keepUnknown:
+			root[preserve] = true
+		case !field.Has(version, "schema"):
+			version["schema"] = map[string]any{
+				"openAPIV3Schema": map[string]any{"type": "object", preserve: true},
+			}
+		}
+	}
+}

@@ -1,0 +1,63 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package endpoints leaves out the Endpoints and EndpointSlices that a
+// controller makes for a Service with a selector: this cluster's controller
+// makes new ones, with the addresses of the pods that run here, and until then
+// the old addresses would lead anywhere. Those that people made by hand for a
+// Service without a selector are restored, and mirrored again.
+package endpoints
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+const (
+	sliceManager     = "endpointslice.kubernetes.io/managed-by"
+	endpointsManager = "endpoints.kubernetes.io/managed-by"
+	// lastChange is what the controller of clusters before 1.33 leaves.
+	lastChange = "endpoints.kubernetes.io/last-change-trigger-time"
+)
+
+var (
+	endpoints = schema.GroupResource{Resource: "endpoints"}
+	slices    = schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
+)
+
+// Action is the action; see New.
+type Action struct{}
+
+var _ restoreaction.Action = Action{}
+
+// New returns the action.
+func New() Action { return Action{} }
+
+// Name implements restoreaction.Action.
+func (Action) Name() string { return "grapnel.dev/endpoints" }
+
+// AppliesTo implements restoreaction.Action.
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return resource == endpoints || resource == slices
+}
+
+// Execute implements restoreaction.Action.
+func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	if made(item.Archived.Object) {
+		return restoreaction.Result{Skip: "a controller makes it for its Service"}, nil
+	}
+	return restoreaction.Result{}, nil
+}
+
+func made(object map[string]any) bool {
+	switch field.Get[string](object, "metadata", "labels", sliceManager) {
+	case "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io":
+		return true
+	}
+	return field.Get[string](object, "metadata", "labels", endpointsManager) == "endpoint-controller" ||
+		field.Has(object, "metadata", "annotations", lastChange)
+}

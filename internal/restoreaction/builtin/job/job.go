@@ -1,0 +1,68 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package job lets Jobs start again: the API server gives each Job a selector
+// made of its UID, and refuses one that has another's. A Job that had finished,
+// well or not, is left out, because creating it runs it again; one that had not
+// starts from its beginning, or stays suspended.
+//
+// A selector that the user manages (spec.manualSelector) stays as it is.
+package job
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+// uidLabels hold the UID of the Job, under the name of today and of old.
+var uidLabels = []string{"batch.kubernetes.io/controller-uid", "controller-uid"}
+
+// Action is the action; see New.
+type Action struct{}
+
+var _ restoreaction.Action = Action{}
+
+// New returns the action.
+func New() Action { return Action{} }
+
+// Name implements restoreaction.Action.
+func (Action) Name() string { return "grapnel.dev/job" }
+
+// AppliesTo implements restoreaction.Action.
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return resource == schema.GroupResource{Group: "batch", Resource: "jobs"}
+}
+
+// Execute implements restoreaction.Action.
+func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	if finished(item.Archived.Object) {
+		return restoreaction.Result{Skip: "the Job had finished, and would run again"}, nil
+	}
+	object := item.Object.Object
+	if field.Get[bool](object, "spec", "manualSelector") {
+		return restoreaction.Result{}, nil
+	}
+	// Jobs without labels of their own are shown with those of their template.
+	field.Prune(object, []string{"metadata", "labels"}, uidLabels...)
+	field.Prune(object, []string{"spec", "template", "metadata", "labels"}, uidLabels...)
+	field.Prune(object, []string{"spec", "selector", "matchLabels"}, uidLabels...)
+	field.Prune(object, []string{"spec", "selector"})
+	return restoreaction.Result{}, nil
+}
+
+func finished(job map[string]any) bool {
+	if field.Has(job, "status", "completionTime") {
+		return true
+	}
+	for condition := range field.Maps(job, "status", "conditions") {
+		kind := field.Get[string](condition, "type")
+		if (kind == "Complete" || kind == "Failed") && field.Get[string](condition, "status") == "True" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,52 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package namespace leaves out the Namespaces that every cluster has for
+// itself (kube-system, kube-public, kube-node-lease): their labels and
+// annotations belong to the platform of this cluster. What is in them is
+// restored as selected. A mapped Namespace gets the label of its new name.
+//
+// Namespace default is restored like any other: it exists, so the policy for
+// existing resources decides.
+package namespace
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+// nameLabel has the name of its Namespace; the API server sees to that.
+const nameLabel = "kubernetes.io/metadata.name"
+
+// Action is the action; see New.
+type Action struct{}
+
+var _ restoreaction.Action = Action{}
+
+// New returns the action.
+func New() Action { return Action{} }
+
+// Name implements restoreaction.Action.
+func (Action) Name() string { return "grapnel.dev/namespace" }
+
+// AppliesTo implements restoreaction.Action.
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return resource == schema.GroupResource{Resource: "namespaces"}
+}
+
+// Execute implements restoreaction.Action.
+func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	name := item.Object.GetName()
+	switch name {
+	case "kube-system", "kube-public", "kube-node-lease":
+		return restoreaction.Result{Skip: "every cluster has its own"}, nil
+	}
+	if labels := field.Map(item.Object.Object, "metadata", "labels"); field.Has(labels, nameLabel) {
+		labels[nameLabel] = name
+	}
+	return restoreaction.Result{}, nil
+}

@@ -1,0 +1,36 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package namespace
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
+)
+
+func TestExecute(t *testing.T) {
+	resource := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	skipped := restoreaction.Result{Skip: "every cluster has its own"}
+	const shop = `{"metadata":{"name":"shop","labels":{"kubernetes.io/metadata.name":"shop","team":"x"}},"spec":{"finalizers":["kubernetes"]}}`
+	mapped := restoreaction.Run{NamespaceMapping: map[string]string{"shop": "copy", "kube-system": "old-system"}}
+	actiontest.Run(t, New(), map[string]actiontest.Case{
+		"kube-system":        {Resource: resource, Archived: `{"metadata":{"name":"kube-system"}}`, Result: skipped},
+		"kube-public":        {Resource: resource, Archived: `{"metadata":{"name":"kube-public"}}`, Result: skipped},
+		"kube-node-lease":    {Resource: resource, Archived: `{"metadata":{"name":"kube-node-lease"}}`, Result: skipped},
+		"default":            {Resource: resource, Archived: `{"metadata":{"name":"default"}}`, Want: `{"metadata":{"name":"default"}}`},
+		"somebody's kube-it": {Resource: resource, Archived: `{"metadata":{"name":"kube-it"}}`, Want: `{"metadata":{"name":"kube-it"}}`},
+		"not mapped":         {Resource: resource, Archived: shop, Want: shop},
+		"mapped": {
+			Resource: resource, Archived: shop, Run: mapped,
+			Want: `{"metadata":{"name":"copy","labels":{"kubernetes.io/metadata.name":"copy","team":"x"}},"spec":{"finalizers":["kubernetes"]}}`,
+		},
+		"kube-system under another name": {
+			Resource: resource, Archived: `{"metadata":{"name":"kube-system"}}`, Run: mapped,
+			Want: `{"metadata":{"name":"old-system"}}`,
+		},
+	})
+}

@@ -1,0 +1,26 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package platform leaves out objects that the control plane of every cluster
+// makes and keeps up to date by itself. Creating them is impossible, because
+// they exist, and updating them from an archive would take a cluster back to
+// the certificates or the roles of another one, perhaps of an older version:
+//
+//	ConfigMap                    kube-root-ca.crt; in kube-system also
+//	                             extension-apiserver-authentication and
+//	                             kube-apiserver-legacy-service-account-token-tracking
+//	Role, ClusterRole, bindings  with kubernetes.io/bootstrapping: rbac-defaults, unless
+//	                             rbac.authorization.kubernetes.io/autoupdate is "false":
+//	                             then they are the user's
+//	PriorityClass                system-cluster-critical, system-node-critical
+//	FlowSchema, PriorityLevelConfiguration  with apf.kubernetes.io/autoupdate-spec: "true"
+//	Service, Endpoints, EndpointSlice       kubernetes in default
+//	ServiceCIDR                  kubernetes
+//
+// The ServiceAccount default, which every namespace has too, is not among them:
+// people add pull secrets to it. The engine merges it, see package
+// serviceaccount.
+//
+// A ConfigMap or Endpoints that served as a lock for a leader election is
+// restored without its holder.
+package platform

@@ -1,0 +1,69 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package platform
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
+)
+
+func TestExecute(t *testing.T) {
+	core := func(resource string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Version: "v1", Resource: resource}
+	}
+	in := func(group, resource string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
+	}
+	const (
+		rbac = "rbac.authorization.k8s.io"
+		apf  = "flowcontrol.apiserver.k8s.io"
+	)
+	skipped := restoreaction.Result{Skip: "the control plane of the cluster makes it by itself"}
+	cases := map[string]actiontest.Case{}
+	for name, c := range map[string]struct {
+		resource schema.GroupVersionResource
+		object   string
+	}{
+		"CA of the cluster":           {core("configmaps"), `{"metadata":{"name":"kube-root-ca.crt","namespace":"shop"}}`},
+		"CA of the front proxy":       {core("configmaps"), `{"metadata":{"name":"extension-apiserver-authentication","namespace":"kube-system"}}`},
+		"tracking of tokens":          {core("configmaps"), `{"metadata":{"name":"kube-apiserver-legacy-service-account-token-tracking","namespace":"kube-system"}}`},
+		"Service of the API server":   {core("services"), `{"metadata":{"name":"kubernetes","namespace":"default"}}`},
+		"Endpoints of the API server": {core("endpoints"), `{"metadata":{"name":"kubernetes","namespace":"default"}}`},
+		"slice of the API server":     {in("discovery.k8s.io", "endpointslices"), `{"metadata":{"name":"kubernetes","namespace":"default"}}`},
+		"addresses of the cluster":    {in("networking.k8s.io", "servicecidrs"), `{"metadata":{"name":"kubernetes"}}`},
+		"ClusterRole":                 {in(rbac, "clusterroles"), `{"metadata":{"name":"admin","labels":{"kubernetes.io/bootstrapping":"rbac-defaults"},"annotations":{"rbac.authorization.kubernetes.io/autoupdate":"true"}}}`},
+		"ClusterRoleBinding":          {in(rbac, "clusterrolebindings"), `{"metadata":{"name":"cluster-admin","labels":{"kubernetes.io/bootstrapping":"rbac-defaults"}}}`},
+		"Role":                        {in(rbac, "roles"), `{"metadata":{"name":"r","labels":{"kubernetes.io/bootstrapping":"rbac-defaults"}}}`},
+		"RoleBinding":                 {in(rbac, "rolebindings"), `{"metadata":{"name":"r","labels":{"kubernetes.io/bootstrapping":"rbac-defaults"}}}`},
+		"PriorityClass":               {in("scheduling.k8s.io", "priorityclasses"), `{"metadata":{"name":"system-node-critical"}}`},
+		"FlowSchema":                  {in(apf, "flowschemas"), `{"metadata":{"name":"exempt","annotations":{"apf.kubernetes.io/autoupdate-spec":"true"}}}`},
+		"PriorityLevel":               {in(apf, "prioritylevelconfigurations"), `{"metadata":{"name":"exempt","annotations":{"apf.kubernetes.io/autoupdate-spec":"true"}}}`},
+	} {
+		cases["left out: "+name] = actiontest.Case{Resource: c.resource, Archived: c.object, Result: skipped}
+	}
+	for name, c := range map[string]struct {
+		resource schema.GroupVersionResource
+		object   string
+	}{
+		"ConfigMap of that name elsewhere": {core("configmaps"), `{"metadata":{"name":"extension-apiserver-authentication","namespace":"shop"}}`},
+		"Service of that name elsewhere":   {core("services"), `{"metadata":{"name":"kubernetes","namespace":"shop"}}`},
+		"addresses of the user":            {in("networking.k8s.io", "servicecidrs"), `{"metadata":{"name":"more"}}`},
+		"ClusterRole taken over":           {in(rbac, "clusterroles"), `{"metadata":{"name":"admin","labels":{"kubernetes.io/bootstrapping":"rbac-defaults"},"annotations":{"rbac.authorization.kubernetes.io/autoupdate":"false"}}}`},
+		"ClusterRole of the user":          {in(rbac, "clusterroles"), `{"metadata":{"name":"system:mine"}}`},
+		"PriorityClass of the user":        {in("scheduling.k8s.io", "priorityclasses"), `{"metadata":{"name":"gold"}}`},
+		"FlowSchema taken over":            {in(apf, "flowschemas"), `{"metadata":{"name":"x","annotations":{"apf.kubernetes.io/autoupdate-spec":"false"}}}`},
+	} {
+		cases["restored: "+name] = actiontest.Case{Resource: c.resource, Archived: c.object, Want: c.object}
+	}
+	cases["a lock is restored free"] = actiontest.Case{
+		Resource: core("configmaps"),
+		Archived: `{"metadata":{"name":"lock","namespace":"a","annotations":{"control-plane.alpha.kubernetes.io/leader":"{}","x":"y"}},"data":{"a":"b"}}`,
+		Want:     `{"metadata":{"name":"lock","namespace":"a","annotations":{"x":"y"}},"data":{"a":"b"}}`,
+	}
+	actiontest.Run(t, New(), cases)
+}

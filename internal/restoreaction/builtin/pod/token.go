@@ -1,0 +1,76 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/secret"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+// accountPath is where admission mounts the token of the ServiceAccount.
+const accountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// removeToken removes the volume that admission added for the token of the
+// ServiceAccount, and its mounts.
+func removeToken(spec map[string]any) {
+	if mount, ok := spec["automountServiceAccountToken"].(bool); ok && !mount {
+		return // what looks like it was made by the author of the Pod
+	}
+	account := field.Get[string](spec, "serviceAccountName")
+	injected := map[string]bool{}
+	for volume := range field.Maps(spec, "volumes") {
+		if isToken(volume, account) {
+			injected[field.Get[string](volume, "name")] = true
+		}
+	}
+	for container := range containers(spec) {
+		for mount := range field.Maps(container, "volumeMounts") {
+			if field.Get[string](mount, "mountPath") != accountPath {
+				delete(injected, field.Get[string](mount, "name"))
+			}
+		}
+	}
+	isInjected := func(entry any) bool {
+		fields, _ := entry.(map[string]any)
+		return injected[field.Get[string](fields, "name")]
+	}
+	field.Filter(spec, isInjected, "volumes")
+	for container := range containers(spec) {
+		field.Filter(container, isInjected, "volumeMounts")
+	}
+}
+
+// isToken reports whether a volume has a name that only admission gives, and
+// the token in it: projected, or the generated Secret of clusters before 1.22.
+func isToken(volume map[string]any, account string) bool {
+	name := field.Get[string](volume, "name")
+	if secret.IsGeneratedToken(account, name) {
+		return field.Get[string](volume, "secret", "secretName") == name
+	}
+	if !strings.HasPrefix(name, "kube-api-access-") {
+		return false
+	}
+	for source := range field.Maps(volume, "projected", "sources") {
+		if field.Has(source, "serviceAccountToken") {
+			return true
+		}
+	}
+	return false
+}
+
+// containers goes through all containers that a new Pod may have.
+func containers(spec map[string]any) iter.Seq[map[string]any] {
+	return func(yield func(map[string]any) bool) {
+		for _, key := range []string{"initContainers", "containers"} {
+			for container := range field.Maps(spec, key) {
+				if !yield(container) {
+					return
+				}
+			}
+		}
+	}
+}

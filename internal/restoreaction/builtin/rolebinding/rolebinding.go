@@ -1,0 +1,68 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rolebinding makes the subjects of RoleBindings and
+// ClusterRoleBindings follow the mapping of namespaces: ServiceAccounts, and
+// the users and groups that stand for them. Without that, a mapped workload has
+// no rights, and whoever gets the old namespace has them.
+package rolebinding
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+const (
+	userPrefix  = "system:serviceaccount:"
+	groupPrefix = "system:serviceaccounts:"
+)
+
+// Action is the action; see New.
+type Action struct{}
+
+var _ restoreaction.Action = Action{}
+
+// New returns the action.
+func New() Action { return Action{} }
+
+// Name implements restoreaction.Action.
+func (Action) Name() string { return "grapnel.dev/role-binding" }
+
+// AppliesTo implements restoreaction.Action.
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return resource.Group == "rbac.authorization.k8s.io" &&
+		(resource.Resource == "rolebindings" || resource.Resource == "clusterrolebindings")
+}
+
+// Execute implements restoreaction.Action.
+func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	for subject := range field.Maps(item.Object.Object, "subjects") {
+		mapSubject(subject, item.Run)
+	}
+	return restoreaction.Result{}, nil
+}
+
+func mapSubject(subject map[string]any, run *restoreaction.Run) {
+	name := field.Get[string](subject, "name")
+	switch field.Get[string](subject, "kind") {
+	case "ServiceAccount":
+		if namespace := field.Get[string](subject, "namespace"); namespace != "" {
+			subject["namespace"] = run.Namespace(namespace)
+		}
+	case "User":
+		rest, isAccount := strings.CutPrefix(name, userPrefix)
+		namespace, account, complete := strings.Cut(rest, ":")
+		if isAccount && complete {
+			subject["name"] = userPrefix + run.Namespace(namespace) + ":" + account
+		}
+	case "Group":
+		if namespace, ok := strings.CutPrefix(name, groupPrefix); ok {
+			subject["name"] = groupPrefix + run.Namespace(namespace)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+const loadBalancerFinalizer = "service.kubernetes.io/load-balancer-cleanup"
+
+// Action is the action; see New.
+type Action struct{}
+
+var _ restoreaction.Action = Action{}
+
+// New returns the action.
+func New() Action { return Action{} }
+
+// Name implements restoreaction.Action.
+func (Action) Name() string { return "grapnel.dev/service" }
+
+// AppliesTo implements restoreaction.Action.
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return resource == schema.GroupResource{Resource: "services"}
+}
+
+// Execute implements restoreaction.Action.
+func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	object := item.Object.Object
+	field.Filter(object, func(entry any) bool { return entry == loadBalancerFinalizer }, "metadata", "finalizers")
+
+	spec := field.Map(object, "spec")
+	if !headless(spec) {
+		delete(spec, "clusterIP")
+		delete(spec, "clusterIPs")
+	}
+	by := statedIn(item.Archived.Object)
+	if !by.ipFamilies {
+		delete(spec, "ipFamilies")
+	}
+	if item.Run.PreserveNodePorts {
+		return restoreaction.Result{}, nil
+	}
+	if !by.healthCheck {
+		delete(spec, "healthCheckNodePort")
+	}
+	for entry := range field.Maps(spec, "ports") {
+		if !by.nodePorts[portOf(entry)] {
+			delete(entry, "nodePort")
+		}
+	}
+	return restoreaction.Result{}, nil
+}
+
+func headless(spec map[string]any) bool {
+	return field.Get[string](spec, "clusterIP") == "None" ||
+		slices.Contains(field.Get[[]any](spec, "clusterIPs"), any("None"))
+}

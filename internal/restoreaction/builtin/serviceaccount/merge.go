@@ -1,0 +1,74 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package serviceaccount
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+// Merge returns existing with what it lacks of archived, and whether that is
+// anything: labels, annotations, secrets, imagePullSecrets, and
+// automountServiceAccountToken if existing does not say. Where both say
+// something, existing is right. Neither argument is changed.
+//
+// archived is the account as it would be created, after the actions. The result
+// keeps the resourceVersion of existing.
+func Merge(existing, archived *unstructured.Unstructured) (*unstructured.Unstructured, bool) {
+	merged := existing.DeepCopy()
+	changed := false
+	for _, path := range [][]string{{"metadata", "labels"}, {"metadata", "annotations"}} {
+		changed = addKeys(merged.Object, archived.Object, path) || changed
+	}
+	for _, key := range []string{"secrets", "imagePullSecrets"} {
+		changed = addNamed(merged.Object, archived.Object, key) || changed
+	}
+	const automount = "automountServiceAccountToken"
+	if mount, stated := archived.Object[automount].(bool); stated && merged.Object[automount] == nil {
+		merged.Object[automount] = mount
+		changed = true
+	}
+	return merged, changed
+}
+
+// addKeys adds the keys that the map at a path lacks.
+func addKeys(to, from map[string]any, path []string) bool {
+	missing := map[string]any{}
+	for key, value := range field.Map(from, path...) {
+		if !field.Has(to, append(slices.Clone(path), key)...) {
+			missing[key] = value
+		}
+	}
+	for key, value := range missing {
+		if err := unstructured.SetNestedField(to, value, append(slices.Clone(path), key)...); err != nil {
+			return false // labels of the API server that are none
+		}
+	}
+	return len(missing) > 0
+}
+
+// addNamed adds the references that a list lacks, by their names.
+func addNamed(to, from map[string]any, key string) bool {
+	has := map[string]bool{}
+	for reference := range field.Maps(to, key) {
+		has[field.Get[string](reference, "name")] = true
+	}
+	list := field.Get[[]any](to, key)
+	before := len(list)
+	for reference := range field.Maps(from, key) {
+		if name := field.Get[string](reference, "name"); name != "" && !has[name] {
+			has[name] = true
+			list = append(list, runtime.DeepCopyJSON(reference))
+		}
+	}
+	if len(list) == before {
+		return false
+	}
+	to[key] = list
+	return true
+}

@@ -1,0 +1,44 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serviceaccount removes the generated Secrets with tokens from
+// ServiceAccounts, and says how an archived account is merged into one that
+// exists: every namespace has an account named default before anything is
+// restored into it.
+package serviceaccount
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/secret"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+// Action is the action; see New.
+type Action struct{}
+
+var _ restoreaction.Action = Action{}
+
+// New returns the action.
+func New() Action { return Action{} }
+
+// Name implements restoreaction.Action.
+func (Action) Name() string { return "grapnel.dev/service-account" }
+
+// AppliesTo implements restoreaction.Action.
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return resource == schema.GroupResource{Resource: "serviceaccounts"}
+}
+
+// Execute implements restoreaction.Action.
+func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	account := item.Archived.GetName()
+	field.Filter(item.Object.Object, func(entry any) bool {
+		reference, _ := entry.(map[string]any)
+		return secret.IsGeneratedToken(account, field.Get[string](reference, "name"))
+	}, "secrets")
+	return restoreaction.Result{}, nil
+}

@@ -1,0 +1,55 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhook makes the configurations of admission webhooks of older
+// clusters acceptable: admissionregistration.k8s.io/v1 takes only webhooks that
+// declare to have no side effects, or none in dry runs; v1beta1 took others, and
+// such a configuration may still be stored. It is changed to None, with a
+// warning. The Service that is called follows the mapping of namespaces. CA
+// bundles are kept.
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+// Action is the action; see New.
+type Action struct{}
+
+var _ restoreaction.Action = Action{}
+
+// New returns the action.
+func New() Action { return Action{} }
+
+// Name implements restoreaction.Action.
+func (Action) Name() string { return "grapnel.dev/admission-webhook-configuration" }
+
+// AppliesTo implements restoreaction.Action.
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return resource.Group == "admissionregistration.k8s.io" &&
+		(resource.Resource == "mutatingwebhookconfigurations" || resource.Resource == "validatingwebhookconfigurations")
+}
+
+// Execute implements restoreaction.Action.
+func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	var result restoreaction.Result
+	for hook := range field.Maps(item.Object.Object, "webhooks") {
+		name := field.Get[string](hook, "name")
+		declared := field.Get[string](hook, "sideEffects")
+		if item.Resource.Version == "v1" && declared != "None" && declared != "NoneOnDryRun" {
+			hook["sideEffects"] = "None"
+			result.Warnings = append(result.Warnings, fmt.Sprintf(
+				"webhook %q declared side effects %q, which v1 does not take: they are None now", name, declared))
+		}
+		if warning := item.Run.MapService(field.Map(hook, "clientConfig", "service")); warning != "" {
+			result.Warnings = append(result.Warnings, fmt.Sprintf("webhook %q: %s", name, warning))
+		}
+	}
+	return result, nil
+}

@@ -1,0 +1,25 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restoreaction
+
+import "github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+
+// Owner is what controlled an object in its old cluster.
+type Owner struct {
+	// Kind of the owner, for example ReplicaSet.
+	Kind string
+	// Name of the owner, in the namespace of what it owns if it has one.
+	Name string
+}
+
+// Controller returns the one owner that controlled the archived object, and a
+// zero Owner if there was none. The object to be created has no owners.
+func (i *Item) Controller() Owner {
+	for owner := range field.Maps(i.Archived.Object, "metadata", "ownerReferences") {
+		if field.Get[bool](owner, "controller") {
+			return Owner{Kind: field.Get[string](owner, "kind"), Name: field.Get[string](owner, "name")}
+		}
+	}
+	return Owner{}
+}

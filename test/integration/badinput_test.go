@@ -1,0 +1,237 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
+)
+
+// refused checks that a Backup failed validation with messages that have some texts,
+// before anything ran.
+func refused(t *testing.T, b *v1alpha1.Backup, texts ...[]string) {
+	t.Helper()
+	b = outcome(t, b, v1alpha1.BackupPhaseFailedValidation)
+	if len(b.Status.ValidationErrors) != len(texts) {
+		t.Errorf("there are %d validation errors, want %d: %q", len(b.Status.ValidationErrors), len(texts), b.Status.ValidationErrors)
+	}
+	for _, want := range texts {
+		says(t, b.Status.ValidationErrors, want...)
+	}
+	if len(texts) == 1 { // Together they may be too long.
+		says(t, []string{b.Status.Message}, texts[0]...)
+	}
+	awaitEvent(t, b, "Warning FailedValidation: "+b.Status.Message[:min(len(b.Status.Message), 1000)])
+	if runs := runsOf(b); len(runs) > 0 {
+		t.Errorf("there are %d HookRuns", len(runs))
+	}
+	if conditionOf(b, v1alpha1.ConditionPlanned) != "" || b.Status.StartTimestamp != nil {
+		t.Error("a plan was recorded")
+	}
+}
+
+func TestASpecThatCanNotWork(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	selector := func(expression metav1.LabelSelectorRequirement) func(*v1alpha1.Backup) {
+		return func(b *v1alpha1.Backup) {
+			b.Spec.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{expression}}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.Backup)
+		errs   [][]string
+	}{
+		"a selector with an unknown operator": {
+			selector(metav1.LabelSelectorRequirement{Key: "app", Operator: "Like", Values: []string{"web"}}),
+			[][]string{{"labelSelector", "Like"}},
+		},
+		"a selector without values": {
+			selector(metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpIn}),
+			[][]string{{"labelSelector", "values"}},
+		},
+		"a resource included and excluded": {
+			func(b *v1alpha1.Backup) { b.Spec.ExcludedResources = b.Spec.IncludedResources },
+			[][]string{{"configmaps", "excluded"}},
+		},
+		"a namespace included and excluded": {
+			func(b *v1alpha1.Backup) { b.Spec.ExcludedNamespaces = b.Spec.IncludedNamespaces },
+			[][]string{{app, "excluded"}},
+		},
+		"both families of filters": {
+			func(b *v1alpha1.Backup) { b.Spec.IncludedNamespaceScopedResources = []v1alpha1.NamePattern{"secrets"} },
+			[][]string{{"includedResources", "includedNamespaceScopedResources"}},
+		},
+		"an unknown location": {
+			func(b *v1alpha1.Backup) { b.Spec.StorageLocation = "nowhere" },
+			[][]string{{`"nowhere" does not exist`, "create it, or set spec.storageLocation to one of: ", sharedLocation}},
+		},
+		"everything at once": {
+			func(b *v1alpha1.Backup) {
+				b.Spec.StorageLocation = "nowhere"
+				b.Spec.ExcludedNamespaces = b.Spec.IncludedNamespaces
+				b.Annotations = map[string]string{"plain/prebackup": "yes"}
+				b.Spec.Metadata = &v1alpha1.BackupMetadata{Labels: map[string]v1alpha1.LabelValue{"app": "no label"}}
+			},
+			[][]string{{"nowhere"}, {app}, {"plain/prebackup"}, {"metadata.labels", "no label"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := s.backupOf(app)
+			b.Labels = use(pair, plain)
+			c.change(b)
+			refused(t, s.apply(t, b), c.errs...)
+			s.undisturbed(t, app)
+		})
+	}
+}
+
+func TestALocationThatCanNotBeUsed(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	if err := os.WriteFile(filepath.Join(s.storeRoot(), "a-file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := s3server.Start(t, s3server.Options{})
+	for name, secret := range map[string]string{"right": server.SecretKey, "wrong": "secret-but-wrong"} {
+		create(t, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-credentials"},
+			StringData: map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": secret},
+		})
+	}
+	bucket := func(endpoint, name, secret string) v1alpha1.BackupStorageLocationSpec {
+		return v1alpha1.BackupStorageLocationSpec{S3: &v1alpha1.S3Location{
+			Bucket: name, Endpoint: endpoint, Region: "us-east-1", ForcePathStyle: true,
+			CredentialsSecret: &v1alpha1.SecretReference{Name: secret},
+		}}
+	}
+	folder := &v1alpha1.FilesystemLocation{Path: "a-file/below"}
+	for name, c := range map[string]struct {
+		spec v1alpha1.BackupStorageLocationSpec
+		says []string
+	}{
+		"unwritable":        {v1alpha1.BackupStorageLocationSpec{Filesystem: folder}, []string{"a-file"}},
+		"unreachable":       {bucket("http://127.0.0.1:1", server.Bucket, "right-credentials"), []string{"127.0.0.1:1"}},
+		"wrong-credentials": {bucket(server.URL, server.Bucket, "wrong-credentials"), []string{"SignatureDoesNotMatch"}},
+		"no-credentials":    {bucket(server.URL, server.Bucket, "no-credentials"), []string{"Secret no-credentials", "not found"}},
+		"no-bucket":         {bucket(server.URL, "no-bucket", "right-credentials"), []string{"bucket"}},
+		"read-only": {
+			v1alpha1.BackupStorageLocationSpec{
+				AccessMode: v1alpha1.AccessModeReadOnly, Filesystem: &v1alpha1.FilesystemLocation{Path: sharedLocation},
+			},
+			[]string{"is read-only; set its spec.accessMode to ReadWrite or choose another one"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			create(t, &v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: c.spec})
+			b := s.backupOf(app)
+			b.Labels = use(pair)
+			b.Spec.StorageLocation = name
+			refused(t, s.apply(t, b), append(slices.Clone(c.says), "BackupStorageLocation "+name))
+			if strings.Contains(describe(b), "secret-but-wrong") {
+				t.Error("the message has the secret key")
+			}
+			s.undisturbed(t, app)
+		})
+	}
+}
+
+func TestANameThatIsTaken(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	owner := outcome(t, s.apply(t, s.backupOf(app)), v1alpha1.BackupPhaseCompleted)
+	remove(t, owner)
+	awaitGone(t, owner)
+	claimed := owner.Name + "-claimed"
+	claim := backupstore.Claim{BackupUID: "another-cluster", Namespace: "there", Name: claimed, Created: time.Now()}
+	if err := s.open(t.Context(), t, sharedLocation).Claim(t.Context(), claimed, claim); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ name, owner string }{
+		"by a backup":               {owner.Name, string(owner.UID)},
+		"by one that is being made": {claimed, "another-cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := folder(t, s, c.name)
+			b := s.backupOf(app)
+			b.GenerateName, b.Name = "", c.name
+			b.Labels = use(pair)
+			b = s.apply(t, b)
+			refused(t, b, []string{c.owner, "choose another name, or remove that backup first"})
+			equal(t, "files", folder(t, s, c.name), before)
+		})
+	}
+	s.undisturbed(t, app)
+}
+
+// folder returns the files of a backup in the store with their contents.
+func folder(t *testing.T, s *site, name string) []string {
+	t.Helper()
+	var files []string
+	dir := filepath.Join(s.storeRoot(), sharedLocation, "backups", name)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		content, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, entry.Name()+" "+string(content))
+	}
+	if len(files) == 0 {
+		t.Fatalf("there are no files of %s", name)
+	}
+	return files
+}
+
+func TestSecretsThatAPluginLogs(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	b := s.backupOf(newApp(t, 1))
+	b.Labels = use(pair, preOnly)
+	parameter(b, pair, "fault", "log-secret")
+	s.apply(t, b)
+	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	for _, file := range []backupstore.File{backupstore.Logs, backupstore.PostLogs} {
+		says(t, []string{s.file(t, b, file)}, "Connecting with password=[REDACTED]") // the rules look for what is not there
+	}
+	if err := checkLogs(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPluginAppliedRightBeforeIsNotLeftOut(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	for range 5 {
+		action := own(t, "late")
+		plugin := faultPlugin(filepath.Base(action), both(v1alpha1.PluginAction{Name: action}))
+		b := s.backupOf(app)
+		b.Labels = use(action)
+		createPlugin(t, plugin)
+		s.apply(t, b)
+		b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+		equal(t, "calls", callsOf(t, b), []string{"PreBackup " + action + " #1", "PostBackup " + action + " #1"})
+	}
+}

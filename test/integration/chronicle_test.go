@@ -1,0 +1,203 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// chronicle keeps every version of every object of some kinds, as the API server
+// told them. It is safe for concurrent use; what it returns must not be changed.
+type chronicle struct {
+	mu       sync.Mutex
+	versions map[types.UID][]client.Object
+	gone     map[types.UID]bool
+	// changed is closed, and replaced, whenever something comes in.
+	changed chan struct{}
+}
+
+func newChronicle() *chronicle {
+	return &chronicle{versions: map[types.UID][]client.Object{}, gone: map[types.UID]bool{}, changed: make(chan struct{})}
+}
+
+// record watches kinds until ctx ends.
+func (c *chronicle) record(ctx context.Context, from client.WithWatch, lists ...client.ObjectList) error {
+	for _, list := range lists {
+		watching, err := from.Watch(ctx, list)
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", list, err)
+		}
+		go func() {
+			for event := range watching.ResultChan() {
+				if object, ok := event.Object.(client.Object); ok {
+					c.add(object, event.Type == watch.Deleted)
+				}
+			}
+		}()
+	}
+	return nil
+}
+
+func (c *chronicle) add(object client.Object, deleted bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	uid := object.GetUID()
+	c.versions[uid] = append(c.versions[uid], object)
+	c.gone[uid] = deleted
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// look returns all versions of an object, whether it is gone, and what is closed
+// when there is something new.
+func (c *chronicle) look(uid types.UID) (versions []client.Object, gone bool, changed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.versions[uid]), c.gone[uid], c.changed
+}
+
+// all returns the last version of every object of a type, also of those that are gone.
+func all[T client.Object](c *chronicle) []T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []T
+	for _, versions := range c.versions {
+		if object, ok := versions[len(versions)-1].(T); ok {
+			list = append(list, object)
+		}
+	}
+	return list
+}
+
+// history returns all versions of an object.
+func history[T client.Object](object T) []T {
+	versions, _, _ := world.watched.look(object.GetUID())
+	list := make([]T, len(versions))
+	for i, version := range versions {
+		list[i] = version.(T)
+	}
+	return list
+}
+
+// latest returns the last version of an object.
+func latest[T client.Object](object T) T {
+	versions := history(object)
+	if len(versions) == 0 {
+		return object
+	}
+	return versions[len(versions)-1]
+}
+
+// await waits until there was a version of the object as a test wants it, and
+// returns the first such version.
+func await[T client.Object](t *testing.T, object T, what string, right func(T) bool) T {
+	t.Helper()
+	var found T
+	eventually(t, func() string {
+		for _, version := range history(object) {
+			if right(version) {
+				found = version
+				return ""
+			}
+		}
+		return fmt.Sprintf("%s %s never was so: %s\n%s", kindOf(object), object.GetName(), what, describe(object))
+	})
+	return found
+}
+
+// awaitGone waits until an object is no more.
+func awaitGone(t *testing.T, object client.Object) {
+	t.Helper()
+	eventually(t, func() string {
+		if _, gone, _ := world.watched.look(object.GetUID()); gone {
+			return ""
+		}
+		return fmt.Sprintf("%s %s is still there\n%s", kindOf(object), object.GetName(), describe(object))
+	})
+}
+
+// eventually waits until wrong returns "", looking again whenever something changed.
+// It also works in the clean-up of a test.
+func eventually(t *testing.T, wrong func() string) {
+	t.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for {
+		_, _, changed := world.watched.look("")
+		last := wrong()
+		if last == "" {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout.C:
+			t.Fatalf("waited in vain: %s", last)
+		}
+	}
+}
+
+// describe tells everything about the last version of an object, for failures.
+func describe[T client.Object](object T) string {
+	last := latest(object).DeepCopyObject().(client.Object)
+	last.SetManagedFields(nil)
+	text, err := json.MarshalIndent(last, "", " ")
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func kindOf(object client.Object) string {
+	switch object.(type) {
+	case *v1alpha1.Backup:
+		return "Backup"
+	case *v1alpha1.HookRun:
+		return "HookRun"
+	default:
+		return fmt.Sprintf("%T", object)
+	}
+}
+
+// eventsOf returns the events about an object as "Type Reason: note".
+func eventsOf(object client.Object) []string {
+	var texts []string
+	for _, event := range all[*eventsv1.Event](world.watched) {
+		if event.Regarding.UID == object.GetUID() {
+			texts = append(texts, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Note))
+		}
+	}
+	return texts
+}
+
+// runsOf returns the last versions of the HookRuns of a Backup, in no order.
+func runsOf(b *v1alpha1.Backup) []*v1alpha1.HookRun {
+	return slices.DeleteFunc(all[*v1alpha1.HookRun](world.watched), func(run *v1alpha1.HookRun) bool {
+		return run.Spec.Subject.UID != string(b.UID)
+	})
+}
+
+// runOf returns the HookRun of an action; it fails the test if there is none.
+func runOf(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string) *v1alpha1.HookRun {
+	t.Helper()
+	for _, run := range runsOf(b) {
+		if run.Spec.Hook == point && run.Spec.PluginName == action {
+			return run
+		}
+	}
+	t.Fatalf("there is no HookRun of %s %s among %d", point, action, len(runsOf(b)))
+	return nil
+}

@@ -1,0 +1,195 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+)
+
+func TestActionsRunInOrderAndBack(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 2)
+	b := s.backupOf(app)
+	b.Labels = use(first, second, third, after)
+	s.apply(t, b)
+	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "in the archive")
+
+	equal(t, "calls", callsOf(t, b), []string{
+		"PreBackup " + first + " #1", "PreBackup " + second + " #1", "PreBackup " + third + " #1",
+		"PostBackup " + third + " #1", "PostBackup " + second + " #1", "PostBackup " + first + " #1", "PostBackup " + after + " #1",
+	})
+	equal(t, "PreBackup actions", statuses(b.Status.PreBackupActionsStatuses), []string{
+		first + " Completed", second + " Completed", third + " Completed",
+	})
+	equal(t, "PostBackup actions", statuses(b.Status.PostBackupActionsStatuses), []string{
+		third + " Completed", second + " Completed", first + " Completed", after + " Completed",
+	})
+	contains(t, s.archived(t, b), configMap(app, "c0"), configMap(app, "c1"))
+	awaitEvent(t, b, "Normal PlanRecorded: 3 PreBackup and 4 PostBackup actions are planned")
+	awaitEvent(t, b, "Normal Completed: ")
+
+	planned := await(t, b, "the plan is recorded", func(b *v1alpha1.Backup) bool {
+		return conditionOf(b, v1alpha1.ConditionPlanned) == "True"
+	})
+	equal(t, "PostBackup actions when the plan was recorded", statuses(planned.Status.PostBackupActionsStatuses),
+		[]string{third, second, first, after})
+}
+
+func TestARunWithoutActionsHasNoStatusesOfActions(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	b := outcome(t, s.apply(t, s.backupOf(newApp(t, 1))), v1alpha1.BackupPhaseCompleted)
+	if b.Status.PreBackupActionsStatuses != nil || b.Status.PostBackupActionsStatuses != nil {
+		t.Errorf("there are statuses of actions: %s", describe(b))
+	}
+}
+
+func TestAFailedPreActionEndsTheRun(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	for name, c := range map[string]struct {
+		action, fault string
+		attempts      int
+		says          string
+	}{
+		"it answers that it failed": {preOnly, "error", 1, "the database said no"},
+		"it panics":                 {preOnly, "panic", 1, "panic"},
+		"its status is unknown":     {preOnly, "status", 1, "status 7, which is not part"},
+		"it has no status":          {preOnly, "no-status", 1, "status"},
+		"its outputs are too big":   {preOnly, "huge-output", 1, "output"},
+		"its answer is too late":    {stubborn, "late", 3, "deadline"},
+		"it is tried again":         {stubborn, "error", 3, "the database said no"},
+		"it never ends":             {preExpires, "", 1, "deadline"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := s.backupOf(app)
+			if c.fault != "" {
+				parameter(b, c.action, "fault", c.fault)
+			}
+			b.Labels = use(c.action, third)
+			s.apply(t, b)
+			b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions,
+				"PreBackup action "+c.action+" failed: ", c.says, "nothing was archived")
+			run := runOf(t, b, v1alpha1.HookPreBackup, c.action)
+			if int(run.Status.Attempt) != c.attempts || len(run.Status.Attempts) != c.attempts {
+				t.Errorf("there were %d attempts, want %d: %s", run.Status.Attempt, c.attempts, describe(run))
+			}
+			awaitEvent(t, b, "Warning PreBackupActionFailed: ")
+			if b.Status.FailureReason == "" || b.Status.Attempts != 0 {
+				t.Errorf("the reason is %q after %d attempts at the archive", b.Status.FailureReason, b.Status.Attempts)
+			}
+			if got := runOf(t, b, v1alpha1.HookPreBackup, third); got.Status.Phase != v1alpha1.HookRunPhaseSkipped {
+				t.Errorf("the action after it is %s", got.Status.Phase)
+			}
+			says(t, []string{s.file(t, b, backupstore.Logs)}, "Calling the action", c.action)
+		})
+	}
+}
+
+func TestAttemptNumbersReachThePlugin(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	b := s.backupOf(newApp(t, 1))
+	b.Labels = use(stubborn)
+	parameter(b, stubborn, "fault", "unavailable")
+	s.apply(t, b)
+	b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the database is unavailable")
+	equal(t, "calls", callsOf(t, b), []string{
+		"PreBackup " + stubborn + " #1", "PreBackup " + stubborn + " #2", "PreBackup " + stubborn + " #3",
+	})
+	run := runOf(t, b, v1alpha1.HookPreBackup, stubborn)
+	awaitEvent(t, run, "Warning Retrying: Attempt 1 failed and is repeated")
+}
+
+func TestWhatAFailurePolicyIgnores(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	for name, c := range map[string]struct {
+		fault   string
+		ignored bool
+		says    string
+	}{
+		"a timeout":                    {"wait", true, "deadline"},
+		"a plugin that dies":           {"exit", true, "plugin"},
+		"an explicit failure does not": {"error", false, "the database said no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			action := lenient
+			if c.fault == "exit" { // Others must not lose their process.
+				action = own(t, "lenient")
+				install(t, faultPlugin(path.Base(action), pre(v1alpha1.PluginAction{
+					Name: action, FailurePolicy: v1alpha1.FailurePolicyIgnore,
+				})))
+			}
+			b := s.backupOf(app)
+			b.Labels = use(action)
+			parameter(b, action, "fault", c.fault)
+			s.apply(t, b)
+			if !c.ignored {
+				outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, c.says)
+				return
+			}
+			b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 warning")
+			equal(t, "PreBackup actions", statuses(b.Status.PreBackupActionsStatuses), []string{action + " Completed"})
+			status := (*b.Status.PreBackupActionsStatuses)[0]
+			if !strings.HasPrefix(status.Message, "ignored: ") || !strings.Contains(status.Message, c.says) {
+				t.Errorf("the action says %q", status.Message)
+			}
+			says(t, messages(s.results(t, b).Warnings), action, "ignored: ")
+			awaitEvent(t, runOf(t, b, v1alpha1.HookPreBackup, action), "Warning FailureIgnored: ignored: ")
+		})
+	}
+}
+
+func TestRunOn(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	posts := []string{after, afterCancelled, afterCompleted, afterFailed, afterPartial}
+	for name, c := range map[string]struct {
+		action string
+		stop   bool
+		phase  v1alpha1.BackupPhase
+		run    string
+	}{
+		"Completed": {phase: v1alpha1.BackupPhaseCompleted, run: afterCompleted},
+		"Failed":    {action: preFails, phase: v1alpha1.BackupPhaseFailedPreBackupActions, run: afterFailed},
+		"Cancelled": {action: preHolds, stop: true, phase: v1alpha1.BackupPhaseCancelled, run: afterCancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := s.backupOf(app)
+			b.Labels = use(posts...)
+			if c.action != "" {
+				b.Labels = use(append(slices.Clone(posts), c.action)...)
+			}
+			s.apply(t, b)
+			if c.stop {
+				awaitCall(t, b, v1alpha1.HookPreBackup, c.action)
+				cancelBackup(t, b)
+			}
+			b = outcome(t, b, c.phase)
+			for _, action := range posts {
+				want := v1alpha1.HookRunPhaseSkipped
+				if action == after || action == c.run {
+					want = v1alpha1.HookRunPhaseCompleted
+				}
+				if run := runOf(t, b, v1alpha1.HookPostBackup, action); run.Status.Phase != want {
+					t.Errorf("%s is %s, want %s", action, run.Status.Phase, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,126 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+func TestVolumesAreNamedInAWarning(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	for _, name := range []string{"data", "wal"} {
+		create(t, &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+			},
+		})
+	}
+	b := s.backupOf(app)
+	b.Spec.IncludedResources = nil
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "2 warnings")
+	warnings := s.results(t, b).Warnings.Namespaces[app]
+	says(t, warnings, "The data of PersistentVolumeClaim", app+"/data", "not captured")
+	says(t, warnings, "The data of PersistentVolumeClaim", app+"/wal", "not captured")
+	if b.Status.Warnings != 2 {
+		t.Errorf("the status counts %d warnings", b.Status.Warnings)
+	}
+	contains(t, s.archived(t, b), "resources/persistentvolumeclaims/namespaces/"+app+"/data.json", configMap(app, "c0"))
+}
+
+func newGadget(namespace, name string) *unstructured.Unstructured {
+	gadget := &unstructured.Unstructured{Object: map[string]any{}}
+	gadget.SetAPIVersion("story.example.io/v1")
+	gadget.SetKind("Gadget")
+	gadget.SetNamespace(namespace)
+	gadget.SetName(name)
+	return gadget
+}
+
+func TestAVeryLargeObject(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 0)
+	gadget := newGadget(app, "large")
+	large := strings.Repeat("0123456789abcdef", 1400<<10/16)
+	gadget.Object["data"] = large
+	create(t, gadget)
+	b := s.backupOf(app)
+	b.Spec.IncludedResources = []v1alpha1.NamePattern{"gadgets.story.example.io", "customresourcedefinitions.apiextensions.k8s.io"}
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
+	objects := s.archived(t, b)
+	const path = "resources/gadgets.story.example.io/namespaces/"
+	contains(t, objects, path+app+"/large.json",
+		"resources/customresourcedefinitions.apiextensions.k8s.io/cluster/gadgets.story.example.io.json")
+	if !strings.Contains(objects[path+app+"/large.json"], large) {
+		t.Error("the object is not whole")
+	}
+}
+
+func TestNamesWithEveryLegalCharacter(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 0)
+	roles := []string{
+		"system:controller:Reader.v1_X", "two words", "Größe", "!\"#$&'()*+,-", ":;<=>?@[\\]^_`{|}~", "...", ".hidden", "-dash",
+		strings.Repeat("long", 60),
+	}
+	for _, name := range roles {
+		create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}})
+	}
+	longest := strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + "." + strings.Repeat("c", 63) + "." + strings.Repeat("d", 61)
+	for _, name := range []string{"0", "a.b-c.d", longest} {
+		create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}})
+	}
+	b := s.backupOf(app)
+	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "roles.rbac.authorization.k8s.io"}
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
+	objects := s.archived(t, b)
+	contains(t, objects, configMap(app, "0"), configMap(app, "a.b-c.d"), configMap(app, longest))
+	for _, name := range roles {
+		contains(t, objects, "resources/roles.rbac.authorization.k8s.io/namespaces/"+app+"/"+name+".json")
+	}
+}
+
+func TestNothingIsSelected(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.BackupSpec)
+		says   string
+	}{
+		"no label matches": {
+			func(spec *v1alpha1.BackupSpec) {
+				spec.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"no": "body"}}
+			}, "select",
+		},
+		"no such namespace": {
+			func(spec *v1alpha1.BackupSpec) { spec.IncludedNamespaces = []v1alpha1.NamePattern{"no-such-namespace"} }, "no-such-namespace",
+		},
+		"no such resource": {
+			func(spec *v1alpha1.BackupSpec) { spec.IncludedResources = []v1alpha1.NamePattern{"unicorns"} }, "unicorns",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := s.backupOf(app)
+			c.change(&b.Spec)
+			b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "warning")
+			says(t, messages(s.results(t, b).Warnings), c.says)
+		})
+	}
+}

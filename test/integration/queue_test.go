@@ -1,0 +1,103 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// TestBackupsQueue holds the only slot, queues others and lets them go one by one.
+func TestBackupsQueue(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "--max-concurrent-backups=1")
+	app := newApp(t, 1)
+	holder := s.backupOf(app)
+	holder.Labels = use(preHolds)
+	s.apply(t, holder)
+	awaitCall(t, holder, v1alpha1.HookPreBackup, preHolds)
+
+	var queued []*v1alpha1.Backup
+	for i := range 5 {
+		b := s.backupOf(app)
+		// Those of one second start in the order of their names.
+		b.GenerateName, b.Name = "", fmt.Sprintf("queued-%d", i)
+		b = s.apply(t, b)
+		b = doing(t, b, v1alpha1.ReasonQueued)
+		says(t, []string{b.Status.Message}, "Waiting for one of 1 slots", "--max-concurrent-backups")
+		if b.Status.Phase != v1alpha1.BackupPhaseNew {
+			t.Errorf("the queued Backup %s is %s", b.Name, b.Status.Phase)
+		}
+		awaitEvent(t, b, "Normal Queued: Waiting for one of 1 slots")
+		queued = append(queued, b)
+	}
+	// One leaves the queue because it is deleted, one because it is cancelled.
+	remove(t, queued[1])
+	awaitGone(t, queued[1])
+	cancelBackup(t, queued[3])
+	outcome(t, queued[3], v1alpha1.BackupPhaseCancelled, "Cancelled before it began")
+	for _, i := range []int{0, 2, 4} {
+		if b := latest(queued[i]); reasonOf(b, v1alpha1.ConditionSucceeded) != v1alpha1.ReasonQueued {
+			t.Errorf("%s does not wait any more: %s", b.Name, b.Status.Message)
+		}
+	}
+
+	cancelBackup(t, holder)
+	outcome(t, holder, v1alpha1.BackupPhaseCancelled)
+	var before *v1alpha1.Backup
+	for _, i := range []int{0, 2, 4} {
+		b := outcome(t, queued[i], v1alpha1.BackupPhaseCompleted)
+		if before != nil && b.Status.StartTimestamp.Before(before.Status.CompletionTimestamp) {
+			t.Errorf("%s began at %s, before the end of %s at %s", b.Name,
+				b.Status.StartTimestamp, before.Name, before.Status.CompletionTimestamp)
+		}
+		before = b
+	}
+}
+
+func TestSlotsAreShared(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "--max-concurrent-backups=2")
+	app := newApp(t, 1)
+	var all []*v1alpha1.Backup
+	for range 6 {
+		b := s.backupOf(app)
+		b.Labels = use(preHolds)
+		all = append(all, s.apply(t, b))
+	}
+	// With every one that ends another one begins, never more than two at a time.
+	for range len(all) {
+		var running []*v1alpha1.Backup
+		eventually(t, func() string {
+			running = nil
+			waiting := 0
+			for _, b := range all {
+				b = latest(b)
+				switch {
+				case b.Status.CompletionTimestamp != nil:
+				case reasonOf(b, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonQueued:
+					waiting++
+				case b.Status.StartTimestamp != nil:
+					running = append(running, b)
+				default:
+					return b.Name + " does neither wait nor run"
+				}
+			}
+			if len(running) != 2 && waiting > 0 {
+				return fmt.Sprintf("%d run while %d wait", len(running), waiting)
+			}
+			return ""
+		})
+		if len(running) == 0 {
+			break
+		}
+		cancelBackup(t, running[0])
+		await(t, running[0], "it has ended", isDone)
+	}
+	for _, b := range all {
+		outcome(t, b, v1alpha1.BackupPhaseCancelled, "Cancelled: spec.desiredState is Cancel")
+	}
+}

@@ -1,0 +1,112 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// TestABackupIsStopped stops Backups in two ways at several moments. The end is the
+// same, but that a deleted one is gone at last. When it is waiting for its turn is
+// told by TestBackupsQueue, and in the PreBackup actions by
+// TestAPairIsUndoneIfItWasStarted.
+func TestABackupIsStopped(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	stops := map[string]func(*testing.T, *v1alpha1.Backup){
+		"cancelled": cancelBackup,
+		"deleted":   func(t *testing.T, b *v1alpha1.Backup) { t.Helper(); remove(t, b) },
+	}
+	for name, stop := range stops {
+		t.Run(name+" while it archives", func(t *testing.T) {
+			t.Parallel()
+			slow := newSlowStore(t, s)
+			b := s.backupOf(app)
+			b.Labels = use(pair, after)
+			b.Spec.StorageLocation = slow.location
+			s.apply(t, b)
+			slow.awaitHeld(t)
+			doing(t, b, v1alpha1.ReasonArchiving)
+			s.undisturbed(t, app)
+			stop(t, b)
+			b = await(t, b, "it ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
+			slow.release()
+			if b.Status.Phase != v1alpha1.BackupPhaseCancelled {
+				t.Errorf("the phase is %s: %s", b.Status.Phase, b.Status.Message)
+			}
+			for _, action := range []string{pair, after} {
+				await(t, runOf(t, b, v1alpha1.HookPostBackup, action), "it ended well", func(run *v1alpha1.HookRun) bool {
+					return run.Status.Phase == v1alpha1.HookRunPhaseCompleted
+				})
+			}
+		})
+		t.Run(name+" in the PostBackup actions", func(t *testing.T) {
+			t.Parallel()
+			b := s.backupOf(app)
+			b.Labels = use(freeze)
+			parameter(b, freeze, "sleep", "1s")
+			s.apply(t, b)
+			awaitCall(t, b, v1alpha1.HookPostBackup, freeze)
+			stop(t, b)
+			run := await(t, runOf(t, b, v1alpha1.HookPostBackup, freeze), "it has ended", func(run *v1alpha1.HookRun) bool {
+				return run.Status.CompletionTimestamp != nil
+			})
+			if run.Status.Phase != v1alpha1.HookRunPhaseCompleted {
+				t.Errorf("the owed clean-up was stopped: %s", describe(run))
+			}
+			b = await(t, b, "it owes nothing", func(b *v1alpha1.Backup) bool {
+				return reasonOf(b, v1alpha1.ConditionCleanupOwed) == v1alpha1.ReasonCleanupDone
+			})
+			if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+				t.Errorf("the phase is %s: %s", b.Status.Phase, b.Status.Message)
+			}
+		})
+	}
+}
+
+func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	b := s.backupOf(newApp(t, 1))
+	b.Spec.DesiredState = v1alpha1.DesiredStateCancel
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCancelled, "Cancelled before it began: spec.desiredState is Cancel")
+	b = b.DeepCopy()
+	b.Spec.DesiredState = v1alpha1.DesiredStateRun
+	if err := world.client.Update(t.Context(), b); err == nil {
+		t.Error("the API server took it back")
+	}
+}
+
+// TestTheNamespaceOfABackupIsDeleted deletes what everything lives in, while there is
+// something to undo.
+func TestTheNamespaceOfABackupIsDeleted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	b := s.backupOf(newApp(t, 1))
+	b.Labels = use(preHolds, after)
+	create(t, b)
+	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	remove(t, namespace)
+	awaitGone(t, b)
+	b = latest(b)
+	if b.Status.Phase != v1alpha1.BackupPhaseCancelled || reasonOf(b, v1alpha1.ConditionCleanupOwed) != v1alpha1.ReasonCleanupDone {
+		t.Errorf("at last the Backup was so: %s", describe(b))
+	}
+	for _, action := range []string{preHolds, after} {
+		if run := runOf(t, b, v1alpha1.HookPostBackup, action); run.Status.Phase != v1alpha1.HookRunPhaseCompleted {
+			t.Errorf("the PostBackup action %s is %s", action, run.Status.Phase)
+		}
+	}
+	for _, run := range runsOf(b) {
+		awaitGone(t, run)
+	}
+	checkFinal(t, b)
+}

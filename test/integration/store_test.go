@@ -1,0 +1,132 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/results"
+)
+
+// open opens the location of a Backup until the test ends.
+func (s *site) open(ctx context.Context, t *testing.T, name string) *location.Store {
+	t.Helper()
+	var bsl v1alpha1.BackupStorageLocation
+	if err := world.client.Get(ctx, types.NamespacedName{Namespace: s.namespace, Name: name}, &bsl); err != nil {
+		t.Fatal(err)
+	}
+	opener := &location.Opener{Reader: world.client, Root: s.storeRoot(), Redactor: redact.New()}
+	store, err := opener.Open(ctx, &bsl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store
+}
+
+// file returns a file of a Backup, decompressed; "" if there is none.
+func (s *site) file(t *testing.T, b *v1alpha1.Backup, file backupstore.File) string {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	stored, err := s.open(ctx, t, b.Status.StorageLocation).Get(ctx, b.Name, file)
+	if errors.Is(err, objectstore.ErrNotExist) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := gzip.NewReader(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(reader)
+	if err = errors.Join(err, stored.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// results returns the results file of a Backup.
+func (s *site) results(t *testing.T, b *v1alpha1.Backup) results.Results {
+	t.Helper()
+	var r results.Results
+	if err := json.Unmarshal([]byte(s.file(t, b, backupstore.Results)), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// messages returns everything a half of the results says.
+func messages(m results.Messages) []string {
+	list := slices.Concat(m.Velero, m.Cluster)
+	for _, namespace := range m.Namespaces {
+		list = append(list, namespace...)
+	}
+	return list
+}
+
+// says checks that one message has all the texts.
+func says(t *testing.T, list []string, texts ...string) {
+	t.Helper()
+	for _, message := range list {
+		missing := slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(message, text) })
+		if !missing {
+			return
+		}
+	}
+	t.Errorf("no message has all of %q:\n%s", texts, strings.Join(list, "\n"))
+}
+
+// archived returns the archived objects of a Backup by path.
+func (s *site) archived(t *testing.T, b *v1alpha1.Backup) map[string]string {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	stored, err := s.open(ctx, t, b.Status.StorageLocation).Get(ctx, b.Name, backupstore.Contents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := map[string]string{}
+	err = archive.Walk(stored, archive.Limits{}, func(entry archive.Entry) error {
+		objects[entry.Path] = string(entry.Content)
+		return nil
+	})
+	if err = errors.Join(err, stored.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// configMap is the path of a ConfigMap in an archive.
+func configMap(namespace, name string) string {
+	return "resources/configmaps/namespaces/" + namespace + "/" + name + ".json"
+}
+
+// contains checks that paths are in an archive.
+func contains(t *testing.T, objects map[string]string, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if _, ok := objects[path]; !ok {
+			t.Errorf("%s is not in the archive of %d files", path, len(objects))
+		}
+	}
+}

@@ -1,0 +1,193 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+)
+
+// create creates an object.
+func create[T client.Object](t *testing.T, object T) T {
+	t.Helper()
+	if err := world.client.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// patch merges JSON into an object.
+func patch(t *testing.T, object client.Object, change string) {
+	t.Helper()
+	object = object.DeepCopyObject().(client.Object)
+	if err := world.client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// remove asks for the end of an object, without waiting for it.
+func remove(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := world.client.Delete(t.Context(), object.DeepCopyObject().(client.Object)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func cancelBackup(t *testing.T, b *v1alpha1.Backup) {
+	t.Helper()
+	patch(t, b, `{"spec":{"desiredState":"Cancel"}}`)
+}
+
+// newApp makes a namespace with ConfigMaps c0, c1 and so on.
+func newApp(t *testing.T, configMaps int) string {
+	t.Helper()
+	namespace := create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "app-"}})
+	for i := range configMaps {
+		create(t, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: fmt.Sprintf("c%d", i)},
+			Data:       map[string]string{"n": fmt.Sprint(i)},
+		})
+	}
+	return namespace.Name
+}
+
+// backupOf returns a Backup of the ConfigMaps of namespaces, which asks for no action.
+func (s *site) backupOf(namespaces ...string) *v1alpha1.Backup {
+	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "story-"}}
+	for _, namespace := range namespaces {
+		b.Spec.IncludedNamespaces = append(b.Spec.IncludedNamespaces, v1alpha1.NamePattern(namespace))
+	}
+	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps"}
+	return b
+}
+
+// parameter sets what an action is told.
+func parameter(b *v1alpha1.Backup, action, key, value string) {
+	if b.Spec.Parameters == nil {
+		b.Spec.Parameters = map[string]v1alpha1.ParameterSet{}
+	}
+	b.Spec.Parameters[action] = v1alpha1.ParameterSet{key: v1alpha1.ParameterValue(value)}
+}
+
+// apply creates a Backup. When the test ends, the rules are checked for it.
+func (s *site) apply(t *testing.T, b *v1alpha1.Backup) *v1alpha1.Backup {
+	t.Helper()
+	create(t, b)
+	t.Cleanup(func() { checkRules(t, s, b) })
+	return b
+}
+
+// ended waits until a Backup has ended, and what it owes is done.
+func ended(t *testing.T, b *v1alpha1.Backup) *v1alpha1.Backup {
+	t.Helper()
+	return await(t, b, "it has ended and owes nothing", isDone)
+}
+
+// isDone says whether nothing is left to do for a Backup.
+func isDone(b *v1alpha1.Backup) bool {
+	return b.Status.CompletionTimestamp != nil && len(b.Finalizers) == 0 &&
+		conditionOf(b, v1alpha1.ConditionReconciling) == metav1.ConditionFalse
+}
+
+// outcome waits for the end of a Backup and checks its phase, and that its message
+// contains some texts.
+func outcome(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.BackupPhase, texts ...string) *v1alpha1.Backup {
+	t.Helper()
+	b = ended(t, b)
+	if b.Status.Phase != phase {
+		t.Fatalf("the phase is %s, want %s: %s", b.Status.Phase, phase, b.Status.Message)
+	}
+	for _, text := range texts {
+		if !strings.Contains(b.Status.Message, text) {
+			t.Errorf("the message does not say %q: %s", text, b.Status.Message)
+		}
+	}
+	return b
+}
+
+// undisturbed checks that another Backup completes meanwhile.
+func (s *site) undisturbed(t *testing.T, namespace string) {
+	t.Helper()
+	outcome(t, s.apply(t, s.backupOf(namespace)), v1alpha1.BackupPhaseCompleted)
+}
+
+// doing waits until a Backup does something, which the reason of its root condition
+// tells.
+func doing(t *testing.T, b *v1alpha1.Backup, reason string) *v1alpha1.Backup {
+	t.Helper()
+	return await(t, b, "it is "+reason, func(b *v1alpha1.Backup) bool {
+		return reasonOf(b, v1alpha1.ConditionSucceeded) == reason || reasonOf(b, v1alpha1.ConditionReconciling) == reason
+	})
+}
+
+// awaitEvent waits for an event about an object that begins with a text.
+func awaitEvent(t *testing.T, object client.Object, text string) {
+	t.Helper()
+	eventually(t, func() string {
+		events := eventsOf(object)
+		if slices.ContainsFunc(events, func(event string) bool { return strings.HasPrefix(event, text) }) {
+			return ""
+		}
+		return fmt.Sprintf("no event %q among %q", text, events)
+	})
+}
+
+// awaitCall waits until an action was called.
+func awaitCall(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string) *v1alpha1.HookRun {
+	t.Helper()
+	eventually(t, func() string {
+		for _, run := range runsOf(b) {
+			if run.Spec.Hook == point && run.Spec.PluginName == action && run.Status.StartTimestamp != nil {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%s %s was not called\n%s", point, action, describe(b))
+	})
+	return runOf(t, b, point, action)
+}
+
+func conditionOf(object conditions.Object, name string) metav1.ConditionStatus {
+	if c := conditions.Get(object, name); c != nil {
+		return c.Status
+	}
+	return ""
+}
+
+func reasonOf(object conditions.Object, name string) string {
+	if c := conditions.Get(object, name); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+// statuses returns what a Backup tells of its actions, as "name Phase"; one that did
+// not start has no phase.
+func statuses(list *[]v1alpha1.ActionStatus) []string {
+	if list == nil {
+		return nil
+	}
+	var texts []string
+	for _, status := range *list {
+		texts = append(texts, strings.TrimSpace(status.PluginName+" "+string(status.Phase)))
+	}
+	return texts
+}
+
+// equal compares lists.
+func equal(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
+	}
+}

@@ -240,7 +240,7 @@ func (l *lister) url() *url.URL {
 	if l.req.LabelSelector != "" {
 		query.Set("labelSelector", l.req.LabelSelector)
 	}
-	target := l.client.resourceURL(l.req.Resource, l.req.Namespace)
+	target := l.client.requests.URL(l.req.Resource, l.req.Namespace, "")
 	target.RawQuery = query.Encode()
 	return target
 }

@@ -4,66 +4,26 @@
 package list
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/request"
 )
 
-// maxErrorBytes is how much of an error's body is read.
-const maxErrorBytes = 64 << 10
-
-// do sends a GET and returns the open body, or the API server's error as an
-// *apierrors.StatusError.
+// do sends a GET and returns the open body.
 func (c *Client) do(ctx context.Context, target *url.URL, resource schema.GroupResource) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("making a request: %w", err)
-	}
-	req.Header.Set("Accept", "application/json")
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", resource, err)
-	}
-	if resp.StatusCode == http.StatusOK {
-		return resp.Body, nil
-	}
-	defer func() { _ = resp.Body.Close() }()
-	return nil, statusError(resp, resource)
-}
-
-// statusError turns an error response into an error.
-func statusError(resp *http.Response, resource schema.GroupResource) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
-	retryAfter, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-	var status metav1.Status
-	if err := json.Unmarshal(body, &status); err == nil && status.Kind == "Status" {
-		status.Code = int32(resp.StatusCode) //nolint:gosec // three digits
-		if status.Details == nil {
-			status.Details = &metav1.StatusDetails{}
-		}
-		if retryAfter > 0 {
-			status.Details.RetryAfterSeconds = int32(min(retryAfter, int(maxRetryAfter/time.Second)))
-		}
-		return &apierrors.StatusError{ErrStatus: status}
-	}
-	return apierrors.NewGenericServerResponse(resp.StatusCode, "list", resource, "",
-		string(bytes.TrimSpace(body)), retryAfter, true)
+	return c.requests.Do(ctx, request.Request{Method: http.MethodGet, URL: target, Resource: resource})
 }
 
 // Get reads one object. The error is the API server's (apierrors.IsNotFound
 // and so on) or the transport's, after the same retries as those of List.
 func (c *Client) Get(ctx context.Context, kind Kind, namespace, name string) (Item, error) {
-	target := c.resourceURL(kind.Resource, namespace).JoinPath(url.PathEscape(name))
+	target := c.requests.URL(kind.Resource, namespace, name)
 	var item Item
 	err := c.retry(ctx, func() error {
 		leave, err := enter(ctx, c.places.inFlight)

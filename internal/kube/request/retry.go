@@ -1,0 +1,84 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package request
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+const (
+	// MaxAttempts is how often a request is sent before it fails. With the
+	// back-off below that is about 13 seconds.
+	MaxAttempts = 7
+	firstDelay  = 200 * time.Millisecond
+	maxDelay    = 5 * time.Second
+	// maxRetryAfter caps what a server may ask for.
+	maxRetryAfter = 30 * time.Second
+)
+
+// Sleep waits for d or the end of ctx, whose error it returns then. Tests put
+// another function in its place.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Delay is the back-off before the attempt that follows the n-th failure in a
+// row.
+func Delay(n int) time.Duration { return min(firstDelay<<(n-1), maxDelay) }
+
+// RetryDelay says whether sending a request again may help, and when, after the
+// n-th failure in a row.
+func RetryDelay(err error, n int) (time.Duration, bool) {
+	delay := Delay(n)
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		code := int(status.Status().Code)
+		if code != http.StatusTooManyRequests && code < http.StatusInternalServerError {
+			return 0, false
+		}
+		if code == http.StatusNotImplemented {
+			return 0, false
+		}
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+			delay = max(delay, min(time.Duration(seconds)*time.Second, maxRetryAfter))
+		}
+		return delay, true
+	}
+	return delay, Broken(err)
+}
+
+// Broken reports whether err is one of a connection, and not of what was sent
+// over it: nobody knows then whether the API server did what it was asked for.
+func Broken(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return false
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return true
+	}
+	return utilnet.IsConnectionReset(err) || utilnet.IsConnectionRefused(err) ||
+		utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err) || isNetError(err)
+}
+
+// isNetError reports whether err came from the network at all.
+func isNetError(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout)
+}

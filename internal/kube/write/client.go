@@ -1,0 +1,196 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/request"
+)
+
+const (
+	// metadataOnly asks for the metadata of the written object alone. An API
+	// server that cannot do that sends the object.
+	metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=1,application/json"
+	mergePatch   = "application/merge-patch+json"
+	// internalAttempts is how often a request that ends in an internal error
+	// (500) is sent. Behind most of them is a webhook that does not answer, for
+	// which every single object would wait otherwise.
+	internalAttempts = 3
+	// maxAnswerBytes is how much of an answer is read.
+	maxAnswerBytes = 64 << 20
+)
+
+// Options of a Client. A zero field means its default.
+type Options struct {
+	// FieldManager is the name that the API server notes as the writer, by
+	// default the name of the program.
+	FieldManager string
+	// Sleep waits for d or until ctx is done, whose error it returns then. It
+	// is replaced in tests.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// Client writes objects to one API server. It is safe for concurrent use.
+type Client struct {
+	requests *request.Client
+	opts     Options
+}
+
+// New returns a Client for the API server of cfg, with its credentials and a
+// connection of its own; see request.New.
+func New(cfg *rest.Config, opts Options) (*Client, error) {
+	if opts.Sleep == nil {
+		opts.Sleep = request.Sleep
+	}
+	requests, err := request.New(cfg, false)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{requests: requests, opts: opts}, nil
+}
+
+// Target names an object in the cluster.
+type Target struct {
+	// Resource of the object, in the version it is written in.
+	Resource schema.GroupVersionResource
+	// Namespace of the object, empty for a cluster-scoped one.
+	Namespace string
+	// Name of the object.
+	Name string
+}
+
+// String returns "pods \"namespace/name\"", for messages.
+func (t Target) String() string {
+	key := t.Name
+	if t.Namespace != "" {
+		key = t.Namespace + "/" + t.Name
+	}
+	return fmt.Sprintf("%s %q", t.Resource.GroupResource(), key)
+}
+
+// Meta is what the API server says of an object it wrote.
+type Meta struct {
+	// UID of the object.
+	UID string
+	// ResourceVersion after the write. It is what it was before if the write
+	// changed nothing.
+	ResourceVersion string
+}
+
+// Create creates an object from its JSON.
+func (c *Client) Create(ctx context.Context, t Target, object []byte) (Meta, error) {
+	collection := t
+	collection.Name = ""
+	return c.write(ctx, "creating "+t.String(), request.Request{
+		Method: http.MethodPost, URL: c.url(collection), Body: object,
+	}, t)
+}
+
+// Patch applies a JSON merge patch to an object or, if subresource is not empty,
+// to a part of it such as "status".
+func (c *Client) Patch(ctx context.Context, t Target, subresource string, patch []byte) (Meta, error) {
+	target := c.url(t)
+	if subresource != "" {
+		target = target.JoinPath(subresource)
+	}
+	return c.write(ctx, "patching "+t.String(), request.Request{
+		Method: http.MethodPatch, URL: target, Body: patch, ContentType: mergePatch,
+	}, t)
+}
+
+// Replace replaces an object, which must have the resourceVersion that it
+// replaces.
+func (c *Client) Replace(ctx context.Context, t Target, object []byte) (Meta, error) {
+	return c.write(ctx, "replacing "+t.String(), request.Request{
+		Method: http.MethodPut, URL: c.url(t), Body: object,
+	}, t)
+}
+
+// Delete deletes an object if it still has the UID. What it owns is deleted
+// after it. It returns when the API server took the request, not when the
+// object is gone.
+func (c *Client) Delete(ctx context.Context, t Target, uid string) error {
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+		"preconditions": map[string]string{"uid": uid},
+	})
+	if err != nil {
+		return fmt.Errorf("deleting %s: %w", t, err)
+	}
+	target := c.url(t)
+	target.RawQuery = "" // a DeleteOptions in the body leaves no room for a query
+	_, err = c.write(ctx, "deleting "+t.String(), request.Request{
+		Method: http.MethodDelete, URL: target, Body: body,
+	}, t)
+	return err
+}
+
+func (c *Client) url(t Target) *url.URL {
+	u := c.requests.URL(t.Resource, t.Namespace, t.Name)
+	if c.opts.FieldManager != "" {
+		u.RawQuery = url.Values{"fieldManager": {c.opts.FieldManager}}.Encode()
+	}
+	return u
+}
+
+// write sends a request until it is answered for good.
+func (c *Client) write(ctx context.Context, what string, r request.Request, t Target) (Meta, error) {
+	r.Resource, r.Accept = t.Resource.GroupResource(), metadataOnly
+	for n := 1; ; n++ {
+		meta, err := c.once(ctx, r)
+		if err == nil {
+			return meta, nil
+		}
+		delay, again := retryDelay(err, n)
+		if !again || ctx.Err() != nil || c.opts.Sleep(ctx, delay) != nil {
+			return Meta{}, fmt.Errorf("%s: %w", what, err)
+		}
+	}
+}
+
+func retryDelay(err error, n int) (time.Duration, bool) {
+	limit := request.MaxAttempts
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError {
+		limit = internalAttempts
+	}
+	if n >= limit {
+		return 0, false
+	}
+	return request.RetryDelay(err, n)
+}
+
+func (c *Client) once(ctx context.Context, r request.Request) (Meta, error) {
+	body, err := c.requests.Do(ctx, r)
+	if err != nil {
+		return Meta{}, err
+	}
+	defer func() { _ = body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(body, maxAnswerBytes))
+	if err != nil {
+		return Meta{}, fmt.Errorf("reading an answer: %w", err)
+	}
+	var written struct {
+		Metadata struct {
+			UID             string `json:"uid"`
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(bytes.TrimSpace(answer), &written); err != nil {
+		return Meta{}, fmt.Errorf("reading an answer: %w", err)
+	}
+	return Meta(written.Metadata), nil
+}

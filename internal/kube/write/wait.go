@@ -1,0 +1,131 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/request"
+)
+
+// errWatchEnded says that a watch ended before what it was for.
+var errWatchEnded = errors.New("the watch ended")
+
+// Wait waits until ready returns true for the JSON of an object, nil if it does
+// not exist (any more). It reads the object, and then watches it. An error of
+// ready, and one of reading the object that will not pass, ends it; so does the
+// end of ctx, which should have one.
+func (c *Client) Wait(ctx context.Context, t Target, ready func(object []byte) (bool, error)) error {
+	for n := 1; ; n++ {
+		done, err := c.readAndWatch(ctx, t, ready)
+		if done {
+			return err
+		}
+		if ctx.Err() != nil || c.opts.Sleep(ctx, request.Delay(n)) != nil {
+			return fmt.Errorf("waiting for %s: %w", t, context.Cause(ctx))
+		}
+	}
+}
+
+// readAndWatch returns false if the object has to be read again.
+func (c *Client) readAndWatch(ctx context.Context, t Target, ready func([]byte) (bool, error)) (done bool, err error) {
+	object, err := c.read(ctx, t)
+	switch {
+	case apierrors.IsNotFound(err):
+		object = nil
+	case err != nil:
+		_, again := request.RetryDelay(err, 1)
+		return !again, fmt.Errorf("waiting for %s: %w", t, err)
+	}
+	if done, err := ready(object); done || err != nil {
+		return true, err
+	}
+	if object == nil {
+		return false, nil // there is no version to watch from
+	}
+	err = c.watch(ctx, t, object, ready)
+	var own *readyError
+	if errors.As(err, &own) {
+		return true, own.err
+	}
+	return err == nil, nil
+}
+
+func (c *Client) read(ctx context.Context, t Target) ([]byte, error) {
+	body, err := c.requests.Do(ctx, request.Request{
+		Method: http.MethodGet, URL: c.requests.URL(t.Resource, t.Namespace, t.Name), Resource: t.Resource.GroupResource(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	return io.ReadAll(io.LimitReader(body, maxAnswerBytes))
+}
+
+// readyError marks an error of the caller's function.
+type readyError struct{ err error }
+
+func (e *readyError) Error() string { return e.err.Error() }
+
+// watch follows the object from the state that was read, and returns nil when
+// ready says so.
+func (c *Client) watch(ctx context.Context, t Target, object []byte, ready func([]byte) (bool, error)) error {
+	var from struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(object, &from); err != nil {
+		return fmt.Errorf("decoding %s: %w", t, err)
+	}
+	target := c.requests.URL(t.Resource, t.Namespace, "")
+	target.RawQuery = url.Values{
+		"watch":           {"true"},
+		"fieldSelector":   {"metadata.name=" + t.Name},
+		"resourceVersion": {from.Metadata.ResourceVersion},
+	}.Encode()
+	body, err := c.requests.Do(ctx, request.Request{Method: http.MethodGet, URL: target, Resource: t.Resource.GroupResource()})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	return follow(json.NewDecoder(body), ready)
+}
+
+// follow reads events until ready says so.
+func follow(events *json.Decoder, ready func([]byte) (bool, error)) error {
+	for {
+		var event struct {
+			Type   string          `json:"type"`
+			Object json.RawMessage `json:"object"`
+		}
+		if err := events.Decode(&event); err != nil {
+			return fmt.Errorf("%w: %w", errWatchEnded, err)
+		}
+		switch event.Type {
+		case "ADDED", "MODIFIED":
+		case "DELETED":
+			event.Object = nil
+		case "BOOKMARK":
+			continue
+		default:
+			return errWatchEnded
+		}
+		done, err := ready(event.Object)
+		if err != nil {
+			return &readyError{err}
+		}
+		if done {
+			return nil
+		}
+	}
+}

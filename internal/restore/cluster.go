@@ -1,0 +1,63 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"fmt"
+
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/kube/write"
+)
+
+// fieldManager is the name under which the API server notes what a restore
+// wrote.
+const fieldManager = "grapnel-restore"
+
+// The embedded types have names of their own because both are called Client.
+type (
+	reader = list.Client
+	writer = write.Client
+)
+
+// apiCluster is the Cluster of an API server.
+type apiCluster struct {
+	*reader
+	*writer
+	discovery *clientdiscovery.DiscoveryClient
+}
+
+var _ Cluster = (*apiCluster)(nil)
+
+// NewCluster returns the Cluster of the API server of cfg. It opens no
+// connection yet.
+func NewCluster(cfg *rest.Config, reading list.Options, writing write.Options) (Cluster, error) {
+	r, err := list.New(cfg, reading)
+	if err != nil {
+		return nil, err
+	}
+	if writing.FieldManager == "" {
+		writing.FieldManager = fieldManager
+	}
+	w, err := write.New(cfg, writing)
+	if err != nil {
+		return nil, err
+	}
+	own := rest.CopyConfig(cfg)
+	own.QPS = -1 // a few requests per run, not worth waiting for
+	disc, err := clientdiscovery.NewDiscoveryClientForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("making a discovery client: %w", err)
+	}
+	return &apiCluster{reader: r, writer: w, discovery: disc}, nil
+}
+
+// Discover implements Cluster.
+func (c *apiCluster) Discover(ctx context.Context) (*discovery.Resources, error) {
+	return discovery.Discover(ctx, c.discovery)
+}

@@ -1,0 +1,111 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/kube/request"
+	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin"
+)
+
+// Reader is what the engine reads of a cluster.
+type Reader interface {
+	// Discover returns what the cluster serves now.
+	Discover(ctx context.Context) (*discovery.Resources, error)
+	// List reads a kind; see list.Client.List.
+	List(ctx context.Context, req list.Request, handler list.Handler) (list.Summary, error)
+	// Get reads one object; see list.Client.Get.
+	Get(ctx context.Context, kind list.Kind, namespace, name string) (list.Item, error)
+}
+
+// Writer is how the engine changes a cluster; see write.Client.
+type Writer interface {
+	Create(ctx context.Context, t write.Target, object []byte) (write.Meta, error)
+	Patch(ctx context.Context, t write.Target, subresource string, patch []byte) (write.Meta, error)
+	Replace(ctx context.Context, t write.Target, object []byte) (write.Meta, error)
+	Delete(ctx context.Context, t write.Target, uid string) error
+	// Wait waits for a state of one object.
+	Wait(ctx context.Context, t write.Target, ready func(object []byte) (bool, error)) error
+}
+
+// Cluster is what is restored to. NewCluster makes one of an API server.
+type Cluster interface {
+	Reader
+	Writer
+}
+
+const (
+	// DefaultWorkers is how many objects are restored at a time: as many as the
+	// API server of a small cluster makes use of (measured).
+	DefaultWorkers = 32
+	defaultWait    = 2 * time.Minute
+)
+
+// Options of an Engine. A zero field means its default.
+type Options struct {
+	// Actions returns the restore actions of one run, by default the built-in
+	// ones. They are asked in this order.
+	Actions func() []restoreaction.Action
+	// Workers is how many objects are restored at a time, by default
+	// DefaultWorkers.
+	Workers int
+	// Wait is how long a run waits for a single thing, by default two minutes:
+	// that a definition is established, or that an object that is being deleted
+	// is gone.
+	Wait time.Duration
+	// Sleep waits for d or until ctx is done, whose error it returns then. It
+	// is replaced in tests.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+func (o Options) withDefaults() Options {
+	if o.Actions == nil {
+		o.Actions = builtin.Actions
+	}
+	if o.Workers <= 0 {
+		o.Workers = DefaultWorkers
+	}
+	if o.Wait <= 0 {
+		o.Wait = defaultWait
+	}
+	if o.Sleep == nil {
+		o.Sleep = request.Sleep
+	}
+	return o
+}
+
+// Engine restores to one cluster. It is safe for concurrent use.
+type Engine struct {
+	cluster Cluster
+	opts    Options
+}
+
+// New returns an Engine.
+func New(cluster Cluster, opts Options) *Engine {
+	return &Engine{cluster: cluster, opts: opts.withDefaults()}
+}
+
+// Run does one restore. A Result is returned with an error too, with what was
+// done by then; running the same Request again goes on from there.
+func (e *Engine) Run(ctx context.Context, req Request) (Result, error) {
+	if errs := Validate(req); len(errs) > 0 {
+		return Result{}, fmt.Errorf("validating the restore: %w", errors.Join(errs...))
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := newRun(e, req, cancel)
+	err := r.restore(ctx)
+	if err == nil && ctx.Err() != nil {
+		err = fmt.Errorf("restoring: %w", context.Cause(ctx))
+	}
+	return r.result(), err
+}

@@ -1,0 +1,96 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// DefaultOrder returns the order of Velero, with three kinds more at the end: a
+// webhook that is called before the pods behind it run, and a quota that was
+// lowered after its namespace was filled, would keep out what they once let in.
+func DefaultOrder() Order {
+	return Order{
+		High: []string{
+			"storageclasses.storage.k8s.io",
+			"volumesnapshotclasses.snapshot.storage.k8s.io",
+			"volumesnapshotcontents.snapshot.storage.k8s.io",
+			"volumesnapshots.snapshot.storage.k8s.io",
+			"datauploads.velero.io",
+			"persistentvolumes", "persistentvolumeclaims",
+			"clusterroles.rbac.authorization.k8s.io", "roles.rbac.authorization.k8s.io",
+			"serviceaccounts",
+			"clusterrolebindings.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io",
+			"secrets", "configmaps", "limitranges", "priorityclasses.scheduling.k8s.io",
+			"pods", "replicasets.apps",
+			"clusterclasses.cluster.x-k8s.io", "endpoints", "services",
+		},
+		Low: []string{
+			"clusterbootstraps.run.tanzu.vmware.com", "clusters.cluster.x-k8s.io",
+			"clusterresourcesets.addons.cluster.x-k8s.io", "apps.kappctrl.k14s.io",
+			"packageinstalls.packaging.carvel.dev",
+			"resourcequotas",
+			"apiservices.apiregistration.k8s.io",
+			"mutatingwebhookconfigurations.admissionregistration.k8s.io",
+			"validatingwebhookconfigurations.admissionregistration.k8s.io",
+		},
+	}
+}
+
+// waves returns the kinds in the order they are restored in: those of a wave
+// together, one wave after the other. Definitions and namespaces are no part of
+// it.
+func (r *run) waves() [][]*kind {
+	order := DefaultOrder()
+	if r.req.Order != nil {
+		order = *r.req.Order
+	}
+	placed := map[schema.GroupResource]bool{definitionsResource: true, namespacesResource: true}
+	high, low := r.inOrder(order.High, placed), r.inOrder(order.Low, placed)
+	var rest []*kind
+	for gr, k := range r.kinds {
+		if !placed[gr] {
+			rest = append(rest, k)
+		}
+	}
+	slices.SortFunc(rest, func(a, b *kind) int { return strings.Compare(a.resource.String(), b.resource.String()) })
+	return slices.Concat(high, [][]*kind{rest}, low)
+}
+
+// inOrder returns a wave for each entry that names a kind of the archive.
+func (r *run) inOrder(entries []string, placed map[schema.GroupResource]bool) [][]*kind {
+	var waves [][]*kind
+	for _, entry := range entries {
+		gr, ok := r.resolve(entry)
+		if k := r.kinds[gr]; ok && k != nil && !placed[gr] {
+			placed[gr] = true
+			waves = append(waves, []*kind{k})
+		}
+	}
+	return waves
+}
+
+// resolve finds a resource that an order names.
+func (r *run) resolve(entry string) (schema.GroupResource, bool) {
+	if gr := schema.ParseGroupResource(entry); r.kinds[gr] != nil {
+		return gr, true
+	}
+	return r.served.Resolve(entry)
+}
+
+// checkOrder warns about entries that name nothing.
+func (p *planner) checkOrder() {
+	if p.req.Order == nil {
+		return
+	}
+	for _, entry := range slices.Concat(p.req.Order.High, p.req.Order.Low) {
+		if _, ok := p.resolve(entry); !ok {
+			p.warnRun(fmt.Sprintf("the order of restoring names %q, which neither the backup nor the cluster has", entry))
+		}
+	}
+}

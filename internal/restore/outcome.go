@@ -1,0 +1,176 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/results"
+)
+
+// verdict is what became of one object.
+type verdict struct {
+	outcome Outcome
+	// reason why it was skipped.
+	reason string
+	// warnings and err are for the results.
+	warnings []string
+	err      error
+	// refused is set in the place of err for what concerns many objects.
+	refused *refusal
+}
+
+func failed(err error) verdict         { return verdict{outcome: Failed, err: err} }
+func skipped(reason string) verdict    { return verdict{outcome: Skipped, reason: reason} }
+func did(o Outcome, err error) verdict { return verdict{outcome: o, err: err} }
+func (v verdict) wrote() bool {
+	return v.outcome == Created || v.outcome == Updated || v.outcome == Recreated
+}
+
+// listed is how an object is called in the list of resources.
+type listed struct {
+	key             string // group/version/Kind
+	namespace, name string // in the cluster
+}
+
+// outcomes is the record of a run. It is safe for concurrent use.
+type outcomes struct {
+	total, done atomic.Int64
+
+	mu       sync.Mutex
+	counts   map[Outcome]int
+	names    map[string][]string
+	reasons  map[string]int
+	refusals map[refusal]int
+}
+
+// refusal is a reason for which many objects are not restored, told once.
+type refusal struct {
+	resource schema.GroupResource
+	// namespace that the objects belong into, empty for all.
+	namespace string
+	reason    string
+}
+
+func (o *outcomes) add(what listed, v verdict) {
+	name := what.name
+	if what.namespace != "" {
+		name = what.namespace + "/" + name
+	}
+	name += "(" + string(v.outcome) + ")"
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.count(v.outcome, 1)
+	if o.names == nil {
+		o.names = map[string][]string{}
+	}
+	o.names[what.key] = append(o.names[what.key], name)
+	if v.reason != "" {
+		o.skip(v.reason, 1)
+	}
+}
+
+func (o *outcomes) count(outcome Outcome, n int) {
+	if o.counts == nil {
+		o.counts = map[Outcome]int{}
+	}
+	o.counts[outcome] += n
+	o.done.Add(int64(n))
+}
+
+func (o *outcomes) skip(reason string, n int) {
+	if o.reasons == nil {
+		o.reasons = map[string]int{}
+	}
+	o.reasons[reason] += n
+}
+
+// skipAll records objects of a kind none of which is restored.
+func (o *outcomes) skipAll(reason string, n int) {
+	if n == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.count(Skipped, n)
+	o.skip(reason, n)
+}
+
+// refuse records objects that fail for a reason that is not theirs.
+func (o *outcomes) refuse(why refusal, n int) {
+	if n == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.refusals == nil {
+		o.refusals = map[refusal]int{}
+	}
+	o.refusals[why] += n
+	o.count(Failed, n)
+}
+
+// reportRefusals records one error for each reason.
+func (o *outcomes) reportRefusals(collector *results.Collector) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for why, n := range o.refusals {
+		scope := results.Run()
+		if why.namespace != "" {
+			scope = results.Object(why.namespace)
+		}
+		collector.Error(scope, fmt.Errorf("%s not restored: %s", objects(n, why.resource), why.reason))
+	}
+}
+
+// objects returns "3 objects of widgets.example.org are".
+func objects(n int, resource schema.GroupResource) string {
+	if n == 1 {
+		return fmt.Sprintf("1 object of %s is", resource)
+	}
+	return fmt.Sprintf("%d objects of %s are", n, resource)
+}
+
+func (o *outcomes) result() Result {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := Result{Counts: maps.Clone(o.counts), ResourceList: o.names, SkipReasons: maps.Clone(o.reasons)}
+	for _, names := range o.names {
+		slices.Sort(names)
+	}
+	return out
+}
+
+// conclude records what became of an object.
+func (r *run) conclude(what listed, about string, v verdict) {
+	r.log.add(what, v)
+	scope := results.Object(what.namespace)
+	for _, warning := range v.warnings {
+		r.results.Warn(scope, about+": "+warning)
+	}
+	if v.err != nil {
+		r.results.Error(scope, explain(about, v.err))
+	}
+	r.progress(false)
+}
+
+func (r *run) warnRun(message string) { r.results.Warn(results.Run(), message) }
+
+// noteAnswer ends the run when the API server has gone.
+func (r *run) noteAnswer(err error) {
+	if err == nil || !broken(err) {
+		r.lost.Store(0)
+		return
+	}
+	if r.lost.Add(1) >= int64(2*cap(r.workers)) {
+		r.cancel(errors.Join(errUnreachable, err))
+	}
+}

@@ -1,0 +1,83 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"sync"
+)
+
+// relatedItems lets those who restore an object wait for another one that has
+// to be there first.
+type relatedItems struct {
+	mu   sync.Mutex
+	done *sync.Cond
+	// waits has, for an object that is being restored, the one it waits for.
+	waits map[*entry]*entry
+}
+
+func (s *relatedItems) init() {
+	s.done = sync.NewCond(&s.mu)
+	s.waits = map[*entry]*entry{}
+}
+
+// finish marks an entry as restored, whatever became of it.
+func (s *relatedItems) finish(e *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.state.Store(finished)
+	s.done.Broadcast()
+}
+
+// begin notes that parent waits for e, and end that it does so no longer.
+func (s *relatedItems) begin(parent, e *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits[parent] = e
+}
+
+func (s *relatedItems) end(parent *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waits, parent)
+}
+
+// await waits until somebody else has restored e, unless that one waits, perhaps
+// through others, for parent: objects that need each other cannot all be first.
+func (s *relatedItems) await(parent, e *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for next := e; next != nil; next = s.waits[next] {
+		if next == parent {
+			return
+		}
+	}
+	s.waits[parent] = e
+	defer delete(s.waits, parent)
+	for e.state.Load() == running {
+		s.done.Wait()
+	}
+}
+
+// restoreAdditional restores what an object needs, if it may be restored.
+func (r *run) restoreAdditional(ctx context.Context, it *item) {
+	for _, ref := range it.additional {
+		k := r.kinds[ref.Resource]
+		if k == nil || k.never != "" || !k.isServed && !r.promised[k.resource] {
+			continue
+		}
+		at, ok := k.find(ref.Namespace, ref.Name)
+		if !ok {
+			continue
+		}
+		e := &k.entries[at]
+		if !e.claim() {
+			r.related.await(it.entry, e)
+			continue
+		}
+		r.related.begin(it.entry, e)
+		r.restoreEntry(ctx, k, e, nil)
+		r.related.end(it.entry)
+	}
+}

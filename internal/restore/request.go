@@ -1,0 +1,144 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"iter"
+
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/restore/version"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+// Archive is what is restored. *archive.Spool implements it.
+type Archive interface {
+	// Resources returns what kinds of objects there are.
+	Resources() []archive.Resource
+	// Items goes through the objects of a resource in a version, sorted by
+	// namespace and name; without a version, through those stored without one.
+	Items(resource, version string) iter.Seq[archive.Spooled]
+	// Read returns the JSON of an object, in buf if it has the capacity. It is
+	// called from many goroutines.
+	Read(item archive.Spooled, buf []byte) ([]byte, error)
+}
+
+var _ Archive = (*archive.Spool)(nil)
+
+// ExistingPolicy says what happens to objects that exist and differ.
+type ExistingPolicy string
+
+// The policies; see the package's documentation.
+const (
+	// ExistingNone leaves them as they are.
+	ExistingNone ExistingPolicy = "none"
+	// ExistingUpdate patches them.
+	ExistingUpdate ExistingPolicy = "update"
+	// ExistingRecreate replaces them.
+	ExistingRecreate ExistingPolicy = "recreate"
+)
+
+// StatusFilter says of which resources the status is restored, by names in any
+// form the cluster resolves; "*" means all.
+type StatusFilter struct {
+	// IncludedResources are restored with status. Empty means all.
+	IncludedResources []string
+	// ExcludedResources win over IncludedResources.
+	ExcludedResources []string
+}
+
+// Order says which resources are restored before and after all others, by names
+// in any form the cluster resolves.
+type Order struct {
+	// High are restored first, one resource after the other. Definitions of
+	// custom resources and namespaces come before them in any case.
+	High []string
+	// Low are restored last, one resource after the other.
+	Low []string
+}
+
+// Request says what to restore, and how.
+type Request struct {
+	// Archive is read from many goroutines, and not closed.
+	Archive Archive
+	// Selection of objects, by the namespaces that they had. OrderedResources
+	// has no effect.
+	Selection selection.Spec
+	// NamespaceMapping has the new names of namespaces by their original ones.
+	NamespaceMapping map[string]string
+	// Policy for objects that exist, ExistingNone by default.
+	Policy ExistingPolicy
+	// RestoreStatus says whose status is restored, nobody's if it is nil. The
+	// annotations grapnel.dev/restore-status and velero.io/restore-status of an
+	// object, "true" or "false", win over it.
+	RestoreStatus *StatusFilter
+	// PreserveNodePorts keeps the node ports that Kubernetes chose.
+	PreserveNodePorts bool
+	// UseVersions chooses a version for each resource among those in the
+	// archive (the feature EnableAPIGroupVersions). Else the preferred ones of
+	// the backup's cluster are restored.
+	UseVersions bool
+	// Priorities are the versions the user prefers.
+	Priorities version.Priorities
+	// Order of the resources, DefaultOrder if it is nil.
+	Order *Order
+	// BackupName is what restored objects are labelled with.
+	BackupName string
+	// RestoreName is what restored objects are labelled with.
+	RestoreName string
+	// RestoreUID tells this restore from all others. Without it, objects of an
+	// interrupted run are not recognised.
+	RestoreUID string
+	// DryRun writes nothing to the cluster.
+	DryRun bool
+	// Progress, if set, is told how many objects there are to restore and how
+	// many are done. It is called by one goroutine at a time, not for each
+	// object, and must return quickly.
+	Progress func(total, done int)
+}
+
+// Outcome is what became of one object.
+type Outcome string
+
+// The outcomes, as they are in Result.ResourceList.
+const (
+	Created   Outcome = "created"
+	Updated   Outcome = "updated"
+	Recreated Outcome = "recreated"
+	Unchanged Outcome = "unchanged"
+	Skipped   Outcome = "skipped"
+	Failed    Outcome = "failed"
+)
+
+// Result is what became of a restore.
+type Result struct {
+	// Counts has the number of objects by what became of them. In a dry run it
+	// is what would become of them.
+	Counts map[Outcome]int
+	// Results has the warnings and errors of single objects, kinds and
+	// namespaces.
+	Results results.Results
+	// ResourceList has the objects, "namespace/name(created)" and so on, sorted,
+	// by "group/version/Kind" ("v1/Pod" for the core group). Namespaces are
+	// those of the cluster. Objects whose kind is refused as a whole, see
+	// Results and SkipReasons, are not in it.
+	ResourceList map[string][]string
+	// SkipReasons says how many objects were skipped for which reason.
+	SkipReasons map[string]int
+	// Choices are the versions that were chosen, by "<resource>.<group>". Empty
+	// unless Request.UseVersions is set.
+	Choices map[string]version.Choice
+	// Actions are the names of the restore actions that were asked, by
+	// "<resource>.<group>".
+	Actions map[string][]string
+}
+
+// Total is the number of objects.
+func (r Result) Total() int {
+	total := 0
+	for _, n := range r.Counts {
+		total += n
+	}
+	return total
+}

@@ -1,0 +1,321 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+)
+
+// patience is how long the tests wait for what takes less than a second on an
+// idle machine.
+const patience = 2 * time.Minute
+
+// plane is shared by all tests. Each has namespaces of its own, and names of its
+// own for what is cluster-scoped.
+var plane *controlplane.ControlPlane
+
+func TestMain(m *testing.M) {
+	var err error
+	plane, err = controlplane.Start(context.Background(), controlplane.Options{ControllerManager: true})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := plane.Stop(); err != nil {
+		fmt.Println(err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// resources has the plural of each kind that tests use.
+var resources = map[string]string{
+	"ConfigMap": "configmaps", "Secret": "secrets", "Service": "services", "ServiceAccount": "serviceaccounts",
+	"Namespace": "namespaces", "Pod": "pods", "PersistentVolume": "persistentvolumes",
+	"PersistentVolumeClaim": "persistentvolumeclaims", "ResourceQuota": "resourcequotas", "LimitRange": "limitranges",
+	"Role": "roles", "RoleBinding": "rolebindings", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
+	"Deployment": "deployments", "ReplicaSet": "replicasets", "StatefulSet": "statefulsets", "DaemonSet": "daemonsets",
+	"Job": "jobs", "CronJob": "cronjobs", "Ingress": "ingresses", "NetworkPolicy": "networkpolicies",
+	"CustomResourceDefinition": "customresourcedefinitions", "Widget": "widgets", "Event": "events",
+	"ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+	"MutatingWebhookConfiguration":   "mutatingwebhookconfigurations", "StorageClass": "storageclasses",
+	"PriorityClass": "priorityclasses", "PodDisruptionBudget": "poddisruptionbudgets",
+	"HorizontalPodAutoscaler": "horizontalpodautoscalers", "Endpoints": "endpoints", "EndpointSlice": "endpointslices",
+	"IngressClass": "ingressclasses", "RuntimeClass": "runtimeclasses", "ReplicationController": "replicationcontrollers",
+	"PodTemplate": "podtemplates", "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+	"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings", "APIService": "apiservices",
+}
+
+// obj makes an object from its kind, place and other fields as JSON.
+func obj(t testing.TB, apiVersion, kind, namespace, name, fields string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	if fields != "" {
+		if err := json.Unmarshal([]byte(fields), &o.Object); err != nil {
+			t.Fatalf("fields of %s %s: %v", kind, name, err)
+		}
+	}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	if namespace != "" {
+		o.SetNamespace(namespace)
+	}
+	o.SetName(name)
+	return o
+}
+
+func configMap(t testing.TB, namespace, name, value string) *unstructured.Unstructured {
+	t.Helper()
+	return obj(t, "v1", "ConfigMap", namespace, name, fmt.Sprintf(`{"data":{"key":%q}}`, value))
+}
+
+func resourceOf(t testing.TB, o *unstructured.Unstructured) schema.GroupVersionResource {
+	t.Helper()
+	gvk := o.GroupVersionKind()
+	plural, ok := resources[gvk.Kind]
+	if !ok {
+		t.Fatalf("the tests know no plural of %s", gvk.Kind)
+	}
+	return gvk.GroupVersion().WithResource(plural)
+}
+
+// spool makes an archive of objects. Those whose version is one of others are
+// stored as versions that are not the preferred ones.
+func spool(t testing.TB, objects []*unstructured.Unstructured, others ...schema.GroupVersion) *archive.Spool {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := archive.NewWriter(&out, archive.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		gvr := resourceOf(t, o)
+		raw, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := archive.Identity{
+			Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Namespace: o.GetNamespace(), Name: o.GetName(),
+			Preferred: !slices.Contains(others, gvr.GroupVersion()),
+		}
+		if err := w.Add(archive.Item{Identity: id, JSON: bytes.TrimSpace(raw)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := archive.NewSpool(t.Context(), &out, archive.SpoolOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// target is the cluster that a test restores to.
+type target struct {
+	t      testing.TB
+	client dynamic.Interface
+	// wire sees every request, and may answer it in the place of the server.
+	wire *wire
+	// engine restores through wire; client does not.
+	engine *restore.Engine
+}
+
+func newTarget(t testing.TB, opts restore.Options) *target {
+	t.Helper()
+	config := plane.Config()
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{}
+	watched := rest.CopyConfig(config)
+	watched.Wrap(w.around)
+	cluster, err := restore.NewCluster(watched, list.Options{}, write.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &target{t: t, client: client, wire: w, engine: restore.New(cluster, opts)}
+}
+
+// run restores, and fails the test if that is impossible.
+func (c *target) run(req restore.Request) restore.Result {
+	c.t.Helper()
+	c.wire.reset()
+	if req.BackupName == "" {
+		req.BackupName = "nightly"
+	}
+	if req.RestoreName == "" {
+		req.RestoreName = "again"
+	}
+	result, err := c.engine.Run(context.Background(), req)
+	if err != nil {
+		c.t.Fatalf("restoring: %v", err)
+	}
+	return result
+}
+
+func (c *target) of(o *unstructured.Unstructured) dynamic.ResourceInterface {
+	c.t.Helper()
+	if o.GetNamespace() == "" {
+		return c.client.Resource(resourceOf(c.t, o))
+	}
+	return c.client.Resource(resourceOf(c.t, o)).Namespace(o.GetNamespace())
+}
+
+// create makes objects in the cluster, and returns them as they are there.
+func (c *target) create(objects ...*unstructured.Unstructured) []*unstructured.Unstructured {
+	c.t.Helper()
+	var out []*unstructured.Unstructured
+	for _, o := range objects {
+		created, err := c.of(o).Create(context.Background(), o, metav1.CreateOptions{})
+		if err != nil {
+			c.t.Fatalf("creating %s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+		out = append(out, created)
+	}
+	return out
+}
+
+func (c *target) namespace(name string) {
+	c.t.Helper()
+	c.create(obj(c.t, "v1", "Namespace", "", name, ""))
+}
+
+// get returns an object as it is in the cluster.
+func (c *target) get(o *unstructured.Unstructured) *unstructured.Unstructured {
+	c.t.Helper()
+	found, err := c.of(o).Get(context.Background(), o.GetName(), metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatalf("getting %s %s: %v", o.GetKind(), o.GetName(), err)
+	}
+	return found
+}
+
+// has reports whether an object is in the cluster.
+func (c *target) has(o *unstructured.Unstructured) bool {
+	c.t.Helper()
+	_, err := c.of(o).Get(context.Background(), o.GetName(), metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		c.t.Fatalf("getting %s %s: %v", o.GetKind(), o.GetName(), err)
+	}
+	return err == nil
+}
+
+// wantCounts compares the counts of a Result.
+func wantCounts(t testing.TB, result restore.Result, want map[restore.Outcome]int) {
+	t.Helper()
+	got := map[restore.Outcome]int{}
+	for outcome, n := range result.Counts {
+		if n != 0 {
+			got[outcome] = n
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("counts (-want +got):\n%s\nlist: %v\nresults: %s", diff, result.ResourceList, messages(result))
+	}
+}
+
+// messages are all warnings and errors, one a line.
+func messages(result restore.Result) string {
+	var out strings.Builder
+	add := func(kind, scope string, texts []string) {
+		for _, text := range texts {
+			fmt.Fprintf(&out, "%s %s: %s\n", kind, scope, text)
+		}
+	}
+	for kind, all := range map[string]struct {
+		run, cluster []string
+		namespaces   map[string][]string
+	}{
+		"error":   {result.Results.Errors.Velero, result.Results.Errors.Cluster, result.Results.Errors.Namespaces},
+		"warning": {result.Results.Warnings.Velero, result.Results.Warnings.Cluster, result.Results.Warnings.Namespaces},
+	} {
+		add(kind, "run", all.run)
+		add(kind, "cluster", all.cluster)
+		for namespace, texts := range all.namespaces {
+			add(kind, namespace, texts)
+		}
+	}
+	return out.String()
+}
+
+// wantMessages checks that there is exactly one message with each of the given
+// beginnings and parts, "error run: |not served", and no other.
+func wantMessages(t testing.TB, result restore.Result, want ...string) {
+	t.Helper()
+	left := strings.Split(strings.TrimSpace(messages(result)), "\n")
+	left = slices.DeleteFunc(left, func(line string) bool { return line == "" })
+	for _, w := range want {
+		parts := strings.Split(w, "|")
+		at := slices.IndexFunc(left, func(line string) bool {
+			return strings.HasPrefix(line, parts[0]) &&
+				!slices.ContainsFunc(parts[1:], func(part string) bool { return !strings.Contains(line, part) })
+		})
+		if at < 0 {
+			t.Errorf("no message %q in:\n%s", w, strings.Join(left, "\n"))
+			continue
+		}
+		left = slices.Delete(left, at, at+1)
+	}
+	if len(left) > 0 {
+		t.Errorf("messages nobody expects:\n%s", strings.Join(left, "\n"))
+	}
+}
+
+// eventually waits for a condition of the cluster.
+func eventually(t testing.TB, what string, met func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for !met() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// collector keeps what Progress says.
+type collector struct {
+	mu          sync.Mutex
+	total, done int
+	calls       int
+}
+
+func (p *collector) progress(total, done int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total, p.done = total, done
+	p.calls++
+}

@@ -1,0 +1,214 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+)
+
+const (
+	// minListed is the number of objects of a kind that may exist from which on
+	// a LIST is worth its time.
+	minListed = 20
+	// objectsPerRequest is how many objects more a LIST may yield in the time of
+	// one more request: what decides between one LIST across all namespaces and
+	// one per namespace. Measured: 2.6 ms against 36 µs.
+	objectsPerRequest = 64
+	// namespacesAtOnce is how many namespaces of one kind are listed together.
+	namespacesAtOnce = 16
+)
+
+// restoreKinds restores the selected objects of some kinds, all together.
+func (r *run) restoreKinds(ctx context.Context, kinds []*kind) {
+	var wg sync.WaitGroup
+	for _, k := range kinds {
+		wg.Go(func() { r.restoreKind(ctx, k) })
+	}
+	wg.Wait()
+}
+
+// restoreKind restores the selected objects of one kind that are not restored
+// yet.
+func (r *run) restoreKind(ctx context.Context, k *kind) {
+	switch {
+	case len(k.entries) == 0:
+		return
+	case k.never != "":
+		r.log.skipAll(k.never, k.countSelected())
+		return
+	case !k.isServed && !r.promised[k.resource]:
+		r.log.refuse(refusal{resource: k.resource, reason: r.notServed(k.resource)}, k.countSelected())
+		return
+	}
+	r.meetListed(ctx, k)
+	var wg sync.WaitGroup
+	for i := range k.entries {
+		e := &k.entries[i]
+		if !e.selected || e.state.Load() != pending {
+			continue
+		}
+		if !r.enter(ctx) {
+			break
+		}
+		if !e.claim() {
+			r.leave()
+			continue
+		}
+		wg.Go(func() {
+			defer r.leave()
+			r.restoreEntry(ctx, k, e, nil)
+		})
+	}
+	wg.Wait()
+}
+
+// notServed says why a resource is not served.
+func (r *run) notServed(resource schema.GroupResource) string {
+	for gv, err := range r.served.Failed {
+		if gv.Group == resource.Group {
+			return fmt.Sprintf("the API group does not answer: %v; restore again when it does", err)
+		}
+	}
+	if definitions := r.kinds[definitionsResource]; definitions != nil {
+		if _, ok := definitions.find("", resource.String()); ok {
+			return "the cluster does not serve them, and their CustomResourceDefinition in the backup was not restored"
+		}
+	}
+	return "the cluster does not serve them: install what defines them, and restore again"
+}
+
+// meetListed lists a kind, if many of its objects may exist, and decides about
+// those that do.
+func (r *run) meetListed(ctx context.Context, k *kind) {
+	if !k.isServed {
+		return
+	}
+	count, targets := r.mayExist(ctx, k)
+	if count == 0 || count < minListed && !r.req.DryRun {
+		return
+	}
+	var err error
+	wide := true
+	if k.namespaced {
+		wide, err = r.listWide(ctx, k, len(targets))
+	} else {
+		_, err = r.list(ctx, k, "", nil)
+	}
+	if !wide {
+		err = r.listEach(ctx, k, targets)
+	}
+	if err != nil && ctx.Err() == nil {
+		logger(ctx).Info("Creating objects without a list of those that exist", "resource", k.resource.String(), "reason", err.Error())
+	}
+}
+
+// mayExist returns how many selected objects may exist, and in which namespaces.
+func (r *run) mayExist(ctx context.Context, k *kind) (count int, targets []string) {
+	old := map[string]bool{}
+	for i := range k.entries {
+		e := &k.entries[i]
+		if !e.selected || e.state.Load() != pending {
+			continue
+		}
+		if e.Namespace != "" {
+			target := r.places.target(e.Namespace)
+			state := r.namespace(ctx, target)
+			if state.fresh || state.err != nil {
+				continue
+			}
+			old[target] = true
+		}
+		count++
+	}
+	return count, slices.Sorted(maps.Keys(old))
+}
+
+// listWide lists across namespaces, unless a LIST for each of them costs less;
+// then it returns false.
+func (r *run) listWide(ctx context.Context, k *kind, namespaces int) (bool, error) {
+	if namespaces == 1 {
+		return false, nil
+	}
+	wide := true
+	_, err := r.list(ctx, k, "", func(page list.Page) error {
+		if page.First && page.Remaining > int64(namespaces*objectsPerRequest) {
+			wide = false
+			return list.ErrStop
+		}
+		return nil
+	})
+	return wide, err
+}
+
+// listEach lists some namespaces. The first error ends it.
+func (r *run) listEach(ctx context.Context, k *kind, namespaces []string) error {
+	places := make(chan struct{}, namespacesAtOnce)
+	errs := make(chan error, len(namespaces))
+	var wg sync.WaitGroup
+	for _, namespace := range namespaces {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			if _, err := r.list(ctx, k, namespace, nil); err != nil {
+				errs <- err
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	return <-errs
+}
+
+func (r *run) list(ctx context.Context, k *kind, namespace string, page func(list.Page) error) (list.Summary, error) {
+	return r.cluster.List(ctx, list.Request{Kind: kindOf(k.served), Namespace: namespace}, list.Handler{
+		Page: page,
+		Batch: func(batch *list.Batch) error {
+			defer batch.Release()
+			r.meetBatch(ctx, k, batch.Items)
+			return ctx.Err()
+		},
+	})
+}
+
+// meetBatch decides about those objects of a batch that are to be restored.
+func (r *run) meetBatch(ctx context.Context, k *kind, found []list.Item) {
+	var wg sync.WaitGroup
+	for i := range found {
+		e := r.entryOf(k, &found[i])
+		if e == nil || !e.selected || e.state.Load() != pending || !r.enter(ctx) {
+			continue
+		}
+		if !e.claim() {
+			r.leave()
+			continue
+		}
+		wg.Go(func() {
+			defer r.leave()
+			r.restoreEntry(ctx, k, e, &found[i])
+		})
+	}
+	wg.Wait()
+}
+
+// entryOf returns the entry that becomes an object of the cluster.
+func (r *run) entryOf(k *kind, found *list.Item) *entry {
+	sources := []string{""}
+	if found.Namespace != "" {
+		sources = r.places.from(found.Namespace)
+	}
+	for _, source := range sources {
+		if at, ok := k.find(source, found.Name); ok {
+			return &k.entries[at]
+		}
+	}
+	return nil
+}

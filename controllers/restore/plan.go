@@ -73,13 +73,8 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
 	if looked == nil {
 		return false, nil
 	}
-	where := s.Object.Status.StorageLocation
-	switch {
-	case errors.Is(looked.Err, job.ErrNoBackup):
-		s.Invalid([]string{missing(s.Object.Status.BackupName, where, looked.Value.others)}, r.Now())
-		return true, nil
-	case looked.Err != nil:
-		s.Invalid([]string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", where, r.Redactor.String(looked.Err.Error()))}, r.Now())
+	if problems := r.lookProblems(s, looked); len(problems) > 0 {
+		s.Invalid(problems, r.Now())
 		return true, nil
 	}
 	hooks, loading := run.Restore.HooksOf(s.Object, looked.Value.plugins)
@@ -99,6 +94,18 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
 		hooks = dry(hooks)
 	}
 	return true, r.driver.Record(ctx, s, hooks)
+}
+
+// lookProblems says what a person can do about what the store answered.
+func (r *Reconciler) lookProblems(s *scope, looked *run.Ended[found]) []string {
+	where := s.Object.Status.StorageLocation
+	switch {
+	case looked.Err == nil:
+		return nil
+	case errors.Is(looked.Err, job.ErrNoBackup):
+		return []string{missing(s.Object.Status.BackupName, where, looked.Value.others)}
+	}
+	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", where, r.Redactor.String(looked.Err.Error()))}
 }
 
 // find reads the manifest of the backup, and the Plugins meanwhile.

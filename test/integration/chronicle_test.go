@@ -190,14 +190,18 @@ func runsOf(b *v1alpha1.Backup) []*v1alpha1.HookRun {
 	})
 }
 
-// runOf returns the HookRun of an action; it fails the test if there is none.
+// runOf waits for the HookRun of an action and returns its last version.
 func runOf(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string) *v1alpha1.HookRun {
 	t.Helper()
-	for _, run := range runsOf(b) {
-		if run.Spec.Hook == point && run.Spec.PluginName == action {
-			return run
+	var found *v1alpha1.HookRun
+	eventually(t, func() string {
+		for _, run := range runsOf(b) {
+			if run.Spec.Hook == point && run.Spec.PluginName == action {
+				found = run
+				return ""
+			}
 		}
-	}
-	t.Fatalf("there is no HookRun of %s %s among %d", point, action, len(runsOf(b)))
-	return nil
+		return fmt.Sprintf("there is no HookRun of %s %s\n%s", point, action, describe(b))
+	})
+	return found
 }

@@ -72,9 +72,7 @@ func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
 				if undone {
 					want = v1alpha1.HookRunPhaseCompleted
 				}
-				await(t, runOf(t, b, v1alpha1.HookPostBackup, action), "it is "+string(want), func(run *v1alpha1.HookRun) bool {
-					return run.Status.Phase == want
-				})
+				awaitPhase(t, b, v1alpha1.HookPostBackup, action, want)
 			}
 			checkOwedFirst(t, b)
 		})
@@ -127,9 +125,7 @@ func brokenCleanup(t *testing.T, s *site) (b *v1alpha1.Backup, plugin *v1alpha1.
 	says(t, []string{b.Status.Message}, "in the archive", action, v1alpha1.AnnotationAbandonCleanup+"=true")
 	awaitEvent(t, b, "Warning CleanupOverdue: ")
 	// It does not hold up the others.
-	await(t, runOf(t, b, v1alpha1.HookPostBackup, after), "it ended well", func(run *v1alpha1.HookRun) bool {
-		return run.Status.Phase == v1alpha1.HookRunPhaseCompleted
-	})
+	awaitPhase(t, b, v1alpha1.HookPostBackup, after, v1alpha1.HookRunPhaseCompleted)
 	return b, plugin, action
 }
 

@@ -21,14 +21,16 @@ func newFolder(s *site, name string) *v1alpha1.BackupStorageLocation {
 func TestALocationCreatedRightAfterTheBackup(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := s.backupOf(newApp(t, 1))
-	b.Spec.StorageLocation = "comes-later"
+	app := newApp(t, 1)
+	name := "of-" + app
+	b := s.backupOf(app)
+	b.Spec.StorageLocation = name
 	s.apply(t, b)
 	waiting := doing(t, b, v1alpha1.ReasonWaitingForLocation)
-	says(t, []string{waiting.Status.Message}, "Waiting a moment for the location: ", `"comes-later" does not exist`)
-	create(t, newFolder(s, "comes-later"))
+	says(t, []string{waiting.Status.Message}, "Waiting a moment for the location: ", name, "does not exist")
+	create(t, newFolder(s, name))
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
-	if b.Status.StorageLocation != "comes-later" {
+	if b.Status.StorageLocation != name {
 		t.Errorf("it is stored in %s", b.Status.StorageLocation)
 	}
 }

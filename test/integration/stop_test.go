@@ -43,9 +43,7 @@ func TestABackupIsStopped(t *testing.T) {
 				t.Errorf("the phase is %s: %s", b.Status.Phase, b.Status.Message)
 			}
 			for _, action := range []string{pair, after} {
-				await(t, runOf(t, b, v1alpha1.HookPostBackup, action), "it ended well", func(run *v1alpha1.HookRun) bool {
-					return run.Status.Phase == v1alpha1.HookRunPhaseCompleted
-				})
+				awaitPhase(t, b, v1alpha1.HookPostBackup, action, v1alpha1.HookRunPhaseCompleted)
 			}
 		})
 		t.Run(name+" in the PostBackup actions", func(t *testing.T) {
@@ -102,9 +100,7 @@ func TestTheNamespaceOfABackupIsDeleted(t *testing.T) {
 		t.Errorf("at last the Backup was so: %s", describe(b))
 	}
 	for _, action := range []string{preHolds, after} {
-		if run := runOf(t, b, v1alpha1.HookPostBackup, action); run.Status.Phase != v1alpha1.HookRunPhaseCompleted {
-			t.Errorf("the PostBackup action %s is %s", action, run.Status.Phase)
-		}
+		awaitPhase(t, b, v1alpha1.HookPostBackup, action, v1alpha1.HookRunPhaseCompleted)
 	}
 	for _, run := range runsOf(b) {
 		awaitGone(t, run)

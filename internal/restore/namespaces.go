@@ -5,6 +5,7 @@ package restore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -152,11 +153,12 @@ func (r *run) selectNamespaces(needed map[string]bool) []*entry {
 // openNamespace makes a namespace that does not exist, as it was archived.
 func (r *run) openNamespace(ctx context.Context, name string) (fresh bool, err error) {
 	found, exists := r.namespaces.listed[name]
+	k, e := r.namespaceEntry(name)
 	if exists && !found.Deleting {
-		return false, nil
+		return false, r.recallNamespace(name, e, found)
 	}
 	v := skipped("")
-	if k, e := r.namespaceEntry(name); e != nil && e.claim() {
+	if e != nil && e.claim() {
 		var known *list.Item
 		if exists {
 			known = &found
@@ -170,6 +172,26 @@ func (r *run) openNamespace(ctx context.Context, name string) (fresh bool, err e
 		return false, fmt.Errorf("namespace %s is not there: %w", name, v.err)
 	}
 	return v.outcome == Created, nil
+}
+
+// recallNamespace reports a namespace that this restore made before it was
+// interrupted, unless its object is restored for its own sake.
+func (r *run) recallNamespace(name string, e *entry, found list.Item) error {
+	if e != nil && (e.selected || !e.claim()) {
+		return nil
+	}
+	existing := map[string]any{}
+	if err := json.Unmarshal(found.JSON, &existing); err != nil {
+		return fmt.Errorf("decoding namespace %s: %w", name, err)
+	}
+	if outcome, own := r.stamped(existing); own {
+		r.log.total.Add(1)
+		r.conclude(listed{key: "v1/Namespace", name: name}, name, did(outcome, nil))
+	}
+	if e != nil {
+		r.related.finish(e)
+	}
+	return nil
 }
 
 // namespaceEntry returns the Namespace object for a namespace of the cluster.

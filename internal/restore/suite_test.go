@@ -25,6 +25,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/kube/request"
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
@@ -108,11 +109,7 @@ func resourceOf(t testing.TB, o *unstructured.Unstructured) schema.GroupVersionR
 // stored as versions that are not the preferred ones.
 func spool(t testing.TB, objects []*unstructured.Unstructured, others ...schema.GroupVersion) *archive.Spool {
 	t.Helper()
-	var out bytes.Buffer
-	w, err := archive.NewWriter(&out, archive.WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var items []archive.Item
 	for _, o := range objects {
 		gvr := resourceOf(t, o)
 		raw, err := o.MarshalJSON()
@@ -123,7 +120,32 @@ func spool(t testing.TB, objects []*unstructured.Unstructured, others ...schema.
 			Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Namespace: o.GetNamespace(), Name: o.GetName(),
 			Preferred: !slices.Contains(others, gvr.GroupVersion()),
 		}
-		if err := w.Add(archive.Item{Identity: id, JSON: bytes.TrimSpace(raw)}); err != nil {
+		items = append(items, archive.Item{Identity: id, JSON: bytes.TrimSpace(raw)})
+	}
+	return spoolOf(t, items)
+}
+
+// rawSpool makes an archive of files of one resource of the core group.
+func rawSpool(t testing.TB, namespace, resource string, files map[string]string) *archive.Spool {
+	t.Helper()
+	var items []archive.Item
+	for name, content := range files {
+		items = append(items, archive.Item{JSON: []byte(content), Identity: archive.Identity{
+			Version: "v1", Resource: resource, Namespace: namespace, Name: name, Preferred: true,
+		}})
+	}
+	return spoolOf(t, items)
+}
+
+func spoolOf(t testing.TB, items []archive.Item) *archive.Spool {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := archive.NewWriter(&out, archive.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range items {
+		if err := w.Add(item); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,6 +172,11 @@ type target struct {
 
 func newTarget(t testing.TB, opts restore.Options) *target {
 	t.Helper()
+	// Nobody waits as long as a busy cluster needs.
+	sleep := func(ctx context.Context, d time.Duration) error {
+		return request.Sleep(ctx, min(d, 10*time.Millisecond))
+	}
+	opts.Sleep = sleep
 	config := plane.Config()
 	config.QPS = -1
 	client, err := dynamic.NewForConfig(config)
@@ -159,7 +186,7 @@ func newTarget(t testing.TB, opts restore.Options) *target {
 	w := &wire{}
 	watched := rest.CopyConfig(config)
 	watched.Wrap(w.around)
-	cluster, err := restore.NewCluster(watched, list.Options{}, write.Options{})
+	cluster, err := restore.NewCluster(watched, list.Options{Sleep: sleep}, write.Options{Sleep: sleep})
 	if err != nil {
 		t.Fatal(err)
 	}

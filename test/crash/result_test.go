@@ -98,8 +98,13 @@ func (l *lane) hookRuns(t *testing.T, b *v1alpha1.Backup) []v1alpha1.HookRun {
 	return runs.Items
 }
 
+// fair are the reasons for which an attempt may end: it did well, the operator ended,
+// a person cancelled it, or the action says that it failed. That the plugin could not
+// be called is none.
+var fair = []string{"", v1alpha1.ReasonInterrupted, v1alpha1.ReasonCancelled, v1alpha1.ReasonActionFailed}
+
 // checkRuns checks that nothing holds the Backup any more, that nothing is owed and
-// that every HookRun came to its end.
+// that every HookRun came to its end, without failures on its way.
 func (l *lane) checkRuns(t *testing.T, b *v1alpha1.Backup, runs []v1alpha1.HookRun) {
 	t.Helper()
 	if conditions.IsTrue(b, v1alpha1.ConditionCleanupOwed) {
@@ -112,6 +117,11 @@ func (l *lane) checkRuns(t *testing.T, b *v1alpha1.Backup, runs []v1alpha1.HookR
 		}
 		if run.Status.CompletionTimestamp == nil {
 			t.Errorf("HookRun %s has not ended: %+v", run.Name, run.Status)
+		}
+		for _, attempt := range run.Status.Attempts {
+			if !slices.Contains(fair, attempt.Reason) {
+				t.Errorf("HookRun %s made an attempt that ended %s: %s", run.Name, attempt.Reason, attempt.Message)
+			}
 		}
 	}
 }

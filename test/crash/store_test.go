@@ -6,6 +6,7 @@ package crash
 import (
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -129,6 +130,9 @@ func messages(ctx context.Context, store *backupstore.Store, name string, file b
 	return slices.Compact(found), nil
 }
 
+// maxShown is how large an object may be to be compared as it is, not as its digest.
+const maxShown = 64 << 10
+
 // contents reads an archive; objects are normalised.
 func contents(ctx context.Context, store *backupstore.Store, name string) (map[string]string, error) {
 	stream, err := store.Get(ctx, name, backupstore.Contents)
@@ -147,7 +151,9 @@ func contents(ctx context.Context, store *backupstore.Store, name string) (map[s
 			return fmt.Errorf("%s: %w", e.Path, err)
 		}
 		normal, err := json.Marshal(object)
-		files[e.Path] = string(normal)
+		if files[e.Path] = string(normal); len(normal) > maxShown {
+			files[e.Path] = fmt.Sprintf("%d bytes %x", len(normal), sha256.Sum256(normal))
+		}
 		return err
 	})
 	return files, err

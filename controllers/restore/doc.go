@@ -18,3 +18,7 @@ package restore
 // Anything may be in a backup, so everything may be written.
 //
 // +kubebuilder:rbac:groups=*,resources=*,verbs=get;list;watch;create;update;patch;delete
+//
+// Roles with rights that the operator does not hold itself, and bindings to them.
+//
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;clusterroles,verbs=bind;escalate

@@ -5,6 +5,7 @@ package integration
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,8 +103,10 @@ func checkOwedFirst(t *testing.T, b *v1alpha1.Backup) {
 func brokenCleanup(t *testing.T, s *site) (b *v1alpha1.Backup, plugin *v1alpha1.Plugin, action string) {
 	t.Helper()
 	action = own(t, "broken")
-	plugin = install(t, faultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action, Timeout: within(time.Second)}),
-		"FAULT_CALL=PostBackup=error"))
+	plugin = install(t, faultPlugin(path.Base(action), slices.Concat(
+		pre(v1alpha1.PluginAction{Name: action, Order: 50}),
+		post(v1alpha1.PluginAction{Name: action, Order: 50, Timeout: within(time.Second)}),
+	), "FAULT_CALL=PostBackup=error"))
 	b = s.backupOf(newApp(t, 1))
 	b.Labels = use(action, after)
 	s.apply(t, b)
@@ -124,7 +127,7 @@ func brokenCleanup(t *testing.T, s *site) (b *v1alpha1.Backup, plugin *v1alpha1.
 	}
 	says(t, []string{b.Status.Message}, "in the archive", action, v1alpha1.AnnotationAbandonCleanup+"=true")
 	awaitEvent(t, b, "Warning CleanupOverdue: ")
-	// It does not hold up the others.
+	// It does not hold up the others, which come behind it.
 	awaitPhase(t, b, v1alpha1.HookPostBackup, after, v1alpha1.HookRunPhaseCompleted)
 	return b, plugin, action
 }

@@ -5,11 +5,15 @@ package integration
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
@@ -41,16 +45,22 @@ func metrics(t *testing.T, s *site) map[string]float64 {
 	return values
 }
 
-// metric waits until a metric has a value.
+// metric waits until a metric has a value. Nobody tells when it changes, so that it is
+// asked for again and again.
 func metric(t *testing.T, s *site, name string, want float64) {
 	t.Helper()
-	eventually(t, func() string {
-		got, there := metrics(t, s)[name]
-		if (there && got == want) || (!there && want == absent) {
-			return ""
+	var got float64
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		value, there := metrics(t, s)[name]
+		if !there {
+			value = absent
 		}
-		return fmt.Sprintf("%s is %v (there: %v), want %v", name, got, there, want)
+		got = value
+		return got == want, nil
 	})
+	if err != nil {
+		t.Fatalf("%s is %v, want %v (%v stands for none): %v", name, got, want, absent, err)
+	}
 }
 
 func TestMetrics(t *testing.T) {

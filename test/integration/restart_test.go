@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"path"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -84,6 +85,21 @@ func TestTheOperatorIsKilled(t *testing.T) {
 			sameObjects(t, s.archived(t, b), want)
 		})
 	}
+	t.Run("in an action that must not be repeated", func(t *testing.T) {
+		action := own(t, "once")
+		install(t, faultPlugin(path.Base(action),
+			both(v1alpha1.PluginAction{Name: action, OnInterruption: v1alpha1.InterruptionPolicyFail}), "FAULT_CALL=PreBackup=wait"))
+		b := s.backupOf(app)
+		b.Labels = use(action)
+		s.apply(t, b)
+		awaitCall(t, b, v1alpha1.HookPreBackup, action)
+		if err := s.op.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		s.restart(t)
+		b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the operator went away while the action ran")
+		awaitPhase(t, b, v1alpha1.HookPostBackup, action, v1alpha1.HookRunPhaseCompleted)
+	})
 }
 
 // sameObjects compares archives.

@@ -70,6 +70,50 @@ func TestABackupIsStopped(t *testing.T) {
 	}
 }
 
+func TestAnActionThatOwesNothingIsStopped(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	b := s.backupOf(newApp(t, 1))
+	b.Labels = use(preOnly)
+	parameter(b, preOnly, "fault", "wait")
+	s.apply(t, b)
+	awaitCall(t, b, v1alpha1.HookPreBackup, preOnly)
+	cancelBackup(t, b)
+	b = outcome(t, b, v1alpha1.BackupPhaseCancelled, "Cancelled: spec.desiredState is Cancel")
+	awaitEvent(t, b, "Warning Cancelled: ")
+	awaitPhase(t, b, v1alpha1.HookPreBackup, preOnly, v1alpha1.HookRunPhaseCancelled)
+	if got := conditionOf(b, v1alpha1.ConditionCleanupOwed); got != "" {
+		t.Errorf("CleanupOwed is %s", got)
+	}
+}
+
+func TestABackupIsCancelledBeforeItsLocationComes(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	b := s.backupOf(app)
+	b.Spec.StorageLocation = "never-comes"
+	s.apply(t, b)
+	doing(t, b, v1alpha1.ReasonWaitingForLocation)
+	cancelBackup(t, b)
+	outcome(t, b, v1alpha1.BackupPhaseCancelled, "Cancelled before it began")
+}
+
+func TestTheNameOfACancelledBackupIsFreeAgain(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	b := s.backupOf(app)
+	b.Labels = use(preHolds)
+	create(t, b) // the rules are checked for the one that gets its name
+	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
+	remove(t, b)
+	awaitGone(t, b)
+	next := s.backupOf(app)
+	next.GenerateName, next.Name = "", b.Name
+	outcome(t, s.apply(t, next), v1alpha1.BackupPhaseCompleted)
+}
+
 func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)

@@ -13,8 +13,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup/job"
@@ -67,6 +65,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Kind: run.Backup, Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Redactor: r.Redactor,
 		Slots: r.MaxConcurrent, Now: r.Now,
 		New:     func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
+		NewList: func() client.ObjectList { return &v1alpha1.BackupList{} },
 		Ignore:  func(b *v1alpha1.Backup) bool { return b.Spec.ImportedFrom != nil }, // a catalogue entry is never run
 		Steps:   []string{stepCheck, stepClaim, stepArchive, stepRelease, stepAbandon, run.StepPostLog},
 		Written: r.Metrics.record, Forget: r.forget,
@@ -78,26 +77,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
-	return controller.
-		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(r.waitingBackups)).
-		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(r.waitingBackups)).
-		Complete(r.driver)
-}
-
-// waitingBackups returns the Backups whose plan is not recorded: those that a
-// location or a Plugin can change.
-func (r *Reconciler) waitingBackups(ctx context.Context, _ client.Object) []reconcile.Request {
-	var list v1alpha1.BackupList
-	if err := r.Client.List(ctx, &list); err != nil {
-		return nil // the cache can not fail once it has started
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if b := &list.Items[i]; !run.Planned(b) && !run.Decided(b) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
-		}
-	}
-	return requests
+	return controller.Complete(r.driver)
 }
 
 // forget drops what this process knows of a Backup that is over.

@@ -30,9 +30,12 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	waiting, problems, err := r.findLocation(ctx, s)
+	where, waiting, problems, err := r.driver.ChooseLocation(ctx, s, s.Object.Spec.StorageLocation, true)
 	if err != nil || waiting {
 		return false, err
+	}
+	if where != "" {
+		s.Object.Status.StorageLocation = where
 	}
 	hooks, loading := run.Backup.HooksOf(s.Object, plugins)
 	if loading != "" {

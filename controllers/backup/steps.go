@@ -58,22 +58,3 @@ func (r *Reconciler) storeProblems(location string, err error) []string {
 	}
 	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", location, message)}
 }
-
-// findLocation returns the location of a Backup, if it can be used now. What is
-// wrong with it is a problem; what may still come is waited for.
-func (r *Reconciler) findLocation(ctx context.Context, s *scope) (waiting bool, problems []string, err error) {
-	choice, err := location.Choose(ctx, r.Client, s.Object.Namespace, s.Object.Spec.StorageLocation, true)
-	switch {
-	case err != nil:
-		return false, nil, err
-	case choice.Waiting != "":
-		s.AwaitLocation(choice.Waiting)
-		return true, nil, nil
-	case choice.Missing != "":
-		return r.driver.LocationGrace(s, choice.Missing), []string{choice.Missing}, nil
-	case choice.Problem != "":
-		return false, []string{choice.Problem}, nil
-	}
-	s.Object.Status.StorageLocation = choice.Location.Name
-	return false, nil, nil
-}

@@ -13,15 +13,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
 // findBackup decides which backup is meant and where it is, as far as the objects
 // say. A backup without an object may still be in the location.
 func (r *Reconciler) findBackup(ctx context.Context, s *scope) (waiting bool, problems []string, err error) {
+	// A Restore may follow right after its Backup, which the cache shows as it was
+	// before.
 	var list v1alpha1.BackupList
-	if err := r.Client.List(ctx, &list, client.InNamespace(s.Object.Namespace)); err != nil {
+	if err := r.Reader.List(ctx, &list, client.InNamespace(s.Object.Namespace)); err != nil {
 		return false, nil, fmt.Errorf("listing the Backups: %w", err)
 	}
 	spec, status := &s.Object.Spec, &s.Object.Status
@@ -34,20 +35,11 @@ func (r *Reconciler) findBackup(ctx context.Context, s *scope) (waiting bool, pr
 	if backup != nil {
 		where = cmp.Or(where, backup.Status.StorageLocation, backup.Spec.StorageLocation)
 	}
-	choice, err := location.Choose(ctx, r.Client, s.Object.Namespace, where, false)
-	switch {
-	case err != nil:
-		return false, nil, err
-	case choice.Waiting != "":
-		s.AwaitLocation(choice.Waiting)
-		return true, nil, nil
-	case choice.Missing != "":
-		return r.driver.LocationGrace(s, choice.Missing), []string{choice.Missing}, nil
-	case choice.Problem != "":
-		return false, []string{choice.Problem}, nil
+	at, waiting, problems, err := r.driver.ChooseLocation(ctx, s, where, false)
+	if at != "" {
+		status.StorageLocation = at
 	}
-	status.StorageLocation = choice.Location.Name
-	return false, nil, nil
+	return waiting, problems, err
 }
 
 // pick returns the Backup object that is meant, if there is one, and its name.

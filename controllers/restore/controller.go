@@ -13,8 +13,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
@@ -71,6 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Kind: run.Restore, Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Redactor: r.Redactor,
 		Slots: r.MaxConcurrent, Now: r.Now,
 		New:     func() *v1alpha1.Restore { return &v1alpha1.Restore{} },
+		NewList: func() client.ObjectList { return &v1alpha1.RestoreList{} },
 		Steps:   []string{stepFind, stepRestore, stepAbandon, run.StepPostLog},
 		Written: r.Metrics.record, Forget: r.forget,
 	}
@@ -81,26 +80,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	return controller.
-		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(r.waitingRestores)).
-		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(r.waitingRestores)).
-		Complete(r.driver)
-}
-
-// waitingRestores returns the Restores whose plan is not recorded: those that a
-// location or a Plugin can change.
-func (r *Reconciler) waitingRestores(ctx context.Context, _ client.Object) []reconcile.Request {
-	var list v1alpha1.RestoreList
-	if err := r.Client.List(ctx, &list); err != nil {
-		return nil // the cache can not fail once it has started
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if o := &list.Items[i]; !run.Planned(o) && !run.Decided(o) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
-		}
-	}
-	return requests
+	return controller.Complete(r.driver)
 }
 
 // forget drops what this process knows of a Restore that is over.

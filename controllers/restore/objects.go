@@ -5,6 +5,7 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -62,11 +63,12 @@ func (r *Reconciler) report(o *v1alpha1.Restore) string {
 // settle records the outcome.
 func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
 	defer r.progress.Drop(s.Object.UID)
+	untold := errors.Is(made.Err, job.ErrNotStored)
 	switch {
-	case made.Err != nil && s.Stopping():
+	case made.Err != nil && !untold && s.Stopping():
 		s.Decide(s.CancelledOutcome(), r.Now())
 		return
-	case made.Err != nil:
+	case made.Err != nil && !untold:
 		s.Decide(run.Outcome{
 			Phase: run.PhaseFailed, Reason: v1alpha1.ReasonFailed,
 			Message: "The restore failed: " + r.Redactor.String(made.Err.Error()),
@@ -74,16 +76,8 @@ func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
 		return
 	}
 	result, status := made.Value, &s.Object.Status
-	counts := result.Counts
-	total := int64(result.Total())
-	status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: total}
-	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
-	status.Counts = &v1alpha1.RestoreCounts{
-		Created: int64(counts[restore.Created]), Updated: int64(counts[restore.Updated]),
-		Recreated: int64(counts[restore.Recreated]), Unchanged: int64(counts[restore.Unchanged]),
-		Skipped: int64(counts[restore.Skipped]), Failed: int64(counts[restore.Failed]),
-	}
-	o := run.Outcome{Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: sum(counts, s.Object.Spec.DryRun)}
+	count(status, result)
+	o := run.Outcome{Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: sum(result.Counts, s.Object.Spec.DryRun)}
 	if result.Errors > 0 {
 		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
 		o.Message += fmt.Sprintf("; %s, each with its reason in the results file: mend what it says and restore again",
@@ -92,7 +86,23 @@ func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
 	if result.Warnings > 0 {
 		o.Message += ", " + run.Count(status.Warnings, "warning")
 	}
+	if untold { // a person can not tell what is wrong, so it must not look as if nothing were
+		o.Phase, o.Reason = run.PhaseFailed, v1alpha1.ReasonFailed
+		o.Message += "; " + r.Redactor.String(made.Err.Error())
+	}
 	s.Decide(o, result.Completed)
+}
+
+// count copies what became of the objects into the status.
+func count(status *v1alpha1.RestoreStatus, result job.Result) {
+	counts, total := result.Counts, int64(result.Total())
+	status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: total}
+	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
+	status.Counts = &v1alpha1.RestoreCounts{
+		Created: int64(counts[restore.Created]), Updated: int64(counts[restore.Updated]),
+		Recreated: int64(counts[restore.Recreated]), Unchanged: int64(counts[restore.Unchanged]),
+		Skipped: int64(counts[restore.Skipped]), Failed: int64(counts[restore.Failed]),
+	}
 }
 
 // sum says what became of the objects.

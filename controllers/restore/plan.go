@@ -99,9 +99,12 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
 // lookProblems says what a person can do about what the store answered.
 func (r *Reconciler) lookProblems(s *scope, looked *run.Ended[found]) []string {
 	where := s.Object.Status.StorageLocation
-	switch {
-	case looked.Err == nil:
+	switch phase := looked.Value.backup.Phase; {
+	case looked.Err == nil && (phase == "" || phase == run.PhaseCompleted || phase == run.PhasePartiallyFailed):
 		return nil
+	case looked.Err == nil: // Velero keeps the manifests of those too
+		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s is %s; only one that is %s or %s can be restored",
+			s.Object.Status.BackupName, where, phase, run.PhaseCompleted, run.PhasePartiallyFailed)}
 	case errors.Is(looked.Err, job.ErrNoBackup):
 		return []string{missing(s.Object.Status.BackupName, where, looked.Value.others)}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -45,8 +48,9 @@ type Driver[T Subject] struct {
 	Slots int
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
-	// New returns an empty object.
-	New func() T
+	// New returns an empty object, NewList an empty list of them.
+	New     func() T
+	NewList func() client.ObjectList
 	// Ignore, if set, says which objects are no runs at all.
 	Ignore func(T) bool
 	// Phases in the order they are gone through.
@@ -69,7 +73,7 @@ const workers = 4
 
 // Setup registers the background steps and returns a controller to be completed.
 func (d *Driver[T]) Setup(mgr ctrl.Manager, name string) (*builder.Builder, error) {
-	if d.Client == nil || d.Reader == nil || d.Recorder == nil || d.Redactor == nil || d.New == nil || len(d.Phases) == 0 {
+	if d.Client == nil || d.Reader == nil || d.Recorder == nil || d.Redactor == nil || d.New == nil || d.NewList == nil || len(d.Phases) == 0 {
 		return nil, errors.New("run: a required field of the Driver is missing")
 	}
 	if d.Slots <= 0 {
@@ -88,8 +92,27 @@ func (d *Driver[T]) Setup(mgr ctrl.Manager, name string) (*builder.Builder, erro
 		Named(name).
 		For(d.New()).
 		Owns(&v1alpha1.HookRun{}).
+		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(d.unplanned)).
+		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(d.unplanned)).
 		WatchesRawSource(source.Channel(d.woken, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}), nil
+}
+
+// unplanned returns the objects whose plan is not recorded: those that a location
+// or a Plugin can change.
+func (d *Driver[T]) unplanned(ctx context.Context, _ client.Object) []reconcile.Request {
+	list := d.NewList()
+	if err := d.Client.List(ctx, list); err != nil {
+		return nil // the cache can not fail once it has started
+	}
+	var requests []reconcile.Request
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // the function returns no error
+		if object, ok := item.(T); ok && !Planned(object) && !Decided(object) {
+			requests = append(requests, reconcile.Request{NamespacedName: nameOf(object)})
+		}
+		return nil
+	})
+	return requests
 }
 
 // Wake has an object looked at again.

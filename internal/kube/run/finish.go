@@ -38,20 +38,3 @@ func (d *Driver[T]) Finish(storePostLog func(*Scope[T]) *Ended[bool], named func
 		return true, nil
 	}
 }
-
-// AwaitLocation says that a run waits for its location.
-func (s *Scope[T]) AwaitLocation(message string) {
-	s.Waiting(v1alpha1.ReasonWaitingForLocation, message)
-}
-
-// LocationGrace is how long a run waits for a location that does not exist: both
-// may come from one kubectl apply, the location last.
-func (d *Driver[T]) LocationGrace(s *Scope[T], missing string) bool {
-	wait := s.Object.GetCreationTimestamp().Add(locationGrace).Sub(d.Now())
-	if wait <= 0 {
-		return false
-	}
-	s.AwaitLocation("Waiting a moment for the location: " + missing)
-	s.Again(wait)
-	return true
-}

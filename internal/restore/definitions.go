@@ -26,6 +26,8 @@ type definition struct {
 	resource schema.GroupResource
 	// versions that it serves.
 	versions []string
+	// established says that the cluster has accepted it.
+	established bool
 }
 
 // definitions are those that this run wrote. It is safe for concurrent use.
@@ -120,7 +122,8 @@ func (r *run) awaitEstablished(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.engine.opts.Wait)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, written := range r.definitions.written {
+	for i := range r.definitions.written {
+		written := &r.definitions.written[i]
 		wg.Go(func() {
 			if !r.enter(ctx) {
 				return
@@ -132,6 +135,7 @@ func (r *run) awaitEstablished(ctx context.Context) {
 				last = state
 				return established, err
 			})
+			written.established = err == nil
 			if err != nil {
 				r.results.Error(results.Object(""), fmt.Errorf("%s was restored and is not established (%s): %w", written.target, last, err))
 			}
@@ -187,6 +191,9 @@ func (r *run) discoverDefined(ctx context.Context) error {
 
 func (r *run) servesDefined() bool {
 	for _, written := range r.definitions.written {
+		if !written.established {
+			continue
+		}
 		for _, version := range written.versions {
 			if _, ok := r.servedIn(written.resource.WithVersion(version)); !ok {
 				return false

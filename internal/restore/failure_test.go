@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -155,10 +156,8 @@ func TestNamespaceThatIsBeingDeleted(t *testing.T) {
 
 // already is 1 if the namespace of another subtest was there before.
 func already(result restore.Result) int {
-	for _, name := range result.ResourceList["v1/Namespace"] {
-		if name == "untouched(created)" {
-			return 0
-		}
+	if slices.Contains(result.ResourceList["v1/Namespace"], "untouched(created)") {
+		return 0
 	}
 	return 1
 }
@@ -196,7 +195,7 @@ func TestLostAnswers(t *testing.T) {
 		}
 	}
 	c.create(old...)
-	c.wire.set(lossy(3))
+	c.wire.set(lossy(3)) //nolint:bodyclose // the transport closes it
 	result := c.run(restore.Request{Archive: spool(t, objects), Policy: restore.ExistingUpdate, RestoreUID: "u"})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: len(objects) - len(old), restore.Updated: len(old)})
 	wantMessages(t, result)

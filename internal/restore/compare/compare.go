@@ -21,11 +21,13 @@ const Restored = "grapnel.dev/restored"
 // ignored are labels and annotations that say how an object came to be, not
 // what it is.
 var ignored = map[string]bool{
-	clean.LabelBackupName:    true,
-	clean.LabelRestoreName:   true,
-	Restored:                 true,
-	"velero.io/backup-name":  true,
-	"velero.io/restore-name": true,
+	clean.LabelBackupName:  true,
+	clean.LabelRestoreName: true,
+	Restored:               true,
+	// The API server sees to it.
+	"kubernetes.io/metadata.name": true,
+	"velero.io/backup-name":       true,
+	"velero.io/restore-name":      true,
 
 	"deployment.kubernetes.io/desired-replicas":        true,
 	"deployment.kubernetes.io/max-replicas":            true,

@@ -117,12 +117,14 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 	app := newApp(t, 1)
 	for name, c := range map[string]struct {
 		fault   string
+		policy  v1alpha1.FailurePolicy
 		ignored bool
 		says    string
 	}{
-		"a timeout":                    {"wait", true, "deadline"},
-		"a plugin that dies":           {"exit", true, "plugin"},
-		"an explicit failure does not": {"error", false, "the database said no"},
+		"a timeout":                     {"wait", v1alpha1.FailurePolicyIgnore, true, "deadline"},
+		"a plugin that dies":            {"exit", v1alpha1.FailurePolicyIgnore, true, "ended with exit code 4 during the call"},
+		"no plugin that dies with Fail": {"exit", v1alpha1.FailurePolicyFail, false, "ended with exit code 4 during the call"},
+		"no explicit failure":           {"error", v1alpha1.FailurePolicyIgnore, false, "the database said no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +132,7 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 			if c.fault != "wait" { // Others must not lose their process, and a failure must come in time.
 				action = own(t, "lenient")
 				install(t, faultPlugin(path.Base(action), pre(v1alpha1.PluginAction{
-					Name: action, FailurePolicy: v1alpha1.FailurePolicyIgnore,
+					Name: action, FailurePolicy: c.policy,
 				})))
 			}
 			b := s.backupOf(app)

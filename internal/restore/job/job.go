@@ -25,6 +25,10 @@ import (
 // ErrNoBackup means that a store holds no finished backup of that name.
 var ErrNoBackup = errors.New("there is no finished backup of that name")
 
+// ErrNotStored means that objects were restored, and that the files which tell what
+// became of each could not be stored.
+var ErrNotStored = errors.New("what became of each object could not be stored")
+
 // Request is one restore.
 type Request struct {
 	// Name, Namespace and UID are those of the Restore object.
@@ -131,7 +135,7 @@ func (j *Job) Find(ctx context.Context, store *backupstore.Store, name string) (
 }
 
 // Restore restores the backup. With an error, objects may have been restored;
-// doing it again goes on.
+// doing it again goes on. With ErrNotStored there is a Result too.
 func (j *Job) Restore(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	ctx = logr.NewContext(ctx, log)
@@ -147,7 +151,10 @@ func (j *Job) Restore(ctx context.Context, store *backupstore.Store, req Request
 		Counts: made.Counts, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount, Completed: j.Now(),
 	}
 	log.Info("Storing results", "counts", made.Counts, "warnings", result.Warnings, "errors", result.Errors)
-	return result, j.files(ctx, store, req, made.Results, made.ResourceList)
+	if err := j.files(ctx, store, req, made.Results, made.ResourceList); err != nil {
+		return result, fmt.Errorf("%w: %w", ErrNotStored, err)
+	}
+	return result, nil
 }
 
 // objects spools and verifies the archive, and has its objects restored.
@@ -158,7 +165,7 @@ func (j *Job) objects(ctx context.Context, store *backupstore.Store, req Request
 	}
 	contents, err := store.Get(ctx, req.BackupName, backupstore.Contents)
 	if err != nil {
-		return restore.Result{}, err
+		return restore.Result{}, fmt.Errorf("nothing was restored, because the archive can not be read: %w", err)
 	}
 	digest := found.Files[backupstore.Contents]
 	spool, err := archive.NewSpool(ctx, contents, archive.SpoolOptions{

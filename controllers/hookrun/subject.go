@@ -8,9 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -42,13 +45,31 @@ func readSubject(ctx context.Context, reader client.Reader, run *v1alpha1.HookRu
 	return subject, nil
 }
 
+// readPauses are those between two tries to read the subject.
+func readPauses() wait.Backoff {
+	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: 5 * time.Second, Steps: math.MaxInt32}
+}
+
+// awaitSubject is readSubject until the deadline of ctx: that the API server is
+// away for a moment says nothing about the action.
+func awaitSubject(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun) (subject client.Object, err error) {
+	waited := wait.ExponentialBackoffWithContext(ctx, readPauses(), func(ctx context.Context) (bool, error) {
+		subject, err = readSubject(ctx, reader, run)
+		return err == nil || isGone(err) || apierrors.IsForbidden(err), nil
+	})
+	if err == nil {
+		err = waited
+	}
+	return subject, err
+}
+
 func isGone(err error) bool { return errors.Is(err, errOther) || apierrors.IsNotFound(err) }
 
 // context reads the subject and, for Post actions, what the Pre actions put out.
 // The subject is read past the cache: a Post action must see the final phase,
 // which was written right before it was asked to run.
 func (r *Reconciler) context(ctx context.Context, run *v1alpha1.HookRun, call *executor.Call) error {
-	subject, err := readSubject(ctx, r.Reader, run)
+	subject, err := awaitSubject(ctx, r.Reader, run)
 	if err != nil {
 		return err
 	}

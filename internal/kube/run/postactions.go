@@ -70,8 +70,10 @@ func (s *Scope[T]) needed(run *v1alpha1.HookRun) bool {
 
 // interrupting says whether a person wants an action that nobody is owed to end:
 // they asked after the outcome was known, so it is what runs now that they mean.
+// Both ways to ask make a new generation; the outcome tells which one it knew.
 func (s *Scope[T]) interrupting(run *v1alpha1.HookRun) bool {
-	return s.Stopping() && !run.Spec.Owed && s.Object.GetPhase() != PhaseCancelled
+	outcome := conditions.Get(s.Object, v1alpha1.ConditionSucceeded)
+	return s.Stopping() && !run.Spec.Owed && outcome != nil && outcome.ObservedGeneration < s.Object.GetGeneration()
 }
 
 // preOf returns the other half of a pair.

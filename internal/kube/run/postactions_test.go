@@ -170,6 +170,38 @@ func TestCleanUp(t *testing.T) {
 	}
 }
 
+// TestInterrupting is about who asked for what: a cancel that came before the
+// outcome ends the work, one that comes later ends what runs then.
+func TestInterrupting(t *testing.T) {
+	cancel := func(s *Scope[*v1alpha1.Backup]) {
+		s.Object.Spec.DesiredState = v1alpha1.DesiredStateCancel
+		s.Object.Generation++
+	}
+	decide := func(s *Scope[*v1alpha1.Backup]) {
+		s.Decide(Outcome{PhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
+	}
+	for name, tc := range map[string]struct {
+		steps []func(*Scope[*v1alpha1.Backup])
+		run   *v1alpha1.HookRun
+		want  bool
+	}{
+		"nobody asked":                        {steps: []func(*Scope[*v1alpha1.Backup]){decide}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress)},
+		"asked later":                         {steps: []func(*Scope[*v1alpha1.Backup]){decide, cancel}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress), want: true},
+		"asked before, and the work was done": {steps: []func(*Scope[*v1alpha1.Backup]){cancel, decide}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress)},
+		"owed":                                {steps: []func(*Scope[*v1alpha1.Backup]){decide, cancel}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScope(Backup, queued("b", 0))
+			for _, step := range tc.steps {
+				step(s)
+			}
+			if got := s.interrupting(tc.run); got != tc.want {
+				t.Errorf("interrupting: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestActionStatuses(t *testing.T) {
 	if actionStatuses(nil) != nil {
 		t.Error("without actions there must be no list")

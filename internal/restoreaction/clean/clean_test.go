@@ -128,6 +128,7 @@ func TestNeverRestored(t *testing.T) {
 		"lease":                {schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, true},
 		"attachment":           {schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}, true},
 		"certificate request":  {schema.GroupResource{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}, true},
+		"program of ours":      {schema.GroupResource{Group: "grapnel.dev", Resource: "plugins"}, true},
 
 		"schedule of ours":   {schema.GroupResource{Group: "grapnel.dev", Resource: "schedules"}, false},
 		"schedule of Velero": {schema.GroupResource{Group: "velero.io", Resource: "schedules"}, false},

@@ -31,6 +31,10 @@ var never = map[schema.GroupResource]string{
 	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: "a request is made by who needs the certificate",
 	{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}:     "a request is made by who needs the certificate",
 
+	// Archives are not trusted with the choice of programs that run with the
+	// operator's rights (CVE-2026-66798).
+	{Group: "grapnel.dev", Resource: "plugins"}: "a Plugin makes the operator run a program, which only an administrator of this cluster may decide",
+
 	{Group: "velero.io", Resource: "backuprepositories"}: "it describes data that its own cluster's Velero keeps",
 	{Group: "velero.io", Resource: "resticrepositories"}: "it describes data that its own cluster's Velero keeps",
 	{Group: "velero.io", Resource: "datauploads"}:        "it records a run, which would start again",

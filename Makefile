@@ -42,7 +42,7 @@ help: ## List the targets.
 ##@ Development
 
 .PHONY: demo
-demo: control-plane ## Show backups and hooks on a real API server, on this machine.
+demo: control-plane ## Show a backup and a restore with hooks on a real API server, on this machine.
 	$(GO) run ./hack/demo
 
 .PHONY: bench

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -31,13 +32,17 @@ import (
 	"github.com/grapnel-dev/grapnel/controllers/backup"
 	"github.com/grapnel-dev/grapnel/controllers/hookrun"
 	"github.com/grapnel-dev/grapnel/controllers/plugin"
+	"github.com/grapnel-dev/grapnel/controllers/restore"
 	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
-	engine "github.com/grapnel-dev/grapnel/internal/backup"
-	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	backupengine "github.com/grapnel-dev/grapnel/internal/backup"
+	backupjob "github.com/grapnel-dev/grapnel/internal/backup/job"
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/kube/write"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	restoreengine "github.com/grapnel-dev/grapnel/internal/restore"
+	restorejob "github.com/grapnel-dev/grapnel/internal/restore/job"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
@@ -55,7 +60,8 @@ type options struct {
 	scratchDir    string
 	checkInterval time.Duration
 	namespace     string
-	maxConcurrent int
+	maxBackups    int
+	maxRestores   int
 	features      string
 }
 
@@ -93,7 +99,8 @@ func parseFlags() (options, zap.Options) {
 	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "folder for the logs of runs that are not finished")
 	flag.DurationVar(&o.checkInterval, "location-check-interval", time.Minute, "time between two checks of a storage location")
 	flag.StringVar(&o.namespace, "namespace", ownNamespace(), "namespace whose Backups and locations are watched")
-	flag.IntVar(&o.maxConcurrent, "max-concurrent-backups", 4, "how many Backups may run at a time; the others wait")
+	flag.IntVar(&o.maxBackups, "max-concurrent-backups", 4, "how many Backups may run at a time; the others wait")
+	flag.IntVar(&o.maxRestores, "max-concurrent-restores", 1, "how many Restores may run at a time; the others wait")
 	flag.StringVar(&o.features, "features", "", "comma-separated features to turn on: "+featureAllVersions)
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -137,55 +144,97 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
-	opener := &location.Opener{Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor}
-	recorder := mgr.GetEventRecorder("grapnel")
-	backups, err := newBackups(mgr, opts.maxConcurrent, features, opener, logs, redactor)
-	if err != nil {
-		return err
+	p := parts{
+		mgr: mgr, opts: opts, features: features, plugins: plugins, logs: logs, redactor: redactor,
+		recorder: mgr.GetEventRecorder("grapnel"),
+		opener:   &location.Opener{Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor},
 	}
-	hooks, err := hookrun.NewMetrics(metrics.Registry)
-	if err != nil {
-		return fmt.Errorf("registering the metrics of hooks: %w", err)
-	}
-	controllers := map[string]interface {
-		SetupWithManager(mgr ctrl.Manager) error
-	}{
-		"backup": backups,
-		"hookrun": &hookrun.Reconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Catalog: plugins, Recorder: recorder, Logs: logs, Metrics: hooks,
+	for name, build := range map[string]func() (reconciler, error){
+		"backup": p.backups, "restore": p.restores, "hookrun": p.hookRuns,
+		"plugin": func() (reconciler, error) {
+			return &plugin.Reconciler{
+				Client: mgr.GetClient(), Catalog: plugins, Recorder: p.recorder, Dir: opts.pluginDir, Exited: exited,
+			}, nil
 		},
-		"plugin": &plugin.Reconciler{
-			Client: mgr.GetClient(), Catalog: plugins, Recorder: recorder, Dir: opts.pluginDir, Exited: exited,
+		"storagelocation": func() (reconciler, error) {
+			return &storagelocation.Reconciler{
+				Client: mgr.GetClient(), Opener: p.opener, Recorder: p.recorder, Redactor: redactor, Interval: opts.checkInterval,
+			}, nil
 		},
-		"storagelocation": &storagelocation.Reconciler{
-			Client: mgr.GetClient(), Opener: opener, Recorder: recorder, Redactor: redactor, Interval: opts.checkInterval,
-		},
-	}
-	for name, controller := range controllers {
-		if err := controller.SetupWithManager(mgr); err != nil {
+	} {
+		controller, err := build()
+		if err == nil {
+			err = controller.SetupWithManager(mgr)
+		}
+		if err != nil {
 			return fmt.Errorf("setting up the controller %s: %w", name, err)
 		}
 	}
 	return mgr.Start(ctx)
 }
 
-// newBackups builds the controller of Backups and its engine.
-func newBackups(
-	mgr ctrl.Manager, slots int, features []string, opener *location.Opener, logs *runlog.Book, redactor *redact.Redactor,
-) (*backup.Reconciler, error) {
-	cluster, err := engine.NewCluster(mgr.GetConfig(), list.Options{})
+type reconciler interface {
+	SetupWithManager(mgr ctrl.Manager) error
+}
+
+// parts are what controllers are built of.
+type parts struct {
+	mgr      ctrl.Manager
+	opts     options
+	features []string
+	plugins  *catalog.Catalog
+	opener   *location.Opener
+	logs     *runlog.Book
+	redactor *redact.Redactor
+	recorder events.EventRecorder
+}
+
+// backups builds the controller of Backups and its engine.
+func (p parts) backups() (reconciler, error) {
+	cluster, err := backupengine.NewCluster(p.mgr.GetConfig(), list.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster: %w", err)
 	}
-	measured, err := backup.NewMetrics(metrics.Registry, mgr.GetClient())
+	measured, err := backup.NewMetrics(metrics.Registry, p.mgr.GetClient())
 	if err != nil {
-		return nil, fmt.Errorf("registering the metrics of backups: %w", err)
+		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}
 	return &backup.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Opener: opener, Logs: logs,
-		Job:      &job.Job{Engine: engine.New(cluster, engine.Options{}), Logs: logs, Now: time.Now},
-		Recorder: mgr.GetEventRecorder("grapnel"), Redactor: redactor, Metrics: measured,
-		MaxConcurrent: slots, AllVersions: slices.Contains(features, featureAllVersions),
+		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Opener: p.opener, Logs: p.logs,
+		Job:      &backupjob.Job{Engine: backupengine.New(cluster, backupengine.Options{}), Logs: p.logs, Now: time.Now},
+		Recorder: p.recorder, Redactor: p.redactor, Metrics: measured,
+		MaxConcurrent: p.opts.maxBackups, AllVersions: slices.Contains(p.features, featureAllVersions),
+	}, nil
+}
+
+// restores builds the controller of Restores and its engine.
+func (p parts) restores() (reconciler, error) {
+	cluster, err := restoreengine.NewCluster(p.mgr.GetConfig(), list.Options{}, write.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("reaching the cluster: %w", err)
+	}
+	measured, err := restore.NewMetrics(metrics.Registry)
+	if err != nil {
+		return nil, fmt.Errorf("registering the metrics: %w", err)
+	}
+	return &restore.Reconciler{
+		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Opener: p.opener, Logs: p.logs,
+		Job: &restorejob.Job{
+			Engine: restoreengine.New(cluster, restoreengine.Options{}), Logs: p.logs, ScratchDir: p.opts.scratchDir, Now: time.Now,
+		},
+		Recorder: p.recorder, Redactor: p.redactor, Metrics: measured,
+		MaxConcurrent: p.opts.maxRestores, UseVersions: slices.Contains(p.features, featureAllVersions),
+	}, nil
+}
+
+// hookRuns builds the controller of HookRuns.
+func (p parts) hookRuns() (reconciler, error) {
+	measured, err := hookrun.NewMetrics(metrics.Registry)
+	if err != nil {
+		return nil, fmt.Errorf("registering the metrics: %w", err)
+	}
+	return &hookrun.Reconciler{
+		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Catalog: p.plugins, Recorder: p.recorder, Logs: p.logs, Metrics: measured,
 	}, nil
 }
 

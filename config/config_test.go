@@ -56,7 +56,9 @@ func TestInstall(t *testing.T) {
 	s.waitForPolicies(t)
 
 	t.Run("the operator's pod passes the restricted profile", s.testPod)
-	t.Run("the operator reads everything and changes nothing", s.testRights)
+	t.Run("the operator reads and writes everything", s.testRights)
+	t.Run("the operator restores rights that it does not have", s.testRoles)
+	t.Run("a role over its namespace gives nothing of Grapnel", s.testOutsiders)
 	t.Run("the operator works with HookRuns", s.testOperator)
 	t.Run("others may only cancel HookRuns", s.testUser)
 	t.Run("only the operator writes status", s.testStatus)
@@ -218,6 +220,7 @@ func (s *suite) testStatus(t *testing.T) {
 	ctx := t.Context()
 	for name, object := range map[string]client.Object{
 		"Backup":                s.backup(t, namespace),
+		"Restore":               create(t, s.admin, restore("guarded")),
 		"BackupStorageLocation": create(t, s.admin, location("guarded")),
 		"Plugin":                create(t, s.admin, plugin("guarded")),
 		"HookRun":               create(t, s.admin, hookRun(namespace, "guarded")),

@@ -48,6 +48,7 @@ func TestSamples(t *testing.T) {
 	}
 	for name, object := range map[string]client.Object{
 		"shop-simple": &v1alpha1.Backup{}, "shop-scoped": &v1alpha1.Backup{}, "shop-frozen": &v1alpha1.Backup{},
+		"shop-again": &v1alpha1.Restore{}, "shop-rehearsal": &v1alpha1.Restore{},
 		"main": &v1alpha1.BackupStorageLocation{}, "offsite": &v1alpha1.BackupStorageLocation{},
 		"offsite-credentials": &corev1.Secret{}, "example": &v1alpha1.Plugin{},
 	} {
@@ -59,8 +60,11 @@ func TestSamples(t *testing.T) {
 			t.Errorf("sample %s: %v", name, err)
 			continue
 		}
-		if backup, ok := object.(*v1alpha1.Backup); ok && backup.Generation != 1 {
-			t.Errorf("applying sample %s again changed its spec", name)
+		switch object.(type) {
+		case *v1alpha1.Backup, *v1alpha1.Restore:
+			if object.GetGeneration() != 1 {
+				t.Errorf("applying sample %s again changed its spec", name)
+			}
 		}
 	}
 }
@@ -114,11 +118,28 @@ func TestSamplesMeanWhatTheySay(t *testing.T) {
 	}
 }
 
+// TestSampleRestoresFindTheirBackup looks whether there is a sample of the backup
+// that each Restore names, in the location that it names.
+func TestSampleRestoresFindTheirBackup(t *testing.T) {
+	var backup v1alpha1.Backup
+	read(t, "samples/backup.yaml", &backup)
+	for _, file := range []string{"restore", "restore_mapped"} {
+		var restore v1alpha1.Restore
+		read(t, "samples/"+file+".yaml", &restore)
+		if restore.Spec.BackupName != backup.Name {
+			t.Errorf("%s: it names %q, the sample is %q", file, restore.Spec.BackupName, backup.Name)
+		}
+		if where := restore.Spec.StorageLocation; where != "" && where != backup.Spec.StorageLocation {
+			t.Errorf("%s: it looks in %q, the sample is in %q", file, where, backup.Spec.StorageLocation)
+		}
+	}
+}
+
 func TestSampleSelectionsAreValid(t *testing.T) {
-	for _, file := range []string{"backup", "backup_scoped", "backup_hooks"} {
-		var backup struct{ Spec selection.Spec }
-		read(t, "samples/"+file+".yaml", &backup)
-		if problems := selection.Validate(backup.Spec); len(problems) > 0 {
+	for _, file := range []string{"backup", "backup_scoped", "backup_hooks", "restore", "restore_mapped"} {
+		var run struct{ Spec selection.Spec }
+		read(t, "samples/"+file+".yaml", &run)
+		if problems := selection.Validate(run.Spec); len(problems) > 0 {
 			t.Errorf("%s: %v", file, problems)
 		}
 	}

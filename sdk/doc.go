@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sdk is what you need to extend Grapnel: to run code of your own once
-// before and once after a backup.
+// before and once after a backup or a restore.
 //
 // # A hook in 20 lines
 //
@@ -48,13 +48,16 @@
 //   - Pairs. A name registered both as PreBackupAction and as PostBackupAction is
 //     a pair: the post action runs, whatever happened, if the pre action was
 //     started, even if it failed half-way. Put the clean-up there and make it
-//     work when the pre action did not finish.
-//   - Outputs. What a pre action returns in Response.Outputs is kept with the
-//     backup and handed to the post actions (Request.Outputs). Never put a secret
-//     there. For the limits see package hook.
+//     work when the pre action did not finish. The same holds for PreRestoreAction
+//     and PostRestoreAction; the two pairs are independent of each other.
+//   - Outputs. What a pre action returns in Response.Outputs is handed to the post
+//     actions of the same run (Request.Outputs). That of PreBackup actions is kept
+//     with the backup and handed to the actions of every restore of it
+//     (Request.BackupOutputs), perhaps years later and in another cluster. Never
+//     put a secret there. For the limits see package hook.
 //   - Errors. Return an ordinary error, one sentence that says what to do. A
 //     panic is reported as a failure, the process lives on.
-//   - Logs. Use [Logger]; its lines end up in the log of the backup they belong
+//   - Logs. Use [Logger]; its lines end up in the log of the run they belong
 //     to, also when the process works for several at once. Lines printed in other
 //     ways are attributed only while a single call is in progress. Do not write
 //     to standard output before Serve: the handshake uses it.
@@ -62,7 +65,8 @@
 // # Where to look
 //
 //   - hook: requests and responses
-//   - prebackupaction/v1, postbackupaction/v1: the interfaces to implement
+//   - prebackupaction/v1, postbackupaction/v1, prerestoreaction/v1,
+//     postrestoreaction/v1: the interfaces to implement
 //   - serve: the whole main function of a plugin
 //   - plugintest: run your plugin inside a test and check it against the contract
 //   - proto: the wire protocol, for authors of SDKs in other languages

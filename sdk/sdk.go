@@ -25,6 +25,10 @@ const (
 	KindPreBackupAction Kind = "PreBackupAction"
 	// KindPostBackupAction runs once per Backup, after its outcome is recorded.
 	KindPostBackupAction Kind = "PostBackupAction"
+	// KindPreRestoreAction runs once per Restore, before its items are restored.
+	KindPreRestoreAction Kind = "PreRestoreAction"
+	// KindPostRestoreAction runs once per Restore, after its outcome is recorded.
+	KindPostRestoreAction Kind = "PostRestoreAction"
 )
 
 // V1 is the first version of an interface. Versions are compared as a whole:

@@ -89,6 +89,45 @@ func TestBackupAdmission(t *testing.T) {
 	})
 }
 
+func TestRestoreAdmission(t *testing.T) {
+	const choose = "set exactly one of backupName and scheduleName"
+	of := func(fields string) string { return `{spec: {backupName: b, ` + fields + `}}` }
+	checkAdmission(t, "Restore", map[string]admission{
+		"of a backup":       {body: `{spec: {backupName: shop}}`},
+		"of a schedule":     {body: `{spec: {scheduleName: nightly}}`},
+		"no spec":           {rejected: "spec: Required value"},
+		"an empty spec":     {body: `{spec: {}}`, rejected: choose},
+		"of both":           {body: `{spec: {backupName: shop, scheduleName: nightly}}`, rejected: choose},
+		"an empty name":     {body: `{spec: {backupName: "", scheduleName: nightly}}`, rejected: "spec.backupName"},
+		"a name too long":   {body: `{spec: {backupName: ` + strings.Repeat("n", 254) + `}}`, rejected: "spec.backupName: Too long"},
+		"mapped":            {body: of(`includedNamespaces: [shop], namespaceMapping: {shop: shop-2}, existingResourcePolicy: update`)},
+		"dry":               {body: of(`dryRun: true, existingResourcePolicy: recreate`)},
+		"nulls":             {body: of(`includeClusterResources: null, labelSelector: null, orLabelSelectors: null, preserveNodePorts: null`)},
+		"status of all":     {body: of(`restoreStatus: {includedResources: ["*"], excludedResources: [pods]}`)},
+		"versions":          {body: of(`apiVersionPriorities: "deployments.apps=v1,v1beta1\n"`)},
+		"born cancelled":    {body: of(`desiredState: Cancel`)},
+		"unknown state":     {body: of(`desiredState: Stop`), rejected: `spec.desiredState: Unsupported value: "Stop": supported values: "Run", "Cancel"`},
+		"unknown policy":    {body: of(`existingResourcePolicy: replace`), rejected: `spec.existingResourcePolicy: Unsupported value: "replace": supported values: "none", "update", "recreate"`},
+		"no policy":         {body: of(`existingResourcePolicy: ""`), rejected: "spec.existingResourcePolicy"},
+		"both selectors":    {body: of(`labelSelector: {matchLabels: {a: b}}, orLabelSelectors: [{matchLabels: {c: d}}]`), rejected: "labelSelector and orLabelSelectors exclude each other; set one of them"},
+		"one or-selector":   {body: of(`labelSelector: {matchLabels: {a: b}}, orLabelSelectors: []`)},
+		"empty pattern":     {body: of(`includedNamespaces: [""]`), rejected: "spec.includedNamespaces[0]"},
+		"mapped to nothing": {body: of(`namespaceMapping: {shop: ""}`), rejected: "spec.namespaceMapping.shop"},
+		"mapped too far":    {body: of(`namespaceMapping: {shop: ` + strings.Repeat("n", 64) + `}`), rejected: "spec.namespaceMapping.shop: Too long: may not be more than 63 bytes"},
+		"dry, as a text":    {body: of(`dryRun: "yes"`), rejected: "spec.dryRun in body must be of type boolean"},
+
+		"as many mappings as can be":     {body: of(`namespaceMapping: {` + pairs(1024, "other") + `}`)},
+		"too many mappings":              {body: of(`namespaceMapping: {` + pairs(1025, "other") + `}`), rejected: "spec.namespaceMapping: Too many: 1025"},
+		"as many namespaces as can be":   {body: of(`includedNamespaces: ` + repeat(2048))},
+		"too many namespaces":            {body: of(`excludedNamespaces: ` + repeat(2049)), rejected: "spec.excludedNamespaces: Too many: 2049: must have at most 2048 items"},
+		"too many resources":             {body: of(`includedResources: ` + repeat(513)), rejected: "must have at most 512 items"},
+		"too many resources with status": {body: of(`restoreStatus: {includedResources: ` + repeat(513) + `}`), rejected: "spec.restoreStatus.includedResources: Too many: 513"},
+		"too many selectors":             {body: of(`orLabelSelectors: [` + strings.Repeat("{},", 33) + `]`), rejected: "must have at most 32 items"},
+		"too many parameters":            {body: of(`parameters: {p: {` + pairs(65, "v") + `}}`), rejected: "Too many: 65"},
+		"versions without an end":        {body: of(`apiVersionPriorities: ` + strings.Repeat("v", 65537)), rejected: "spec.apiVersionPriorities: Too long"},
+	})
+}
+
 func TestBackupStorageLocationAdmission(t *testing.T) {
 	const choose = "set exactly one of filesystem and s3"
 	checkAdmission(t, "BackupStorageLocation", map[string]admission{
@@ -181,12 +220,13 @@ func TestHookRunAdmission(t *testing.T) {
 // The schema has to let in only what the operator can read: one object with an
 // unreadable duration would hide all others of its kind.
 func TestDurations(t *testing.T) {
-	fields := map[string][2]string{
-		"spec.ttl":                           {"Backup", `{spec: {ttl: %s}}`},
-		"spec.itemOperationTimeout":          {"Backup", `{spec: {itemOperationTimeout: %s}}`},
-		"spec.timeout":                       {"HookRun", `{spec: {` + hookRun + `, desiredState: Wait, timeout: %s}}`},
-		"spec.actions[0].timeout":            {"Plugin", `{spec: {executor: {process: {command: p}}, actions: [{name: a, kind: PreBackupAction, timeout: %s}]}}`},
-		"spec.executor.process.startTimeout": {"Plugin", `{spec: {executor: {process: {command: p, startTimeout: %s}}}}`},
+	bodies := map[string]string{
+		"Backup spec.ttl":                           `{spec: {ttl: %s}}`,
+		"Backup spec.itemOperationTimeout":          `{spec: {itemOperationTimeout: %s}}`,
+		"Restore spec.itemOperationTimeout":         `{spec: {backupName: b, itemOperationTimeout: %s}}`,
+		"HookRun spec.timeout":                      `{spec: {` + hookRun + `, desiredState: Wait, timeout: %s}}`,
+		"Plugin spec.actions[0].timeout":            `{spec: {executor: {process: {command: p}}, actions: [{name: a, kind: PreBackupAction, timeout: %s}]}}`,
+		"Plugin spec.executor.process.startTimeout": `{spec: {executor: {process: {command: p, startTimeout: %s}}}}`,
 	}
 	good := []string{"1ms", "30s", "10m", "720h", "1h30m", "1.5h", "0h1s", "99999h99999h99999h99999h99999h", "1m1m"}
 	bad := []string{
@@ -194,16 +234,17 @@ func TestDurations(t *testing.T) {
 		"infinity", "9999999h", "1h" + strings.Repeat("0h", 16),
 	}
 	namespace := newNamespace(t)
-	for field, place := range fields {
+	for place, body := range bodies {
+		kind, field, _ := strings.Cut(place, " ")
 		try := func(value string) error {
-			object := parse(t, place[0], namespace, fmt.Sprintf(place[1], strconv.Quote(value)))
+			object := parse(t, kind, namespace, fmt.Sprintf(body, strconv.Quote(value)))
 			err := admin.Create(t.Context(), object, client.DryRunAll)
 			if err == nil {
 				typed(t, object)
 			}
 			return err
 		}
-		t.Run(field, func(t *testing.T) {
+		t.Run(place, func(t *testing.T) {
 			for _, value := range good {
 				if err := try(value); err != nil {
 					t.Errorf("%q: want it to be accepted, got: %v", value, err)

@@ -236,21 +236,11 @@ type BackupFiles struct {
 
 // BackupStatus tells how a Backup stands.
 type BackupStatus struct {
-	// conditions carry the truth; see the package comment.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=32
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	RunStatus `json:",inline"`
 
 	// phase summarises the conditions.
 	// +optional
 	Phase BackupPhase `json:"phase,omitempty"`
-
-	// message says in one sentence what the backup is doing, or how it ended.
-	// +optional
-	// +kubebuilder:validation:MaxLength=2048
-	Message string `json:"message,omitempty"`
 
 	// formatVersion is the version of the archive's format.
 	// +optional
@@ -262,17 +252,6 @@ type BackupStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
 
-	// startTimestamp is when the plan was recorded and the backup began.
-	// +optional
-	// +nullable
-	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
-
-	// completionTimestamp is when the outcome was known, before PostBackup
-	// actions.
-	// +optional
-	// +nullable
-	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
-
 	// expiration is when the backup may be removed.
 	// +optional
 	// +nullable
@@ -281,39 +260,6 @@ type BackupStatus struct {
 	// progress counts objects while they are archived.
 	// +optional
 	Progress *BackupProgress `json:"progress,omitempty"`
-
-	// warnings is how many warnings there are; the results file lists them.
-	// +optional
-	Warnings int64 `json:"warnings,omitempty"`
-
-	// errors is how many errors there are; the results file lists them.
-	// +optional
-	Errors int64 `json:"errors,omitempty"`
-
-	// validationErrors says, all at once, what must be changed.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MaxLength=2048
-	ValidationErrors []string `json:"validationErrors,omitempty"`
-
-	// planWarnings says what was noticed when the plan was made and did not stop
-	// the backup. They are counted in warnings and listed in the results file.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MaxLength=2048
-	PlanWarnings []string `json:"planWarnings,omitempty"`
-
-	// failureReason says why the backup failed as a whole.
-	// +optional
-	// +kubebuilder:validation:MaxLength=2048
-	FailureReason string `json:"failureReason,omitempty"`
-
-	// attempts is how often the archive was started. It is more than one if the
-	// operator went away in between.
-	// +optional
-	Attempts int32 `json:"attempts,omitempty"`
 
 	// preBackupActionsStatuses tells how the PreBackup actions stand, in the
 	// order they run. It is set only if there are any.
@@ -387,6 +333,25 @@ func (b *Backup) GetConditions() []metav1.Condition { return b.Status.Conditions
 
 // SetConditions replaces the conditions of the Backup.
 func (b *Backup) SetConditions(c []metav1.Condition) { b.Status.Conditions = c }
+
+// Run returns what every run has in its status.
+func (b *Backup) Run() *RunStatus { return &b.Status.RunStatus }
+
+// GetPhase returns the phase.
+func (b *Backup) GetPhase() string { return string(b.Status.Phase) }
+
+// SetPhase sets the phase.
+func (b *Backup) SetPhase(phase string) { b.Status.Phase = BackupPhase(phase) }
+
+// ActionsStatuses returns where the actions before and after are listed.
+func (b *Backup) ActionsStatuses() (pre, post **[]ActionStatus) {
+	return &b.Status.PreBackupActionsStatuses, &b.Status.PostBackupActionsStatuses
+}
+
+// Desired returns what a person wants of the run, and what is handed to plugins.
+func (b *Backup) Desired() (DesiredState, map[string]ParameterSet) {
+	return b.Spec.DesiredState, b.Spec.Parameters
+}
 
 // BackupList is a list of Backups.
 //

@@ -6,88 +6,132 @@ package v1alpha1_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// fixed has two values for each field of a Backup that may not change once it
-// has started.
-var fixed = map[string][2]string{
-	"includedNamespaces":               {`["a"]`, `["a","b"]`},
-	"excludedNamespaces":               {`["a"]`, `["b"]`},
-	"includedResources":                {`["pods"]`, `["*"]`},
-	"excludedResources":                {`["pods"]`, `["secrets"]`},
-	"includedClusterScopedResources":   {`["nodes"]`, `["*"]`},
-	"excludedClusterScopedResources":   {`["nodes"]`, `["*"]`},
-	"includedNamespaceScopedResources": {`["pods"]`, `["*"]`},
-	"excludedNamespaceScopedResources": {`["pods"]`, `["*"]`},
-	"includeClusterResources":          {`true`, `false`},
-	"labelSelector":                    {`{"matchLabels":{"a":"b"}}`, `{"matchLabels":{"a":"c"}}`},
-	"orLabelSelectors":                 {`[{"matchLabels":{"a":"b"}}]`, `[{"matchLabels":{"a":"c"}}]`},
-	"orderedResources":                 {`{"pods":"a/b"}`, `{"pods":"a/c"}`},
-	"storageLocation":                  {`"here"`, `"there"`},
-	"itemOperationTimeout":             {`"1h"`, `"2h"`},
-	"metadata":                         {`{"labels":{"a":"b"}}`, `{"labels":{"a":"c"}}`},
-	"parameters":                       {`{"p":{"a":"b"}}`, `{"p":{"a":"c"}}`},
+// rules says of a kind which fields may change once it has started.
+type rules struct {
+	spec reflect.Type
+	// needed are the fields that each object has.
+	needed string
+	// fixed has two values for each field that may not change.
+	fixed map[string][2]string
+	// free are the other fields; they have tests of their own.
+	free []string
 }
 
-// free are the other fields; they have tests of their own.
-var free = map[string]bool{"ttl": true, "deletionPolicy": true, "desiredState": true, "importedFrom": true}
+var ruled = map[string]rules{
+	"Backup": {
+		spec: reflect.TypeFor[v1alpha1.BackupSpec](),
+		fixed: map[string][2]string{
+			"includedNamespaces":               {`["a"]`, `["a","b"]`},
+			"excludedNamespaces":               {`["a"]`, `["b"]`},
+			"includedResources":                {`["pods"]`, `["*"]`},
+			"excludedResources":                {`["pods"]`, `["secrets"]`},
+			"includedClusterScopedResources":   {`["nodes"]`, `["*"]`},
+			"excludedClusterScopedResources":   {`["nodes"]`, `["*"]`},
+			"includedNamespaceScopedResources": {`["pods"]`, `["*"]`},
+			"excludedNamespaceScopedResources": {`["pods"]`, `["*"]`},
+			"includeClusterResources":          {`true`, `false`},
+			"labelSelector":                    {`{"matchLabels":{"a":"b"}}`, `{"matchLabels":{"a":"c"}}`},
+			"orLabelSelectors":                 {`[{"matchLabels":{"a":"b"}}]`, `[{"matchLabels":{"a":"c"}}]`},
+			"orderedResources":                 {`{"pods":"a/b"}`, `{"pods":"a/c"}`},
+			"storageLocation":                  {`"here"`, `"there"`},
+			"itemOperationTimeout":             {`"1h"`, `"2h"`},
+			"metadata":                         {`{"labels":{"a":"b"}}`, `{"labels":{"a":"c"}}`},
+			"parameters":                       {`{"p":{"a":"b"}}`, `{"p":{"a":"c"}}`},
+		},
+		free: []string{"ttl", "deletionPolicy", "desiredState", "importedFrom"},
+	},
+	"Restore": {
+		spec: reflect.TypeFor[v1alpha1.RestoreSpec](), needed: `"backupName":"b",`,
+		fixed: map[string][2]string{
+			"includedNamespaces":      {`["a"]`, `["a","b"]`},
+			"excludedNamespaces":      {`["a"]`, `["b"]`},
+			"includedResources":       {`["pods"]`, `["*"]`},
+			"excludedResources":       {`["pods"]`, `["secrets"]`},
+			"includeClusterResources": {`true`, `false`},
+			"namespaceMapping":        {`{"a":"b"}`, `{"a":"c"}`},
+			"labelSelector":           {`{"matchLabels":{"a":"b"}}`, `{"matchLabels":{"a":"c"}}`},
+			"orLabelSelectors":        {`[{"matchLabels":{"a":"b"}}]`, `[{"matchLabels":{"a":"c"}}]`},
+			"existingResourcePolicy":  {`"update"`, `"recreate"`},
+			"restoreStatus":           {`{"includedResources":["pods"]}`, `{"includedResources":["*"]}`},
+			"preserveNodePorts":       {`true`, `false`},
+			"storageLocation":         {`"here"`, `"there"`},
+			"itemOperationTimeout":    {`"1h"`, `"2h"`},
+			"apiVersionPriorities":    {`"jobs.batch=v1"`, `"jobs.batch=v2"`},
+			"parameters":              {`{"p":{"a":"b"}}`, `{"p":{"a":"c"}}`},
+			"dryRun":                  {`true`, `false`},
+		},
+		free: []string{"backupName", "scheduleName", "desiredState"},
+	},
+}
 
-// TestEveryFieldHasARule fails when a field is added to the spec and nobody
-// decided whether it may change.
+// TestEveryFieldHasARule fails when a field is added to a spec and nobody decided
+// whether it may change.
 func TestEveryFieldHasARule(t *testing.T) {
-	for field := range reflect.TypeFor[v1alpha1.BackupSpec]().Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if _, known := fixed[name]; !known && !free[name] {
-			t.Errorf("field %s is neither fixed nor free once a Backup has started: add it to the table", name)
+	for kind, rules := range ruled {
+		for field := range rules.spec.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if _, known := rules.fixed[name]; !known && !slices.Contains(rules.free, name) {
+				t.Errorf("field %s is neither fixed nor free once a %s has started: add it to the table", name, kind)
+			}
 		}
 	}
 }
 
 func TestFixedOnceStarted(t *testing.T) {
 	namespace := newNamespace(t)
-	for field, values := range fixed {
-		t.Run(field, func(t *testing.T) {
-			rejected := "spec." + field + ": Invalid value: "
-			with := create(t, "Backup", namespace, fmt.Sprintf(`{"spec":{%q:%s}}`, field, values[0]))
-			without := create(t, "Backup", namespace, `{"spec":{}}`)
-			attempts := map[string]struct {
-				object *unstructured.Unstructured
-				value  string
-			}{
-				"change": {with, values[1]},
-				"remove": {with, "null"},
-				"set":    {without, values[0]},
-			}
-			try := func(object *unstructured.Unstructured, value string) error {
-				change := merge(fmt.Sprintf(`{"spec":{%q:%s}}`, field, value))
-				return admin.Patch(t.Context(), object.DeepCopy(), change, client.DryRunAll)
-			}
-			for name, a := range attempts {
-				if err := try(a.object, a.value); err != nil {
-					t.Errorf("%s before the start: want it to be accepted, got %v", name, err)
-				}
-			}
-			start(t, with)
-			start(t, without)
-			for name, a := range attempts {
-				err := try(a.object, a.value)
-				if err == nil || !strings.Contains(err.Error(), rejected) ||
-					!strings.Contains(err.Error(), "is immutable once the backup has started; create a new Backup instead") {
-					t.Errorf("%s after the start: want a message about %s, got: %v", name, field, err)
-				}
-			}
-			if err := try(with, values[0]); err != nil {
-				t.Errorf("applying the same value again: want it to be accepted, got %v", err)
-			}
-		})
+	for kind, rules := range ruled {
+		for field, values := range rules.fixed {
+			t.Run(kind+" "+field, func(t *testing.T) {
+				with := create(t, kind, namespace, fmt.Sprintf(`{"spec":{%s%q:%s}}`, rules.needed, field, values[0]))
+				without := create(t, kind, namespace, fmt.Sprintf(`{"spec":{%s}}`, rules.needed))
+				checkFixed(t, field, values, with, without)
+			})
+		}
+	}
+}
+
+// checkFixed changes, removes and sets a field before and after the start.
+func checkFixed(t *testing.T, field string, values [2]string, with, without *unstructured.Unstructured) {
+	t.Helper()
+	kind := with.GetKind()
+	try := func(object *unstructured.Unstructured, value string) error {
+		change := merge(fmt.Sprintf(`{"spec":{%q:%s}}`, field, value))
+		return admin.Patch(t.Context(), object.DeepCopy(), change, client.DryRunAll)
+	}
+	attempts := map[string]struct {
+		object *unstructured.Unstructured
+		value  string
+	}{
+		"change": {with, values[1]},
+		"remove": {with, "null"},
+		"set":    {without, values[1]},
+	}
+	for name, a := range attempts {
+		if err := try(a.object, a.value); err != nil {
+			t.Errorf("%s before the start: want it to be accepted, got %v", name, err)
+		}
+	}
+	start(t, with)
+	start(t, without)
+	for name, a := range attempts {
+		err := try(a.object, a.value)
+		if err == nil || !strings.Contains(err.Error(), "spec."+field+": Invalid value: ") || !strings.Contains(err.Error(),
+			fmt.Sprintf("is immutable once the %s has started; create a new %s instead", strings.ToLower(kind), kind)) {
+			t.Errorf("%s after the start: want a message about spec.%s, got: %v", name, field, err)
+		}
+	}
+	if err := try(with, values[0]); err != nil {
+		t.Errorf("applying the same value again: want it to be accepted, got %v", err)
 	}
 }
 
@@ -121,6 +165,48 @@ func TestFreeOnceStarted(t *testing.T) {
 		"forget a cancel":     {body: `{spec: {desiredState: Cancel}}`, patch: `{"spec":{"desiredState":null}}`, rejected: cancelled},
 		"drop the whole spec": {body: `{spec: {desiredState: Cancel}}`, patch: `{"spec":null}`, rejected: cancelled},
 		"labels":              {patch: `{"metadata":{"labels":{"a":"b"}}}`},
+	})
+}
+
+// TestSourceIsFixed changes what is restored. Exactly one of the two fields is set,
+// so neither can change by itself into all that the other fields can.
+func TestSourceIsFixed(t *testing.T) {
+	const fixed = "is immutable once the restore has started; create a new Restore instead"
+	const backup, schedule = `{spec: {backupName: a}}`, `{spec: {scheduleName: a}}`
+	changes := map[string]change{
+		"another backup":            {body: backup, patch: `{"spec":{"backupName":"b"}}`, rejected: "spec.backupName"},
+		"another schedule":          {body: schedule, patch: `{"spec":{"scheduleName":"b"}}`, rejected: "spec.scheduleName"},
+		"a schedule for the backup": {body: backup, patch: `{"spec":{"backupName":null,"scheduleName":"a"}}`, rejected: "spec.scheduleName"},
+		"a backup for the schedule": {body: schedule, patch: `{"spec":{"backupName":"a","scheduleName":null}}`, rejected: "spec.backupName"},
+	}
+	unstarted := map[string]change{}
+	for name, c := range changes {
+		c.rejected += ": Invalid value: "
+		changes[name] = c
+		c.rejected = ""
+		unstarted[name] = c
+	}
+	checkChanges(t, "Restore", start, changes)
+	checkChanges(t, "Restore", func(*testing.T, *unstructured.Unstructured) {}, unstarted)
+	checkChanges(t, "Restore", start, map[string]change{
+		"why not":       {body: backup, patch: `{"spec":{"backupName":"b"}}`, rejected: fixed},
+		"the same":      {body: backup, patch: `{"spec":{"backupName":"a"}}`},
+		"none":          {body: backup, patch: `{"spec":{"backupName":null}}`, rejected: "set exactly one of backupName and scheduleName"},
+		"both":          {body: backup, patch: `{"spec":{"scheduleName":"a"}}`, rejected: "set exactly one of backupName and scheduleName"},
+		"drop the spec": {body: backup, patch: `{"spec":null}`, rejected: "spec: Required value"},
+	})
+}
+
+// TestRestoresOnlyStop changes what may be changed of a Restore that runs.
+func TestRestoresOnlyStop(t *testing.T) {
+	const cancelled = "a cancelled restore can not be started again; create a new Restore instead"
+	const stopped = `{spec: {backupName: a, desiredState: Cancel}}`
+	checkChanges(t, "Restore", start, map[string]change{
+		"cancel":             {body: `{spec: {backupName: a}}`, patch: `{"spec":{"desiredState":"Cancel"}}`},
+		"cancel again":       {body: stopped, patch: `{"spec":{"desiredState":"Cancel"}}`},
+		"take a cancel back": {body: stopped, patch: `{"spec":{"desiredState":"Run"}}`, rejected: cancelled},
+		"forget a cancel":    {body: stopped, patch: `{"spec":{"desiredState":null}}`, rejected: cancelled},
+		"labels":             {body: stopped, patch: `{"metadata":{"labels":{"a":"b"}}}`},
 	})
 }
 
@@ -165,46 +251,4 @@ func TestHookRunChanges(t *testing.T) {
 		table["remove "+field] = change{body: body("Wait"), patch: fmt.Sprintf(`{"spec":{%q:null}}`, field), rejected: only}
 	}
 	checkChanges(t, "HookRun", func(*testing.T, *unstructured.Unstructured) {}, table)
-}
-
-// TestOddBackupsCanBeFinished does to oddly written Backups what the operator does
-// to every one: hold it, start it, write its status, let it go. A rule that can
-// not be evaluated, or sees a change where there is none, would hold it for ever.
-func TestOddBackupsCanBeFinished(t *testing.T) {
-	namespace := newNamespace(t)
-	name := strings.Repeat("n", 250)
-	for title, body := range map[string]string{
-		"no spec":     `{}`,
-		"empty lists": `{spec: {includedNamespaces: [], orLabelSelectors: [], orderedResources: {}, parameters: {}, metadata: {}, storageLocation: ""}}`,
-		"nulls":       `{spec: {includeClusterResources: null, labelSelector: null, orLabelSelectors: null, orderedResources: null}}`,
-		"large":       `{spec: {includedNamespaces: [` + strings.Repeat(name+",", 2048) + `], excludedNamespaces: [` + strings.Repeat(name+",", 2048) + `]}}`,
-	} {
-		t.Run(title, func(t *testing.T) {
-			ctx, key := t.Context(), client.ObjectKeyFromObject(create(t, "Backup", namespace, body))
-			update := func(what string, change func(*v1alpha1.Backup), write func(client.Object, client.Patch) error) {
-				t.Helper()
-				var backup v1alpha1.Backup
-				if err := admin.Get(ctx, key, &backup); err != nil {
-					t.Fatal(err)
-				}
-				before := backup.DeepCopy()
-				change(&backup)
-				if err := write(&backup, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-					t.Fatalf("%s: %v", what, err)
-				}
-			}
-			main := func(o client.Object, p client.Patch) error { return admin.Patch(ctx, o, p) }
-			status := func(o client.Object, p client.Patch) error { return admin.Status().Patch(ctx, o, p) }
-			update("hold", func(b *v1alpha1.Backup) { controllerutil.AddFinalizer(b, v1alpha1.FinalizerRun) }, main)
-			update("start", func(b *v1alpha1.Backup) { b.Status.Phase = v1alpha1.BackupPhaseInProgress }, status)
-			update("end", func(b *v1alpha1.Backup) { b.Status.Phase = v1alpha1.BackupPhaseCompleted }, status)
-			if err := admin.Delete(ctx, &v1alpha1.Backup{ObjectMeta: objectMeta(key)}); err != nil {
-				t.Fatal(err)
-			}
-			update("let go", func(b *v1alpha1.Backup) { controllerutil.RemoveFinalizer(b, v1alpha1.FinalizerRun) }, main)
-			if err := admin.Get(ctx, key, &v1alpha1.Backup{}); client.IgnoreNotFound(err) != nil || err == nil {
-				t.Errorf("want the Backup to be gone, got %v", err)
-			}
-		})
-	}
 }

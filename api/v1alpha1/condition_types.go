@@ -37,7 +37,7 @@ const (
 	ConditionAvailable = "Available"
 )
 
-// Reasons of Backup conditions.
+// Reasons of the conditions of Backups and Restores.
 const (
 	// ReasonQueued surfaces when every slot for running Backups is taken.
 	ReasonQueued = "Queued"
@@ -51,6 +51,18 @@ const (
 	ReasonFailedValidation = "FailedValidation"
 	// ReasonPlanRecorded surfaces when the plan stands.
 	ReasonPlanRecorded = "PlanRecorded"
+	// ReasonRunningPreRestoreActions surfaces while a PreRestore action runs.
+	ReasonRunningPreRestoreActions = "RunningPreRestoreActions"
+	// ReasonPreRestoreActionFailed surfaces when a PreRestore action failed, so
+	// that nothing was restored.
+	ReasonPreRestoreActionFailed = "PreRestoreActionFailed"
+	// ReasonRunningPostRestoreActions surfaces while a PostRestore action runs.
+	ReasonRunningPostRestoreActions = "RunningPostRestoreActions"
+	// ReasonPostRestoreActionsSucceeded surfaces when every PostRestore action
+	// that ran did well.
+	ReasonPostRestoreActionsSucceeded = "PostRestoreActionsSucceeded"
+	// ReasonPostRestoreActionFailed surfaces when a PostRestore action failed.
+	ReasonPostRestoreActionFailed = "PostRestoreActionFailed"
 	// ReasonRunningPreActions surfaces while a PreBackup action runs.
 	ReasonRunningPreActions = "RunningPreBackupActions"
 	// ReasonPreActionFailed surfaces when a PreBackup action failed, so that
@@ -58,6 +70,8 @@ const (
 	ReasonPreActionFailed = "PreBackupActionFailed"
 	// ReasonArchiving surfaces while objects are read and stored.
 	ReasonArchiving = "Archiving"
+	// ReasonRestoring surfaces while objects are created or updated.
+	ReasonRestoring = "Restoring"
 	// ReasonRunningPostActions surfaces while a PostBackup action runs.
 	ReasonRunningPostActions = "RunningPostBackupActions"
 	// ReasonStoringLogs surfaces while the last logs are uploaded.

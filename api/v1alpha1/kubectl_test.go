@@ -51,6 +51,13 @@ var kinds = map[string]struct {
 		row:    []string{"nightly", "InProgress", "300", "900", "1", "2", "*", "Archiving objects"},
 		wide:   []string{"LOCATION", "EXPIRES"},
 	},
+	"Restore": {
+		resource: "restores", short: "grs", kind: "Restore", body: `{metadata: {name: shop-again}, spec: {backupName: shop}}`,
+		status: `{"phase":"InProgress","message":"Restoring: 300 of 900 objects","backupName":"shop","storageLocation":"main",
+			"errors":1,"warnings":2,"progress":{"totalItems":900,"itemsRestored":300}}`,
+		header: []string{"NAME", "BACKUP", "PHASE", "ITEMS", "OF", "ERRORS", "WARNINGS", "AGE", "MESSAGE"},
+		row:    []string{"shop-again", "shop", "InProgress", "300", "900", "1", "2", "*", "Restoring: 300 of 900 objects"},
+	},
 	"HookRun": {
 		resource: "hookruns", short: "ghr", kind: "HookRun",
 		body:   `{metadata: {name: nightly-pre-0}, spec: {` + hookRun + `, timeout: 1m, desiredState: Run}}`,
@@ -118,8 +125,9 @@ func TestHowIsEverythingGoing(t *testing.T) {
 	want := []string{
 		"backup.grapnel.dev/nightly", "hookrun.grapnel.dev/nightly-pre-0",
 		"plugin.grapnel.dev/example", "backupstoragelocation.grapnel.dev/main",
+		"restore.grapnel.dev/shop-again",
 	}
-	for _, what := range []string{"grapnel", "backups,hookruns,plugins,bsl"} {
+	for _, what := range []string{"grapnel", "backups,restores,hookruns,plugins,bsl"} {
 		listed := strings.Fields(kubectl(t, "get", what, "-n", namespace, "-o", "name"))
 		slices.Sort(listed)
 		if expected := slices.Sorted(slices.Values(want)); !slices.Equal(listed, expected) {

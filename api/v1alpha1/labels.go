@@ -10,6 +10,10 @@ const (
 	// than 63 characters are shortened and hashed.
 	LabelBackupName = "grapnel.dev/backup-name"
 
+	// LabelRestoreName is on every object that belongs to a Restore. Names longer
+	// than 63 characters are shortened and hashed.
+	LabelRestoreName = "grapnel.dev/restore-name"
+
 	// LabelParentUID is the UID of the Backup or Restore a HookRun belongs to.
 	// A HookRun is adopted only if it matches.
 	LabelParentUID = "grapnel.dev/parent-uid"

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,16 +16,12 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-func objectMeta(key client.ObjectKey) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
-}
-
 // TestEverythingIsBounded looks into the schemas: a list, map or text without a
 // limit lets one object fill etcd, and makes rules over it too expensive.
 func TestEverythingIsBounded(t *testing.T) {
 	files, err := filepath.Glob("../../config/crd/bases/*.yaml")
-	if err != nil || len(files) != 4 {
-		t.Fatalf("want 4 kinds, got %v, %v", files, err)
+	if err != nil || len(files) != 5 {
+		t.Fatalf("want 5 kinds, got %v, %v", files, err)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -101,6 +96,13 @@ func TestDefaults(t *testing.T) {
 			kind: "Backup", body: `{spec: {includedNamespaces: [a]}}`,
 			want: map[string]any{"spec.desiredState": "Run", "spec.deletionPolicy": "Retain", "spec.ttl": nil, "spec.storageLocation": nil},
 		},
+		"Restore": {
+			kind: "Restore", body: `{spec: {backupName: b}}`,
+			want: map[string]any{
+				"spec.desiredState": "Run", "spec.existingResourcePolicy": "none", "spec.scheduleName": nil,
+				"spec.storageLocation": nil, "spec.restoreStatus": nil, "spec.preserveNodePorts": nil, "spec.dryRun": nil,
+			},
+		},
 		"BackupStorageLocation": {
 			kind: "BackupStorageLocation", body: `{spec: {filesystem: {}}}`,
 			want: map[string]any{"spec.accessMode": "ReadWrite", "spec.default": nil},
@@ -138,6 +140,7 @@ func TestStatusIsSeparate(t *testing.T) {
 	namespace := newNamespace(t)
 	for kind, body := range map[string]string{
 		"Backup":                `{spec: {storageLocation: a}, status: {message: mine}}`,
+		"Restore":               `{spec: {backupName: a}, status: {message: mine}}`,
 		"BackupStorageLocation": `{spec: {filesystem: {}, prefix: a}, status: {message: mine}}`,
 		"Plugin":                `{spec: {executor: {process: {command: a}}}, status: {message: mine}}`,
 		"HookRun":               `{spec: {` + hookRun + `, timeout: 1m, desiredState: Wait}, status: {message: mine}}`,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
 // schedule is the label every metric of a backup has; it is empty for Backups
@@ -75,10 +76,10 @@ func NewMetrics(registry prometheus.Registerer, reader client.Reader) (*Metrics,
 // record counts what one status write changed.
 func (m *Metrics) record(before, b *v1alpha1.Backup) {
 	label := b.Labels[v1alpha1.LabelScheduleName]
-	if !planned(before) && planned(b) {
+	if !run.Planned(before) && run.Planned(b) {
 		m.attempts.WithLabelValues(label).Inc()
 	}
-	if decided(before) || !decided(b) {
+	if run.Decided(before) || !run.Decided(b) {
 		return
 	}
 	switch b.Status.Phase {

@@ -14,24 +14,25 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
 // selectionOf translates the part of the spec that selects objects.
 func selectionOf(spec *v1alpha1.BackupSpec) selection.Spec {
 	return selection.Spec{
-		IncludedNamespaces:               plain(spec.IncludedNamespaces),
-		ExcludedNamespaces:               plain(spec.ExcludedNamespaces),
-		IncludedResources:                plain(spec.IncludedResources),
-		ExcludedResources:                plain(spec.ExcludedResources),
+		IncludedNamespaces:               run.Plain(spec.IncludedNamespaces),
+		ExcludedNamespaces:               run.Plain(spec.ExcludedNamespaces),
+		IncludedResources:                run.Plain(spec.IncludedResources),
+		ExcludedResources:                run.Plain(spec.ExcludedResources),
 		IncludeClusterResources:          spec.IncludeClusterResources,
-		IncludedClusterScopedResources:   plain(spec.IncludedClusterScopedResources),
-		ExcludedClusterScopedResources:   plain(spec.ExcludedClusterScopedResources),
-		IncludedNamespaceScopedResources: plain(spec.IncludedNamespaceScopedResources),
-		ExcludedNamespaceScopedResources: plain(spec.ExcludedNamespaceScopedResources),
+		IncludedClusterScopedResources:   run.Plain(spec.IncludedClusterScopedResources),
+		ExcludedClusterScopedResources:   run.Plain(spec.ExcludedClusterScopedResources),
+		IncludedNamespaceScopedResources: run.Plain(spec.IncludedNamespaceScopedResources),
+		ExcludedNamespaceScopedResources: run.Plain(spec.ExcludedNamespaceScopedResources),
 		LabelSelector:                    spec.LabelSelector,
 		OrLabelSelectors:                 spec.OrLabelSelectors,
-		OrderedResources:                 plainMap(spec.OrderedResources),
+		OrderedResources:                 run.PlainMap(spec.OrderedResources),
 	}
 }
 
@@ -46,7 +47,7 @@ func validate(b *v1alpha1.Backup) []string {
 	}
 	if b.Spec.Metadata != nil {
 		path := field.NewPath("spec", "metadata", "labels")
-		for _, err := range metav1validation.ValidateLabels(plainMap(b.Spec.Metadata.Labels), path) {
+		for _, err := range metav1validation.ValidateLabels(run.PlainMap(b.Spec.Metadata.Labels), path) {
 			errs = append(errs, err.Error())
 		}
 	}
@@ -55,7 +56,7 @@ func validate(b *v1alpha1.Backup) []string {
 
 // requestOf returns what the job is told about a Backup.
 func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
-	b := s.backup.DeepCopy()
+	b := s.Object.DeepCopy()
 	b.ManagedFields = nil
 	delete(b.Annotations, corev1.LastAppliedConfigAnnotation)
 	b.APIVersion, b.Kind = v1alpha1.GroupVersion.String(), "Backup"
@@ -72,41 +73,14 @@ func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 		Labels: map[string]string{}, Annotations: b.Annotations,
 		Spec: spec, Object: object, StorageLocation: b.Status.StorageLocation,
 		Selection: selectionOf(&b.Spec), AllVersions: r.AllVersions,
-		Outputs: outputs(s.pre), Warnings: append(ignored(s.pre), b.Status.PlanWarnings...),
+		Outputs: run.Outputs(s.Pre), Warnings: append(run.Ignored(s.Pre), b.Status.PlanWarnings...),
 	}
 	maps.Copy(request.Labels, b.Labels)
 	if b.Spec.Metadata != nil {
-		maps.Copy(request.Labels, plainMap(b.Spec.Metadata.Labels))
+		maps.Copy(request.Labels, run.PlainMap(b.Spec.Metadata.Labels))
 	}
 	if b.Status.StartTimestamp != nil {
 		request.Start = b.Status.StartTimestamp.Time
 	}
 	return request, nil
-}
-
-// outputs returns what actions answered, by registered name.
-func outputs(runs []*v1alpha1.HookRun) map[string]map[string]string {
-	byName := map[string]map[string]string{}
-	for _, run := range runs {
-		if len(run.Status.Outputs) > 0 {
-			byName[run.Spec.PluginName] = plainMap(run.Status.Outputs)
-		}
-	}
-	return byName
-}
-
-func plain[S ~string](values []S) []string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		out[i] = string(v)
-	}
-	return out
-}
-
-func plainMap[V ~string](values map[string]V) map[string]string {
-	out := make(map[string]string, len(values))
-	for k, v := range values {
-		out[k] = string(v)
-	}
-	return out
 }

@@ -5,13 +5,10 @@ package hookrun
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
@@ -76,45 +73,6 @@ func stream(hook v1alpha1.HookPoint) runlog.Stream {
 		return runlog.PostActions
 	}
 	return runlog.Main
-}
-
-var errOtherBackup = errors.New("the one it runs for is gone, another has its name")
-
-// context reads the subject and, for Post actions, what the Pre actions put out.
-// The subject is read past the cache: a Post action must see the final phase,
-// which was written right before it was asked to run.
-func (r *Reconciler) context(ctx context.Context, run *v1alpha1.HookRun, call *executor.Call) error {
-	var backup v1alpha1.Backup
-	key := types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}
-	if err := r.Reader.Get(ctx, key, &backup); err != nil {
-		return fmt.Errorf("reading Backup %s: %w", key.Name, err)
-	}
-	if string(backup.UID) != run.Spec.Subject.UID {
-		return fmt.Errorf("reading Backup %s: %w", key.Name, errOtherBackup)
-	}
-	backup.APIVersion, backup.Kind = v1alpha1.GroupVersion.String(), "Backup"
-	backup.ManagedFields = nil
-	subject, err := json.Marshal(&backup)
-	if err != nil {
-		return fmt.Errorf("encoding Backup %s: %w", key.Name, err)
-	}
-	call.Subject = subject
-	if run.Spec.Hook != v1alpha1.HookPostBackup {
-		return nil
-	}
-	var siblings v1alpha1.HookRunList
-	err = r.Client.List(ctx, &siblings, client.InNamespace(run.Namespace),
-		client.MatchingLabels{v1alpha1.LabelParentUID: run.Spec.Subject.UID, v1alpha1.LabelHook: string(v1alpha1.HookPreBackup)})
-	if err != nil {
-		return fmt.Errorf("reading the outputs of the PreBackup actions: %w", err)
-	}
-	call.Outputs = map[string]map[string]string{}
-	for _, sibling := range siblings.Items {
-		if len(sibling.Status.Outputs) > 0 {
-			call.Outputs[sibling.Spec.PluginName] = plain(sibling.Status.Outputs)
-		}
-	}
-	return nil
 }
 
 func plain[M ~map[string]v1alpha1.ParameterValue](values M) map[string]string {

@@ -35,7 +35,7 @@ import (
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups;restores,verbs=get;list;watch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -82,13 +82,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(r.calls); err != nil {
 		return fmt.Errorf("adding the background calls: %w", err)
 	}
+	onlyDeleted := builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("hookrun").
 		For(&v1alpha1.HookRun{}).
-		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.runsOf), builder.WithPredicates(predicate.Funcs{
-			CreateFunc: func(event.CreateEvent) bool { return false },
-			UpdateFunc: func(event.UpdateEvent) bool { return false },
-		})).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.runsOf), onlyDeleted).
+		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.runsOf), onlyDeleted).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
@@ -172,20 +174,19 @@ func (r *Reconciler) act(run *v1alpha1.HookRun, next step) (ctrl.Result, error) 
 	return ctrl.Result{RequeueAfter: next.after}, nil
 }
 
-// releaseOrphan lets go of a run that nothing will come of any more: its Backup is
-// gone, and it has ended or is being deleted. As long as there is a Backup, its
+// releaseOrphan lets go of a run that nothing will come of any more: its subject
+// is gone, and it has ended or is being deleted. As long as there is a subject, its
 // controller releases its runs when it recorded them.
 func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) (released bool, err error) {
 	if !controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
 		return false, nil
 	}
-	var backup v1alpha1.Backup
-	err = r.Client.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}, &backup)
-	if err == nil && string(backup.UID) == run.Spec.Subject.UID {
+	_, err = readSubject(ctx, r.Client, run)
+	if err == nil {
 		return false, nil
 	}
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("looking for the Backup of HookRun %s: %w", run.Name, err)
+	if !isGone(err) {
+		return false, fmt.Errorf("looking for the subject of HookRun %s: %w", run.Name, err)
 	}
 	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
@@ -194,18 +195,19 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) (
 	}
 	if run.Status.CompletionTimestamp == nil && (run.Spec.Owed || run.Status.StartTimestamp != nil) {
 		r.Recorder.Eventf(run, nil, corev1.EventTypeWarning, v1alpha1.ReasonCleanupAbandoned, string(run.Spec.Hook),
-			"Given up: its Backup %s was removed by force. Check by hand whether the action has to be undone", run.Spec.Subject.Name)
+			"Given up: its %s %s was removed by force. Check by hand whether the action has to be undone",
+			run.Spec.Subject.Kind, run.Spec.Subject.Name)
 	}
 	return true, nil
 }
 
-// runsOf wakes the runs of a Backup that is gone.
-func (r *Reconciler) runsOf(ctx context.Context, backup client.Object) []reconcile.Request {
+// runsOf wakes the runs of a subject that is gone.
+func (r *Reconciler) runsOf(ctx context.Context, subject client.Object) []reconcile.Request {
 	var runs v1alpha1.HookRunList
-	err := r.Client.List(ctx, &runs, client.InNamespace(backup.GetNamespace()),
-		client.MatchingLabels{v1alpha1.LabelParentUID: string(backup.GetUID())})
+	err := r.Client.List(ctx, &runs, client.InNamespace(subject.GetNamespace()),
+		client.MatchingLabels{v1alpha1.LabelParentUID: string(subject.GetUID())})
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the HookRuns of a Backup that is gone", "backup", backup.GetName())
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the HookRuns of a subject that is gone", "subject", subject.GetName())
 		return nil
 	}
 	var requests []reconcile.Request

@@ -97,7 +97,7 @@ func TestOutcomeForReaders(t *testing.T) {
 		run  *v1alpha1.HookRun
 		want verdict
 	}{
-		"pending":   {build(func(r *v1alpha1.HookRun) { r.Spec.DesiredState = wait; decide(r, false, nil, start) }), verdict{unknown, no, yes, no}},
+		"pending":   {build(func(r *v1alpha1.HookRun) { r.Spec.DesiredState = waits; decide(r, false, nil, start) }), verdict{unknown, no, yes, no}},
 		"running":   {build(calledAt(0)), verdict{unknown, no, yes, no}},
 		"again":     {build(calledAt(0), answeredAt(0, notDone)), verdict{unknown, no, yes, no}},
 		"retrying":  {build(retries(1), calledAt(0), answeredAt(0, broken)), verdict{unknown, no, yes, no}},

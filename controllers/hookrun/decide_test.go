@@ -156,7 +156,7 @@ const (
 	cancelled    = v1alpha1.HookRunPhaseCancelled
 	skipped      = v1alpha1.HookRunPhaseSkipped
 
-	wait   = v1alpha1.HookDesiredStateWait
+	waits  = v1alpha1.HookDesiredStateWait
 	cancel = v1alpha1.HookDesiredStateCancel
 )
 
@@ -164,11 +164,11 @@ func TestDecideStart(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]stateCase{
 		"it is not its turn": {
-			run:  build(wants(wait)),
+			run:  build(wants(waits)),
 			want: gist{phase: pendingPhase, reason: "Pending", message: "Waiting for its turn"},
 		},
 		"owed clean-up waits as well": {
-			run:  build(wants(wait), owed),
+			run:  build(wants(waits), owed),
 			want: gist{phase: pendingPhase, reason: "Pending", message: "Waiting for its turn"},
 		},
 		"its turn came": {

@@ -56,7 +56,7 @@ type walk struct {
 func newWalk(t *testing.T, seed uint64) *walk {
 	t.Helper()
 	w := &walk{t: t, rand: rand.New(rand.NewPCG(seed, 1)), now: start.Add(time.Duration(seed%1000) * time.Millisecond)}
-	w.run = build(wants(wait), retries(int32(w.rand.IntN(4))))
+	w.run = build(wants(waits), retries(int32(w.rand.IntN(4))))
 	w.run.Spec.Timeout = metav1.Duration{Duration: time.Duration(1+w.rand.IntN(20000)) * time.Millisecond}
 	for _, edit := range []func(*v1alpha1.HookRun){owed, ignoring, neverTwice} {
 		if w.rand.IntN(3) == 0 {
@@ -104,7 +104,7 @@ func (w *walk) checkPass(before *v1alpha1.HookRun, next step, changed bool) {
 	must(w.run.Spec.Owed || failures(w.run) <= w.run.Spec.Retries+1, "it was repeated too often")
 	if s.CompletionTimestamp == nil {
 		idle := !next.call && !next.cancel && next.after <= 0 && (!w.known || w.ended != nil)
-		must(!idle || w.run.Spec.DesiredState == wait, "it waits for nothing")
+		must(!idle || w.run.Spec.DesiredState == waits, "it waits for nothing")
 		return
 	}
 	must(openAttempt(w.run) == nil && s.NextCallTimestamp == nil, "it ended with something open")
@@ -125,7 +125,7 @@ func (w *walk) happen() {
 		w.known, w.ended = false, nil // the operator is killed and another begins
 	case n == 1 && w.run.Spec.DesiredState != cancel:
 		w.run.Spec.DesiredState = cancel
-	case n < 12 && w.run.Spec.DesiredState == wait:
+	case n < 12 && w.run.Spec.DesiredState == waits:
 		w.run.Spec.DesiredState = v1alpha1.HookDesiredStateRun
 	}
 	if w.known && w.rand.IntN(2) == 0 {

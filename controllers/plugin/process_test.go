@@ -47,7 +47,9 @@ func TestRealProcess(t *testing.T) {
 	want := []v1alpha1.ProvidedAction{
 		{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPostBackup, Version: "v1"},
 		{Name: "example.io/notify", Kind: v1alpha1.ActionKindPostBackup, Version: "v1"},
+		{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPostRestore, Version: "v1"},
 		{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPreBackup, Version: "v1"},
+		{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPreRestore, Version: "v1"},
 	}
 	if diff := cmp.Diff(want, p.Status.Actions); diff != "" || p.Status.Digest == "" {
 		t.Errorf("digest %q, actions (-want +got):\n%s", p.Status.Digest, diff)

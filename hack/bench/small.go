@@ -78,6 +78,8 @@ func measureSmall(ctx context.Context, e *environment, rounds int) (small, error
 	if err != nil {
 		return s, err
 	}
+	e.note("A client saw %.0f status writes of a small backup, and %.0f more with an action",
+		raw.Median(s.writesWithout), raw.Median(s.writesWith)-raw.Median(s.writesWithout))
 	return s, s.measureLimit(ctx, e)
 }
 

@@ -12,14 +12,13 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 )
@@ -41,11 +40,13 @@ type demo struct {
 	plane    *controlplane.ControlPlane
 	client   client.WithWatch
 	operator *operator.Operator
+	// objects is how many the archive has.
+	objects int
 }
 
 // run goes through all steps and ends everything, however they went.
 func (d *demo) run(ctx context.Context) error {
-	d.write("Grapnel: a backup with hooks, on a real Kubernetes API server on this machine.\n")
+	d.write("Grapnel: a backup and a restore with hooks, on a real Kubernetes API server on this machine.\n")
 	err := d.steps(ctx)
 	if err != nil && ctx.Err() == nil && d.operator != nil {
 		d.write("\n--- the end of %s\n%s\n", d.short(d.operator.LogPath()), d.operator.LastLines())
@@ -67,26 +68,33 @@ func (d *demo) steps(ctx context.Context) error {
 		{"Install Grapnel", d.install},
 		{"Create an application", d.createApplication},
 		{"Say where backups go, and what runs around them", d.configure},
+		{"Keep a copy of what there is, to compare with later", d.keepCopy},
 		{"Back up the application", d.backUp},
+		{"Look at what came of it", d.reviewBackup},
+		{"Lose the application", d.loseApplication},
+		{"Restore it", d.restore},
+		{"Look at what came back", d.reviewRestore},
 	} {
 		d.heading(step.title)
 		if err := step.do(ctx); err != nil {
 			return err
 		}
 	}
+	return d.wait(ctx)
+}
+
+// reviewBackup shows and checks what came of the backup.
+func (d *demo) reviewBackup(ctx context.Context) error {
 	facts, err := d.collect(ctx)
 	if err != nil {
 		return err
 	}
-	d.heading("Look at what came of it")
 	if err := d.report(ctx, facts); err != nil {
 		return err
 	}
+	d.objects = len(facts.objects)
 	d.heading("Check that everything is as it should be")
-	if err := d.verify(facts); err != nil {
-		return err
-	}
-	return d.wait(ctx)
+	return verify(&d.printer, facts, checks())
 }
 
 func (d *demo) startControlPlane(ctx context.Context) error {
@@ -118,6 +126,9 @@ func newClient(config *rest.Config) (client.WithWatch, error) {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
+	// Deprecated kinds are a part of what is compared.
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NoWarnings{}
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
@@ -156,37 +167,13 @@ func (d *demo) createApplication(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
-	pods, err := d.waitForPods(ctx)
+	pods, err := d.waitForControllers(ctx, applicationNamespaces())
 	if err != nil {
 		return err
 	}
 	d.gap()
 	d.say("From that, the controllers of Kubernetes have made %d pods and a few things more.", pods)
 	return nil
-}
-
-// waitForPods waits until the controllers are through, so that the archive does not
-// depend on how fast they are. It returns the number of pods.
-func (d *demo) waitForPods(ctx context.Context) (int32, error) {
-	var pods int32
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		var list appsv1.DeploymentList
-		if err := d.client.List(ctx, &list); err != nil {
-			return false, err
-		}
-		pods = 0
-		for _, deployment := range list.Items {
-			pods += deployment.Status.Replicas
-			if deployment.Status.Replicas != *deployment.Spec.Replicas {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("waiting for the pods of the application: %w", err)
-	}
-	return pods, nil
 }
 
 func (d *demo) configure(ctx context.Context) error {
@@ -201,15 +188,20 @@ func (d *demo) configure(ctx context.Context) error {
 }
 
 func (d *demo) backUp(ctx context.Context) error {
-	manifest, err := os.ReadFile(filepath.Join(d.root, manifests, "backup.yaml"))
+	return d.start(ctx, run.Backup, backupName, manifests+"backup.yaml")
+}
+
+// start shows and applies the manifest of a run, and follows the run to its end.
+func (d *demo) start(ctx context.Context, kind run.Kind, name, file string) error {
+	manifest, err := os.ReadFile(filepath.Join(d.root, file))
 	if err != nil {
 		return err
 	}
 	_, withoutLicence, _ := strings.Cut(string(manifest), "\n\n")
 	d.text(withoutLicence)
 	d.gap()
-	return d.follow(ctx, func() error {
-		return d.show(ctx, "kubectl apply -f "+manifests+"backup.yaml")
+	return d.follow(ctx, kind, name, func() error {
+		return d.show(ctx, "kubectl apply -f "+file)
 	})
 }
 
@@ -229,7 +221,7 @@ func (d *demo) wait(ctx context.Context) error {
 	d.gap()
 	d.command("cd " + d.root)
 	d.command("export KUBECONFIG=" + d.kubeconfig() + " PATH=" + filepath.Dir(d.plane.Kubectl()) + ":$PATH")
-	d.command("kubectl get backups,hookruns -n " + namespace + " -w")
+	d.command("kubectl get backups,restores,hookruns -n " + namespace + " -w")
 	select {
 	case <-ctx.Done():
 		return nil

@@ -8,23 +8,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
-	"github.com/klauspost/compress/gzip"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
 )
 
 const (
@@ -35,9 +28,8 @@ const (
 
 // facts are what came of the backup.
 type facts struct {
+	ran
 	backup v1alpha1.Backup
-	// runs are the HookRuns: first those before the archive, as they started.
-	runs []v1alpha1.HookRun
 	// liveDatabase and database are the spec of the custom resource in the cluster
 	// and in the archive.
 	liveDatabase, database any
@@ -48,11 +40,6 @@ type facts struct {
 	// paths are those of the archive, in its order; objects each object once.
 	paths   []string
 	objects []archive.Identity
-	// log and postLog are lines.
-	log, postLog []string
-	// markers are what the example plugin still has frozen, if that is known.
-	markers    []string
-	markersErr error
 }
 
 // storedFile is one file of the backup, by its name below the location.
@@ -67,27 +54,22 @@ func (d *demo) collect(ctx context.Context) (*facts, error) {
 	if err := d.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: backupName}, &f.backup); err != nil {
 		return nil, err
 	}
-	var runs v1alpha1.HookRunList
-	if err := d.client.List(ctx, &runs, client.InNamespace(namespace)); err != nil {
+	var err error
+	if f.ran, err = d.collectRun(ctx, run.Backup, &f.backup); err != nil {
 		return nil, err
 	}
-	f.runs = runs.Items
-	slices.SortStableFunc(f.runs, func(a, b v1alpha1.HookRun) int {
-		return -strings.Compare(string(a.Spec.Hook), string(b.Spec.Hook)) // PreBackup before PostBackup
-	})
 	database := &unstructured.Unstructured{}
 	database.SetGroupVersionKind(schema.GroupVersionKind{Group: "shop.example", Version: "v1", Kind: "Database"})
 	if err := d.client.Get(ctx, types.NamespacedName{Namespace: "shop-data", Name: "orders"}, database); err != nil {
 		return nil, err
 	}
 	f.liveDatabase = database.Object["spec"]
-	f.markers, f.markersErr = listMarkers(d.state())
 	return f, d.readStore(ctx, f)
 }
 
 // readStore reads what is stored. A file that is missing is left to verify.
 func (d *demo) readStore(ctx context.Context, f *facts) (err error) {
-	objects, err := filesystem.Open(filepath.Join(d.dir, "store"), "main")
+	objects, err := d.openStore()
 	if err != nil {
 		return err
 	}
@@ -100,10 +82,10 @@ func (d *demo) readStore(ctx context.Context, f *facts) (err error) {
 	}
 	store := backupstore.New(objects, "")
 	f.damage = store.Verify(ctx, backupName)
-	if f.log, err = readLog(ctx, store, backupstore.Logs); err != nil {
+	if f.log, err = readLog(store.Get(ctx, backupName, backupstore.Logs)); err != nil {
 		return err
 	}
-	if f.postLog, err = readLog(ctx, store, backupstore.PostLogs); err != nil {
+	if f.postLog, err = readLog(store.Get(ctx, backupName, backupstore.PostLogs)); err != nil {
 		return err
 	}
 	return readArchive(ctx, store, f)
@@ -134,38 +116,4 @@ func readArchive(ctx context.Context, store *backupstore.Store, f *facts) (err e
 		f.database = object.Object["spec"]
 		return nil
 	})
-}
-
-// readLog returns the lines of a log, none if there is no such log.
-func readLog(ctx context.Context, store *backupstore.Store, file backupstore.File) (lines []string, err error) {
-	r, err := store.Get(ctx, backupName, file)
-	if errors.Is(err, objectstore.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	decompressed, err := gzip.NewReader(r)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", file, err)
-	}
-	text, err := io.ReadAll(decompressed)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", file, err)
-	}
-	return slices.Collect(strings.Lines(string(text))), nil
-}
-
-// listMarkers fails if the plugin has not made its folder: then it never ran.
-func listMarkers(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("looking for what is frozen: %w", err)
-	}
-	var markers []string
-	for _, entry := range entries {
-		markers = append(markers, entry.Name())
-	}
-	return markers, nil
 }

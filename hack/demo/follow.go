@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,18 +16,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// follow watches Backups and HookRuns, starts the backup, and prints every change
-// until there is nothing left to do.
-func (d *demo) follow(ctx context.Context, start func() error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the backup is not done after %s", patience))
+// follow watches Backups or Restores, and HookRuns, starts a run with its name, and
+// prints every change until there is nothing left to do.
+func (d *demo) follow(ctx context.Context, kind run.Kind, name string, start func() error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the %s is not done after %s", kind.Name, patience))
 	defer cancel()
-	backups, err := d.client.Watch(ctx, &v1alpha1.BackupList{}, client.InNamespace(namespace))
-	if err != nil {
-		return fmt.Errorf("watching Backups: %w", err)
+	var list client.ObjectList = &v1alpha1.BackupList{}
+	if kind == run.Restore {
+		list = &v1alpha1.RestoreList{}
 	}
-	defer backups.Stop()
+	subjects, err := d.client.Watch(ctx, list, client.InNamespace(namespace))
+	if err != nil {
+		return fmt.Errorf("watching %ss: %w", kind.Name, err)
+	}
+	defer subjects.Stop()
 	runs, err := d.client.Watch(ctx, &v1alpha1.HookRunList{}, client.InNamespace(namespace))
 	if err != nil {
 		return fmt.Errorf("watching HookRuns: %w", err)
@@ -36,12 +42,12 @@ func (d *demo) follow(ctx context.Context, start func() error) error {
 		return err
 	}
 	d.gap()
-	d.say("What `kubectl get backups,hookruns -n %s -w` sees, with the time since the start:", namespace)
+	d.say("What `kubectl get %ss,hookruns -n %s -w` sees, with the time since the start:", strings.ToLower(kind.Name), namespace)
 	d.gap()
-	s := story{print: d.storyLine, open: map[string]bool{}, said: map[string]change{}}
+	s := story{kind: kind, name: name, print: d.storyLine, open: map[string]bool{}, said: map[string]change{}}
 	for !s.over() {
 		select {
-		case event, ok := <-backups.ResultChan():
+		case event, ok := <-subjects.ResultChan():
 			err = s.take(event, ok)
 		case event, ok := <-runs.ResultChan():
 			err = s.take(event, ok)
@@ -69,9 +75,12 @@ func (d *demo) storyLine(c change) {
 
 // story turns events into lines: one for each change that a person can see.
 type story struct {
+	// kind and name are those of the run that it is about.
+	kind  run.Kind
+	name  string
 	print func(change)
 	began time.Time
-	// settled says that the Backup has nothing left to do.
+	// settled says that the run has nothing left to do.
 	settled bool
 	// open are the HookRuns that have not ended.
 	open map[string]bool
@@ -88,10 +97,16 @@ func (s *story) take(event watch.Event, ok bool) error {
 		s.began = time.Now()
 	}
 	switch object := event.Object.(type) {
-	case *v1alpha1.Backup:
+	case run.Subject:
+		if object.GetName() != s.name {
+			return nil
+		}
 		s.settled = isSettled(object)
-		s.tell(object.Name, change{what: "Backup", name: object.Name, phase: string(object.Status.Phase), text: backupText(object)})
+		s.tell(s.name, change{what: s.kind.Name, name: s.name, phase: object.GetPhase(), text: subjectText(object)})
 	case *v1alpha1.HookRun:
+		if object.Spec.Subject.Kind != s.kind.Name || object.Spec.Subject.Name != s.name {
+			return nil
+		}
 		delete(s.open, object.Name)
 		if !isFinal(object.Status.Phase) {
 			s.open[object.Name] = true
@@ -117,20 +132,35 @@ func (s *story) tell(key string, c change) {
 	s.print(c)
 }
 
-func backupText(b *v1alpha1.Backup) string {
-	if b.Status.Phase == "" {
+func subjectText(s run.Subject) string {
+	if s.GetPhase() == "" {
 		return "created"
 	}
-	if p := b.Status.Progress; p != nil && b.Status.Phase == v1alpha1.BackupPhaseInProgress {
-		return fmt.Sprintf("%s (%d of %d objects)", b.Status.Message, p.ItemsBackedUp, p.TotalItems)
+	if done, total, counted := progress(s); counted && s.GetPhase() == run.PhaseInProgress {
+		return fmt.Sprintf("%s (%d of %d objects)", s.Run().Message, done, total)
 	}
-	return b.Status.Message
+	return s.Run().Message
 }
 
-// isSettled says that the operator will do nothing more for the Backup.
-func isSettled(b *v1alpha1.Backup) bool {
-	return meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionReady) ||
-		meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionStalled)
+// progress returns how many objects are done, if they are counted.
+func progress(s run.Subject) (done, total int64, counted bool) {
+	switch s := s.(type) {
+	case *v1alpha1.Backup:
+		if p := s.Status.Progress; p != nil {
+			return p.ItemsBackedUp, p.TotalItems, true
+		}
+	case *v1alpha1.Restore:
+		if p := s.Status.Progress; p != nil {
+			return p.ItemsRestored, p.TotalItems, true
+		}
+	}
+	return 0, 0, false
+}
+
+// isSettled says that the operator will do nothing more for the run.
+func isSettled(s run.Subject) bool {
+	return meta.IsStatusConditionTrue(s.GetConditions(), v1alpha1.ConditionReady) ||
+		meta.IsStatusConditionTrue(s.GetConditions(), v1alpha1.ConditionStalled)
 }
 
 func isFinal(phase v1alpha1.HookRunPhase) bool {

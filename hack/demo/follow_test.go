@@ -12,17 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
 func TestStory(t *testing.T) {
 	var lines []string
 	s := story{
+		kind: run.Backup, name: "shop",
 		print: func(c change) { lines = append(lines, c.what+" "+c.name+": "+c.phase+" "+c.text) },
 		open:  map[string]bool{}, said: map[string]change{},
 	}
 	backup := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	run := &v1alpha1.HookRun{ObjectMeta: metav1.ObjectMeta{Name: "shop-pre"}}
-	run.Spec.Hook, run.Spec.PluginName = "PreBackup", "freeze"
+	hookRun := &v1alpha1.HookRun{ObjectMeta: metav1.ObjectMeta{Name: "shop-pre"}}
+	hookRun.Spec.Hook, hookRun.Spec.PluginName = "PreBackup", "freeze"
+	hookRun.Spec.Subject = v1alpha1.SubjectReference{Kind: "Backup", Name: "shop"}
 	tell := func(object runtime.Object) {
 		t.Helper()
 		if err := s.take(watch.Event{Type: watch.Modified, Object: object}, true); err != nil {
@@ -30,9 +33,13 @@ func TestStory(t *testing.T) {
 		}
 	}
 
+	// Other stories.
+	tell(&v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	tell(&v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{Subject: v1alpha1.SubjectReference{Kind: "Restore", Name: "shop"}}})
+
 	tell(backup)
 	tell(backup) // Nothing that a person can see.
-	tell(run)
+	tell(hookRun)
 	backup.Status.Phase = v1alpha1.BackupPhaseInProgress
 	backup.Status.Message = "Archiving"
 	backup.Status.Progress = &v1alpha1.BackupProgress{TotalItems: 9, ItemsBackedUp: 4}
@@ -44,9 +51,9 @@ func TestStory(t *testing.T) {
 	if s.over() {
 		t.Error("the story is over, and a HookRun is open")
 	}
-	run.Status.Phase = v1alpha1.HookRunPhaseCompleted
-	run.Status.Message = "frozen"
-	tell(run)
+	hookRun.Status.Phase = v1alpha1.HookRunPhaseCompleted
+	hookRun.Status.Message = "frozen"
+	tell(hookRun)
 	if !s.over() {
 		t.Error("the story goes on, and everything has ended")
 	}
@@ -60,6 +67,29 @@ func TestStory(t *testing.T) {
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("lines are\n%q, want\n%q", lines, want)
+	}
+}
+
+func TestStoryOfARestore(t *testing.T) {
+	var lines []string
+	s := story{
+		kind: run.Restore, name: "again",
+		print: func(c change) { lines = append(lines, c.what+" "+c.name+": "+c.phase+" "+c.text) },
+		open:  map[string]bool{}, said: map[string]change{},
+	}
+	restore := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "again"}}
+	restore.Status.Phase = v1alpha1.RestorePhaseInProgress
+	restore.Status.Message = "Restoring"
+	restore.Status.Progress = &v1alpha1.RestoreProgress{TotalItems: 9, ItemsRestored: 4}
+	if err := s.take(watch.Event{Type: watch.Added, Object: restore}, true); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"Restore again: InProgress Restoring (4 of 9 objects)"}; !slices.Equal(lines, want) || s.over() {
+		t.Errorf("over is %v, lines are %q, want %q", s.over(), lines, want)
+	}
+	restore.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionStalled, Status: "True"}}
+	if err := s.take(watch.Event{Type: watch.Modified, Object: restore}, true); err != nil || !s.over() {
+		t.Errorf("the restore stalled, but over is %v, error %v", s.over(), err)
 	}
 }
 

@@ -41,7 +41,9 @@ func (d *demo) show(ctx context.Context, lines ...string) error {
 		if err != nil {
 			return err
 		}
-		d.text(sumUp(out))
+		if out != "" {
+			d.text(sumUp(out))
+		}
 	}
 	return nil
 }

@@ -30,11 +30,11 @@ func main() {
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Stdout, *keep))
+	os.Exit(demonstrate(ctx, os.Stdout, *keep))
 }
 
-// run returns the exit code.
-func run(ctx context.Context, out io.Writer, keep bool) int {
+// demonstrate returns the exit code.
+func demonstrate(ctx context.Context, out io.Writer, keep bool) int {
 	p := printer{out: out}
 	d, err := newDemo(p, keep)
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 )
@@ -31,36 +32,36 @@ func (d *demo) report(ctx context.Context, f *facts) error {
 	d.say("The Backup is %s: %s", f.backup.Status.Phase, f.backup.Status.Message)
 	d.gap()
 	d.say("Its actions:")
-	d.table(actionRows(f))
+	d.table(actionRows(f.runs))
 	d.gap()
 	d.say("The archive has %d objects:", len(f.objects))
 	d.table(objectRows(f.objects))
 	d.gap()
-	d.command("tar tzf " + d.stored(backupstore.Contents) + " | grep databases")
+	d.command("tar tzf " + d.stored(backupstore.Key("", backupName, backupstore.Contents)) + " | grep databases")
 	d.text(strings.Join(pathsWith(f.paths, "databases"), "\n"))
 	d.gap()
 	d.say("Its files, in %s:", d.short(path.Join(d.dir, "store", "main")))
 	d.table(fileRows(f.files))
-	d.showLog(backupstore.Logs, f.log)
-	d.showLog(backupstore.PostLogs, f.postLog)
+	d.showLog(backupstore.Key("", backupName, backupstore.Logs), f.log)
+	d.showLog(backupstore.Key("", backupName, backupstore.PostLogs), f.postLog)
 	return nil
 }
 
 // showLog shows how a log begins, as the command would.
-func (d *demo) showLog(file backupstore.File, lines []string) {
+func (d *demo) showLog(key string, lines []string) {
 	d.gap()
-	d.command(fmt.Sprintf("zcat %s | head -n %d", d.stored(file), logLines))
+	d.command(fmt.Sprintf("zcat %s | head -n %d", d.stored(key), logLines))
 	d.text(strings.Join(lines[:min(logLines, len(lines))], ""))
 }
 
-// stored returns where a file of the backup is on this machine.
-func (d *demo) stored(file backupstore.File) string {
-	return d.short(path.Join(d.dir, "store", "main", backupstore.Key("", backupName, file)))
+// stored returns where a stored file is on this machine.
+func (d *demo) stored(key string) string {
+	return d.short(path.Join(d.dir, "store", "main", key))
 }
 
-func actionRows(f *facts) [][]string {
+func actionRows(runs []v1alpha1.HookRun) [][]string {
 	rows := [][]string{{"POINT", "ACTION", "PHASE", "TOOK", "WHAT IT SAYS"}}
-	for _, run := range f.runs {
+	for _, run := range runs {
 		rows = append(rows, []string{
 			string(run.Spec.Hook), run.Spec.PluginName, string(run.Status.Phase),
 			cmp.Or(run.Status.Duration, "-"), run.Status.Message,

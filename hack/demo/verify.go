@@ -10,28 +10,17 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 )
 
-const actionName = "example.io/freeze"
-
-// check is one thing that has to be true.
-type check struct {
-	what string
-	// holds returns what is wrong.
-	holds func(f *facts) error
-}
-
 // checks returns all of them. None changes the facts.
-func checks() []check {
-	return []check{
-		{"The Backup is Completed, without errors or warnings", checkOutcome},
-		{"Its conditions say that it is done and owes nothing", checkConditions},
-		{"Its actions are Completed, one before the archive and one after it, in this order", checkActions},
-		{"Each action has its HookRun, which belongs to the Backup and needed one attempt", checkRuns},
+func checks() []check[*facts] {
+	return []check[*facts]{
+		{"The Backup is Completed, without errors or warnings", func(f *facts) error { return f.checkOutcome() }},
+		{"Its conditions say that it is done and owes nothing", func(f *facts) error { return f.checkConditions() }},
+		{"Its actions are Completed, one before the archive and one after it, in this order", func(f *facts) error { return f.checkActions() }},
+		{"Each action has its HookRun, which belongs to the Backup and needed one attempt", func(f *facts) error { return f.checkRuns() }},
 		{"The action that the annotation names was skipped", checkSkipped},
 		{"Every stored file is what the manifest says", func(f *facts) error { return f.damage }},
 		{"No file is missing", checkFiles},
@@ -41,102 +30,8 @@ func checks() []check {
 		{"The number of objects in the status is the number in the archive", checkCount},
 		{"What the plugin logged before the archive is in the backup's log", checkLog},
 		{"What it logged afterwards is in a log of its own, with the outputs of the first half", checkPostLog},
-		{"Nothing is frozen any more", checkThawed},
+		{"Nothing is frozen any more", func(f *facts) error { return f.checkThawed() }},
 	}
-}
-
-// verify prints the result of every check. It fails if one of them does.
-func (d *demo) verify(f *facts) error {
-	var failed int
-	all := checks()
-	for _, check := range all {
-		if err := check.holds(f); err != nil {
-			failed++
-			d.say("FAIL  %s:", check.what)
-			d.text(deeper + strings.ReplaceAll(err.Error(), "\n", "\n"+deeper))
-			continue
-		}
-		d.say("ok    %s.", check.what)
-	}
-	d.gap()
-	if failed > 0 {
-		return fmt.Errorf("%d of %d checks failed", failed, len(all))
-	}
-	d.say("All %d checks passed.", len(all))
-	return nil
-}
-
-func checkOutcome(f *facts) error {
-	s := f.backup.Status
-	if s.Phase != v1alpha1.BackupPhaseCompleted || s.Errors != 0 || s.Warnings != 0 {
-		return fmt.Errorf("it is %s with %d errors and %d warnings: %s", s.Phase, s.Errors, s.Warnings, s.Message)
-	}
-	return nil
-}
-
-func checkConditions(f *facts) error {
-	var errs []error
-	for _, name := range []string{v1alpha1.ConditionSucceeded, v1alpha1.ConditionReady, v1alpha1.ConditionPostActionsSucceeded} {
-		if !meta.IsStatusConditionTrue(f.backup.Status.Conditions, name) {
-			errs = append(errs, fmt.Errorf("the condition %s is not True", name))
-		}
-	}
-	for _, name := range []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionCleanupOwed} {
-		if c := meta.FindStatusCondition(f.backup.Status.Conditions, name); c != nil && c.Status != "False" {
-			errs = append(errs, fmt.Errorf("the condition %s is %s: %s", name, c.Status, c.Message))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func checkActions(f *facts) error {
-	s := f.backup.Status
-	pre, err := onlyAction(s.PreBackupActionsStatuses)
-	if err != nil {
-		return fmt.Errorf("preBackupActionsStatuses: %w", err)
-	}
-	post, err := onlyAction(s.PostBackupActionsStatuses)
-	if err != nil {
-		return fmt.Errorf("postBackupActionsStatuses: %w", err)
-	}
-	if s.CompletionTimestamp == nil || pre.CompletionTimestamp.After(s.CompletionTimestamp.Time) ||
-		post.StartTimestamp.Before(s.CompletionTimestamp) {
-		return fmt.Errorf("the first one ended at %v, the archive at %v, and the second one began at %v",
-			pre.CompletionTimestamp, s.CompletionTimestamp, post.StartTimestamp)
-	}
-	return nil
-}
-
-// onlyAction returns the one action of a list, if it is Completed.
-func onlyAction(list *[]v1alpha1.ActionStatus) (v1alpha1.ActionStatus, error) {
-	if list == nil || len(*list) != 1 {
-		return v1alpha1.ActionStatus{}, fmt.Errorf("want one action, got %v", list)
-	}
-	action := (*list)[0]
-	if action.PluginName != actionName || action.Phase != v1alpha1.ActionPhaseCompleted ||
-		action.StartTimestamp == nil || action.CompletionTimestamp == nil {
-		return action, fmt.Errorf("%s is %q: %s", action.PluginName, action.Phase, action.Message)
-	}
-	return action, nil
-}
-
-func checkRuns(f *facts) error {
-	var errs []error
-	var points []string
-	for _, run := range f.runs {
-		points = append(points, string(run.Spec.Hook)+" "+run.Spec.PluginName)
-		if run.Status.Phase != v1alpha1.HookRunPhaseCompleted || run.Status.Attempt != 1 || run.Status.Duration == "" {
-			errs = append(errs, fmt.Errorf("%s is %s after %d attempts and %q: %s",
-				run.Name, run.Status.Phase, run.Status.Attempt, run.Status.Duration, run.Status.Message))
-		}
-		if len(run.OwnerReferences) != 1 || run.OwnerReferences[0].UID != f.backup.UID {
-			errs = append(errs, fmt.Errorf("%s does not belong to the Backup", run.Name))
-		}
-	}
-	if want := []string{"PreBackup " + actionName, "PostBackup " + actionName}; !slices.Equal(points, want) {
-		errs = append(errs, fmt.Errorf("the HookRuns are for %q, want %q", points, want))
-	}
-	return errors.Join(errs...)
 }
 
 func checkSkipped(f *facts) error {
@@ -251,21 +146,4 @@ func checkPostLog(f *facts) error {
 	}
 	// It removed one marker: until then, the application was frozen.
 	return checkLine(f.postLog, "Thawed the application", "phase=Completed", "replicas=3", "removedMarkers=1")
-}
-
-// checkLine returns an error unless one line has all parts.
-func checkLine(log []string, parts ...string) error {
-	for _, line := range log {
-		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
-			return nil
-		}
-	}
-	return fmt.Errorf("no line has %q:\n%s", parts, strings.Join(log, ""))
-}
-
-func checkThawed(f *facts) error {
-	if len(f.markers) > 0 {
-		return fmt.Errorf("the example plugin still has %q", f.markers)
-	}
-	return f.markersErr
 }

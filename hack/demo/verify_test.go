@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
 // asItShouldBe returns facts that every check likes.
@@ -28,7 +29,7 @@ func asItShouldBe() *facts {
 			PluginName: actionName, Phase: v1alpha1.ActionPhaseCompleted, StartTimestamp: at(start), CompletionTimestamp: at(end),
 		}}
 	}
-	run := func(point v1alpha1.HookPoint) v1alpha1.HookRun {
+	hookRun := func(point v1alpha1.HookPoint) v1alpha1.HookRun {
 		r := v1alpha1.HookRun{}
 		r.OwnerReferences = []metav1.OwnerReference{{UID: "uid"}}
 		r.Spec.Hook, r.Spec.PluginName = point, actionName
@@ -36,11 +37,14 @@ func asItShouldBe() *facts {
 		return r
 	}
 	f := &facts{
-		runs:         []v1alpha1.HookRun{run(v1alpha1.HookPreBackup), run(v1alpha1.HookPostBackup)},
+		ran: ran{
+			kind:    run.Backup,
+			runs:    []v1alpha1.HookRun{hookRun(v1alpha1.HookPreBackup), hookRun(v1alpha1.HookPostBackup)},
+			log:     []string{"msg=\"Froze the application\" namespaces=shop-*\n"},
+			postLog: []string{"msg=\"Thawed the application\" phase=Completed removedMarkers=1 replicas=3\n"},
+		},
 		liveDatabase: map[string]any{"replicas": int64(3)},
 		database:     map[string]any{"replicas": int64(3)},
-		log:          []string{"msg=\"Froze the application\" namespaces=shop-*\n"},
-		postLog:      []string{"msg=\"Thawed the application\" phase=Completed removedMarkers=1 replicas=3\n"},
 		paths:        wantedPaths(),
 		objects: []archive.Identity{
 			{Resource: "secrets", Namespace: "shop-data", Name: "orders"},
@@ -53,19 +57,23 @@ func asItShouldBe() *facts {
 	for _, pod := range []string{"frontend/a", "frontend/b", "backend/a", "backend/b", "backend/c", "backend/d"} {
 		f.paths = append(f.paths, "resources/pods/namespaces/shop-"+pod+".json")
 	}
+	f.of = &f.backup
 	f.backup.UID = "uid"
 	f.backup.Annotations = map[string]string{"example.io/notify.postbackup": "skip"}
 	f.backup.Status = v1alpha1.BackupStatus{
-		Phase: v1alpha1.BackupPhaseCompleted, CompletionTimestamp: at(3),
+		Phase:                    v1alpha1.BackupPhaseCompleted,
 		PreBackupActionsStatuses: action(0, 2), PostBackupActionsStatuses: action(3, 5),
 		Progress: &v1alpha1.BackupProgress{TotalItems: 2, ItemsBackedUp: 2},
-		Conditions: []metav1.Condition{
-			{Type: "Succeeded", Status: "True"},
-			{Type: "Ready", Status: "True"},
-			{Type: "PostActionsSucceeded", Status: "True"},
-			{Type: "Reconciling", Status: "False"},
-			{Type: "Stalled", Status: "False"},
-			{Type: "CleanupOwed", Status: "False"},
+		RunStatus: v1alpha1.RunStatus{
+			CompletionTimestamp: at(3),
+			Conditions: []metav1.Condition{
+				{Type: "Succeeded", Status: "True"},
+				{Type: "Ready", Status: "True"},
+				{Type: "PostActionsSucceeded", Status: "True"},
+				{Type: "Reconciling", Status: "False"},
+				{Type: "Stalled", Status: "False"},
+				{Type: "CleanupOwed", Status: "False"},
+			},
 		},
 	}
 	return f
@@ -137,14 +145,15 @@ func TestChecksNotice(t *testing.T) {
 
 func TestEveryCheckCanFail(t *testing.T) {
 	var out bytes.Buffer
-	d := &demo{printer: printer{out: &out}}
-	if err := d.verify(asItShouldBe()); err != nil || strings.Contains(out.String(), "FAIL") {
+	p := &printer{out: &out}
+	if err := verify(p, asItShouldBe(), checks()); err != nil || strings.Contains(out.String(), "FAIL") {
 		t.Errorf("all is well, but %v:\n%s", err, out.String())
 	}
 	out.Reset()
-	nothing := &facts{damage: errors.New("nothing is stored"), markers: []string{"frozen"}}
+	nothing := &facts{damage: errors.New("nothing is stored")}
+	nothing.ran = ran{kind: run.Backup, of: &nothing.backup, markers: []string{"frozen"}}
 	nothing.objects = []archive.Identity{{Resource: "events"}}
-	if err := d.verify(nothing); err == nil {
+	if err := verify(p, nothing, checks()); err == nil {
 		t.Error("nothing is there, and verify is content")
 	}
 	if strings.Contains(out.String(), "  ok ") || strings.Count(out.String(), "FAIL") != len(checks()) {

@@ -175,6 +175,11 @@ func (s *Store) fileKey(name string, file File) (string, error) {
 	return s.backupDir(name) + base, nil
 }
 
+// RestoreKey is Key for a file of a restore.
+func RestoreKey(prefix, name string, file RestoreFile) string {
+	return path.Join(prefix, restoresDir, name, "restore-"+name+string(file))
+}
+
 func (s *Store) restoreDir(name string) string { return s.prefix + restoresDir + name + "/" }
 
 func (s *Store) restoreKey(name string, file RestoreFile) (string, error) {

@@ -69,8 +69,13 @@ func (s *Store) checkPrefixes(ctx context.Context) error {
 }
 
 func (s *Store) probeWrite(ctx context.Context) (err error) {
-	content := rand.Text()
-	key := s.prefix + backupsDir + probeName + strings.ToLower(rand.Text())
+	content, name := rand.Text(), strings.ToLower(rand.Text())
+	key := s.prefix + backupsDir + probeName + name
+	defer func() {
+		if err != nil {
+			err = &probeError{cause: err, name: name}
+		}
+	}()
 	if err := s.putBytes(ctx, key, []byte(content), objectstore.PutOptions{IfAbsent: true}); err != nil {
 		return fmt.Errorf("writing to it: %w", err)
 	}
@@ -88,6 +93,19 @@ func (s *Store) probeWrite(ctx context.Context) (err error) {
 	}
 	return s.removeStaleProbes(ctx, key)
 }
+
+// probeError leaves the random name out of the text, so that the same problem
+// always reads the same.
+type probeError struct {
+	cause error
+	name  string
+}
+
+// Error implements error.
+func (e *probeError) Error() string { return strings.ReplaceAll(e.cause.Error(), e.name, "…") }
+
+// Unwrap returns the cause.
+func (e *probeError) Unwrap() error { return e.cause }
 
 // removeStaleProbes tidies up after processes that died within a probe.
 func (s *Store) removeStaleProbes(ctx context.Context, own string) error {

@@ -5,6 +5,8 @@ package backupstore_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
 	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
 	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
 )
@@ -141,4 +144,30 @@ func TestRestoreFiles(t *testing.T) {
 		t.Error(err)
 	}
 	wantKeys(t, store)
+}
+
+// TestProbeSaysTheSame checks twice what is wrong with a store: people watch the
+// message, and one that changes all the time looks like news. The filesystem names
+// the file it could not read.
+func TestProbeSaysTheSame(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "backups"), nil, 0o600); err != nil {
+		t.Fatal(err) // in the way of the folder of that name
+	}
+	store, err := filesystem.Open(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for range 2 {
+		err := backupstore.New(store, "").Probe(t.Context())
+		if err == nil {
+			t.Fatal("a location that can not be written passes")
+		}
+		texts = append(texts, err.Error())
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("the same problem reads %q and then %q", texts[0], texts[1])
+	}
 }

@@ -7,12 +7,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
 
+	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/go-logr/logr"
 	"github.com/klauspost/compress/gzip"
 
@@ -139,10 +140,14 @@ func (s *Store) PutJSON(ctx context.Context, name, uid string, file File, v any)
 }
 
 // encodeGzip writes compressed JSON without a file name or time, so that equal
-// values give equal bytes.
+// values give equal bytes. It writes while it encodes: encoding/json would hold
+// all of it, and the list of what is in a backup is as long as the backup.
 func encodeGzip(w io.Writer, v any) error {
 	z := gzip.NewWriter(w)
-	if err := json.NewEncoder(z).Encode(v); err != nil {
+	if err := json.MarshalWrite(z, v, jsonv1.DefaultOptionsV1()); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(z, "\n"); err != nil {
 		return err
 	}
 	return z.Close()

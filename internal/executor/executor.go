@@ -54,6 +54,13 @@ type Call struct {
 	Parameters map[string]string
 	// Outputs are what earlier actions of the same run returned, by action name.
 	Outputs map[string]map[string]string
+	// BackupName is the name of the backup that a Restore restores, also if the
+	// Restore names a schedule; "" for actions of a Backup.
+	BackupName string
+	// BackupOutputs are what the PreBackup actions returned when that backup was
+	// made, by action name, as they were read from its storage; nil for actions of a
+	// Backup.
+	BackupOutputs map[string]map[string]string
 }
 
 // Kind returns the kind of action that the call is for: the point's name with

@@ -4,6 +4,7 @@
 package runlog
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
@@ -70,6 +72,23 @@ func (b *Book) Reader(run string, stream Stream) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("opening a run's log: %w", err)
 	}
 	return f, nil
+}
+
+// Compressed is Reader with gzip over it. A log that can not be read ends with the
+// error.
+func (b *Book) Compressed(run string, stream Stream) (io.ReadCloser, error) {
+	log, err := b.Reader(run, stream)
+	if err != nil || log == nil {
+		return nil, err
+	}
+	reader, writer := io.Pipe()
+	go func() {
+		compressed := gzip.NewWriter(writer)
+		_, err := io.Copy(compressed, log)
+		err = errors.Join(err, compressed.Close(), log.Close())
+		_ = writer.CloseWithError(err) // always nil
+	}()
+	return reader, nil
 }
 
 // Remove closes and deletes every log of the run.

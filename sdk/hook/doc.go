@@ -2,13 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package hook holds the request and the response that all run-once actions
-// exchange with the operator: PreBackupAction and PostBackupAction.
+// exchange with the operator: PreBackupAction, PostBackupAction, PreRestoreAction
+// and PostRestoreAction.
 //
 // An action gets a [Request] and returns a [Response], built with [Done] or
 // [Again], or an error. The limits below are checked on both sides; a response
 // that exceeds one is a failure of the action, not silently cut, because a later
 // action could not tell that something is missing.
 //
+//	hook     Request, Response and how to build one
+//	subject  Backup and Restore, what an action runs for
+//	limits   what is allowed in requests and responses
+//
 // It is NOT specific to a version of an action's interface: the interfaces are in
-// prebackupaction/v1 and postbackupaction/v1.
+// prebackupaction/v1 and its siblings.
 package hook

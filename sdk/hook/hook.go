@@ -3,12 +3,7 @@
 
 package hook
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"time"
-)
+import "time"
 
 // Request is one call of an action. The action must not change it. The deadline
 // of the attempt is that of the ctx.
@@ -23,69 +18,33 @@ type Request struct {
 	// Attempt counts the attempts of the run from 1. A call that follows an answer
 	// Again belongs to the same attempt.
 	Attempt int32
-	// Backup is the Backup the action runs for, as it was when the call was made.
+	// Backup is the Backup that a PreBackupAction or PostBackupAction runs for, as it
+	// was when the call was made. For the other kinds it is the zero value: the
+	// object of a backup need not exist in the cluster that restores it.
 	Backup Backup
+	// Restore is the Restore that a PreRestoreAction or PostRestoreAction runs for, as
+	// it was when the call was made. For the other kinds it is the zero value.
+	Restore Restore
 	// Parameters are what the user configured for this action; never nil.
 	Parameters map[string]string
-	// Outputs are what the actions that ran before this one in the same run
-	// returned, by registered name. Post actions get the outputs of all pre
-	// actions; those of the other half of a pair are Outputs[Action]. Never nil.
+	// Outputs are what the actions that ran before this one in the same run (of the
+	// same Backup or Restore) returned, by registered name. Post actions get the
+	// outputs of all pre actions; those of the other half of a pair are
+	// Outputs[Action]. Never nil.
 	Outputs map[string]map[string]string
-}
-
-// Backup is the part of a Backup object that most actions need.
-type Backup struct {
-	// Name, Namespace and UID identify the object.
-	Name, Namespace, UID string
-	// Labels and Annotations are the object's metadata.
-	Labels, Annotations map[string]string
-	// Phase is the object's status.phase: "InProgress" for pre actions, the final
-	// outcome ("Completed", "PartiallyFailed", "Failed", "Cancelled" ...) for post
-	// actions. New phases may be added: treat unknown ones like a failure.
-	Phase string
-	// IncludedNamespaces and ExcludedNamespaces are the object's spec. An empty
-	// IncludedNamespaces means all; entries may contain "*".
-	IncludedNamespaces, ExcludedNamespaces []string
-	// StorageLocation is the name of the BackupStorageLocation.
-	StorageLocation string
-	// Raw is the whole object as JSON.
-	Raw []byte
-}
-
-// ParseBackup reads a Backup object from JSON. Unknown fields are ignored.
-func ParseBackup(raw []byte) (Backup, error) {
-	var object struct {
-		Metadata struct {
-			Name, Namespace, UID string
-			Labels, Annotations  map[string]string
-		}
-		Spec struct {
-			IncludedNamespaces, ExcludedNamespaces []string
-			StorageLocation                        string
-		}
-		Status struct{ Phase string }
-	}
-	if len(raw) == 0 {
-		return Backup{}, errors.New("parsing the Backup object: it is empty")
-	}
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return Backup{}, fmt.Errorf("parsing the Backup object: %w", err)
-	}
-	return Backup{
-		Name: object.Metadata.Name, Namespace: object.Metadata.Namespace, UID: object.Metadata.UID,
-		Labels: object.Metadata.Labels, Annotations: object.Metadata.Annotations,
-		Phase:              object.Status.Phase,
-		IncludedNamespaces: object.Spec.IncludedNamespaces, ExcludedNamespaces: object.Spec.ExcludedNamespaces,
-		StorageLocation: object.Spec.StorageLocation,
-		Raw:             raw,
-	}, nil
+	// BackupOutputs are what the PreBackup actions returned when the backup was made
+	// that is restored now, by registered name. Only PreRestore and PostRestore
+	// actions get them. What you look for may be missing: the backup may be older
+	// than your action, or made by Velero. They were read from the backup's storage:
+	// whoever can write there can change them. Never nil.
+	BackupOutputs map[string]map[string]string
 }
 
 // Response is the answer of an action that did not fail. Build it with Done or
 // Again; a nil Response without an error means the same as Done().
 type Response struct {
-	// Outputs are handed to later actions of the run and kept with the backup. See
-	// the limits of this package. Only those of the final answer count: outputs
+	// Outputs are handed to later actions of the run; those of a PreBackup action are
+	// kept with the backup, for restores. See the limits of this package. Only those of the final answer count: outputs
 	// beside Again are dropped.
 	Outputs map[string]string
 	// Again is how long to wait before the action is called again with the same

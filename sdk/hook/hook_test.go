@@ -4,6 +4,7 @@
 package hook_test
 
 import (
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,6 +57,30 @@ func TestParseBackup(t *testing.T) {
 	for _, raw := range []string{"", "no", `{"metadata":{"name":5}}`} {
 		if _, err := hook.ParseBackup([]byte(raw)); err == nil {
 			t.Errorf("%q was parsed", raw)
+		}
+	}
+}
+
+func TestParseRestore(t *testing.T) {
+	t.Parallel()
+	const raw = `{"metadata":{"name":"n","namespace":"ns","uid":"u","annotations":{"a":"1"},"managedFields":[{}]},
+		"spec":{"backupName":"b","includedNamespaces":["a"],"excludedNamespaces":["x"],"namespaceMapping":{"a":"a2"},"new":{"field":1}},
+		"status":{"phase":"PartiallyFailed"}}`
+	got, err := hook.ParseRestore([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := hook.Restore{
+		Name: "n", Namespace: "ns", UID: "u", Annotations: map[string]string{"a": "1"}, Phase: "PartiallyFailed", BackupName: "b",
+		IncludedNamespaces: []string{"a"}, ExcludedNamespaces: []string{"x"}, NamespaceMapping: map[string]string{"a": "a2"},
+		Raw: []byte(raw),
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("parsed as %+v, want %+v", got, want)
+	}
+	for _, raw := range []string{"", "no", `{"spec":{"namespaceMapping":["a"]}}`} {
+		if _, err := hook.ParseRestore([]byte(raw)); err == nil || !strings.Contains(err.Error(), "parsing the Restore object") {
+			t.Errorf("%q: error is %v", raw, err)
 		}
 	}
 }

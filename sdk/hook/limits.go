@@ -29,7 +29,7 @@ const (
 	// MaxParameterBytes is the largest size of all keys and values of
 	// Request.Parameters together.
 	MaxParameterBytes = 64 << 10
-	// MaxSubjectBytes is the largest size of Backup.Raw. The API server accepts
+	// MaxSubjectBytes is the largest size of Backup.Raw and Restore.Raw. The API server accepts
 	// objects of about 1.5 MiB.
 	MaxSubjectBytes = 3 << 20
 )

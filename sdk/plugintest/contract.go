@@ -21,64 +21,116 @@ const (
 	maxCalls = 100
 	// parallel is how many runs are made at once.
 	parallel = 4
+	// shortTime is what an action gets to begin its work before its time is over.
+	shortTime = 10 * time.Millisecond
 )
 
-// sampleBackup is what NewRequest is about.
-const sampleBackup = `{"apiVersion":"grapnel.dev/v1alpha1","kind":"Backup",
+// sampleBackup is what NewRequest is about, sampleRestore what NewRestoreRequest is.
+const (
+	sampleBackup = `{"apiVersion":"grapnel.dev/v1alpha1","kind":"Backup",
 	"metadata":{"name":"nightly","namespace":"grapnel-system","uid":"4d7c7e3e-0000-4000-8000-000000000001"},
 	"spec":{"includedNamespaces":["shop"],"storageLocation":"default"},"status":{"phase":"Completed"}}`
+	sampleRestore = `{"apiVersion":"grapnel.dev/v1alpha1","kind":"Restore",
+	"metadata":{"name":"nightly-again","namespace":"grapnel-system","uid":"4d7c7e3e-0000-4000-8000-000000000002"},
+	"spec":{"backupName":"nightly","includedNamespaces":["shop"],"namespaceMapping":{"shop":"shop-restored"}},
+	"status":{"phase":"Completed"}}`
+)
 
 // Contract says how to check a plugin.
 type Contract struct {
-	// Request returns a request with which the action succeeds; by default
-	// NewRequest. Key, attempt and action name are filled in by the check.
+	// Request returns a request with which the action succeeds: one for a Restore if
+	// the action's kind is one of a Restore. By default it is NewRequest or
+	// NewRestoreRequest. Key, attempt and action name are filled in by the check, and
+	// the outputs of actions that were checked before are added.
 	Request func(action Action) *hook.Request
 	// Patience is how long an action may take to answer, and to return after its
 	// time is over; 10 seconds by default.
 	Patience time.Duration
 }
 
-// NewRequest returns a request for an invented Backup.
+// NewRequest returns a request for an invented Backup, for PreBackup and PostBackup
+// actions.
 func NewRequest() *hook.Request {
-	backup, err := hook.ParseBackup([]byte(sampleBackup))
+	req := newRequest()
+	req.Backup = must(hook.ParseBackup([]byte(sampleBackup)))
+	return req
+}
+
+// NewRestoreRequest returns a request for an invented Restore into another
+// namespace, for PreRestore and PostRestore actions.
+func NewRestoreRequest() *hook.Request {
+	req := newRequest()
+	req.Restore = must(hook.ParseRestore([]byte(sampleRestore)))
+	return req
+}
+
+func newRequest() *hook.Request {
+	return &hook.Request{
+		IdempotencyKey: "key", Attempt: 1, Parameters: map[string]string{},
+		Outputs: map[string]map[string]string{}, BackupOutputs: map[string]map[string]string{},
+	}
+}
+
+// must is for texts that are constants.
+func must[T any](value T, err error) T {
 	if err != nil {
-		// The text is a constant.
 		panic(err)
 	}
-	return &hook.Request{
-		IdempotencyKey: "key", Attempt: 1, Backup: backup,
-		Parameters: map[string]string{}, Outputs: map[string]map[string]string{},
+	return value
+}
+
+// outputs are those of actions, by name.
+type outputs = map[string]map[string]string
+
+// step is one kind in the order in which a check calls them.
+type step struct {
+	kind sdk.Kind
+	// pre is the kind whose outputs the actions get: the other half of a pair.
+	pre sdk.Kind
+	// backup is the kind whose outputs come with the backup.
+	backup sdk.Kind
+	// request is what Contract.Request is by default.
+	request func() *hook.Request
+}
+
+func steps() []step {
+	return []step{
+		{kind: sdk.KindPreBackupAction, request: NewRequest},
+		{kind: sdk.KindPostBackupAction, pre: sdk.KindPreBackupAction, request: NewRequest},
+		{kind: sdk.KindPreRestoreAction, backup: sdk.KindPreBackupAction, request: NewRestoreRequest},
+		{
+			kind: sdk.KindPostRestoreAction, pre: sdk.KindPreRestoreAction, backup: sdk.KindPreBackupAction,
+			request: NewRestoreRequest,
+		},
 	}
 }
 
 // CheckContract checks every action of the plugin in sub-tests: that it succeeds,
 // that a second call with the same idempotency key gives the same outputs, that runs
 // do not disturb each other, that it returns when its time is over, and that a
-// clean-up (the post action of a pair) works without the outputs of the pre action.
+// clean-up (the post action of a pair) works without the outputs of other actions.
+// Restore actions get what the plugin's PreBackup actions returned.
 func CheckContract(t *testing.T, p *Plugin, c Contract) {
 	t.Helper()
 	if c.Patience <= 0 {
 		c.Patience = defaultPatience
 	}
-	if c.Request == nil {
-		c.Request = func(Action) *hook.Request { return NewRequest() }
-	}
 	actions, err := p.Actions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	outputs := map[string]map[string]string{}
-	for _, kind := range []sdk.Kind{sdk.KindPreBackupAction, sdk.KindPostBackupAction} {
+	returned := map[sdk.Kind]outputs{}
+	for _, s := range steps() {
+		returned[s.kind] = outputs{}
 		for _, action := range actions {
-			if action.Kind != kind {
+			if action.Kind != s.kind {
 				continue
 			}
-			check := &check{plugin: p, contract: c, action: action, before: outputs}
+			check := &check{
+				plugin: p, contract: c, action: action, step: s, before: returned[s.pre], backup: returned[s.backup],
+			}
 			t.Run(fmt.Sprintf("%s %s %s", action.Kind, action.Version, action.Name), func(t *testing.T) {
-				first := check.run(t)
-				if kind == sdk.KindPreBackupAction {
-					outputs[action.Name] = first
-				}
+				returned[s.kind][action.Name] = check.run(t)
 			})
 		}
 	}
@@ -89,7 +141,9 @@ type check struct {
 	plugin   *Plugin
 	contract Contract
 	action   Action
-	before   map[string]map[string]string
+	step     step
+	// before and backup are what the plugin's other actions returned.
+	before, backup outputs
 }
 
 // run returns the outputs of the action.
@@ -97,10 +151,10 @@ func (c *check) run(t *testing.T) map[string]string {
 	t.Helper()
 	var first map[string]string
 	t.Run("succeeds", func(t *testing.T) {
-		first = c.succeeds(t, "contract-first", 1, c.before)
+		first = c.succeeds(t, c.request("contract-first", 1))
 	})
 	t.Run("is idempotent per key", func(t *testing.T) {
-		again := c.succeeds(t, "contract-first", 2, c.before)
+		again := c.succeeds(t, c.request("contract-first", 2))
 		if !maps.Equal(first, again) {
 			t.Errorf("the second attempt with the same idempotency key returned outputs %v, the first one %v", again, first)
 		}
@@ -108,36 +162,52 @@ func (c *check) run(t *testing.T) map[string]string {
 	t.Run("serves several runs at once", func(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range parallel {
-			wg.Go(func() { c.succeeds(t, fmt.Sprintf("contract-parallel-%d", i), 1, c.before) })
+			req := c.request(fmt.Sprintf("contract-parallel-%d", i), 1)
+			wg.Go(func() { c.succeeds(t, req) })
 		}
 		wg.Wait()
 	})
 	t.Run("returns when its time is over", c.returnsInTime)
-	if _, pair := c.before[c.action.Name]; pair && c.action.Kind == sdk.KindPostBackupAction {
+	if _, pair := c.before[c.action.Name]; pair {
 		t.Run("cleans up without outputs", func(t *testing.T) {
-			c.succeeds(t, "contract-no-outputs", 1, nil)
+			req := c.request("contract-no-outputs", 1)
+			req.Outputs, req.BackupOutputs = outputs{}, outputs{}
+			c.succeeds(t, req)
 		})
 	}
 	return first
 }
 
-func (c *check) request(key string, attempt int32, outputs map[string]map[string]string) *hook.Request {
-	req := *c.contract.Request(c.action)
-	req.IdempotencyKey, req.Attempt = key, attempt
-	if outputs != nil || req.Outputs == nil {
-		req.Outputs = maps.Clone(outputs)
+// request returns the author's request, completed.
+func (c *check) request(key string, attempt int32) *hook.Request {
+	var req hook.Request
+	if c.contract.Request != nil {
+		req = *c.contract.Request(c.action)
+	} else {
+		req = *c.step.request()
 	}
+	req.IdempotencyKey, req.Attempt = key, attempt
+	req.Outputs = merge(req.Outputs, c.before)
+	req.BackupOutputs = merge(req.BackupOutputs, c.backup)
 	return &req
+}
+
+// merge returns both together; what is in more wins.
+func merge(some, more outputs) outputs {
+	both := outputs{}
+	maps.Copy(both, some)
+	maps.Copy(both, more)
+	return both
 }
 
 // succeeds makes one run, with as many calls as the action asks for, and returns its
 // outputs.
-func (c *check) succeeds(t *testing.T, key string, attempt int32, outputs map[string]map[string]string) map[string]string {
+func (c *check) succeeds(t *testing.T, req *hook.Request) map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), c.contract.Patience)
 	defer cancel()
 	for range maxCalls {
-		resp, err := c.plugin.execute(ctx, c.action, c.request(key, attempt, outputs), c.plugin.newCallID())
+		resp, err := c.plugin.execute(ctx, c.action, req, c.plugin.newCallID())
 		if err != nil {
 			t.Errorf("the action failed: %v", err)
 			return nil
@@ -150,18 +220,41 @@ func (c *check) succeeds(t *testing.T, key string, attempt int32, outputs map[st
 	return nil
 }
 
-// returnsInTime calls the action with a ctx that ends at once. Whether it succeeds
-// then does not matter, only that it does not go on.
+// returnsInTime calls the action with a ctx that ends soon. Whether it succeeds then
+// does not matter, only that it does not go on.
 func (c *check) returnsInTime(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithTimeout(t.Context(), c.contract.Patience)
 	callID := c.plugin.newCallID()
-	_, _ = c.plugin.execute(ctx, c.action, c.request("contract-short", 1, c.before), callID)
-	timer := time.NewTimer(c.contract.Patience)
+	call := c.plugin.follow(callID)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = c.plugin.execute(ctx, c.action, c.request("contract-short", 1), callID) })
+	defer func() {
+		cancel()
+		wg.Wait()
+	}()
+	// The time is over only once the call is there: one that is given up on its way
+	// never begins, and so never ends.
+	if !within(c.contract.Patience, call.begun) {
+		t.Errorf("the call did not reach the action within %s", c.contract.Patience)
+		return
+	}
+	if within(shortTime, call.ended) {
+		return
+	}
+	cancel()
+	if !within(c.contract.Patience, call.ended) {
+		t.Errorf("the action was still running %s after its time was over: watch ctx.Done()", c.contract.Patience)
+	}
+}
+
+// within waits until done is closed, but no longer than d.
+func within(d time.Duration, done <-chan struct{}) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-c.plugin.log.end(callID):
+	case <-done:
+		return true
 	case <-timer.C:
-		t.Errorf("the action was still running %s after its time was over: watch ctx.Done()", c.contract.Patience)
+		return false
 	}
 }

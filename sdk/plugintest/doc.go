@@ -8,6 +8,8 @@
 //		p := plugintest.Start(t, newServer())
 //		resp, err := p.PreBackup(t.Context(), "example.io/freeze", plugintest.NewRequest())
 //		...
+//		resp, err = p.PreRestore(t.Context(), "example.io/freeze", plugintest.NewRestoreRequest())
+//		...
 //		plugintest.CheckContract(t, p, plugintest.Contract{})
 //	}
 //

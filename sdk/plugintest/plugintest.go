@@ -25,7 +25,9 @@ import (
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 	postbackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postbackupaction/v1"
+	postrestorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postrestoreaction/v1"
 	prebackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prebackupaction/v1"
+	prerestorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prerestoreaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
@@ -34,6 +36,10 @@ type Plugin struct {
 	conn   *grpc.ClientConn
 	log    logCapture
 	lastID atomic.Int64
+
+	// mu guards followed, the calls that are followed and have not begun, by ID.
+	mu       sync.Mutex
+	followed map[string]followed
 }
 
 // Action is one action that a plugin provides.
@@ -47,9 +53,9 @@ type Action struct {
 // test if a registration is wrong.
 func Start(tb testing.TB, server *serve.Server) *Plugin {
 	tb.Helper()
-	p := &Plugin{log: logCapture{ended: map[string]chan struct{}{}}}
+	p := &Plugin{followed: map[string]followed{}}
 	server.SetLogOutput(&p.log)
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(proto.MaxRequestBytes))
+	g := grpc.NewServer(grpc.MaxRecvMsgSize(proto.MaxRequestBytes), grpc.UnaryInterceptor(p.intercept))
 	if err := server.Install(g); err != nil {
 		tb.Fatalf("starting the plugin: %v", err)
 	}
@@ -97,15 +103,25 @@ func (p *Plugin) PostBackup(ctx context.Context, name string, req *hook.Request)
 	return p.execute(ctx, Action{Kind: sdk.KindPostBackupAction, Version: sdk.V1, Name: name}, req, p.newCallID())
 }
 
+// PreRestore calls the PreRestoreAction of a name, otherwise like PreBackup; the
+// request has to be one for a Restore (NewRestoreRequest).
+func (p *Plugin) PreRestore(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
+	return p.execute(ctx, Action{Kind: sdk.KindPreRestoreAction, Version: sdk.V1, Name: name}, req, p.newCallID())
+}
+
+// PostRestore calls the PostRestoreAction of a name, otherwise like PreRestore.
+func (p *Plugin) PostRestore(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
+	return p.execute(ctx, Action{Kind: sdk.KindPostRestoreAction, Version: sdk.V1, Name: name}, req, p.newCallID())
+}
+
 func (p *Plugin) newCallID() string {
 	return strconv.FormatInt(p.lastID.Add(1), 10)
 }
 
 func (p *Plugin) execute(ctx context.Context, action Action, req *hook.Request, callID string) (*hook.Response, error) {
-	p.log.begin(callID)
 	in := *req
 	in.Action = action.Name
-	message := wire.RequestTo(&in, callID)
+	message := wire.RequestTo(action.Kind, &in, callID)
 	var resp *hookpb.ExecuteResponse
 	var err error
 	switch action.Kind {
@@ -113,6 +129,10 @@ func (p *Plugin) execute(ctx context.Context, action Action, req *hook.Request, 
 		resp, err = prebackuppb.NewPreBackupActionClient(p.conn).Execute(ctx, message)
 	case sdk.KindPostBackupAction:
 		resp, err = postbackuppb.NewPostBackupActionClient(p.conn).Execute(ctx, message)
+	case sdk.KindPreRestoreAction:
+		resp, err = prerestorepb.NewPreRestoreActionClient(p.conn).Execute(ctx, message)
+	case sdk.KindPostRestoreAction:
+		resp, err = postrestorepb.NewPostRestoreActionClient(p.conn).Execute(ctx, message)
 	default:
 		return nil, fmt.Errorf("the kind %s is not known to plugintest", action.Kind)
 	}
@@ -128,11 +148,38 @@ func (p *Plugin) LogLines(key string) []string {
 	return p.log.linesOf(key)
 }
 
+// followed is one call inside the plugin. Its channels are closed when the call has
+// begun and when it has ended, whatever the caller was told.
+type followed struct{ begun, ended chan struct{} }
+
+// follow makes the call of an ID, which is not made yet, a followed one.
+func (p *Plugin) follow(callID string) followed {
+	f := followed{begun: make(chan struct{}), ended: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.followed[callID] = f
+	return f
+}
+
+// intercept tells about the calls that are followed.
+func (p *Plugin) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if in, ok := req.(*hookpb.ExecuteRequest); ok {
+		p.mu.Lock()
+		f, ok := p.followed[in.GetCallId()]
+		delete(p.followed, in.GetCallId())
+		p.mu.Unlock()
+		if ok {
+			close(f.begun)
+			defer close(f.ended)
+		}
+	}
+	return handler(ctx, req)
+}
+
 // logCapture is the log of a plugin.
 type logCapture struct {
 	mu    sync.Mutex
 	lines []string
-	ended map[string]chan struct{}
 }
 
 // Write takes whole lines.
@@ -140,36 +187,9 @@ func (l *logCapture) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(string(text)) {
-		var fields map[string]any
-		if json.Unmarshal([]byte(line), &fields) == nil {
-			id, _ := fields[proto.FieldEnd].(string)
-			if end, ok := l.ended[id]; ok {
-				delete(l.ended, id)
-				close(end)
-				continue
-			}
-		}
 		l.lines = append(l.lines, strings.TrimSuffix(line, "\n"))
 	}
 	return len(text), nil
-}
-
-func (l *logCapture) begin(callID string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended[callID] = make(chan struct{})
-}
-
-// end returns a channel that is closed once the call has ended in the plugin.
-func (l *logCapture) end(callID string) <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if end, ok := l.ended[callID]; ok {
-		return end
-	}
-	closed := make(chan struct{})
-	close(closed)
-	return closed
 }
 
 func (l *logCapture) linesOf(key string) []string {

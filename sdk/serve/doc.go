@@ -13,7 +13,7 @@
 //
 // Names look like "example.io/freeze": a DNS name you own, one slash, and a name;
 // or just a name without a slash. A name is unique per kind and version, and may
-// be used for several kinds (a pair of pre and post action).
+// be used for several kinds (a pair of pre and post action, or two pairs).
 //
 // Serve speaks go-plugin's protocol with the operator (the same handshake as
 // Velero's), lists the registered actions and answers the calls:

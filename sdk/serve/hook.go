@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 	"github.com/grapnel-dev/grapnel/sdk/internal/call"
 	"github.com/grapnel-dev/grapnel/sdk/internal/wire"
@@ -38,25 +37,26 @@ func (p *panicError) Error() string {
 	return proto.PanicPrefix + fmt.Sprint(p.value)
 }
 
-// execute serves one call of a run-once action of any kind.
-func (s *Server) execute(
-	ctx context.Context, kind sdk.Kind, version string, in *hookpb.ExecuteRequest,
-) (*hookpb.ExecuteResponse, error) {
+// execute serves one call of a run-once action of any kind. The name in called is
+// that of the request.
+func (s *Server) execute(ctx context.Context, called id, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
 	// Deferred first, so that it runs last: nothing is logged after it.
 	defer s.endOfLog(in.GetCallId())
 	log := s.log.CallLogger(s.level, in.GetIdempotencyKey(), in.GetCallId())
-	e, ok := s.registry.entries[id{kind: kind, version: version, name: in.GetPlugin()}]
+	called.name = in.GetPlugin()
+	e, ok := s.registry.entries[called]
 	if !ok {
-		return nil, status.Errorf(codes.NotFound, "the plugin does not provide %s %s %q", kind, version, wire.Cut(in.GetPlugin(), 256))
+		return nil, status.Errorf(codes.NotFound, "the plugin does not provide %s %s %q",
+			called.kind, called.version, wire.Cut(called.name, 256))
 	}
 	if in.GetIdempotencyKey() == "" {
 		return nil, status.Error(codes.InvalidArgument, "the call has no idempotency key")
 	}
-	req, err := wire.RequestFrom(in)
+	req, err := wire.RequestFrom(called.kind, in)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, wire.Cut(err.Error(), maxErrorBytes))
 	}
-	unlock, err := s.running.lock(ctx, fmt.Sprintf("%s %s %s", kind, in.GetPlugin(), in.GetIdempotencyKey()))
+	unlock, err := s.running.lock(ctx, fmt.Sprintf("%s %s %s", called.kind, called.name, in.GetIdempotencyKey()))
 	if err != nil {
 		return nil, status.FromContextError(err).Err()
 	}

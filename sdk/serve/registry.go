@@ -16,6 +16,28 @@ import (
 // executeFunc is the newest form of an action inside this package.
 type executeFunc func(ctx context.Context, req *hook.Request) (*hook.Response, error)
 
+// action is what the run-once kinds have in common, whatever their version is.
+type action interface {
+	Execute(ctx context.Context, req *hook.Request) (*hook.Response, error)
+}
+
+var errNilAction = errors.New("the function returned no action and no error")
+
+// register adds an action to those of s.
+func register[A action](s *Server, key id, create func() (A, error)) *Server {
+	s.registry.add(key, func() (executeFunc, error) {
+		a, err := create()
+		if err != nil {
+			return nil, err
+		}
+		if any(a) == nil {
+			return nil, errNilAction
+		}
+		return a.Execute, nil
+	})
+	return s
+}
+
 // id identifies a registration.
 type id struct {
 	kind          sdk.Kind

@@ -14,7 +14,9 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
+	postrestorev1 "github.com/grapnel-dev/grapnel/sdk/postrestoreaction/v1"
 	prebackupv1 "github.com/grapnel-dev/grapnel/sdk/prebackupaction/v1"
+	prerestorev1 "github.com/grapnel-dev/grapnel/sdk/prerestoreaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
 
@@ -146,11 +148,31 @@ func TestKeyedLock(t *testing.T) {
 
 func TestKindsOfARegistration(t *testing.T) {
 	t.Parallel()
-	s := New().RegisterPreBackupActionV1("x.io/a", newPre).RegisterPostBackupActionV1("x.io/a", newPost)
+	s := New().RegisterPreBackupActionV1("x.io/a", newPre).RegisterPostBackupActionV1("x.io/a", newPost).
+		RegisterPreRestoreActionV1("x.io/a", func() (prerestorev1.PreRestoreAction, error) { return nothing{}, nil }).
+		RegisterPostRestoreActionV1("x.io/a", func() (postrestorev1.PostRestoreAction, error) { return nothing{}, nil })
 	if err := s.registry.err(); err != nil {
-		t.Errorf("a pair cannot be registered: %v", err)
+		t.Errorf("one name cannot be registered for all kinds: %v", err)
 	}
-	if s.registry.entries[id{kind: sdk.KindPostBackupAction, version: sdk.V1, name: "x.io/a"}] == nil {
-		t.Error("the post action is missing")
+	for _, kind := range []sdk.Kind{
+		sdk.KindPreBackupAction, sdk.KindPostBackupAction, sdk.KindPreRestoreAction, sdk.KindPostRestoreAction,
+	} {
+		e := s.registry.entries[id{kind: kind, version: sdk.V1, name: "x.io/a"}]
+		if e == nil {
+			t.Errorf("the %s is missing", kind)
+			continue
+		}
+		if _, err := e.get(); err != nil {
+			t.Errorf("the %s cannot be created: %v", kind, err)
+		}
+	}
+}
+
+func TestNoActionIsAnError(t *testing.T) {
+	t.Parallel()
+	s := New().RegisterPreRestoreActionV1("a", func() (prerestorev1.PreRestoreAction, error) { return nil, nil }) //nolint:nilnil // the mistake
+	_, err := s.registry.order[0].get()
+	if !errors.Is(err, errNilAction) {
+		t.Errorf("error is %v, want one that says that there is no action", err)
 	}
 }

@@ -11,7 +11,9 @@ import (
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 	postbackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postbackupaction/v1"
+	postrestorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postrestoreaction/v1"
 	prebackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prebackupaction/v1"
+	prerestorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prerestoreaction/v1"
 )
 
 // listerService answers what the process provides.
@@ -38,7 +40,7 @@ type preBackupV1 struct {
 }
 
 func (p preBackupV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
-	return p.server.execute(ctx, sdk.KindPreBackupAction, sdk.V1, in)
+	return p.server.execute(ctx, id{kind: sdk.KindPreBackupAction, version: sdk.V1}, in)
 }
 
 // postBackupV1 serves version 1 of PostBackupAction.
@@ -48,5 +50,25 @@ type postBackupV1 struct {
 }
 
 func (p postBackupV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
-	return p.server.execute(ctx, sdk.KindPostBackupAction, sdk.V1, in)
+	return p.server.execute(ctx, id{kind: sdk.KindPostBackupAction, version: sdk.V1}, in)
+}
+
+// preRestoreV1 serves version 1 of PreRestoreAction.
+type preRestoreV1 struct {
+	prerestorepb.UnimplementedPreRestoreActionServer
+	server *Server
+}
+
+func (p preRestoreV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
+	return p.server.execute(ctx, id{kind: sdk.KindPreRestoreAction, version: sdk.V1}, in)
+}
+
+// postRestoreV1 serves version 1 of PostRestoreAction.
+type postRestoreV1 struct {
+	postrestorepb.UnimplementedPostRestoreActionServer
+	server *Server
+}
+
+func (p postRestoreV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
+	return p.server.execute(ctx, id{kind: sdk.KindPostRestoreAction, version: sdk.V1}, in)
 }

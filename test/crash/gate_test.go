@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -93,7 +94,11 @@ var digest = regexp.MustCompile(`-[0-9a-f]{10}\b`)
 // kindOf returns what a write does, the same for every run.
 func kindOf(r *http.Request, backup string) string {
 	path := strings.ReplaceAll(r.URL.Path, backup, "NAME")
-	return r.Method + " " + digest.ReplaceAllString(path, "")
+	kind := r.Method + " " + digest.ReplaceAllString(path, "")
+	for _, key := range slices.Sorted(maps.Keys(r.URL.Query())) {
+		kind += " " + key // tells the requests of a multipart upload apart
+	}
+	return kind
 }
 
 // gate stands between the operator and a server.

@@ -25,6 +25,8 @@ type disturbance struct {
 	api, store *trap
 	// lostNode takes the operator's disk away, too, each time it ends.
 	lostNode bool
+	// polite says that the operator is asked to end: it has to end well.
+	polite bool
 	// onEvent, if set, is told what the API server tells of Backups and HookRuns.
 	onEvent func(object client.Object)
 }
@@ -45,7 +47,7 @@ func (l *lane) run(t *testing.T, d disturbance) (last *v1alpha1.Backup, ends int
 	}
 	object := &v1alpha1.Backup{ObjectMeta: l.meta(backup)}
 	object.Labels = map[string]string{laneLabel: l.name}
-	object.Spec.IncludedNamespaces = []v1alpha1.NamePattern{dataNamespace}
+	object.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(l.data)}
 	l.create(t, object)
 
 	for over := false; !over; {
@@ -87,6 +89,9 @@ func (l *lane) disarm(d disturbance) (hits int) {
 
 func (l *lane) startAgain(t *testing.T, d disturbance) {
 	t.Helper()
+	if err := l.op().Err(); d.polite && err != nil {
+		t.Errorf("the operator that was asked to end ended with %v\n--- its log\n%s", err, l.op().LastLines())
+	}
 	if d.lostNode {
 		l.wipe(t)
 	}

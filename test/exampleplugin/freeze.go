@@ -5,20 +5,21 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// The outputs of the freeze action, which the thaw action reads.
+// The outputs of the freeze action, which the thaw action reads, and the actions of
+// a restore.
 const (
 	outputMarker   = "marker"
 	outputReplicas = "replicas"
 )
 
-// freeze is the first half of the pair: it notes what is frozen. A real one would
+// freeze is the first half of both pairs: it notes what is frozen. A real one would
 // stop the writers of a database here.
 type freeze struct{ state *state }
 
@@ -28,33 +29,46 @@ func (f *freeze) Execute(ctx context.Context, req *hook.Request) (*hook.Response
 	if resp, err := obey(ctx, f.state, req); resp != nil || err != nil {
 		return resp, err
 	}
-	scope := strings.Join(req.Backup.IncludedNamespaces, ",")
-	if scope == "" {
-		scope = "*"
+	replicas, err := replicasOf(req)
+	if err != nil {
+		return nil, err
 	}
 	fresh, err := f.state.mark(req)
 	if err != nil {
 		return nil, err
 	}
+	s := subjectOf(req)
 	if fresh {
-		log.Info("Froze the application", "backup", req.Backup.Name, "namespaces", scope)
+		log.Info("Froze the application", s.kind, s.name, "namespaces", s.namespaces)
 	} else {
-		log.Info("Found the application frozen by an earlier attempt", "backup", req.Backup.Name, "attempt", req.Attempt)
-	}
-	replicas := 1
-	if text := req.Parameters["replicas"]; text != "" {
-		if replicas, err = strconv.Atoi(text); err != nil {
-			return nil, err
-		}
+		log.Info("Found the application frozen by an earlier attempt", s.kind, s.name, "attempt", req.Attempt)
 	}
 	return hook.Done().
 		WithOutput(outputMarker, req.IdempotencyKey).
 		WithOutput(outputReplicas, strconv.Itoa(replicas)).
-		WithMessage("froze namespaces " + scope), nil
+		WithMessage("froze namespaces " + s.namespaces), nil
 }
 
-// thaw is the second half: it runs whenever freeze was started, also if that
-// failed half-way, so it does not rely on the outputs being there.
+// replicasOf returns how many replicas the application has to get back: those that
+// were counted before the backup. Where nothing was counted, because we act before
+// that backup or because it was made without this plugin, the parameter says it.
+func replicasOf(req *hook.Request) (int, error) {
+	source, text := "the output replicas that was stored with the backup", req.BackupOutputs[nameFreeze][outputReplicas]
+	if text == "" {
+		source, text = "the parameter replicas", req.Parameters["replicas"]
+	}
+	if text == "" {
+		return 1, nil
+	}
+	replicas, err := strconv.Atoi(text)
+	if err != nil || replicas < 0 {
+		return 0, fmt.Errorf("%s has to be a number like 3, it is %q", source, text)
+	}
+	return replicas, nil
+}
+
+// thaw is the second half of both pairs: it runs whenever freeze was started, also if
+// that failed half-way, so it does not rely on the outputs being there.
 type thaw struct{ state *state }
 
 // Execute removes what freeze left, whether or not freeze finished.
@@ -63,12 +77,16 @@ func (t *thaw) Execute(ctx context.Context, req *hook.Request) (*hook.Response, 
 	if resp, err := obey(ctx, t.state, req); resp != nil || err != nil {
 		return resp, err
 	}
-	outputs := req.Outputs[nameFreeze]
 	removed, err := t.state.unmark(req)
 	if err != nil {
 		return nil, err
 	}
-	log.Info("Thawed the application", "backup", req.Backup.Name, "phase", req.Backup.Phase,
+	s, outputs := subjectOf(req), req.Outputs[nameFreeze]
+	log.Info("Thawed the application", s.kind, s.name, "phase", s.phase,
 		"marker", outputs[outputMarker], "replicas", outputs[outputReplicas], "removedMarkers", removed)
-	return hook.Done().WithMessage("thawed after a backup that ended as " + req.Backup.Phase), nil
+	message := fmt.Sprintf("thawed after a %s that ended as %s", s.kind, s.phase)
+	if before := req.BackupOutputs[nameFreeze][outputReplicas]; before != "" {
+		message += ", replicas before the backup: " + before
+	}
+	return hook.Done().WithMessage(message), nil
 }

@@ -70,6 +70,87 @@ func TestFreezeAndThaw(t *testing.T) {
 	}
 }
 
+// restoreRequest is request for a Restore.
+func restoreRequest(key string, parameters ...string) *hook.Request {
+	req, restore := request(key, parameters...), plugintest.NewRestoreRequest()
+	req.Backup, req.Restore = hook.Backup{}, restore.Restore
+	return req
+}
+
+func TestFreezeAndThawAroundARestore(t *testing.T) {
+	dir := t.TempDir()
+	p := plugintest.Start(t, newServer(newState(dir)))
+	backedUp, err := p.PreBackup(t.Context(), nameFreeze, request("backup-pre", "replicas=3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := map[string]map[string]string{nameFreeze: backedUp.Outputs}
+
+	pre := restoreRequest("restore-pre", "replicas=7")
+	pre.BackupOutputs = kept
+	for range 2 {
+		frozen, err := p.PreRestore(t.Context(), nameFreeze, pre)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if frozen.Outputs[outputMarker] != "restore-pre" || frozen.Outputs[outputReplicas] != "3" {
+			t.Errorf("outputs are %v, want the replicas that the backup holds", frozen.Outputs)
+		}
+		if want := "froze namespaces shop-restored"; frozen.Message != want {
+			t.Errorf("message is %q, want %q", frozen.Message, want)
+		}
+	}
+	if n := files(t, dir); n != 2 {
+		t.Errorf("%d marker files, want one of the backup and one of the restore", n)
+	}
+
+	// Freeze may have failed: the clean-up gets nothing from it.
+	post := restoreRequest("restore-post")
+	post.BackupOutputs = kept
+	thawed, err := p.PostRestore(t.Context(), nameFreeze, post)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "thawed after a restore that ended as Completed, replicas before the backup: 3"; thawed.Message != want {
+		t.Errorf("message is %q, want %q", thawed.Message, want)
+	}
+	if n := files(t, dir); n != 1 {
+		t.Errorf("%d marker files after the clean-up, want the one of the backup", n)
+	}
+}
+
+func TestReplicasOfARestore(t *testing.T) {
+	p := plugintest.Start(t, newServer(newState("")))
+	for name, tc := range map[string]struct {
+		kept, parameter string
+		want, wantErr   string
+	}{
+		"of the backup":                 {kept: "0", parameter: "7", want: "0"},
+		"a backup without this plugin":  {parameter: "7", want: "7"},
+		"nobody knows":                  {want: "1"},
+		"a backup that was changed":     {kept: "3; rm -rf /", parameter: "7", wantErr: "stored with the backup has to be a number"},
+		"a parameter that is no number": {parameter: "-1", wantErr: "the parameter replicas has to be a number"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := restoreRequest("r-"+name, "replicas="+tc.parameter)
+			req.BackupOutputs[nameFreeze] = map[string]string{outputReplicas: tc.kept}
+			resp, err := p.PreRestore(t.Context(), nameFreeze, req)
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Errorf("error is %v, want one with %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := resp.Outputs[outputReplicas]; got != tc.want {
+				t.Errorf("replicas are %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestParameters(t *testing.T) {
 	p := plugintest.Start(t, newServer(newState("")))
 	for name, tc := range map[string]struct {

@@ -42,14 +42,14 @@ func (s *state) check() error {
 	return nil
 }
 
-// markerOf names the marker of one run of one backup. Path escapes make a name of
+// markerOf names the marker of one run of one backup or restore. Path escapes make a name of
 // any text, and the prefix keeps it from being "..".
 func markerOf(req *hook.Request) string {
 	return prefixOf(req) + url.PathEscape(req.IdempotencyKey)
 }
 
 func prefixOf(req *hook.Request) string {
-	return "frozen_" + url.PathEscape(req.Backup.UID) + "_"
+	return "frozen_" + url.PathEscape(subjectOf(req).uid) + "_"
 }
 
 // mark sets the marker of a run and reports whether it was not set before.
@@ -72,7 +72,7 @@ func (s *state) mark(req *hook.Request) (fresh bool, err error) {
 	return true, file.Close()
 }
 
-// unmark removes all markers of a backup, also those of runs whose outputs were
+// unmark removes all markers of a backup or restore, also those of runs whose outputs were
 // lost, and returns how many there were.
 func (s *state) unmark(req *hook.Request) (removed int, err error) {
 	s.mu.Lock()

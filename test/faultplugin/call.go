@@ -136,13 +136,22 @@ func (a action) Execute(ctx context.Context, req *hook.Request) (*hook.Response,
 	case "again":
 		return hook.Again(time.Millisecond, "waiting for token=abcdef123456"), nil
 	case "outputs":
-		return hook.Done().WithOutput("from", req.IdempotencyKey).WithOutput("pre", req.Outputs[req.Action]["from"]), nil
+		return a.outputs(req), nil
 	case "environment":
 		return hook.Done().WithOutput("env", strings.Join(os.Environ(), "\n")).WithOutput("args", strings.Join(os.Args[1:], " ")), nil
 	default:
 		return hook.Done(), a.misbehave(ctx, fault, argument, req)
 	}
 	return hook.Done(), nil
+}
+
+// outputs tells what the action was handed.
+func (a action) outputs(req *hook.Request) *hook.Response {
+	resp := hook.Done().WithOutput("from", req.IdempotencyKey).WithOutput("pre", req.Outputs[req.Action]["from"])
+	if req.Restore.Raw != nil {
+		resp.WithOutput("backup", req.Restore.BackupName).WithOutput("backup-pre", req.BackupOutputs[req.Action]["from"])
+	}
+	return resp
 }
 
 // misbehave writes to the log in bad ways.

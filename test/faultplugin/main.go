@@ -6,8 +6,9 @@
 // wrong. Everything is controlled by environment variables:
 //
 //	FAULT_START            a fault before or during the handshake, see start.go
-//	FAULT_ACTIONS          what to provide, "Kind:name,Kind:name"; by default a pre and
-//	                       a post action named fault.example.io/fault
+//	FAULT_ACTIONS          what to provide, "Kind:name,Kind:name", of all four kinds; by
+//	                       default a pre and a post action of a backup, both named
+//	                       fault.example.io/fault
 //	FAULT_CALL             a fault of every call, or "PreBackup=fault,PostBackup=fault",
 //	                       see call.go; the parameter "fault" of a call wins
 //	FAULT_CALL_LOG         a file that gets one JSON line per call: point, action, key,
@@ -31,7 +32,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel/sdk"
 	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
+	postrestorev1 "github.com/grapnel-dev/grapnel/sdk/postrestoreaction/v1"
 	prebackupv1 "github.com/grapnel-dev/grapnel/sdk/prebackupaction/v1"
+	prerestorev1 "github.com/grapnel-dev/grapnel/sdk/prerestoreaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
@@ -81,6 +84,10 @@ func newServer(actions string) (*serve.Server, error) {
 			server.RegisterPreBackupActionV1(name, func() (prebackupv1.PreBackupAction, error) { return a, nil })
 		case sdk.KindPostBackupAction:
 			server.RegisterPostBackupActionV1(name, func() (postbackupv1.PostBackupAction, error) { return a, nil })
+		case sdk.KindPreRestoreAction:
+			server.RegisterPreRestoreActionV1(name, func() (prerestorev1.PreRestoreAction, error) { return a, nil })
+		case sdk.KindPostRestoreAction:
+			server.RegisterPostRestoreActionV1(name, func() (postrestorev1.PostRestoreAction, error) { return a, nil })
 		default:
 			return nil, fmt.Errorf("FAULT_ACTIONS names the unknown kind %q", kind)
 		}

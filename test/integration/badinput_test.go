@@ -108,12 +108,13 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := s3server.Start(t, s3server.Options{})
-	for name, secret := range map[string]string{"right": server.SecretKey, "wrong": "secret-but-wrong"} {
-		create(t, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-credentials"},
+	credentials := func(secret string) string {
+		return create(t, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "credentials-"},
 			StringData: map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": secret},
-		})
+		}).Name
 	}
+	right, wrong := credentials(server.SecretKey), credentials("secret-but-wrong")
 	bucket := func(endpoint, name, secret string) v1alpha1.BackupStorageLocationSpec {
 		return v1alpha1.BackupStorageLocationSpec{S3: &v1alpha1.S3Location{
 			Bucket: name, Endpoint: endpoint, Region: "us-east-1", ForcePathStyle: true,
@@ -126,10 +127,10 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 		says []string
 	}{
 		"unwritable":        {v1alpha1.BackupStorageLocationSpec{Filesystem: folder}, []string{"a-file"}},
-		"unreachable":       {bucket("http://127.0.0.1:1", server.Bucket, "right-credentials"), []string{"127.0.0.1:1"}},
-		"wrong-credentials": {bucket(server.URL, server.Bucket, "wrong-credentials"), []string{"SignatureDoesNotMatch"}},
+		"unreachable":       {bucket("http://127.0.0.1:1", server.Bucket, right), []string{"127.0.0.1:1"}},
+		"wrong-credentials": {bucket(server.URL, server.Bucket, wrong), []string{"SignatureDoesNotMatch"}},
 		"no-credentials":    {bucket(server.URL, server.Bucket, "no-credentials"), []string{"Secret no-credentials", "not found"}},
-		"no-bucket":         {bucket(server.URL, "no-bucket", "right-credentials"), []string{"bucket"}},
+		"no-bucket":         {bucket(server.URL, "no-bucket", right), []string{"bucket"}},
 		"read-only": {
 			v1alpha1.BackupStorageLocationSpec{
 				AccessMode: v1alpha1.AccessModeReadOnly, Filesystem: &v1alpha1.FilesystemLocation{Path: sharedLocation},
@@ -139,11 +140,13 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			create(t, &v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: c.spec})
+			location := create(t, &v1alpha1.BackupStorageLocation{
+				ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: name + "-"}, Spec: c.spec,
+			}).Name
 			b := s.backupOf(app)
 			b.Labels = use(pair)
-			b.Spec.StorageLocation = name
-			refused(t, s.apply(t, b), append(slices.Clone(c.says), "BackupStorageLocation "+name))
+			b.Spec.StorageLocation = location
+			refused(t, s.apply(t, b), append(slices.Clone(c.says), "BackupStorageLocation "+location))
 			if strings.Contains(describe(b), "secret-but-wrong") {
 				t.Error("the message has the secret key")
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,9 +43,15 @@ func (c *chronicle) record(ctx context.Context, from client.WithWatch, lists ...
 			return fmt.Errorf("watching %T: %w", list, err)
 		}
 		go func() {
-			for event := range watching.ResultChan() {
-				if object, ok := event.Object.(client.Object); ok {
-					c.add(object, event.Type == watch.Deleted)
+			last := ""
+			for ctx.Err() == nil {
+				if watching != nil {
+					last = c.follow(watching, last)
+				}
+				// A busy API server ends the watches of those that do not keep up.
+				again := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: last}}
+				if watching, err = from.Watch(ctx, list, again); err != nil {
+					watching, last = nil, ""
 				}
 			}
 		}()
@@ -52,10 +59,30 @@ func (c *chronicle) record(ctx context.Context, from client.WithWatch, lists ...
 	return nil
 }
 
+// follow adds what a watch tells until it ends, and returns the last version it told.
+func (c *chronicle) follow(watching watch.Interface, last string) string {
+	defer watching.Stop()
+	for event := range watching.ResultChan() {
+		if event.Type == watch.Error {
+			return "" // the version is too old: it begins with what there is
+		}
+		if object, ok := event.Object.(client.Object); ok {
+			c.add(object, event.Type == watch.Deleted)
+			last = object.GetResourceVersion()
+		}
+	}
+	return last
+}
+
 func (c *chronicle) add(object client.Object, deleted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	uid := object.GetUID()
+	for _, known := range c.versions[uid] {
+		if known.GetResourceVersion() == object.GetResourceVersion() {
+			return // a watch that began anew tells it again
+		}
+	}
 	c.versions[uid] = append(c.versions[uid], object)
 	c.gone[uid] = deleted
 	close(c.changed)
@@ -190,14 +217,18 @@ func runsOf(b *v1alpha1.Backup) []*v1alpha1.HookRun {
 	})
 }
 
-// runOf returns the HookRun of an action; it fails the test if there is none.
+// runOf waits for the HookRun of an action and returns its last version.
 func runOf(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string) *v1alpha1.HookRun {
 	t.Helper()
-	for _, run := range runsOf(b) {
-		if run.Spec.Hook == point && run.Spec.PluginName == action {
-			return run
+	var found *v1alpha1.HookRun
+	eventually(t, func() string {
+		for _, run := range runsOf(b) {
+			if run.Spec.Hook == point && run.Spec.PluginName == action {
+				found = run
+				return ""
+			}
 		}
-	}
-	t.Fatalf("there is no HookRun of %s %s among %d", point, action, len(runsOf(b)))
-	return nil
+		return fmt.Sprintf("there is no HookRun of %s %s\n%s", point, action, describe(b))
+	})
+	return found
 }

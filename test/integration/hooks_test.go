@@ -66,7 +66,7 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 		"its status is unknown":     {preOnly, "status", 1, "status 7, which is not part"},
 		"it has no status":          {preOnly, "no-status", 1, "status"},
 		"its outputs are too big":   {preOnly, "huge-output", 1, "output"},
-		"its answer is too late":    {stubborn, "late", 3, "deadline"},
+		"its answer is too late":    {brief, "late", 1, "deadline"},
 		"it is tried again":         {stubborn, "error", 3, "the database said no"},
 		"it never ends":             {preExpires, "", 1, "deadline"},
 	} {
@@ -117,20 +117,22 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 	app := newApp(t, 1)
 	for name, c := range map[string]struct {
 		fault   string
+		policy  v1alpha1.FailurePolicy
 		ignored bool
 		says    string
 	}{
-		"a timeout":                    {"wait", true, "deadline"},
-		"a plugin that dies":           {"exit", true, "plugin"},
-		"an explicit failure does not": {"error", false, "the database said no"},
+		"a timeout":                     {"wait", v1alpha1.FailurePolicyIgnore, true, "deadline"},
+		"a plugin that dies":            {"exit", v1alpha1.FailurePolicyIgnore, true, "ended with exit code 4 during the call"},
+		"no plugin that dies with Fail": {"exit", v1alpha1.FailurePolicyFail, false, "ended with exit code 4 during the call"},
+		"no explicit failure":           {"error", v1alpha1.FailurePolicyIgnore, false, "the database said no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			action := lenient
-			if c.fault == "exit" { // Others must not lose their process.
+			if c.fault != "wait" { // Others must not lose their process, and a failure must come in time.
 				action = own(t, "lenient")
 				install(t, faultPlugin(path.Base(action), pre(v1alpha1.PluginAction{
-					Name: action, FailurePolicy: v1alpha1.FailurePolicyIgnore,
+					Name: action, FailurePolicy: c.policy,
 				})))
 			}
 			b := s.backupOf(app)

@@ -35,11 +35,11 @@ const (
 	first  = "story.example.io/z-first"
 	second = "story.example.io/m-second"
 	third  = "story.example.io/a-third"
-	// brief is a pair whose attempts have one second.
+	// brief has one second.
 	brief = "story.example.io/brief"
 	// preOnly has no other side.
 	preOnly = "story.example.io/pre-only"
-	// stubborn is tried three times, with one second each.
+	// stubborn is tried three times.
 	stubborn = "story.example.io/stubborn"
 	// lenient has one second, and the failurePolicy Ignore.
 	lenient = "story.example.io/lenient"
@@ -53,7 +53,9 @@ const (
 	afterCancelled = "story.example.io/after-cancelled"
 
 	// The PreBackup side of the pair preFails fails, that of preExpires is not done
-	// in time, and that of preHolds waits until it is stopped.
+	// in time, that of preHangs neither, and does not even notice; that of preHolds
+	// waits until it is stopped.
+	preHangs   = "story.example.io/pre-hangs"
 	preFails   = "story.example.io/pre-fails"
 	preExpires = "story.example.io/pre-expires"
 	preHolds   = "story.example.io/pre-holds"
@@ -123,7 +125,7 @@ func environment(variables ...string) []v1alpha1.EnvVar {
 
 // sharedPlugins returns the Plugins with the actions above.
 func sharedPlugins() []*v1alpha1.Plugin {
-	long, second1 := within(5*time.Minute), within(time.Second)
+	long, little := within(5*time.Minute), within(time.Second)
 	example := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "example"}}
 	example.Spec.Executor.Process = &v1alpha1.ProcessExecutor{Command: "example"}
 	example.Spec.Actions = slices.Concat(both(v1alpha1.PluginAction{Name: freeze}), post(v1alpha1.PluginAction{Name: notify}))
@@ -134,10 +136,10 @@ func sharedPlugins() []*v1alpha1.Plugin {
 			both(v1alpha1.PluginAction{Name: first, Order: 10}),
 			both(v1alpha1.PluginAction{Name: second, Order: 20}),
 			both(v1alpha1.PluginAction{Name: third, Order: 30}),
-			both(v1alpha1.PluginAction{Name: brief, Timeout: second1}),
+			pre(v1alpha1.PluginAction{Name: brief, Timeout: little}),
 			pre(v1alpha1.PluginAction{Name: preOnly}),
-			pre(v1alpha1.PluginAction{Name: stubborn, Timeout: second1, Retries: 2}),
-			pre(v1alpha1.PluginAction{Name: lenient, Timeout: second1, FailurePolicy: v1alpha1.FailurePolicyIgnore}),
+			pre(v1alpha1.PluginAction{Name: stubborn, Retries: 2}),
+			pre(v1alpha1.PluginAction{Name: lenient, Timeout: little, FailurePolicy: v1alpha1.FailurePolicyIgnore}),
 			both(v1alpha1.PluginAction{Name: plain}),
 			post(v1alpha1.PluginAction{Name: after}),
 			post(v1alpha1.PluginAction{Name: afterCompleted, RunOn: []v1alpha1.Outcome{v1alpha1.OutcomeCompleted}}),
@@ -146,8 +148,9 @@ func sharedPlugins() []*v1alpha1.Plugin {
 			post(v1alpha1.PluginAction{Name: afterCancelled, RunOn: []v1alpha1.Outcome{v1alpha1.OutcomeCancelled}}),
 		)),
 		faultPlugin("pre-fails", both(v1alpha1.PluginAction{Name: preFails}), "FAULT_CALL=PreBackup=error"),
+		faultPlugin("pre-hangs", both(v1alpha1.PluginAction{Name: preHangs, Timeout: little}), "FAULT_CALL=PreBackup=hang"),
 		faultPlugin("pre-waits", slices.Concat(
-			both(v1alpha1.PluginAction{Name: preExpires, Timeout: second1}),
+			both(v1alpha1.PluginAction{Name: preExpires, Timeout: little}),
 			both(v1alpha1.PluginAction{Name: preHolds, Timeout: long}),
 		), "FAULT_CALL=PreBackup=wait"),
 	}

@@ -85,6 +85,14 @@ func (s *site) start(ctx context.Context) error {
 	return err
 }
 
+// restart starts the operator again after it was killed.
+func (s *site) restart(t *testing.T) {
+	t.Helper()
+	if err := s.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // storeRoot is the folder that filesystem locations are in.
 func (s *site) storeRoot() string { return filepath.Join(s.dir, "store") }
 

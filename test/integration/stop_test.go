@@ -27,7 +27,8 @@ func TestABackupIsStopped(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name+" while it archives", func(t *testing.T) {
 			t.Parallel()
-			slow := newSlowStore(t, s)
+			slow := newBucket(t, s)
+			slow.hold.Store(true)
 			b := s.backupOf(app)
 			b.Labels = use(pair, after)
 			b.Spec.StorageLocation = slow.location
@@ -42,9 +43,7 @@ func TestABackupIsStopped(t *testing.T) {
 				t.Errorf("the phase is %s: %s", b.Status.Phase, b.Status.Message)
 			}
 			for _, action := range []string{pair, after} {
-				await(t, runOf(t, b, v1alpha1.HookPostBackup, action), "it ended well", func(run *v1alpha1.HookRun) bool {
-					return run.Status.Phase == v1alpha1.HookRunPhaseCompleted
-				})
+				awaitPhase(t, b, v1alpha1.HookPostBackup, action, v1alpha1.HookRunPhaseCompleted)
 			}
 		})
 		t.Run(name+" in the PostBackup actions", func(t *testing.T) {
@@ -69,6 +68,50 @@ func TestABackupIsStopped(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAnActionThatOwesNothingIsStopped(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	b := s.backupOf(newApp(t, 1))
+	b.Labels = use(preOnly)
+	parameter(b, preOnly, "fault", "wait")
+	s.apply(t, b)
+	awaitCall(t, b, v1alpha1.HookPreBackup, preOnly)
+	cancelBackup(t, b)
+	b = outcome(t, b, v1alpha1.BackupPhaseCancelled, "Cancelled: spec.desiredState is Cancel")
+	awaitEvent(t, b, "Warning Cancelled: ")
+	awaitPhase(t, b, v1alpha1.HookPreBackup, preOnly, v1alpha1.HookRunPhaseCancelled)
+	if got := conditionOf(b, v1alpha1.ConditionCleanupOwed); got != "" {
+		t.Errorf("CleanupOwed is %s", got)
+	}
+}
+
+func TestABackupIsCancelledBeforeItsLocationComes(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	b := s.backupOf(app)
+	b.Spec.StorageLocation = "never-comes"
+	s.apply(t, b)
+	doing(t, b, v1alpha1.ReasonWaitingForLocation)
+	cancelBackup(t, b)
+	outcome(t, b, v1alpha1.BackupPhaseCancelled, "Cancelled before it began")
+}
+
+func TestTheNameOfACancelledBackupIsFreeAgain(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	b := s.backupOf(app)
+	b.Labels = use(preHolds)
+	create(t, b) // the rules are checked for the one that gets its name
+	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
+	remove(t, b)
+	awaitGone(t, b)
+	next := s.backupOf(app)
+	next.GenerateName, next.Name = "", b.Name
+	outcome(t, s.apply(t, next), v1alpha1.BackupPhaseCompleted)
 }
 
 func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
@@ -101,9 +144,7 @@ func TestTheNamespaceOfABackupIsDeleted(t *testing.T) {
 		t.Errorf("at last the Backup was so: %s", describe(b))
 	}
 	for _, action := range []string{preHolds, after} {
-		if run := runOf(t, b, v1alpha1.HookPostBackup, action); run.Status.Phase != v1alpha1.HookRunPhaseCompleted {
-			t.Errorf("the PostBackup action %s is %s", action, run.Status.Phase)
-		}
+		awaitPhase(t, b, v1alpha1.HookPostBackup, action, v1alpha1.HookRunPhaseCompleted)
 	}
 	for _, run := range runsOf(b) {
 		awaitGone(t, run)

@@ -88,13 +88,14 @@ func messages(m results.Messages) []string {
 // says checks that one message has all the texts.
 func says(t *testing.T, list []string, texts ...string) {
 	t.Helper()
-	for _, message := range list {
-		missing := slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(message, text) })
-		if !missing {
-			return
-		}
+	if !slices.ContainsFunc(list, func(message string) bool { return contained(message, texts...) }) {
+		t.Errorf("no message has all of %q:\n%s", texts, strings.Join(list, "\n"))
 	}
-	t.Errorf("no message has all of %q:\n%s", texts, strings.Join(list, "\n"))
+}
+
+// contained says whether a message has all the texts.
+func contained(message string, texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(message, text) })
 }
 
 // archived returns the archived objects of a Backup by path.

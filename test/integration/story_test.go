@@ -88,10 +88,21 @@ func (s *site) apply(t *testing.T, b *v1alpha1.Backup) *v1alpha1.Backup {
 	return b
 }
 
-// ended waits until a Backup has ended, and what it owes is done.
+// ended waits until a Backup has ended, and what it owes is done. Its HookRuns, which
+// are watched by themselves, have then ended as well and are let go.
 func ended(t *testing.T, b *v1alpha1.Backup) *v1alpha1.Backup {
 	t.Helper()
-	return await(t, b, "it has ended and owes nothing", isDone)
+	b = await(t, b, "it has ended and owes nothing", isDone)
+	eventually(t, func() string {
+		for _, run := range runsOf(b) {
+			_, gone, _ := world.watched.look(run.UID)
+			if !gone && (run.Status.CompletionTimestamp == nil || len(run.Finalizers) > 0) {
+				return "a HookRun is left over: " + describe(run)
+			}
+		}
+		return ""
+	})
+	return b
 }
 
 // isDone says whether nothing is left to do for a Backup.
@@ -146,15 +157,17 @@ func awaitEvent(t *testing.T, object client.Object, text string) {
 // awaitCall waits until an action was called.
 func awaitCall(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string) *v1alpha1.HookRun {
 	t.Helper()
-	eventually(t, func() string {
-		for _, run := range runsOf(b) {
-			if run.Spec.Hook == point && run.Spec.PluginName == action && run.Status.StartTimestamp != nil {
-				return ""
-			}
-		}
-		return fmt.Sprintf("%s %s was not called\n%s", point, action, describe(b))
+	return await(t, runOf(t, b, point, action), "it was called", func(run *v1alpha1.HookRun) bool {
+		return run.Status.StartTimestamp != nil
 	})
-	return runOf(t, b, point, action)
+}
+
+// awaitPhase waits until the HookRun of an action is in a phase.
+func awaitPhase(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string, phase v1alpha1.HookRunPhase) {
+	t.Helper()
+	await(t, runOf(t, b, point, action), "it is "+string(phase), func(run *v1alpha1.HookRun) bool {
+		return run.Status.Phase == phase
+	})
 }
 
 func conditionOf(object conditions.Object, name string) metav1.ConditionStatus {

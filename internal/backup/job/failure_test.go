@@ -242,6 +242,9 @@ func TestArchiveFails(t *testing.T) {
 			if committed, err := open(objects).Committed(t.Context(), "nightly", "u-1"); committed || err != nil {
 				t.Errorf("a run that failed is committed: %v, %v", committed, err)
 			}
+			if tc.fault == nil {
+				wantFiles(t, objects) // half an archive must not even look like one
+			}
 			if _, err := archive(t.Context(), worker(t, scratch, &engine{}), open(objects)); err != nil {
 				t.Errorf("the next attempt: %v", err)
 			}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/klauspost/compress/gzip"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
@@ -256,28 +255,13 @@ func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, 
 
 // storeLog stores one stream of the run's log, compressed; nil if it is empty.
 func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Request, stream runlog.Stream, file backupstore.File) (*backupstore.Digest, error) {
-	log, err := j.Logs.Reader(req.UID, stream)
+	log, err := j.Logs.Compressed(req.UID, stream)
 	if err != nil || log == nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // it was only read
-	reader, writer := io.Pipe()
-	var digest backupstore.Digest
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		compressed := gzip.NewWriter(writer)
-		_, err := io.Copy(compressed, log)
-		err = errors.Join(err, compressed.Close())
-		_ = writer.CloseWithError(err) // always nil
-		return err
-	})
-	group.Go(func() error {
-		var err error
-		digest, err = store.PutFile(ctx, req.Name, req.UID, file, reader)
-		_ = reader.CloseWithError(err) // always nil
-		return err
-	})
-	if err := group.Wait(); err != nil {
+	digest, err := store.PutFile(ctx, req.Name, req.UID, file, log)
+	if err != nil {
 		return nil, fmt.Errorf("storing a log: %w", err)
 	}
 	return &digest, nil

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
@@ -106,20 +108,36 @@ func (e *Executor) check(call executor.Call) error {
 	if err := hook.ValidateParameters(call.Parameters); err != nil {
 		return err
 	}
-	size := len(call.Subject)
-	for name, values := range call.Outputs {
-		if err := hook.ValidateOutputs(values); err != nil {
-			return fmt.Errorf("the outputs of %q: %w", name, err)
-		}
-		for key, value := range values {
-			size += len(key) + len(value)
-		}
+	earlier, err := sizeOf(call.Outputs, "the outputs of")
+	if err != nil {
+		return err
 	}
-	if size > maxRequest {
+	kept, err := sizeOf(call.BackupOutputs, "the backup's outputs of")
+	if err != nil {
+		return err
+	}
+	if size := len(call.Subject) + earlier + kept; size > maxRequest {
 		return fmt.Errorf("the object and the outputs of earlier actions have %d bytes together, at most %d can be handed to a plugin",
 			size, maxRequest)
 	}
 	return nil
+}
+
+// sizeOf returns the size of the outputs of several actions, if all of them are
+// within the limits. An error begins with what; it is the same every time.
+func sizeOf(outputs map[string]map[string]string, what string) (int, error) {
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		values := outputs[name]
+		if err := hook.ValidateOutputs(values); err != nil {
+			return 0, fmt.Errorf("%s %q: %w", what, name, err)
+		}
+		size += len(name)
+		for key, value := range values {
+			size += len(key) + len(value)
+		}
+	}
+	return size, nil
 }
 
 // resolveError marks an error of Resolve.

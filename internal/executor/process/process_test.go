@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -104,5 +105,41 @@ func TestExecuteRefusesAnotherAction(t *testing.T) {
 	conn := &fakeConnection{}
 	if _, err := newExecutor(conn, nil).Execute(t.Context(), other); executor.KindOf(err) != executor.Invalid || conn.calls != 0 {
 		t.Errorf("error is %v after %d calls, want Invalid without one", err, conn.calls)
+	}
+}
+
+func TestExecuteRefusesOutputsBeyondTheLimits(t *testing.T) {
+	t.Parallel()
+	bad := map[string]map[string]string{"a.io/ok": {"k": "v"}, "a.io/x": {"k": strings.Repeat("v", 9<<10)}, "a.io/y": {"/": ""}}
+	many := map[string]map[string]string{}
+	for i := range 500 {
+		many[fmt.Sprintf("a.io/%d", i)] = map[string]string{"k": strings.Repeat("v", 8<<10-1)}
+	}
+	for name, tc := range map[string]struct {
+		outputs, backup map[string]map[string]string
+		want            string
+	}{
+		"of this run":     {outputs: bad, want: `the outputs of "a.io/x": 9217 bytes`},
+		"of the backup":   {backup: bad, want: `the backup's outputs of "a.io/x": 9217 bytes`},
+		"of this, many":   {outputs: many},
+		"of backup, many": {backup: many},
+		"of both, many":   {outputs: many, backup: many, want: "can be handed to a plugin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			full := call
+			full.Outputs, full.BackupOutputs = tc.outputs, tc.backup
+			conn := &fakeConnection{}
+			_, err := newExecutor(conn, nil).Execute(t.Context(), full)
+			if tc.want == "" {
+				if err != nil {
+					t.Errorf("error is %v, want none", err)
+				}
+				return
+			}
+			if executor.KindOf(err) != executor.Invalid || !strings.Contains(err.Error(), tc.want) || conn.calls != 0 {
+				t.Errorf("error is %v after %d calls, want Invalid with %q without one", err, conn.calls, tc.want)
+			}
+		})
 	}
 }

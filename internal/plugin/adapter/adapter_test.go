@@ -63,9 +63,17 @@ func TestCheckActions(t *testing.T) {
 
 func TestHooks(t *testing.T) {
 	t.Parallel()
-	hooks := Hooks([]Action{{"PreBackupAction", "v1", "a"}, {"PostBackupAction", "v1", "a"}, {"PreBackupAction", "v9", "b"}})
+	hooks := Hooks([]Action{
+		{"PreBackupAction", "v1", "a"},
+		{"PostBackupAction", "v1", "a"},
+		{"PreBackupAction", "v9", "b"},
+		{"PreRestoreAction", "v1", "a"},
+		{"PostRestoreAction", "v1", "a"},
+		{"PostRestoreAction", "v9", "b"},
+	})
 	for id, want := range map[ID]bool{
 		{"PreBackupAction", "a"}: true, {"PostBackupAction", "a"}: true, {"PreBackupAction", "b"}: false,
+		{"PreRestoreAction", "a"}: true, {"PostRestoreAction", "a"}: true, {"PreRestoreAction", "b"}: false, {"PostRestoreAction", "b"}: false,
 	} {
 		if got := hooks[id] != nil; got != want {
 			t.Errorf("%s can be called: %v, want %v", id, got, want)

@@ -4,6 +4,7 @@
 package adapter
 
 import (
+	"context"
 	"fmt"
 
 	"google.golang.org/grpc"
@@ -29,16 +30,34 @@ func callOptions() []grpc.CallOption {
 	return []grpc.CallOption{grpc.MaxCallRecvMsgSize(proto.MaxResponseBytes)}
 }
 
+// executeV1 is the method Execute of a client of any kind that exchanges the messages
+// of grapnel.hook.v1.
+type executeV1 func(context.Context, *hookpb.ExecuteRequest, ...grpc.CallOption) (*hookpb.ExecuteResponse, error)
+
+// callHookV1 makes one call in the messages of grapnel.hook.v1.
+func callHookV1(ctx context.Context, execute executeV1, callID string, call executor.Call) (executor.Answer, error) {
+	response, err := execute(ctx, hookRequestV1(call, callID), callOptions()...)
+	if err != nil {
+		return executor.Answer{}, err
+	}
+	return hookAnswerV1(response)
+}
+
 // hookRequestV1 returns the message of grapnel.hook.v1 for a call.
 func hookRequestV1(call executor.Call, callID string) *hookpb.ExecuteRequest {
-	outputs := make(map[string]*hookpb.Outputs, len(call.Outputs))
-	for name, values := range call.Outputs {
-		outputs[name] = &hookpb.Outputs{Values: values}
-	}
 	return &hookpb.ExecuteRequest{
 		Plugin: call.Action, IdempotencyKey: call.Key, Attempt: call.Attempt, Subject: call.Subject,
-		Parameters: call.Parameters, Outputs: outputs, CallId: callID,
+		Parameters: call.Parameters, Outputs: hookOutputsV1(call.Outputs), CallId: callID,
+		BackupName: call.BackupName, BackupOutputs: hookOutputsV1(call.BackupOutputs),
 	}
+}
+
+func hookOutputsV1(in map[string]map[string]string) map[string]*hookpb.Outputs {
+	out := make(map[string]*hookpb.Outputs, len(in))
+	for name, values := range in {
+		out[name] = &hookpb.Outputs{Values: values}
+	}
+	return out
 }
 
 // hookAnswerV1 checks an answer of grapnel.hook.v1 and translates it.

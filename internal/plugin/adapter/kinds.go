@@ -37,6 +37,8 @@ func Kinds() []Kind {
 	return []Kind{
 		{Name: string(sdk.KindPreBackupAction), Versions: []Version{{Name: sdk.V1, Hook: preBackupActionV1}}},
 		{Name: string(sdk.KindPostBackupAction), Versions: []Version{{Name: sdk.V1, Hook: postBackupActionV1}}},
+		{Name: string(sdk.KindPreRestoreAction), Versions: []Version{{Name: sdk.V1, Hook: preRestoreActionV1}}},
+		{Name: string(sdk.KindPostRestoreAction), Versions: []Version{{Name: sdk.V1, Hook: postRestoreActionV1}}},
 	}
 }
 

@@ -16,9 +16,5 @@ import (
 func postBackupActionV1(
 	ctx context.Context, conn grpc.ClientConnInterface, callID string, call executor.Call,
 ) (executor.Answer, error) {
-	response, err := postbackuppb.NewPostBackupActionClient(conn).Execute(ctx, hookRequestV1(call, callID), callOptions()...)
-	if err != nil {
-		return executor.Answer{}, err
-	}
-	return hookAnswerV1(response)
+	return callHookV1(ctx, postbackuppb.NewPostBackupActionClient(conn).Execute, callID, call)
 }

@@ -16,9 +16,5 @@ import (
 func preBackupActionV1(
 	ctx context.Context, conn grpc.ClientConnInterface, callID string, call executor.Call,
 ) (executor.Answer, error) {
-	response, err := prebackuppb.NewPreBackupActionClient(conn).Execute(ctx, hookRequestV1(call, callID), callOptions()...)
-	if err != nil {
-		return executor.Answer{}, err
-	}
-	return hookAnswerV1(response)
+	return callHookV1(ctx, prebackuppb.NewPreBackupActionClient(conn).Execute, callID, call)
 }

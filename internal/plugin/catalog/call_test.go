@@ -116,6 +116,33 @@ func TestCallCancelled(t *testing.T) {
 	}
 }
 
+// TestCallsWithLittleTimeAfterOneThatHangs has calls that would all end while they
+// wait for the one before them, if each of them gave it its grace again.
+func TestCallsWithLittleTimeAfterOneThatHangs(t *testing.T) {
+	const little = 50 * time.Millisecond
+	c := newCatalog(t, catalog.Options{Grace: 4 * little})
+	load(t, c, fault("p", nil))
+	e, err := c.Executor("p", "PreBackupAction", "fault.example.io/fault")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(key, fault string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), little)
+		defer cancel()
+		_, err := e.Execute(ctx, preBackup(key, map[string]string{"fault": fault}))
+		return err
+	}
+	if err := call("hangs", "hang"); executor.KindOf(err) != executor.Timeout {
+		t.Fatalf("error is %v, want Timeout", err)
+	}
+	for range 200 {
+		if err = call("after", "none"); err == nil {
+			return
+		}
+	}
+	t.Errorf("no call gets through: %v", err)
+}
+
 func TestDefaultDeadline(t *testing.T) {
 	c := newCatalog(t, catalog.Options{Grace: 50 * time.Millisecond, CallTimeout: 100 * time.Millisecond})
 	load(t, c, fault("p", nil))

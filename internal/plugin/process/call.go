@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -154,15 +156,23 @@ func (p *Process) abandon(s *session, call openCall) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.pruneOverdue()
-	s.overdue[call.id] = call.log
+	s.overdue[call.id] = overdueCall{log: call.log, until: time.Now().Add(p.host.Grace)}
+}
+
+// overdueCall is a call that was abandoned, and when its grace ends. It counts from
+// then, and not from the next call: one that has less time than that would only wait,
+// as would all that follow it.
+type overdueCall struct {
+	log   *sink
+	until time.Time
 }
 
 // pruneOverdue removes the calls that have ended meanwhile. It is called with the
 // mutex of the Process held.
 func (s *session) pruneOverdue() {
-	for id, log := range s.overdue {
+	for id, call := range s.overdue {
 		select {
-		case <-log.ended:
+		case <-call.log.ended:
 			delete(s.overdue, id)
 		default:
 		}
@@ -173,20 +183,18 @@ func (s *session) pruneOverdue() {
 // they do not: the next attempt would only wait behind them.
 func (p *Process) clearOverdue(ctx context.Context, s *session) error {
 	p.mu.Lock()
-	logs := make([]*sink, 0, len(s.overdue))
-	for _, log := range s.overdue {
-		logs = append(logs, log)
-	}
+	calls := slices.SortedFunc(maps.Values(s.overdue), func(a, b overdueCall) int { return a.until.Compare(b.until) })
 	p.mu.Unlock()
-	timer := time.NewTimer(p.host.Grace)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	over := false
-	for _, log := range logs {
+	for _, call := range calls {
 		if over {
 			break
 		}
+		timer.Reset(time.Until(call.until))
 		select {
-		case <-log.ended:
+		case <-call.log.ended:
 		case <-s.runner.exited:
 			over = true
 		case <-timer.C:

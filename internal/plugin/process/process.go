@@ -50,7 +50,7 @@ type session struct {
 	// idle is closed when active becomes zero; nil while nobody waits for it.
 	idle chan struct{}
 	// overdue are calls that the child had not ended when we stopped waiting.
-	overdue map[string]*sink
+	overdue map[string]overdueCall
 	// stopping says that the end of the child is wanted.
 	stopping bool
 	// gone is closed when nothing is left of the child.
@@ -186,7 +186,7 @@ func (p *Process) startLocked(ctx context.Context, force bool) error {
 		}
 		return err
 	}
-	p.current = &session{instance: i, overdue: map[string]*sink{}, gone: make(chan struct{})}
+	p.current = &session{instance: i, overdue: map[string]overdueCall{}, gone: make(chan struct{})}
 	p.watchers.Add(1)
 	go p.watch(p.current)
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
@@ -19,32 +20,66 @@ import (
 // maxAgain is the longest delay that the operator accepts.
 const maxAgain = 24 * time.Hour
 
-// RequestFrom returns the request that an action gets.
-func RequestFrom(in *hookpb.ExecuteRequest) (*hook.Request, error) {
-	backup, err := hook.ParseBackup(in.GetSubject())
-	if err != nil {
-		return nil, err
-	}
+// RequestFrom returns the request that an action of a kind gets. A kind of a Restore
+// has the outputs and the name of its backup besides.
+func RequestFrom(kind sdk.Kind, in *hookpb.ExecuteRequest) (*hook.Request, error) {
 	out := &hook.Request{
 		Action: in.GetPlugin(), IdempotencyKey: in.GetIdempotencyKey(), Attempt: in.GetAttempt(),
-		Backup: backup, Parameters: map[string]string{}, Outputs: map[string]map[string]string{},
+		Parameters: map[string]string{}, Outputs: outputsFrom(in.GetOutputs()), BackupOutputs: map[string]map[string]string{},
 	}
 	maps.Copy(out.Parameters, in.GetParameters())
-	for name, values := range in.GetOutputs() {
-		out.Outputs[name] = values.GetValues()
+	var err error
+	if ofRestore(kind) {
+		out.Restore, err = restoreFrom(in)
+		out.BackupOutputs = outputsFrom(in.GetBackupOutputs())
+	} else {
+		out.Backup, err = hook.ParseBackup(in.GetSubject())
+	}
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }
 
+// restoreFrom returns the subject; which backup it is, the host knows better if the
+// object names a schedule.
+func restoreFrom(in *hookpb.ExecuteRequest) (hook.Restore, error) {
+	restore, err := hook.ParseRestore(in.GetSubject())
+	if name := in.GetBackupName(); name != "" {
+		restore.BackupName = name
+	}
+	return restore, err
+}
+
 // RequestTo is the reverse of RequestFrom.
-func RequestTo(in *hook.Request, callID string) *hookpb.ExecuteRequest {
+func RequestTo(kind sdk.Kind, in *hook.Request, callID string) *hookpb.ExecuteRequest {
 	out := &hookpb.ExecuteRequest{
 		Plugin: in.Action, IdempotencyKey: in.IdempotencyKey, Attempt: in.Attempt,
-		Subject: in.Backup.Raw, Parameters: in.Parameters,
-		Outputs: make(map[string]*hookpb.Outputs, len(in.Outputs)), CallId: callID,
+		Subject: in.Backup.Raw, Parameters: in.Parameters, Outputs: outputsTo(in.Outputs), CallId: callID,
 	}
-	for name, values := range in.Outputs {
-		out.Outputs[name] = &hookpb.Outputs{Values: values}
+	if ofRestore(kind) {
+		out.Subject, out.BackupName, out.BackupOutputs = in.Restore.Raw, in.Restore.BackupName, outputsTo(in.BackupOutputs)
+	}
+	return out
+}
+
+// ofRestore reports whether the subject of a kind is a Restore.
+func ofRestore(kind sdk.Kind) bool {
+	return kind == sdk.KindPreRestoreAction || kind == sdk.KindPostRestoreAction
+}
+
+func outputsFrom(in map[string]*hookpb.Outputs) map[string]map[string]string {
+	out := make(map[string]map[string]string, len(in))
+	for name, values := range in {
+		out[name] = values.GetValues()
+	}
+	return out
+}
+
+func outputsTo(in map[string]map[string]string) map[string]*hookpb.Outputs {
+	out := make(map[string]*hookpb.Outputs, len(in))
+	for name, values := range in {
+		out[name] = &hookpb.Outputs{Values: values}
 	}
 	return out
 }

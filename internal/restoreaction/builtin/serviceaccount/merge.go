@@ -9,13 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
 // Merge returns existing with what it lacks of archived, and whether that is
 // anything: labels, annotations, secrets, imagePullSecrets, and
 // automountServiceAccountToken if existing does not say. Where both say
-// something, existing is right. Neither argument is changed.
+// something, existing is right. The labels of the restore are not added, because
+// it did not make the account. Neither argument is changed.
 //
 // archived is the account as it would be created, after the actions. The result
 // keeps the resourceVersion of existing.
@@ -40,7 +42,8 @@ func Merge(existing, archived *unstructured.Unstructured) (*unstructured.Unstruc
 func addKeys(to, from map[string]any, path []string) bool {
 	missing := map[string]any{}
 	for key, value := range field.Map(from, path...) {
-		if !field.Has(to, append(slices.Clone(path), key)...) {
+		ours := key == clean.LabelBackupName || key == clean.LabelRestoreName
+		if !ours && !field.Has(to, append(slices.Clone(path), key)...) {
 			missing[key] = value
 		}
 	}

@@ -57,7 +57,10 @@ func TestMerge(t *testing.T) {
 			`{"metadata":{"name":"default","resourceVersion":"7","labels":{"a":"mine","x.example.org/l":"1"},"annotations":{"b":"mine","y":"2"}},
 				"secrets":[{"name":"s"},{"name":"t"}],"imagePullSecrets":[{"name":"hub"},{"name":"other"}],"automountServiceAccountToken":true}`,
 		},
-		"nothing to add":    {fresh, `{"metadata":{"name":"default"}}`, ""},
+		"nothing to add": {fresh, `{"metadata":{"name":"default"}}`, ""},
+		"the restore did not make it": {
+			fresh, `{"metadata":{"labels":{"grapnel.dev/backup-name":"b","grapnel.dev/restore-name":"r"}}}`, "",
+		},
 		"archived nonsense": {fresh, `{"metadata":7,"secrets":{},"imagePullSecrets":"x","automountServiceAccountToken":"yes"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -95,7 +95,13 @@ type ExecuteRequest struct {
 	// What earlier actions of the same run returned, by action name.
 	Outputs map[string]*Outputs `protobuf:"bytes,6,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Identifies this call in the log lines of the plugin.
-	CallId        string `protobuf:"bytes,7,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	CallId string `protobuf:"bytes,7,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// Only for actions of a Restore: what the PreBackup actions of the backup
+	// returned when it was made, by action name.
+	BackupOutputs map[string]*Outputs `protobuf:"bytes,8,rep,name=backup_outputs,json=backupOutputs,proto3" json:"backup_outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Only for actions of a Restore: the name of the backup that is restored, also
+	// if the Restore names a schedule.
+	BackupName    string `protobuf:"bytes,9,opt,name=backup_name,json=backupName,proto3" json:"backup_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -175,6 +181,20 @@ func (x *ExecuteRequest) GetOutputs() map[string]*Outputs {
 func (x *ExecuteRequest) GetCallId() string {
 	if x != nil {
 		return x.CallId
+	}
+	return ""
+}
+
+func (x *ExecuteRequest) GetBackupOutputs() map[string]*Outputs {
+	if x != nil {
+		return x.BackupOutputs
+	}
+	return nil
+}
+
+func (x *ExecuteRequest) GetBackupName() string {
+	if x != nil {
+		return x.BackupName
 	}
 	return ""
 }
@@ -301,7 +321,7 @@ var File_grapnel_hook_v1_hook_proto protoreflect.FileDescriptor
 
 const file_grapnel_hook_v1_hook_proto_rawDesc = "" +
 	"\n" +
-	"\x1agrapnel/hook/v1/hook.proto\x12\x0fgrapnel.hook.v1\x1a\x1egoogle/protobuf/duration.proto\"\xcc\x03\n" +
+	"\x1agrapnel/hook/v1/hook.proto\x12\x0fgrapnel.hook.v1\x1a\x1egoogle/protobuf/duration.proto\"\xa4\x05\n" +
 	"\x0eExecuteRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12'\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x12\x18\n" +
@@ -311,11 +331,17 @@ const file_grapnel_hook_v1_hook_proto_rawDesc = "" +
 	"parameters\x18\x05 \x03(\v2/.grapnel.hook.v1.ExecuteRequest.ParametersEntryR\n" +
 	"parameters\x12F\n" +
 	"\aoutputs\x18\x06 \x03(\v2,.grapnel.hook.v1.ExecuteRequest.OutputsEntryR\aoutputs\x12\x17\n" +
-	"\acall_id\x18\a \x01(\tR\x06callId\x1a=\n" +
+	"\acall_id\x18\a \x01(\tR\x06callId\x12Y\n" +
+	"\x0ebackup_outputs\x18\b \x03(\v22.grapnel.hook.v1.ExecuteRequest.BackupOutputsEntryR\rbackupOutputs\x12\x1f\n" +
+	"\vbackup_name\x18\t \x01(\tR\n" +
+	"backupName\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aT\n" +
 	"\fOutputsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12.\n" +
+	"\x05value\x18\x02 \x01(\v2\x18.grapnel.hook.v1.OutputsR\x05value:\x028\x01\x1aZ\n" +
+	"\x12BackupOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12.\n" +
 	"\x05value\x18\x02 \x01(\v2\x18.grapnel.hook.v1.OutputsR\x05value:\x028\x01\"\x82\x01\n" +
 	"\aOutputs\x12<\n" +
@@ -349,7 +375,7 @@ func file_grapnel_hook_v1_hook_proto_rawDescGZIP() []byte {
 }
 
 var file_grapnel_hook_v1_hook_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_grapnel_hook_v1_hook_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_grapnel_hook_v1_hook_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_grapnel_hook_v1_hook_proto_goTypes = []any{
 	(ExecuteResponse_Status)(0), // 0: grapnel.hook.v1.ExecuteResponse.Status
 	(*ExecuteRequest)(nil),      // 1: grapnel.hook.v1.ExecuteRequest
@@ -357,23 +383,26 @@ var file_grapnel_hook_v1_hook_proto_goTypes = []any{
 	(*ExecuteResponse)(nil),     // 3: grapnel.hook.v1.ExecuteResponse
 	nil,                         // 4: grapnel.hook.v1.ExecuteRequest.ParametersEntry
 	nil,                         // 5: grapnel.hook.v1.ExecuteRequest.OutputsEntry
-	nil,                         // 6: grapnel.hook.v1.Outputs.ValuesEntry
-	nil,                         // 7: grapnel.hook.v1.ExecuteResponse.OutputsEntry
-	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
+	nil,                         // 6: grapnel.hook.v1.ExecuteRequest.BackupOutputsEntry
+	nil,                         // 7: grapnel.hook.v1.Outputs.ValuesEntry
+	nil,                         // 8: grapnel.hook.v1.ExecuteResponse.OutputsEntry
+	(*durationpb.Duration)(nil), // 9: google.protobuf.Duration
 }
 var file_grapnel_hook_v1_hook_proto_depIdxs = []int32{
 	4, // 0: grapnel.hook.v1.ExecuteRequest.parameters:type_name -> grapnel.hook.v1.ExecuteRequest.ParametersEntry
 	5, // 1: grapnel.hook.v1.ExecuteRequest.outputs:type_name -> grapnel.hook.v1.ExecuteRequest.OutputsEntry
-	6, // 2: grapnel.hook.v1.Outputs.values:type_name -> grapnel.hook.v1.Outputs.ValuesEntry
-	0, // 3: grapnel.hook.v1.ExecuteResponse.status:type_name -> grapnel.hook.v1.ExecuteResponse.Status
-	8, // 4: grapnel.hook.v1.ExecuteResponse.call_again_after:type_name -> google.protobuf.Duration
-	7, // 5: grapnel.hook.v1.ExecuteResponse.outputs:type_name -> grapnel.hook.v1.ExecuteResponse.OutputsEntry
-	2, // 6: grapnel.hook.v1.ExecuteRequest.OutputsEntry.value:type_name -> grapnel.hook.v1.Outputs
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	6, // 2: grapnel.hook.v1.ExecuteRequest.backup_outputs:type_name -> grapnel.hook.v1.ExecuteRequest.BackupOutputsEntry
+	7, // 3: grapnel.hook.v1.Outputs.values:type_name -> grapnel.hook.v1.Outputs.ValuesEntry
+	0, // 4: grapnel.hook.v1.ExecuteResponse.status:type_name -> grapnel.hook.v1.ExecuteResponse.Status
+	9, // 5: grapnel.hook.v1.ExecuteResponse.call_again_after:type_name -> google.protobuf.Duration
+	8, // 6: grapnel.hook.v1.ExecuteResponse.outputs:type_name -> grapnel.hook.v1.ExecuteResponse.OutputsEntry
+	2, // 7: grapnel.hook.v1.ExecuteRequest.OutputsEntry.value:type_name -> grapnel.hook.v1.Outputs
+	2, // 8: grapnel.hook.v1.ExecuteRequest.BackupOutputsEntry.value:type_name -> grapnel.hook.v1.Outputs
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_grapnel_hook_v1_hook_proto_init() }
@@ -387,7 +416,7 @@ func file_grapnel_hook_v1_hook_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_grapnel_hook_v1_hook_proto_rawDesc), len(file_grapnel_hook_v1_hook_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

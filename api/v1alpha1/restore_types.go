@@ -1,0 +1,381 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ExistingResourcePolicy says what a restore does with an object that exists.
+// +kubebuilder:validation:Enum=none;update;recreate
+type ExistingResourcePolicy string
+
+// The policies for existing objects.
+const (
+	// ExistingResourcePolicyNone leaves the object as it is; one that differs is
+	// a warning.
+	ExistingResourcePolicyNone ExistingResourcePolicy = "none"
+	// ExistingResourcePolicyUpdate changes what differs.
+	ExistingResourcePolicyUpdate ExistingResourcePolicy = "update"
+	// ExistingResourcePolicyRecreate deletes an object that differs and creates
+	// it again.
+	ExistingResourcePolicyRecreate ExistingResourcePolicy = "recreate"
+)
+
+// RestoreSpec says which backup to restore, and what of it.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.backupName) != has(self.scheduleName)",message="set exactly one of backupName and scheduleName"
+// +kubebuilder:validation:XValidation:rule="!(has(self.labelSelector) && has(self.orLabelSelectors) && size(self.orLabelSelectors) > 0)",message="labelSelector and orLabelSelectors exclude each other; set one of them"
+type RestoreSpec struct {
+	// backupName is the backup to restore.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	BackupName string `json:"backupName,omitempty"`
+
+	// scheduleName restores the newest Completed backup of a Schedule.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ScheduleName string `json:"scheduleName,omitempty"`
+
+	// storageLocation is the BackupStorageLocation to look in. Empty means that of
+	// the Backup, or, if there is no such Backup object, the default location.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	StorageLocation string `json:"storageLocation,omitempty"`
+
+	// includedNamespaces are the namespaces to restore, by their names in the
+	// backup, as names or globs. Empty, or "*", means all of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2048
+	IncludedNamespaces []NamePattern `json:"includedNamespaces,omitempty"`
+
+	// excludedNamespaces are left out, also when they are included above.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2048
+	ExcludedNamespaces []NamePattern `json:"excludedNamespaces,omitempty"`
+
+	// includedResources are the resources to restore, for example "pods" or
+	// "deployments.apps". Empty, or "*", means all of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	IncludedResources []NamePattern `json:"includedResources,omitempty"`
+
+	// excludedResources are left out.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	ExcludedResources []NamePattern `json:"excludedResources,omitempty"`
+
+	// includeClusterResources says whether cluster-scoped objects are restored:
+	// all of them (true), none (false), or those that restored objects need
+	// (unset; with all namespaces included, all of them).
+	// +optional
+	// +nullable
+	IncludeClusterResources *bool `json:"includeClusterResources,omitempty"`
+
+	// namespaceMapping restores a namespace of the backup, the key, into another
+	// one, the value.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=1024
+	NamespaceMapping map[string]NamespaceName `json:"namespaceMapping,omitempty"`
+
+	// labelSelector restricts the restore to objects with matching labels.
+	// +optional
+	// +nullable
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+
+	// orLabelSelectors restricts the restore to objects that match at least one
+	// of these selectors. Not together with labelSelector.
+	// +optional
+	// +nullable
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	OrLabelSelectors []*metav1.LabelSelector `json:"orLabelSelectors,omitempty"`
+
+	// existingResourcePolicy says what happens to objects that exist already.
+	// +optional
+	// +default="none"
+	ExistingResourcePolicy ExistingResourcePolicy `json:"existingResourcePolicy,omitempty"`
+
+	// restoreStatus names the resources whose status is restored too. Unset means
+	// none. The annotation velero.io/restore-status of an object wins.
+	// +optional
+	RestoreStatus *RestoreStatusSpec `json:"restoreStatus,omitempty"`
+
+	// preserveNodePorts keeps the node ports of Services; the default lets the
+	// cluster choose new ones unless a person had set them.
+	// +optional
+	// +nullable
+	PreserveNodePorts *bool `json:"preserveNodePorts,omitempty"`
+
+	// itemOperationTimeout is how long an asynchronous item operation may take.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	ItemOperationTimeout *metav1.Duration `json:"itemOperationTimeout,omitempty"`
+
+	// apiVersionPriorities says which versions of resources to restore, if the
+	// feature EnableAPIGroupVersions is on: one line for each resource, such as
+	// "deployments.apps=v1,v1beta1". It wins over the ConfigMap
+	// enableapigroupversions.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	APIVersionPriorities string `json:"apiVersionPriorities,omitempty"`
+
+	// parameters is handed to plugins: the key is the registered name of an
+	// action, the value what that action is told.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Parameters map[string]ParameterSet `json:"parameters,omitempty"`
+
+	// desiredState is Run, or Cancel to stop the restore. What it owes is paid
+	// first, what was restored stays. Cancel can not be taken back.
+	// +optional
+	// +default="Run"
+	// +kubebuilder:validation:XValidation:rule="oldSelf == 'Run' || self == 'Cancel'",message="a cancelled restore can not be started again; create a new Restore instead"
+	DesiredState DesiredState `json:"desiredState,omitempty"`
+
+	// dryRun reports what would happen and writes nothing to the cluster. No
+	// action runs.
+	// +optional
+	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// NamespaceName is the name of a namespace.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=63
+type NamespaceName string
+
+// RestoreStatusSpec names resources.
+type RestoreStatusSpec struct {
+	// includedResources are the resources whose status is restored; "*" means all.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	IncludedResources []NamePattern `json:"includedResources,omitempty"`
+
+	// excludedResources are left out.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	ExcludedResources []NamePattern `json:"excludedResources,omitempty"`
+}
+
+// RestorePhase summarises the conditions of a Restore in one word.
+// +kubebuilder:validation:Enum=New;FailedValidation;InProgress;FailedPreRestoreActions;WaitingForPluginOperations;WaitingForPluginOperationsPartiallyFailed;Finalizing;FinalizingPartiallyFailed;Completed;PartiallyFailed;Failed;Cancelled
+type RestorePhase string
+
+// The phases of a Restore. Those from RestorePhaseCompleted on, and the two that
+// start with Failed, are terminal: they never change.
+const (
+	RestorePhaseNew                     RestorePhase = "New"
+	RestorePhaseFailedValidation        RestorePhase = "FailedValidation"
+	RestorePhaseInProgress              RestorePhase = "InProgress"
+	RestorePhaseFailedPreRestoreActions RestorePhase = "FailedPreRestoreActions"
+	RestorePhaseCompleted               RestorePhase = "Completed"
+	RestorePhasePartiallyFailed         RestorePhase = "PartiallyFailed"
+	RestorePhaseFailed                  RestorePhase = "Failed"
+	RestorePhaseCancelled               RestorePhase = "Cancelled"
+)
+
+// RestoreProgress counts objects.
+type RestoreProgress struct {
+	// totalItems is how many objects of the backup are selected.
+	// +optional
+	TotalItems int64 `json:"totalItems,omitempty"`
+
+	// itemsRestored is how many of them are dealt with.
+	// +optional
+	ItemsRestored int64 `json:"itemsRestored,omitempty"`
+}
+
+// RestoreCounts says what became of the objects. The resource list in the
+// location says it of each.
+type RestoreCounts struct {
+	// created is how many objects did not exist.
+	// +optional
+	Created int64 `json:"created,omitempty"`
+
+	// updated is how many objects existed and were changed.
+	// +optional
+	Updated int64 `json:"updated,omitempty"`
+
+	// recreated is how many objects existed and were replaced.
+	// +optional
+	Recreated int64 `json:"recreated,omitempty"`
+
+	// unchanged is how many objects existed as they are in the backup.
+	// +optional
+	Unchanged int64 `json:"unchanged,omitempty"`
+
+	// skipped is how many objects were left out on purpose, or exist in another
+	// form and were left alone.
+	// +optional
+	Skipped int64 `json:"skipped,omitempty"`
+
+	// failed is how many objects could not be restored.
+	// +optional
+	Failed int64 `json:"failed,omitempty"`
+}
+
+// RestoreFiles names what was stored, as keys below the root of the location.
+type RestoreFiles struct {
+	// log is what the restore and its PreRestore actions logged.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Log string `json:"log,omitempty"`
+
+	// results lists every warning and error by object.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Results string `json:"results,omitempty"`
+
+	// resourceList says what became of each object.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	ResourceList string `json:"resourceList,omitempty"`
+
+	// postLog is what the PostRestore actions logged.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	PostLog string `json:"postLog,omitempty"`
+}
+
+// RestoreStatus tells how a Restore stands.
+type RestoreStatus struct {
+	RunStatus `json:",inline"`
+
+	// phase summarises the conditions.
+	// +optional
+	Phase RestorePhase `json:"phase,omitempty"`
+
+	// backupName is the backup that is restored.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	BackupName string `json:"backupName,omitempty"`
+
+	// storageLocation is the BackupStorageLocation the backup is in.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	StorageLocation string `json:"storageLocation,omitempty"`
+
+	// backupOutputs is what the PreBackup actions of the backup answered, by their
+	// registered names. The actions of the Restore are told.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	BackupOutputs map[string]ParameterSet `json:"backupOutputs,omitempty"`
+
+	// progress counts objects while they are restored.
+	// +optional
+	Progress *RestoreProgress `json:"progress,omitempty"`
+
+	// counts says what became of the objects.
+	// +optional
+	Counts *RestoreCounts `json:"counts,omitempty"`
+
+	// preRestoreActionsStatuses tells how the PreRestore actions stand, in the
+	// order they run. It is set only if there are any.
+	// +optional
+	// +nullable
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	PreRestoreActionsStatuses *[]ActionStatus `json:"preRestoreActionsStatuses,omitempty"`
+
+	// postRestoreActionsStatuses tells how the PostRestore actions stand, in the
+	// order they run. It is set only if there are any.
+	// +optional
+	// +nullable
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	PostRestoreActionsStatuses *[]ActionStatus `json:"postRestoreActionsStatuses,omitempty"`
+
+	// files names what was stored.
+	// +optional
+	Files *RestoreFiles `json:"files,omitempty"`
+}
+
+// Restore restores objects of one backup.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=grapnel,shortName=grs
+// +kubebuilder:printcolumn:name="Backup",type=string,JSONPath=`.status.backupName`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Items",type=integer,JSONPath=`.status.progress.itemsRestored`
+// +kubebuilder:printcolumn:name="Of",type=integer,JSONPath=`.status.progress.totalItems`
+// +kubebuilder:printcolumn:name="Errors",type=integer,JSONPath=`.status.errors`
+// +kubebuilder:printcolumn:name="Warnings",type=integer,JSONPath=`.status.warnings`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.backupName) == has(oldSelf.spec.backupName) && (!has(self.spec.backupName) || self.spec.backupName == oldSelf.spec.backupName))",fieldPath=".spec.backupName",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.scheduleName) == has(oldSelf.spec.scheduleName) && (!has(self.spec.scheduleName) || self.spec.scheduleName == oldSelf.spec.scheduleName))",fieldPath=".spec.scheduleName",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.storageLocation) == has(oldSelf.spec.storageLocation) && (!has(self.spec.storageLocation) || self.spec.storageLocation == oldSelf.spec.storageLocation))",fieldPath=".spec.storageLocation",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.includedNamespaces) == has(oldSelf.spec.includedNamespaces) && (!has(self.spec.includedNamespaces) || self.spec.includedNamespaces == oldSelf.spec.includedNamespaces))",fieldPath=".spec.includedNamespaces",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.excludedNamespaces) == has(oldSelf.spec.excludedNamespaces) && (!has(self.spec.excludedNamespaces) || self.spec.excludedNamespaces == oldSelf.spec.excludedNamespaces))",fieldPath=".spec.excludedNamespaces",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.includedResources) == has(oldSelf.spec.includedResources) && (!has(self.spec.includedResources) || self.spec.includedResources == oldSelf.spec.includedResources))",fieldPath=".spec.includedResources",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.excludedResources) == has(oldSelf.spec.excludedResources) && (!has(self.spec.excludedResources) || self.spec.excludedResources == oldSelf.spec.excludedResources))",fieldPath=".spec.excludedResources",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.includeClusterResources) == has(oldSelf.spec.includeClusterResources) && (!has(self.spec.includeClusterResources) || self.spec.includeClusterResources == oldSelf.spec.includeClusterResources))",fieldPath=".spec.includeClusterResources",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.namespaceMapping) == has(oldSelf.spec.namespaceMapping) && (!has(self.spec.namespaceMapping) || self.spec.namespaceMapping == oldSelf.spec.namespaceMapping))",fieldPath=".spec.namespaceMapping",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.labelSelector) == has(oldSelf.spec.labelSelector) && (!has(self.spec.labelSelector) || self.spec.labelSelector == oldSelf.spec.labelSelector))",fieldPath=".spec.labelSelector",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.orLabelSelectors) == has(oldSelf.spec.orLabelSelectors) && (!has(self.spec.orLabelSelectors) || self.spec.orLabelSelectors == oldSelf.spec.orLabelSelectors))",fieldPath=".spec.orLabelSelectors",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.existingResourcePolicy) == has(oldSelf.spec.existingResourcePolicy) && (!has(self.spec.existingResourcePolicy) || self.spec.existingResourcePolicy == oldSelf.spec.existingResourcePolicy))",fieldPath=".spec.existingResourcePolicy",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.restoreStatus) == has(oldSelf.spec.restoreStatus) && (!has(self.spec.restoreStatus) || self.spec.restoreStatus == oldSelf.spec.restoreStatus))",fieldPath=".spec.restoreStatus",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.preserveNodePorts) == has(oldSelf.spec.preserveNodePorts) && (!has(self.spec.preserveNodePorts) || self.spec.preserveNodePorts == oldSelf.spec.preserveNodePorts))",fieldPath=".spec.preserveNodePorts",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.itemOperationTimeout) == has(oldSelf.spec.itemOperationTimeout) && (!has(self.spec.itemOperationTimeout) || self.spec.itemOperationTimeout == oldSelf.spec.itemOperationTimeout))",fieldPath=".spec.itemOperationTimeout",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.apiVersionPriorities) == has(oldSelf.spec.apiVersionPriorities) && (!has(self.spec.apiVersionPriorities) || self.spec.apiVersionPriorities == oldSelf.spec.apiVersionPriorities))",fieldPath=".spec.apiVersionPriorities",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.parameters) == has(oldSelf.spec.parameters) && (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters))",fieldPath=".spec.parameters",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.dryRun) == has(oldSelf.spec.dryRun) && (!has(self.spec.dryRun) || self.spec.dryRun == oldSelf.spec.dryRun))",fieldPath=".spec.dryRun",message="is immutable once the restore has started; create a new Restore instead"
+type Restore struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what to restore.
+	// +required
+	Spec RestoreSpec `json:"spec"`
+
+	// status tells how it stands.
+	// +optional
+	Status RestoreStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions of the Restore.
+func (r *Restore) GetConditions() []metav1.Condition { return r.Status.Conditions }
+
+// SetConditions replaces the conditions of the Restore.
+func (r *Restore) SetConditions(c []metav1.Condition) { r.Status.Conditions = c }
+
+// Run returns what every run has in its status.
+func (r *Restore) Run() *RunStatus { return &r.Status.RunStatus }
+
+// GetPhase returns the phase.
+func (r *Restore) GetPhase() string { return string(r.Status.Phase) }
+
+// SetPhase sets the phase.
+func (r *Restore) SetPhase(phase string) { r.Status.Phase = RestorePhase(phase) }
+
+// ActionsStatuses returns where the actions before and after are listed.
+func (r *Restore) ActionsStatuses() (pre, post **[]ActionStatus) {
+	return &r.Status.PreRestoreActionsStatuses, &r.Status.PostRestoreActionsStatuses
+}
+
+// Desired returns what a person wants of the run, and what is handed to plugins.
+func (r *Restore) Desired() (DesiredState, map[string]ParameterSet) {
+	return r.Spec.DesiredState, r.Spec.Parameters
+}
+
+// RestoreList is a list of Restores.
+//
+// +kubebuilder:object:root=true
+type RestoreList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Restore `json:"items"`
+}

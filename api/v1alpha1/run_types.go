@@ -1,0 +1,67 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RunStatus is what the statuses of Backups and Restores have in common.
+type RunStatus struct {
+	// conditions carry the truth; see the package comment.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// message says in one sentence what is being done, or how it ended.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+
+	// startTimestamp is when the plan was recorded and the run began.
+	// +optional
+	// +nullable
+	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
+
+	// completionTimestamp is when the outcome was known, before the actions that
+	// run afterwards.
+	// +optional
+	// +nullable
+	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
+
+	// warnings is how many warnings there are; the results file lists them.
+	// +optional
+	Warnings int64 `json:"warnings,omitempty"`
+
+	// errors is how many errors there are; the results file lists them.
+	// +optional
+	Errors int64 `json:"errors,omitempty"`
+
+	// validationErrors says, all at once, what must be changed.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=2048
+	ValidationErrors []string `json:"validationErrors,omitempty"`
+
+	// planWarnings says what was noticed when the plan was made and did not stop
+	// the run. They are counted in warnings and listed in the results file.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=2048
+	PlanWarnings []string `json:"planWarnings,omitempty"`
+
+	// failureReason says why the run failed as a whole.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	FailureReason string `json:"failureReason,omitempty"`
+
+	// attempts is how often the work on objects was started. It is more than one
+	// if the operator went away in between.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+}

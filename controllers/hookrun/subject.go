@@ -1,0 +1,112 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+)
+
+// newSubject returns an empty object of the kind that a run is for.
+func newSubject(run *v1alpha1.HookRun) client.Object {
+	if run.Spec.Subject.Kind == "Restore" {
+		return &v1alpha1.Restore{}
+	}
+	return &v1alpha1.Backup{}
+}
+
+var errOther = errors.New("the one it runs for is gone, another has its name")
+
+// readSubject reads what a run is for. The error is errOther or NotFound if it is
+// gone.
+func readSubject(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun) (client.Object, error) {
+	subject := newSubject(run)
+	key := types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}
+	err := reader.Get(ctx, key, subject)
+	if err == nil && string(subject.GetUID()) != run.Spec.Subject.UID {
+		err = errOther
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", run.Spec.Subject.Kind, key.Name, err)
+	}
+	return subject, nil
+}
+
+// readPauses are those between two tries to read the subject.
+func readPauses() wait.Backoff {
+	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: 5 * time.Second, Steps: math.MaxInt32}
+}
+
+// awaitSubject is readSubject until the deadline of ctx: that the API server is
+// away for a moment says nothing about the action.
+func awaitSubject(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun) (subject client.Object, err error) {
+	waited := wait.ExponentialBackoffWithContext(ctx, readPauses(), func(ctx context.Context) (bool, error) {
+		subject, err = readSubject(ctx, reader, run)
+		return err == nil || isGone(err) || apierrors.IsForbidden(err), nil
+	})
+	if err == nil {
+		err = waited
+	}
+	return subject, err
+}
+
+func isGone(err error) bool { return errors.Is(err, errOther) || apierrors.IsNotFound(err) }
+
+// context reads the subject and, for Post actions, what the Pre actions put out.
+// The subject is read past the cache: a Post action must see the final phase,
+// which was written right before it was asked to run.
+func (r *Reconciler) context(ctx context.Context, run *v1alpha1.HookRun, call *executor.Call) error {
+	subject, err := awaitSubject(ctx, r.Reader, run)
+	if err != nil {
+		return err
+	}
+	subject.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(run.Spec.Subject.Kind))
+	subject.SetManagedFields(nil)
+	if call.Subject, err = json.Marshal(subject); err != nil {
+		return fmt.Errorf("encoding %s %s: %w", run.Spec.Subject.Kind, subject.GetName(), err)
+	}
+	if restore, ok := subject.(*v1alpha1.Restore); ok {
+		call.BackupName, call.BackupOutputs = restore.Status.BackupName, map[string]map[string]string{}
+		for name, values := range restore.Status.BackupOutputs {
+			call.BackupOutputs[name] = plain(values)
+		}
+	}
+	pre, after := map[v1alpha1.HookPoint]v1alpha1.HookPoint{
+		v1alpha1.HookPostBackup: v1alpha1.HookPreBackup, v1alpha1.HookPostRestore: v1alpha1.HookPreRestore,
+	}[run.Spec.Hook]
+	if !after {
+		return nil
+	}
+	call.Outputs, err = r.outputs(ctx, run, pre)
+	return err
+}
+
+// outputs returns what the actions of another point of the same subject put out.
+func (r *Reconciler) outputs(ctx context.Context, run *v1alpha1.HookRun, point v1alpha1.HookPoint) (map[string]map[string]string, error) {
+	var siblings v1alpha1.HookRunList
+	err := r.Client.List(ctx, &siblings, client.InNamespace(run.Namespace),
+		client.MatchingLabels{v1alpha1.LabelParentUID: run.Spec.Subject.UID, v1alpha1.LabelHook: string(point)})
+	if err != nil {
+		return nil, fmt.Errorf("reading the outputs of the %s actions: %w", point, err)
+	}
+	outputs := map[string]map[string]string{}
+	for _, sibling := range siblings.Items {
+		if len(sibling.Status.Outputs) > 0 {
+			outputs[sibling.Spec.PluginName] = plain(sibling.Status.Outputs)
+		}
+	}
+	return outputs, nil
+}

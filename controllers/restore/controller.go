@@ -1,0 +1,90 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+)
+
+// Opener opens a location.
+type Opener interface {
+	Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*location.Store, error)
+}
+
+// Reconciler moves Restores through their life. Every field without a default is
+// required.
+type Reconciler struct {
+	Client client.Client
+	// Reader reads past the cache.
+	Reader   client.Reader
+	Opener   Opener
+	Job      *job.Job
+	Logs     *runlog.Book
+	Recorder events.EventRecorder
+	Redactor *redact.Redactor
+	Metrics  *Metrics
+	// MaxConcurrent is how many Restores may run at a time; 1 by default: two at a
+	// time would compete for the same objects.
+	MaxConcurrent int
+	// UseVersions chooses API versions (EnableAPIGroupVersions).
+	UseVersions bool
+	// Now is the clock; time.Now by default.
+	Now func() time.Time
+
+	driver   *run.Driver[*v1alpha1.Restore]
+	progress run.Progress
+}
+
+// scope is one pass over one Restore.
+type scope = run.Scope[*v1alpha1.Restore]
+
+// SetupWithManager registers the controller and its background steps.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.Opener == nil || r.Job == nil || r.Logs == nil || r.Metrics == nil {
+		return errors.New("restore: a required field of the Reconciler is missing")
+	}
+	if r.MaxConcurrent <= 0 {
+		r.MaxConcurrent = 1
+	}
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	r.driver = &run.Driver[*v1alpha1.Restore]{
+		Kind: run.Restore, Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Redactor: r.Redactor,
+		Slots: r.MaxConcurrent, Now: r.Now,
+		New:     func() *v1alpha1.Restore { return &v1alpha1.Restore{} },
+		NewList: func() client.ObjectList { return &v1alpha1.RestoreList{} },
+		Steps:   []string{stepFind, stepRestore, stepAbandon, run.StepPostLog},
+		Written: r.Metrics.record, Forget: r.forget,
+	}
+	r.driver.Phases = []run.Phase[*v1alpha1.Restore]{
+		r.plan, r.driver.PreActions, r.restore, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),
+	}
+	controller, err := r.driver.Setup(mgr, "restore")
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	return controller.Complete(r.driver)
+}
+
+// forget drops what this process knows of a Restore that is over.
+func (r *Reconciler) forget(uid types.UID) {
+	r.progress.Drop(uid)
+	r.Logs.Remove(string(uid))
+}

@@ -1,0 +1,126 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/restore/job"
+)
+
+// restore has the objects restored, and turns what came of it into the outcome.
+func (r *Reconciler) restore(ctx context.Context, s *scope) (bool, error) {
+	if run.Decided(s.Object) {
+		return true, nil
+	}
+	if s.Stopping() {
+		if r.driver.StopSteps(s, stepRestore) {
+			s.Running(v1alpha1.ReasonCancelling, "Stopping; what was restored stays")
+			return false, nil
+		}
+		if !r.driver.Begun(s, stepRestore) {
+			s.Decide(s.CancelledOutcome(), r.Now())
+			return true, nil
+		}
+	}
+	priorities, _, err := r.priorities(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if !r.driver.Begun(s, stepRestore) {
+		s.Object.Status.Attempts++
+	}
+	s.Running(v1alpha1.ReasonRestoring, r.report(s.Object))
+	report := r.driver.Reporter(&r.progress, s.Object)
+	made := inStore(r, s, stepRestore, func(ctx context.Context, store *store, request job.Request) (job.Result, error) {
+		request.Engine.Progress, request.Engine.Priorities = report, priorities
+		return r.Job.Restore(ctx, store.Store, request)
+	})
+	if made == nil {
+		return false, nil
+	}
+	r.settle(s, made)
+	return true, nil
+}
+
+// report copies the counts into the status and says them.
+func (r *Reconciler) report(o *v1alpha1.Restore) string {
+	total, done, known := r.progress.Get(o.UID)
+	if !known {
+		return "Reading the archive"
+	}
+	o.Status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: done}
+	return fmt.Sprintf("Restoring: %d of %s", done, run.Count(total, "object"))
+}
+
+// settle records the outcome.
+func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
+	defer r.progress.Drop(s.Object.UID)
+	untold := errors.Is(made.Err, job.ErrNotStored)
+	switch {
+	case made.Err != nil && !untold && s.Stopping():
+		s.Decide(s.CancelledOutcome(), r.Now())
+		return
+	case made.Err != nil && !untold:
+		s.Decide(run.Outcome{
+			Phase: run.PhaseFailed, Reason: v1alpha1.ReasonFailed,
+			Message: "The restore failed: " + r.Redactor.String(made.Err.Error()),
+		}, r.Now())
+		return
+	}
+	result, status := made.Value, &s.Object.Status
+	count(status, result)
+	o := run.Outcome{Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: sum(result.Counts, s.Object.Spec.DryRun)}
+	if result.Errors > 0 {
+		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
+		o.Message += fmt.Sprintf("; %s, each with its reason in the results file: mend what it says and restore again",
+			run.Count(status.Errors, "error"))
+	}
+	if result.Warnings > 0 {
+		o.Message += ", " + run.Count(status.Warnings, "warning")
+	}
+	if untold { // a person can not tell what is wrong, so it must not look as if nothing were
+		o.Phase, o.Reason = run.PhaseFailed, v1alpha1.ReasonFailed
+		o.Message += "; " + r.Redactor.String(made.Err.Error())
+	}
+	s.Decide(o, result.Completed)
+}
+
+// count copies what became of the objects into the status.
+func count(status *v1alpha1.RestoreStatus, result job.Result) {
+	counts, total := result.Counts, int64(result.Total())
+	status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: total}
+	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
+	status.Counts = &v1alpha1.RestoreCounts{
+		Created: int64(counts[restore.Created]), Updated: int64(counts[restore.Updated]),
+		Recreated: int64(counts[restore.Recreated]), Unchanged: int64(counts[restore.Unchanged]),
+		Skipped: int64(counts[restore.Skipped]), Failed: int64(counts[restore.Failed]),
+	}
+}
+
+// sum says what became of the objects.
+func sum(counts map[restore.Outcome]int, dry bool) string {
+	var parts []string
+	for _, outcome := range []restore.Outcome{
+		restore.Created, restore.Updated, restore.Recreated, restore.Unchanged, restore.Skipped, restore.Failed,
+	} {
+		if n := counts[outcome]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, outcome))
+		}
+	}
+	if len(parts) == 0 {
+		parts = []string{"there was nothing to restore"}
+	}
+	message := "Objects: " + strings.Join(parts, ", ")
+	if dry {
+		message = "Dry run, nothing was written; " + message
+	}
+	return message
+}

@@ -1,0 +1,174 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/hook"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/restore/job"
+)
+
+// plan validates the Restore, waits for a slot, reads the manifest of the backup
+// and records what will run. Nothing runs before, and nothing is owed.
+func (r *Reconciler) plan(ctx context.Context, s *scope) (bool, error) {
+	switch {
+	case run.Planned(s.Object):
+		return true, r.driver.LoadRuns(ctx, s)
+	case run.Decided(s.Object):
+		return true, nil
+	case s.Stopping():
+		return r.driver.StopPlanning(s, stepFind), nil
+	}
+	plugins, err := r.driver.Plugins(ctx, r.Client)
+	if err != nil {
+		return false, err
+	}
+	waiting, problems, err := r.findBackup(ctx, s)
+	if err != nil || waiting {
+		return false, err
+	}
+	hooks, loading := run.Restore.HooksOf(s.Object, plugins)
+	if loading != "" {
+		s.AwaitPlugin(loading)
+		return false, nil
+	}
+	_, priorityErrs, err := r.priorities(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if errs := slices.Concat(r.validate(s), problems, priorityErrs, hooks.Errors); len(errs) > 0 {
+		s.Invalid(errs, r.Now())
+		return true, nil
+	}
+	if !r.driver.Acquire(s) {
+		r.driver.AwaitSlot(s)
+		return false, nil
+	}
+	return r.begin(ctx, s)
+}
+
+// found is what the step of that name found out.
+type found struct {
+	backup  job.Found
+	others  []string
+	plugins []v1alpha1.Plugin
+}
+
+// begin reads the manifest and records the plan. It is made of what the API
+// server says now, not of what a watch brought so far: a Plugin that was applied
+// right before the Restore must not be left out.
+func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
+	s.Waiting(v1alpha1.ReasonValidating, "Looking for the backup in the storage location")
+	looked := inStore(r, s, stepFind, r.find)
+	if looked == nil {
+		return false, nil
+	}
+	if problems := r.lookProblems(s, looked); len(problems) > 0 {
+		s.Invalid(problems, r.Now())
+		return true, nil
+	}
+	hooks, loading := run.Restore.HooksOf(s.Object, looked.Value.plugins)
+	if loading != "" {
+		r.driver.Restart(s, stepFind)
+		s.AwaitPlugin(loading)
+		s.Again(time.Second) // until the watch has brought what was read directly
+		return false, nil
+	}
+	outputs, problem := outputsOf(looked.Value.backup)
+	if errs := append(hooks.Errors, problem...); len(errs) > 0 {
+		s.Invalid(errs, r.Now())
+		return true, nil
+	}
+	s.Object.Status.BackupOutputs = outputs
+	if s.Object.Spec.DryRun {
+		hooks = dry(hooks)
+	}
+	return true, r.driver.Record(ctx, s, hooks)
+}
+
+// lookProblems says what a person can do about what the store answered.
+func (r *Reconciler) lookProblems(s *scope, looked *run.Ended[found]) []string {
+	where := s.Object.Status.StorageLocation
+	switch phase := looked.Value.backup.Phase; {
+	case looked.Err == nil && (phase == "" || phase == run.PhaseCompleted || phase == run.PhasePartiallyFailed):
+		return nil
+	case looked.Err == nil: // Velero keeps the manifests of those too
+		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s is %s; only one that is %s or %s can be restored",
+			s.Object.Status.BackupName, where, phase, run.PhaseCompleted, run.PhasePartiallyFailed)}
+	case errors.Is(looked.Err, job.ErrNoBackup):
+		return []string{missing(s.Object.Status.BackupName, where, looked.Value.others)}
+	}
+	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", where, r.Redactor.String(looked.Err.Error()))}
+}
+
+// find reads the manifest of the backup, and the Plugins meanwhile.
+func (r *Reconciler) find(ctx context.Context, store *store, request job.Request) (found, error) {
+	plugins, err := r.driver.Plugins(ctx, r.Reader)
+	if err != nil {
+		return found{}, err
+	}
+	backup, err := r.Job.Find(ctx, store.Store, request.BackupName)
+	result := found{backup: backup, plugins: plugins}
+	if errors.Is(err, job.ErrNoBackup) {
+		result.others = some(ctx, store)
+	}
+	return result, err
+}
+
+// some returns a few backups that the store has.
+func some(ctx context.Context, store *store) []string {
+	const enough = 5
+	var names []string
+	for name, err := range store.List(ctx) {
+		if err != nil || len(names) == enough {
+			break
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// maxOutputs is how many bytes of outputs of PreBackup actions a status may hold.
+const maxOutputs = 256 << 10
+
+// outputsOf returns what the PreBackup actions answered, for the actions of the
+// Restore.
+func outputsOf(backup job.Found) (map[string]v1alpha1.ParameterSet, []string) {
+	outputs := map[string]v1alpha1.ParameterSet{}
+	for name, values := range backup.Outputs {
+		outputs[name] = v1alpha1.ParameterSet{}
+		for k, v := range values {
+			outputs[name][k] = v1alpha1.ParameterValue(v)
+		}
+	}
+	if data, err := json.Marshal(outputs); err != nil || len(data) > maxOutputs {
+		return nil, []string{fmt.Sprintf("the PreBackup actions of the backup put out more than %d KiB, which can not be handed to the actions of a Restore", maxOutputs>>10)}
+	}
+	return outputs, nil
+}
+
+// dry returns the plan of a dry run: nothing runs, and the plan says what would.
+func dry(hooks hook.Plan) hook.Plan {
+	names := func(steps []hook.Step) string {
+		var list []string
+		for _, step := range steps {
+			list = append(list, step.Name)
+		}
+		if len(list) == 0 {
+			return "none"
+		}
+		return strings.Join(list, ", ")
+	}
+	warning := fmt.Sprintf("this is a dry run: no action runs; otherwise these would: PreRestore: %s; PostRestore: %s", names(hooks.Pre), names(hooks.Post))
+	return hook.Plan{Warnings: append(hooks.Warnings, warning), Skipped: hooks.Skipped}
+}

@@ -1,0 +1,106 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/restore/version"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+// The ConfigMap with the priorities of a whole installation, as Velero has it.
+const (
+	prioritiesConfigMap = "enableapigroupversions"
+	prioritiesKey       = "restoreResourcesVersionPriority"
+)
+
+// selectionOf translates the part of the spec that selects objects.
+func selectionOf(spec *v1alpha1.RestoreSpec) selection.Spec {
+	return selection.Spec{
+		IncludedNamespaces:      run.Plain(spec.IncludedNamespaces),
+		ExcludedNamespaces:      run.Plain(spec.ExcludedNamespaces),
+		IncludedResources:       run.Plain(spec.IncludedResources),
+		ExcludedResources:       run.Plain(spec.ExcludedResources),
+		IncludeClusterResources: spec.IncludeClusterResources,
+		LabelSelector:           spec.LabelSelector,
+		OrLabelSelectors:        spec.OrLabelSelectors,
+	}
+}
+
+// validate returns everything that is wrong with the spec by itself.
+func (r *Reconciler) validate(s *scope) []string {
+	var errs []string
+	if err := job.ValidateName(s.Object.Name); err != nil {
+		errs = append(errs, "metadata.name: "+err.Error())
+	}
+	for _, err := range restore.Validate(r.requestOf(s).Engine) {
+		errs = append(errs, err.Error())
+	}
+	return errs
+}
+
+// priorities returns which API versions a person prefers, and what is wrong with
+// how they said it.
+func (r *Reconciler) priorities(ctx context.Context, s *scope) (version.Priorities, []string, error) {
+	if !r.UseVersions {
+		return nil, nil, nil
+	}
+	priorities, faults := version.ParsePriorities(s.Object.Spec.APIVersionPriorities)
+	errs := located("spec.apiVersionPriorities", faults)
+	var config corev1.ConfigMap
+	err := r.Reader.Get(ctx, types.NamespacedName{Namespace: s.Object.Namespace, Name: prioritiesConfigMap}, &config)
+	if apierrors.IsNotFound(err) {
+		return priorities, errs, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading ConfigMap %s: %w", prioritiesConfigMap, err)
+	}
+	general, faults := version.ParsePriorities(config.Data[prioritiesKey])
+	errs = append(errs, located(fmt.Sprintf("ConfigMap %s, %s", prioritiesConfigMap, prioritiesKey), faults)...)
+	for resource, versions := range general {
+		if _, own := priorities[resource]; !own {
+			priorities[resource] = versions
+		}
+	}
+	return priorities, errs, nil
+}
+
+func located(where string, faults []error) []string {
+	var errs []string
+	for _, fault := range faults {
+		errs = append(errs, where+": "+fault.Error())
+	}
+	return errs
+}
+
+// requestOf returns what the job is told about a Restore.
+func (r *Reconciler) requestOf(s *scope) job.Request {
+	o := s.Object
+	engine := restore.Request{
+		Selection: selectionOf(&o.Spec), NamespaceMapping: run.PlainMap(o.Spec.NamespaceMapping),
+		Policy:            restore.ExistingPolicy(o.Spec.ExistingResourcePolicy),
+		PreserveNodePorts: o.Spec.PreserveNodePorts != nil && *o.Spec.PreserveNodePorts,
+		BackupName:        o.Status.BackupName, RestoreName: o.Name, RestoreUID: string(o.UID), DryRun: o.Spec.DryRun,
+	}
+	if status := o.Spec.RestoreStatus; status != nil {
+		engine.RestoreStatus = &restore.StatusFilter{
+			IncludedResources: run.Plain(status.IncludedResources), ExcludedResources: run.Plain(status.ExcludedResources),
+		}
+	}
+	return job.Request{
+		Name: o.Name, Namespace: o.Namespace, UID: string(o.UID), BackupName: o.Status.BackupName,
+		Engine: engine, UseVersions: r.UseVersions,
+		Warnings: append(run.Ignored(s.Pre), o.Status.PlanWarnings...),
+	}
+}

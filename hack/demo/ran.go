@@ -1,0 +1,98 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
+)
+
+// ran is what came of a backup or a restore, as far as they are the same.
+type ran struct {
+	kind run.Kind
+	of   run.Subject
+	// runs are the HookRuns: first those before the work on objects.
+	runs []v1alpha1.HookRun
+	// log and postLog are lines.
+	log, postLog []string
+	// markers are what the example plugin still has frozen, if that is known.
+	markers    []string
+	markersErr error
+}
+
+// collectRun reads all but the logs.
+func (d *demo) collectRun(ctx context.Context, kind run.Kind, of run.Subject) (ran, error) {
+	var all v1alpha1.HookRunList
+	if err := d.client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+		return ran{}, err
+	}
+	r := ran{kind: kind, of: of}
+	for _, hookRun := range all.Items {
+		if hookRun.Spec.Subject.Kind == kind.Name && hookRun.Spec.Subject.Name == of.GetName() {
+			r.runs = append(r.runs, hookRun)
+		}
+	}
+	slices.SortStableFunc(r.runs, func(a, b v1alpha1.HookRun) int {
+		return -cmp.Compare(a.Spec.Hook, b.Spec.Hook) // Pre before Post
+	})
+	r.markers, r.markersErr = listMarkers(d.state())
+	return r, nil
+}
+
+func (d *demo) openStore() (*filesystem.Store, error) {
+	return filesystem.Open(filepath.Join(d.dir, "store"), "main")
+}
+
+// readLog returns the lines of a log, none if there is no such log. It takes what
+// the store answered.
+func readLog(r io.ReadCloser, err error) ([]string, error) {
+	text, err := readCompressed(r, err)
+	if errors.Is(err, objectstore.ErrNotExist) {
+		return nil, nil
+	}
+	return slices.Collect(strings.Lines(string(text))), err
+}
+
+func readCompressed(r io.ReadCloser, found error) (text []byte, err error) {
+	if found != nil {
+		return nil, found
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	decompressed, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading a stored file: %w", err)
+	}
+	if text, err = io.ReadAll(decompressed); err != nil {
+		return nil, fmt.Errorf("reading a stored file: %w", err)
+	}
+	return text, nil
+}
+
+// listMarkers fails if the plugin has not made its folder: then it never ran.
+func listMarkers(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("looking for what is frozen: %w", err)
+	}
+	var markers []string
+	for _, entry := range entries {
+		markers = append(markers, entry.Name())
+	}
+	return markers, nil
+}

@@ -1,0 +1,71 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/hook"
+)
+
+// Kind says how the things are called that every kind of run has.
+type Kind struct {
+	// Name is that of the kind, for example Backup.
+	Name string
+	// Work is the reason of the condition, and the first word of the event, while
+	// objects are read or written.
+	Work string
+	// NothingDone ends the message of a run whose Pre action failed.
+	NothingDone string
+}
+
+// The kinds of runs.
+var (
+	Backup  = Kind{Name: "Backup", Work: v1alpha1.ReasonArchiving, NothingDone: "nothing was archived"}
+	Restore = Kind{Name: "Restore", Work: v1alpha1.ReasonRestoring, NothingDone: "nothing was restored"}
+)
+
+// Pre is the point before the work.
+func (k Kind) Pre() v1alpha1.HookPoint { return v1alpha1.HookPoint("Pre" + k.Name) }
+
+// Post is the point after the outcome.
+func (k Kind) Post() v1alpha1.HookPoint { return v1alpha1.HookPoint("Post" + k.Name) }
+
+func (k Kind) points() hook.Points { return hook.Points{Kind: k.Name} }
+
+// nameLabel is the label with the name of the run.
+func (k Kind) nameLabel() string {
+	if k.Name == Restore.Name {
+		return v1alpha1.LabelRestoreName
+	}
+	return v1alpha1.LabelBackupName
+}
+
+// sides returns which kinds of actions belong to which side.
+func (k Kind) sides() map[v1alpha1.ActionKind]hook.Side {
+	return map[v1alpha1.ActionKind]hook.Side{
+		v1alpha1.ActionKind(k.Pre()) + "Action":  hook.Pre,
+		v1alpha1.ActionKind(k.Post()) + "Action": hook.Post,
+	}
+}
+
+// The phases that every kind of run has.
+const (
+	PhaseNew              = "New"
+	PhaseFailedValidation = "FailedValidation"
+	PhaseInProgress       = "InProgress"
+	PhaseCompleted        = "Completed"
+	PhasePartiallyFailed  = "PartiallyFailed"
+	PhaseFailed           = "Failed"
+	PhaseCancelled        = "Cancelled"
+)
+
+// preFailed is the phase of a run whose Pre action failed.
+func (k Kind) preFailed() string { return "Failed" + string(k.Pre()) + "Actions" }
+
+// The reasons of conditions that name a point; api/v1alpha1 documents each.
+func (k Kind) runningPre() string       { return "Running" + string(k.Pre()) + "Actions" }
+func (k Kind) runningPost() string      { return "Running" + string(k.Post()) + "Actions" }
+func (k Kind) preActionFailed() string  { return string(k.Pre()) + "ActionFailed" }
+func (k Kind) postActionFailed() string { return string(k.Post()) + "ActionFailed" }
+func (k Kind) postSucceeded() string    { return string(k.Post()) + "ActionsSucceeded" }

@@ -1,0 +1,146 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/hook"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+)
+
+// defaultTimeout of an action that nobody declared.
+const defaultTimeout = 10 * time.Minute
+
+// HooksOf makes the plan of a run from what the Plugins provide. Loading names a
+// Plugin that is still being started; the plan is worth nothing then.
+func (k Kind) HooksOf(s Subject, plugins []v1alpha1.Plugin) (plan hook.Plan, loading string) {
+	plugins = slices.Clone(plugins)
+	slices.SortFunc(plugins, func(a, b v1alpha1.Plugin) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	in := hook.Input{
+		Points: k.points(), Labels: s.GetLabels(), Annotations: s.GetAnnotations(),
+		Parameters: map[string]map[string]string{},
+	}
+	_, parameters := s.Desired()
+	for name, values := range parameters {
+		in.Parameters[name] = PlainMap(values)
+	}
+	for i := range plugins {
+		p := &plugins[i]
+		if p.Spec.Suspend || !p.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if !loadEnded(p) {
+			return hook.Plan{}, p.Name
+		}
+		problem := notReady(p)
+		if problem != "" && len(p.Status.Actions) == 0 {
+			in.Broken = append(in.Broken, hook.Broken{
+				Plugin: p.Name, Message: problem, Ignore: p.Spec.FailurePolicy == v1alpha1.FailurePolicyIgnore,
+			})
+			continue
+		}
+		in.Actions = append(in.Actions, k.actionsOf(p, problem)...)
+	}
+	return hook.Make(in), ""
+}
+
+// loadEnded says whether a load of the current generation of a Plugin ended,
+// well or not.
+func loadEnded(p *v1alpha1.Plugin) bool {
+	ready := conditions.Get(p, v1alpha1.ConditionReady)
+	return ready != nil && ready.ObservedGeneration == p.Generation &&
+		(ready.Status == metav1.ConditionTrue || conditions.IsTrue(p, v1alpha1.ConditionStalled))
+}
+
+// notReady says why a Plugin can not be called; empty if it can.
+func notReady(p *v1alpha1.Plugin) string {
+	ready := conditions.Get(p, v1alpha1.ConditionReady)
+	if ready.Status == metav1.ConditionTrue {
+		return ""
+	}
+	return ready.Message
+}
+
+// actionsOf returns the actions for this kind of run that a Plugin announced or
+// declares.
+func (k Kind) actionsOf(p *v1alpha1.Plugin, problem string) []hook.Action {
+	sides := k.sides()
+	type key struct {
+		kind v1alpha1.ActionKind
+		name string
+	}
+	declared := map[key]v1alpha1.PluginAction{}
+	for _, d := range p.Spec.Actions {
+		declared[key{d.Kind, d.Name}] = d
+	}
+	var actions []hook.Action
+	for _, provided := range p.Status.Actions {
+		id := key{provided.Kind, provided.Name}
+		if side, ok := sides[provided.Kind]; ok {
+			actions = append(actions, actionOf(p, provided.Name, side, declared[id], problem))
+		}
+		delete(declared, id)
+	}
+	for _, d := range p.Spec.Actions {
+		_, missing := declared[key{d.Kind, d.Name}]
+		if side, ok := sides[d.Kind]; ok && missing {
+			actions = append(actions, actionOf(p, d.Name, side, d, cmp.Or(problem,
+				fmt.Sprintf("the plugin does not provide a %s of that name; correct spec.actions", d.Kind))))
+		}
+	}
+	return actions
+}
+
+// actionOf joins what a plugin announced with what was declared about it; an
+// empty declaration stands for the defaults.
+func actionOf(p *v1alpha1.Plugin, name string, side hook.Side, declared v1alpha1.PluginAction, problem string) hook.Action {
+	policy := cmp.Or(declared.FailurePolicy, p.Spec.FailurePolicy, v1alpha1.FailurePolicyFail)
+	action := hook.Action{
+		Plugin: p.Name, Name: name, Side: side, Order: declared.Order, Timeout: defaultTimeout,
+		Retries: declared.Retries, IgnoreUnreachable: policy == v1alpha1.FailurePolicyIgnore,
+		FailOnInterruption: declared.OnInterruption == v1alpha1.InterruptionPolicyFail,
+		RunOn:              Plain(declared.RunOn), NotReady: problem,
+	}
+	if declared.Timeout != nil && declared.Timeout.Duration > 0 {
+		action.Timeout = declared.Timeout.Duration
+	}
+	if declared.Selector == nil {
+		return action
+	}
+	selector, err := metav1.LabelSelectorAsSelector(declared.Selector)
+	if err != nil {
+		selector = labels.Everything() // an action that nobody can place must not be left out silently
+		action.NotReady = fmt.Sprintf("its selector can not be read: %v", err)
+	}
+	action.Selector = selector
+	return action
+}
+
+// Plain returns strings without their type.
+func Plain[S ~string](values []S) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+	}
+	return out
+}
+
+// PlainMap returns values without their type.
+func PlainMap[V ~string](values map[string]V) map[string]string {
+	out := make(map[string]string, len(values))
+	for k, v := range values {
+		out[k] = string(v)
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+func TestRunNames(t *testing.T) {
+	names := []string{"a", "nightly.2026-01-01", strings.Repeat("long-", 40) + "x", strings.Repeat("a", 33) + "-." + strings.Repeat("b", 30)}
+	actions := []string{"quiesce", "example.io/quiesce", "other.io/quiesce", "example.io/Große_Aktion", "a/" + strings.Repeat("x", 200)}
+	points := []v1alpha1.HookPoint{v1alpha1.HookPreBackup, v1alpha1.HookPostBackup}
+	seen := map[string]string{}
+	for _, name := range names {
+		for _, action := range actions {
+			for _, point := range points {
+				for _, uid := range []types.UID{"1", "2"} {
+					b := queued(name, 0)
+					b.UID = uid
+					got := Backup.runName(b, point, action)
+					if len(got) > 52 || len(validation.IsDNS1123Subdomain(got)) > 0 {
+						t.Errorf("%q is no name of at most 52 characters", got)
+					}
+					what := name + "|" + action + "|" + string(point) + "|" + string(uid)
+					if other, taken := seen[got]; taken {
+						t.Errorf("%q stands for %s and for %s", got, other, what)
+					}
+					seen[got] = what
+					if again := Backup.runName(b, point, action); again != got {
+						t.Errorf("%s has the name %q and then %q", what, got, again)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestLabelValues(t *testing.T) {
+	for _, name := range []string{"short", strings.Repeat("a", 63), strings.Repeat("a", 52) + "." + strings.Repeat("b", 100)} {
+		got := LabelValue(name)
+		if problems := validation.IsValidLabelValue(got); len(problems) > 0 {
+			t.Errorf("%q is no label value: %v", got, problems)
+		}
+		if len(name) <= 63 && got != name {
+			t.Errorf("%q became %q without need", name, got)
+		}
+	}
+	a, b := strings.Repeat("a", 70)+"1", strings.Repeat("a", 70)+"2"
+	if LabelValue(a) == LabelValue(b) {
+		t.Error("two long names share a label value")
+	}
+}

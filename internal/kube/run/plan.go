@@ -1,0 +1,69 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/hook"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+)
+
+// Plugins lists every Plugin.
+func (d *Driver[T]) Plugins(ctx context.Context, reader client.Reader) ([]v1alpha1.Plugin, error) {
+	var list v1alpha1.PluginList
+	if err := reader.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing the Plugins: %w", err)
+	}
+	return list.Items, nil
+}
+
+// AwaitPlugin says that a run waits for a Plugin that is being started.
+func (s *Scope[T]) AwaitPlugin(name string) {
+	s.Waiting(v1alpha1.ReasonWaitingForPlugins, fmt.Sprintf("Waiting for Plugin %s to be started", name))
+}
+
+// AwaitSlot says that a run waits for its turn.
+func (d *Driver[T]) AwaitSlot(s *Scope[T]) {
+	s.Waiting(v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for one of %d slots; the operator's flag --max-concurrent-%ss sets their number",
+		d.Slots, strings.ToLower(d.Kind.Name)))
+}
+
+// StopPlanning ends a run that was cancelled before its plan was recorded. It
+// returns false while one of the steps still runs.
+func (d *Driver[T]) StopPlanning(s *Scope[T], steps ...string) bool {
+	if d.StopSteps(s, steps...) {
+		s.Waiting(v1alpha1.ReasonCancelling, "Cancelling")
+		return false
+	}
+	s.Decide(Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled before it began: " + s.WhyStopping()}, d.Now())
+	return true
+}
+
+// Record creates the HookRuns of a plan and writes down that the run begins.
+func (d *Driver[T]) Record(ctx context.Context, s *Scope[T], hooks hook.Plan) error {
+	if err := d.createRuns(ctx, s, hooks); err != nil {
+		return err
+	}
+	now := metav1.NewTime(d.Now())
+	status := s.Object.Run()
+	status.StartTimestamp, status.PlanWarnings = &now, shortList(hooks.Warnings)
+	s.recordActions()
+	conditions.Set(s.Object, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, d.Kind.describe(hooks))
+	return nil
+}
+
+func (k Kind) describe(hooks hook.Plan) string {
+	parts := []string{fmt.Sprintf("%d %s and %d %s actions are planned", len(hooks.Pre), k.Pre(), len(hooks.Post), k.Post())}
+	for _, skip := range hooks.Skipped {
+		parts = append(parts, fmt.Sprintf("%s %s is skipped: %s", k.points().Title(skip.Side), skip.Name, skip.Reason))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,258 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+)
+
+// noon is when everything in these tests happens.
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// run returns a HookRun; phases that mean that it was called have a start.
+func run(point v1alpha1.HookPoint, name string, phase v1alpha1.HookRunPhase, change ...func(*v1alpha1.HookRun)) *v1alpha1.HookRun {
+	h := &v1alpha1.HookRun{}
+	h.Name, h.Spec.Hook, h.Spec.PluginName = name, point, name
+	h.Spec.Timeout.Duration = time.Minute
+	h.Spec.DesiredState = v1alpha1.HookDesiredStateRun
+	h.Status.Phase = phase
+	at := metav1.NewTime(noon.Add(-time.Second))
+	switch phase {
+	case v1alpha1.HookRunPhasePending, "":
+		h.Spec.DesiredState = v1alpha1.HookDesiredStateWait
+	case v1alpha1.HookRunPhaseSkipped:
+		h.Status.CompletionTimestamp = &at
+	case v1alpha1.HookRunPhaseInProgress:
+		h.Status.StartTimestamp = &at
+	default:
+		h.Status.StartTimestamp, h.Status.CompletionTimestamp = &at, &at
+	}
+	for _, f := range change {
+		f(h)
+	}
+	return h
+}
+
+func owed(h *v1alpha1.HookRun) { h.Spec.Owed = true }
+
+func began(ago time.Duration) func(*v1alpha1.HookRun) {
+	return func(h *v1alpha1.HookRun) {
+		at := metav1.NewTime(noon.Add(-ago))
+		h.Status.StartTimestamp = &at
+	}
+}
+
+const (
+	pre  = v1alpha1.HookPreBackup
+	post = v1alpha1.HookPostBackup
+)
+
+func TestNeeded(t *testing.T) {
+	runOn := func(outcomes ...v1alpha1.Outcome) func(*v1alpha1.HookRun) {
+		return func(h *v1alpha1.HookRun) { h.Spec.RunOn = outcomes }
+	}
+	for name, tc := range map[string]struct {
+		phase v1alpha1.BackupPhase
+		pre   *v1alpha1.HookRun
+		run   *v1alpha1.HookRun
+		want  bool
+	}{
+		"a Pre action never follows":   {run: run(pre, "a", v1alpha1.HookRunPhasePending)},
+		"a pair whose Pre did well":    {pre: run(pre, "a", v1alpha1.HookRunPhaseCompleted), run: run(post, "a", "", owed), want: true},
+		"a pair whose Pre failed":      {pre: run(pre, "a", v1alpha1.HookRunPhaseFailed), run: run(post, "a", "", owed), want: true},
+		"a pair whose Pre was stopped": {pre: run(pre, "a", v1alpha1.HookRunPhaseCancelled), run: run(post, "a", "", owed), want: true},
+		"a pair that never started":    {pre: run(pre, "a", v1alpha1.HookRunPhaseSkipped), run: run(post, "a", "", owed)},
+		"a pair after any outcome": {
+			phase: v1alpha1.BackupPhaseCompleted, pre: run(pre, "a", v1alpha1.HookRunPhaseCompleted),
+			run: run(post, "a", "", owed, runOn(v1alpha1.OutcomeFailed)), want: true,
+		},
+		"by default after all": {phase: v1alpha1.BackupPhaseCancelled, run: run(post, "a", ""), want: true},
+		"only after failures, and it failed": {
+			phase: v1alpha1.BackupPhaseFailedPreBackupActions, run: run(post, "a", "", runOn(v1alpha1.OutcomeFailed)), want: true,
+		},
+		"only after failures, and it was completed": {
+			phase: v1alpha1.BackupPhaseCompleted, run: run(post, "a", "", runOn(v1alpha1.OutcomeFailed, v1alpha1.OutcomeCancelled)),
+		},
+		"only after partial failures": {
+			phase: v1alpha1.BackupPhasePartiallyFailed, run: run(post, "a", "", runOn(v1alpha1.OutcomePartiallyFailed)), want: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScope(Backup, queued("b", 0))
+			s.Object.Status.Phase = tc.phase
+			if tc.pre != nil {
+				s.Pre = []*v1alpha1.HookRun{tc.pre}
+			}
+			if got := s.needed(tc.run); got != tc.want {
+				t.Errorf("needed: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestCleanUp(t *testing.T) {
+	quiesced := run(pre, "a", v1alpha1.HookRunPhaseCompleted)
+	for name, tc := range map[string]struct {
+		post      *v1alpha1.HookRun
+		abandoned bool
+		done      bool
+		owed      metav1.ConditionStatus
+		reason    string
+		stalled   bool
+		again     time.Duration
+	}{
+		"it waits for its turn": {
+			post: run(post, "a", "", owed), owed: metav1.ConditionTrue, reason: v1alpha1.ReasonCleanupPending,
+		},
+		"it runs": {
+			post: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed, began(20*time.Second)),
+			owed: metav1.ConditionTrue, reason: v1alpha1.ReasonCleanupPending, again: 40 * time.Second,
+		},
+		"it should have ended": {
+			post: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed, began(time.Minute)),
+			owed: metav1.ConditionTrue, reason: v1alpha1.ReasonCleanupOverdue, stalled: true,
+		},
+		"its retries give it more time": {
+			post: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed, began(time.Minute), func(h *v1alpha1.HookRun) { h.Spec.Retries = 2 }),
+			owed: metav1.ConditionTrue, reason: v1alpha1.ReasonCleanupPending, again: 2 * time.Minute,
+		},
+		"it is done": {
+			post: run(post, "a", v1alpha1.HookRunPhaseCompleted, owed), done: true,
+			owed: metav1.ConditionFalse, reason: v1alpha1.ReasonCleanupDone,
+		},
+		"its HookRun is lost": {
+			post: run(post, "a", v1alpha1.HookRunPhaseFailed, owed), owed: metav1.ConditionTrue,
+			reason: v1alpha1.ReasonCleanupOverdue, stalled: true,
+		},
+		"given up, and not ended yet": {
+			post: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed, began(time.Second)), abandoned: true,
+			owed: metav1.ConditionTrue, reason: v1alpha1.ReasonCleanupPending, again: 59 * time.Second,
+		},
+		"given up": {
+			post: run(post, "a", v1alpha1.HookRunPhaseCancelled, owed), abandoned: true, done: true,
+			owed: metav1.ConditionFalse, reason: v1alpha1.ReasonCleanupAbandoned,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScope(Backup, queued("b", 0))
+			s.Pre, s.Post = []*v1alpha1.HookRun{quiesced}, []*v1alpha1.HookRun{tc.post}
+			s.owe(quiesced)
+			s.Decide(Outcome{PhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
+			if got := s.cleanUp(noon, tc.abandoned); got != tc.done {
+				t.Errorf("nothing owed: %v, want %v", got, tc.done)
+			}
+			c := conditions.Get(s.Object, v1alpha1.ConditionCleanupOwed)
+			if c.Status != tc.owed || c.Reason != tc.reason {
+				t.Errorf("CleanupOwed is %s, %s (%s); want %s, %s", c.Status, c.Reason, c.Message, tc.owed, tc.reason)
+			}
+			if got := conditions.IsTrue(s.Object, v1alpha1.ConditionStalled); got != tc.stalled {
+				t.Errorf("Stalled is %v, want %v", got, tc.stalled)
+			}
+			if tc.stalled && !strings.Contains(s.Object.Status.Message, v1alpha1.AnnotationAbandonCleanup) {
+				t.Errorf("the message does not say what to do: %s", s.Object.Status.Message)
+			}
+			if s.requeue != tc.again {
+				t.Errorf("looked at again after %v, want %v", s.requeue, tc.again)
+			}
+			if Settled(s.Object) {
+				t.Error("a Backup that was not finished counts as settled")
+			}
+		})
+	}
+}
+
+// TestInterrupting is about who asked for what: a cancel that came before the
+// outcome ends the work, one that comes later ends what runs then.
+func TestInterrupting(t *testing.T) {
+	cancel := func(s *Scope[*v1alpha1.Backup]) {
+		s.Object.Spec.DesiredState = v1alpha1.DesiredStateCancel
+		s.Object.Generation++
+	}
+	decide := func(s *Scope[*v1alpha1.Backup]) {
+		s.Decide(Outcome{PhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
+	}
+	for name, tc := range map[string]struct {
+		steps []func(*Scope[*v1alpha1.Backup])
+		run   *v1alpha1.HookRun
+		want  bool
+	}{
+		"nobody asked":                        {steps: []func(*Scope[*v1alpha1.Backup]){decide}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress)},
+		"asked later":                         {steps: []func(*Scope[*v1alpha1.Backup]){decide, cancel}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress), want: true},
+		"asked before, and the work was done": {steps: []func(*Scope[*v1alpha1.Backup]){cancel, decide}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress)},
+		"owed":                                {steps: []func(*Scope[*v1alpha1.Backup]){decide, cancel}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScope(Backup, queued("b", 0))
+			for _, step := range tc.steps {
+				step(s)
+			}
+			if got := s.interrupting(tc.run); got != tc.want {
+				t.Errorf("interrupting: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestActionStatuses(t *testing.T) {
+	if actionStatuses(nil) != nil {
+		t.Error("without actions there must be no list")
+	}
+	var phases []v1alpha1.ActionPhase
+	for _, phase := range []v1alpha1.HookRunPhase{
+		"", v1alpha1.HookRunPhasePending, v1alpha1.HookRunPhaseSkipped, v1alpha1.HookRunPhaseInProgress,
+		v1alpha1.HookRunPhaseCompleted, v1alpha1.HookRunPhaseFailed, v1alpha1.HookRunPhaseCancelled,
+	} {
+		phases = append(phases, (*actionStatuses([]*v1alpha1.HookRun{run(pre, "a", phase)}))[0].Phase)
+	}
+	want := []v1alpha1.ActionPhase{
+		"", "", "", v1alpha1.ActionPhaseInProgress,
+		v1alpha1.ActionPhaseCompleted, v1alpha1.ActionPhaseFailed, v1alpha1.ActionPhaseFailed,
+	}
+	if !slices.Equal(phases, want) {
+		t.Errorf("phases %q, want %q", phases, want)
+	}
+}
+
+// TestSettled checks the end of a run against every way in which it is not one.
+func TestSettled(t *testing.T) {
+	s := newScope(Backup, queued("b", 0))
+	s.Running(v1alpha1.ReasonArchiving, "Archiving")
+	if Settled(s.Object) {
+		t.Error("a running Backup counts as settled")
+	}
+	s.Decide(Outcome{PhaseFailed, v1alpha1.ReasonFailed, "the store is full"}, noon)
+	if Settled(s.Object) || s.Object.Status.FailureReason != "the store is full" {
+		t.Errorf("after the outcome: settled %v, failureReason %q", Settled(s.Object), s.Object.Status.FailureReason)
+	}
+	s.Done()
+	if !Settled(s.Object) || !conditions.IsTrue(s.Object, v1alpha1.ConditionStalled) || conditions.IsTrue(s.Object, v1alpha1.ConditionReady) {
+		t.Errorf("after the end: settled %v, %+v", Settled(s.Object), s.Object.Status.Conditions)
+	}
+}
+
+func TestInvalidListsEverything(t *testing.T) {
+	s := newScope(Backup, queued("b", 0))
+	var errs []string
+	for range 100 {
+		errs = append(errs, strings.Repeat("ä", 3000))
+	}
+	s.Invalid(errs, noon)
+	status := s.Object.Status
+	if len(status.ValidationErrors) != MaxList || status.ValidationErrors[MaxList-1] != "and 37 more" {
+		t.Errorf("%d errors, the last is %q", len(status.ValidationErrors), status.ValidationErrors[len(status.ValidationErrors)-1])
+	}
+	for _, text := range append(status.ValidationErrors, status.Message) {
+		if len(text) > maxMessage || strings.ContainsRune(text, '\uFFFD') {
+			t.Errorf("a message has %d bytes or half a character", len(text))
+		}
+	}
+}

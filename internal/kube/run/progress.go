@@ -1,0 +1,53 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Progress knows how far the runs of this process are. It is safe for concurrent
+// use; the zero Progress is ready.
+type Progress struct{ runs sync.Map }
+
+type counters struct{ total, done atomic.Int64 }
+
+// Set says how far a run is.
+func (p *Progress) Set(uid types.UID, total, done int) {
+	v, _ := p.runs.LoadOrStore(uid, &counters{})
+	if c, ok := v.(*counters); ok {
+		c.total.Store(int64(total))
+		c.done.Store(int64(done))
+	}
+}
+
+// Get returns how far a run is, and whether that is known.
+func (p *Progress) Get(uid types.UID) (total, done int64, known bool) {
+	v, _ := p.runs.Load(uid)
+	c, known := v.(*counters)
+	if !known {
+		return 0, 0, false
+	}
+	return c.total.Load(), c.done.Load(), true
+}
+
+// Drop forgets a run.
+func (p *Progress) Drop(uid types.UID) { p.runs.Delete(uid) }
+
+// Reporter returns what tells p how far the run of an object is, and has the
+// object looked at again at most once a second.
+func (d *Driver[T]) Reporter(p *Progress, object T) func(total, done int) {
+	owner, uid, last := nameOf(object), object.GetUID(), d.Now()
+	return func(total, done int) {
+		p.Set(uid, total, done)
+		if now := d.Now(); now.Sub(last) >= time.Second {
+			last = now
+			d.Wake(owner)
+		}
+	}
+}

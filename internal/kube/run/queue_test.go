@@ -1,0 +1,131 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// queued returns a Backup that was created at a second.
+func queued(name string, second int64) *v1alpha1.Backup {
+	b := &v1alpha1.Backup{}
+	b.Namespace, b.Name, b.UID = "ns", name, types.UID("uid-"+name)
+	b.CreationTimestamp = metav1.NewTime(time.Unix(second, 0))
+	return b
+}
+
+func TestQueue(t *testing.T) {
+	var woken []string
+	q := newQueue(2, func(owner types.NamespacedName) { woken = append(woken, owner.Name) })
+	acquire := func(b *v1alpha1.Backup, want bool) {
+		t.Helper()
+		if got := q.acquire(b, false); got != want {
+			t.Errorf("acquire(%s) = %v, want %v", b.Name, got, want)
+		}
+	}
+	wake := func(want ...string) {
+		t.Helper()
+		if !slices.Equal(woken, want) {
+			t.Errorf("woken: %q, want %q", woken, want)
+		}
+		woken = nil
+	}
+	a, b, c, d, e := queued("a", 1), queued("b", 2), queued("c", 4), queued("d", 3), queued("e", 4)
+	acquire(a, true)
+	acquire(b, true)
+	acquire(c, false)
+	acquire(d, false)
+	acquire(e, false)
+	acquire(a, true) // it has its slot
+	wake()
+
+	q.release(a.UID)
+	wake("d") // the oldest that waits, whoever asked first
+	acquire(c, false)
+	acquire(d, true)
+
+	if !q.acquire(queued("resumed", 9), true) {
+		t.Error("a Backup that ran before a restart has to wait")
+	}
+	q.release(d.UID)
+	wake() // the resumed one takes its place
+	q.release("uid-resumed")
+	wake("c")
+	q.release(c.UID) // it was cancelled meanwhile
+	wake("e")
+	acquire(e, true)
+	q.release(b.UID)
+	q.release(e.UID)
+	wake()
+	if uids := q.of(types.NamespacedName{Namespace: "ns", Name: "e"}); len(uids) > 0 {
+		t.Errorf("what was released is still known: %v", uids)
+	}
+}
+
+// TestQueueNeverStarves lets many Backups compete: every one gets a slot, never
+// more than the limit at a time, and a release always wakes somebody who waits.
+func TestQueueNeverStarves(t *testing.T) {
+	const n, limit = 50, 3
+	wake := make(chan string, n*n)
+	q := newQueue(limit, func(owner types.NamespacedName) { wake <- owner.Name })
+	backups := map[string]*v1alpha1.Backup{}
+	for i := range n {
+		b := queued(fmt.Sprintf("b%02d", i), int64(i%7))
+		backups[b.Name] = b
+		wake <- b.Name
+	}
+	var mu sync.Mutex
+	running, done := 0, map[string]bool{}
+	var work sync.WaitGroup
+	finished := make(chan struct{})
+	var finish sync.Once
+	for range 8 {
+		work.Go(func() {
+			for {
+				select {
+				case <-finished:
+					return
+				case name := <-wake:
+					mu.Lock()
+					served := done[name]
+					mu.Unlock()
+					if served || !q.acquire(backups[name], false) {
+						continue
+					}
+					mu.Lock()
+					if done[name] { // two wake-ups at once: the slot is the same one
+						mu.Unlock()
+						continue
+					}
+					done[name] = true
+					if running++; running > limit {
+						t.Errorf("%d run at a time", running)
+					}
+					mu.Unlock()
+					mu.Lock()
+					running--
+					last := len(done) == n
+					mu.Unlock()
+					q.release(backups[name].UID)
+					if last {
+						finish.Do(func() { close(finished) })
+					}
+				}
+			}
+		})
+	}
+	work.Wait()
+	if len(done) != n {
+		t.Errorf("%d of %d had a slot", len(done), n)
+	}
+}

@@ -1,0 +1,241 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+)
+
+// ErrNoBackup means that a store holds no finished backup of that name.
+var ErrNoBackup = errors.New("there is no finished backup of that name")
+
+// ErrNotStored means that objects were restored, and that the files which tell what
+// became of each could not be stored.
+var ErrNotStored = errors.New("what became of each object could not be stored")
+
+// Request is one restore.
+type Request struct {
+	// Name, Namespace and UID are those of the Restore object.
+	Name, Namespace, UID string
+	// BackupName is the backup to restore.
+	BackupName string
+	// Engine is what the engine is told. The archive and the versions' switch are
+	// filled in.
+	Engine restore.Request
+	// UseVersions chooses API versions (EnableAPIGroupVersions), where the archive
+	// has them.
+	UseVersions bool
+	// Warnings come from before, for example ignored failures.
+	Warnings []string
+}
+
+// Result is what became of a restore.
+type Result struct {
+	// Counts has the number of objects by what became of them.
+	Counts           map[restore.Outcome]int
+	Warnings, Errors int
+	// Completed is when the outcome was known.
+	Completed time.Time
+}
+
+// Total is the number of objects.
+func (r Result) Total() int {
+	total := 0
+	for _, n := range r.Counts {
+		total += n
+	}
+	return total
+}
+
+// Found is what the manifest of a backup says.
+type Found struct {
+	// FormatVersion of the archive.
+	FormatVersion string
+	// Phase in which the backup ended.
+	Phase string
+	// Outputs are what its PreBackup actions answered, by action.
+	Outputs map[string]map[string]string
+	// Files are the digests of its files; nil if Velero made it.
+	Files map[backupstore.File]backupstore.Digest
+}
+
+// File is a file of a restore in the store.
+type File = backupstore.RestoreFile
+
+// The files that people are told of.
+const (
+	Logs         = backupstore.RestoreLogs
+	Results      = backupstore.RestoreResults
+	ResourceList = backupstore.RestoreResourceList
+	PostLogs     = backupstore.RestorePostLogs
+)
+
+// Key returns where a file of a restore is, below the root of a location with that
+// prefix.
+func Key(prefix, name string, file File) string { return backupstore.RestoreKey(prefix, name, file) }
+
+// ValidateName says whether a restore can have that name.
+func ValidateName(name string) error { return backupstore.ValidateName(name) }
+
+// Engine restores the objects of an archive.
+type Engine interface {
+	Run(ctx context.Context, req restore.Request) (restore.Result, error)
+}
+
+// Job carries out restores. It is safe for concurrent use.
+type Job struct {
+	Engine Engine
+	Logs   *runlog.Book
+	// ScratchDir is where archives are spooled.
+	ScratchDir string
+	// Limits of the archives that are read.
+	Limits archive.Limits
+	Now    func() time.Time
+}
+
+// Find reads the manifest of a backup. The error is ErrNoBackup if there is none.
+func (j *Job) Find(ctx context.Context, store *backupstore.Store, name string) (Found, error) {
+	velero, grapnel, err := store.Manifest(ctx, name)
+	if errors.Is(err, objectstore.ErrNotExist) {
+		return Found{}, fmt.Errorf("%w: %q", ErrNoBackup, name)
+	}
+	if err != nil {
+		return Found{}, err
+	}
+	var manifest struct {
+		Status struct {
+			Phase         string `json:"phase"`
+			FormatVersion string `json:"formatVersion"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(velero, &manifest); err != nil {
+		return Found{}, fmt.Errorf("the manifest of backup %q can not be read: %w", name, err)
+	}
+	found := Found{FormatVersion: manifest.Status.FormatVersion, Phase: manifest.Status.Phase}
+	if grapnel != nil {
+		found.Outputs, found.Files = grapnel.Outputs, grapnel.Files
+	}
+	return found, nil
+}
+
+// Restore restores the backup. With an error, objects may have been restored;
+// doing it again goes on. With ErrNotStored there is a Result too.
+func (j *Job) Restore(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
+	log := j.Logs.Logger(req.UID, runlog.Main)
+	ctx = logr.NewContext(ctx, log)
+	log.Info("Restoring objects", "restore", req.Namespace+"/"+req.Name, "backup", req.BackupName)
+	made, err := j.objects(ctx, store, req)
+	if err != nil {
+		log.Error(err, "Restoring failed")
+		return Result{}, err
+	}
+	made.Results.Warnings.Velero = append(made.Results.Warnings.Velero, req.Warnings...)
+	made.Results.WarningCount += len(req.Warnings)
+	result := Result{
+		Counts: made.Counts, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount, Completed: j.Now(),
+	}
+	log.Info("Storing results", "counts", made.Counts, "warnings", result.Warnings, "errors", result.Errors)
+	if err := j.files(ctx, store, req, made.Results, made.ResourceList); err != nil {
+		return result, fmt.Errorf("%w: %w", ErrNotStored, err)
+	}
+	return result, nil
+}
+
+// objects spools and verifies the archive, and has its objects restored.
+func (j *Job) objects(ctx context.Context, store *backupstore.Store, req Request) (_ restore.Result, err error) {
+	found, err := j.Find(ctx, store, req.BackupName)
+	if err != nil {
+		return restore.Result{}, err
+	}
+	contents, err := store.Get(ctx, req.BackupName, backupstore.Contents)
+	if err != nil {
+		return restore.Result{}, fmt.Errorf("nothing was restored, because the archive can not be read: %w", err)
+	}
+	digest := found.Files[backupstore.Contents]
+	spool, err := archive.NewSpool(ctx, contents, archive.SpoolOptions{
+		Dir: j.ScratchDir, Limits: j.Limits, SHA256: digest.SHA256, Size: digest.Size,
+	})
+	if err = errors.Join(err, contents.Close()); err != nil {
+		return restore.Result{}, fmt.Errorf("nothing was restored, because the archive can not be used: %w", err)
+	}
+	defer func() { err = errors.Join(err, spool.Close()) }()
+	engine := req.Engine
+	engine.Archive = spool
+	engine.UseVersions = req.UseVersions && found.FormatVersion >= archive.FormatVersion
+	return j.Engine.Run(ctx, engine)
+}
+
+// files stores what a person may want to know of the restore, its log last.
+func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, found results.Results, list map[string][]string) error {
+	if list == nil {
+		list = map[string][]string{}
+	}
+	for _, f := range []struct {
+		file  backupstore.RestoreFile
+		value any
+	}{
+		{backupstore.RestoreResults, found},
+		{backupstore.RestoreResourceList, list},
+		{backupstore.RestoreItemOperations, []struct{}{}},
+	} {
+		if err := putJSON(ctx, store, req.Name, f.file, f.value); err != nil {
+			return err
+		}
+	}
+	_, err := j.storeLog(ctx, store, req, runlog.Main, backupstore.RestoreLogs)
+	return err
+}
+
+// putJSON streams a value, compressed, into a file of the restore.
+func putJSON(ctx context.Context, store *backupstore.Store, name string, file backupstore.RestoreFile, value any) error {
+	reader, writer := io.Pipe()
+	go func() {
+		compressed := gzip.NewWriter(writer)
+		err := json.NewEncoder(compressed).Encode(value)
+		_ = writer.CloseWithError(errors.Join(err, compressed.Close())) // always nil
+	}()
+	_, err := store.PutRestoreFile(ctx, name, file, reader)
+	_ = reader.CloseWithError(err) // always nil
+	return err
+}
+
+// storeLog stores one stream of the run's log; false if it is empty.
+func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Request, stream runlog.Stream, file backupstore.RestoreFile) (bool, error) {
+	log, err := j.Logs.Compressed(req.UID, stream)
+	if err != nil || log == nil {
+		return false, err
+	}
+	defer func() { _ = log.Close() }() // it was only read
+	_, err = store.PutRestoreFile(ctx, req.Name, file, log)
+	return err == nil, err
+}
+
+// Abandon keeps the log and the reason of a run that ended before it restored
+// anything, or that failed as a whole.
+func (j *Job) Abandon(ctx context.Context, store *backupstore.Store, req Request, reason string) error {
+	j.Logs.Logger(req.UID, runlog.Main).Info("The restore ended early", "restore", req.Namespace+"/"+req.Name, "reason", reason)
+	why := results.Results{Errors: results.Messages{Velero: []string{reason}}}
+	return j.files(ctx, store, req, why, nil)
+}
+
+// StorePostLog stores what the PostRestore actions logged. It returns false if
+// they logged nothing.
+func (j *Job) StorePostLog(ctx context.Context, store *backupstore.Store, req Request) (bool, error) {
+	return j.storeLog(ctx, store, req, runlog.PostActions, backupstore.RestorePostLogs)
+}

@@ -1,0 +1,117 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Backup is the part of a Backup object that most actions need.
+type Backup struct {
+	// Name, Namespace and UID identify the object.
+	Name, Namespace, UID string
+	// Labels and Annotations are the object's metadata.
+	Labels, Annotations map[string]string
+	// Phase is the object's status.phase: "InProgress" for pre actions, the final
+	// outcome ("Completed", "PartiallyFailed", "Failed", "Cancelled" ...) for post
+	// actions. New phases may be added: treat unknown ones like a failure.
+	Phase string
+	// IncludedNamespaces and ExcludedNamespaces are the object's spec. An empty
+	// IncludedNamespaces means all; entries may contain "*".
+	IncludedNamespaces, ExcludedNamespaces []string
+	// StorageLocation is the name of the BackupStorageLocation.
+	StorageLocation string
+	// Raw is the whole object as JSON.
+	Raw []byte
+}
+
+// Restore is the part of a Restore object that most actions need.
+type Restore struct {
+	// Name, Namespace and UID identify the object.
+	Name, Namespace, UID string
+	// Labels and Annotations are the object's metadata.
+	Labels, Annotations map[string]string
+	// Phase is the object's status.phase: "InProgress" for pre actions, the final
+	// outcome ("Completed", "PartiallyFailed", "Failed", "Cancelled" ...) for post
+	// actions. New phases may be added: treat unknown ones like a failure.
+	Phase string
+	// BackupName is the name of the backup that is restored, also if the object
+	// names a schedule instead.
+	BackupName string
+	// IncludedNamespaces and ExcludedNamespaces are the object's spec, with the names
+	// that the namespaces had in the backup. An empty IncludedNamespaces means all;
+	// entries may contain "*".
+	IncludedNamespaces, ExcludedNamespaces []string
+	// NamespaceMapping is the object's spec: the names in the backup, and those that
+	// they are restored into. Namespaces that are not in it keep their names.
+	NamespaceMapping map[string]string
+	// Raw is the whole object as JSON.
+	Raw []byte
+}
+
+// object is what all subjects have in common; S is the spec.
+type object[S any] struct {
+	Metadata struct {
+		Name, Namespace, UID string
+		Labels, Annotations  map[string]string
+	}
+	Spec   S
+	Status struct{ Phase string }
+}
+
+func parse[S any](kind string, raw []byte) (*object[S], error) {
+	if len(raw) == 0 {
+		return nil, fmt.Errorf("parsing the %s object: %w", kind, errEmpty)
+	}
+	var out object[S]
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return nil, fmt.Errorf("parsing the %s object: %w", kind, err)
+	}
+	return &out, nil
+}
+
+var errEmpty = errors.New("it is empty")
+
+// ParseBackup reads a Backup object from JSON. Unknown fields are ignored.
+func ParseBackup(raw []byte) (Backup, error) {
+	object, err := parse[struct {
+		IncludedNamespaces, ExcludedNamespaces []string
+		StorageLocation                        string
+	}]("Backup", raw)
+	if err != nil {
+		return Backup{}, err
+	}
+	return Backup{
+		Name: object.Metadata.Name, Namespace: object.Metadata.Namespace, UID: object.Metadata.UID,
+		Labels: object.Metadata.Labels, Annotations: object.Metadata.Annotations,
+		Phase:              object.Status.Phase,
+		IncludedNamespaces: object.Spec.IncludedNamespaces, ExcludedNamespaces: object.Spec.ExcludedNamespaces,
+		StorageLocation: object.Spec.StorageLocation,
+		Raw:             raw,
+	}, nil
+}
+
+// ParseRestore reads a Restore object from JSON. Unknown fields are ignored.
+// BackupName is what the spec says; it is empty if that names a schedule.
+func ParseRestore(raw []byte) (Restore, error) {
+	object, err := parse[struct {
+		BackupName                             string
+		IncludedNamespaces, ExcludedNamespaces []string
+		NamespaceMapping                       map[string]string
+	}]("Restore", raw)
+	if err != nil {
+		return Restore{}, err
+	}
+	return Restore{
+		Name: object.Metadata.Name, Namespace: object.Metadata.Namespace, UID: object.Metadata.UID,
+		Labels: object.Metadata.Labels, Annotations: object.Metadata.Annotations,
+		Phase:              object.Status.Phase,
+		BackupName:         object.Spec.BackupName,
+		IncludedNamespaces: object.Spec.IncludedNamespaces, ExcludedNamespaces: object.Spec.ExcludedNamespaces,
+		NamespaceMapping: object.Spec.NamespaceMapping,
+		Raw:              raw,
+	}, nil
+}

@@ -1,0 +1,115 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package crash
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// call is a line that test/faultplugin writes.
+type call struct {
+	Point   string `json:"point"`
+	Action  string `json:"action"`
+	Key     string `json:"key"`
+	Attempt int32  `json:"attempt"`
+}
+
+// callsOf returns the calls of the HookRuns in the order they were made.
+func (l *lane) callsOf(t *testing.T, runs []v1alpha1.HookRun) []call {
+	t.Helper()
+	data, err := os.ReadFile(l.calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []call
+	for line := range strings.Lines(string(data)) {
+		var c call
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if slices.ContainsFunc(runs, func(run v1alpha1.HookRun) bool { return string(run.UID) == c.Key }) {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// checkCalls compares what the actions saw with what the HookRuns say: an action
+// that ended well was called, each attempt once at most, in order, with the same key,
+// and what a started action owes was paid after it. No action is called twice without
+// need.
+func (l *lane) checkCalls(t *testing.T, runs []v1alpha1.HookRun, ends int) {
+	t.Helper()
+	calls := l.callsOf(t, runs)
+	paid := false
+	for i := range runs {
+		run := &runs[i]
+		var attempts []int32
+		for _, c := range calls {
+			if c.Key == string(run.UID) {
+				attempts = append(attempts, c.Attempt)
+				if c.Action != run.Spec.PluginName || c.Point != string(run.Spec.Hook) {
+					t.Errorf("HookRun %s called %s %s", run.Name, c.Point, c.Action)
+				}
+			}
+		}
+		if len(attempts) > 1+ends {
+			t.Errorf("HookRun %s called its action %d times, and the operator ended %d times", run.Name, len(attempts), ends)
+		}
+		last := run.Status.Attempt
+		if !slices.IsSorted(attempts) || len(slices.Compact(slices.Clone(attempts))) != len(attempts) {
+			t.Errorf("HookRun %s made the attempts %v", run.Name, attempts)
+		}
+		if run.Status.Phase == v1alpha1.HookRunPhaseCompleted && !slices.Contains(attempts, last) {
+			t.Errorf("HookRun %s is Completed with attempt %d, but the action saw only %v", run.Name, last, attempts)
+		}
+		if run.Spec.Owed && run.Status.Phase == v1alpha1.HookRunPhaseCompleted {
+			paid = true
+		}
+	}
+	started := slices.IndexFunc(calls, func(c call) bool { return c.Point == string(v1alpha1.HookPreBackup) })
+	if started < 0 {
+		return
+	}
+	cleaned := slices.IndexFunc(calls, func(c call) bool {
+		return c.Point == string(v1alpha1.HookPostBackup) && c.Action == l.pair()
+	})
+	lastPre := started
+	for i, c := range calls {
+		if c.Point == string(v1alpha1.HookPreBackup) {
+			lastPre = i
+		}
+	}
+	if !paid || cleaned < lastPre {
+		t.Errorf("the clean-up of %s was not paid after it: %+v", l.pair(), calls)
+	}
+}
+
+// awaitCalls waits until the plugin has noted as many calls.
+func (l *lane) awaitCalls(t *testing.T, n int) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		data, err := os.ReadFile(l.calls)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return bytes.Count(data, []byte("\n")) >= n, err
+	})
+	if err != nil {
+		t.Errorf("waiting for call %d: %v", n, err)
+	}
+}

@@ -1,0 +1,180 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package crash
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+)
+
+// lane is an operator with a namespace, a storage location and a plugin of its own.
+// Its runs come one after the other; several lanes may be used at the same time.
+type lane struct {
+	*site
+	name, dir  string
+	api, store *gate
+	running    atomic.Pointer[operator.Operator]
+	// data is the namespace that its runs archive.
+	data string
+	// calls is the file in which the plugin notes every call.
+	calls string
+	runs  int
+}
+
+// The actions of a lane's plugin: a pair, and one that only comes after a backup.
+func (l *lane) pair() string   { return l.name + ".crash.example.io/freeze" }
+func (l *lane) single() string { return l.name + ".crash.example.io/notify" }
+
+// newLane makes a lane that archives a namespace, and whose actions behave as faults
+// says; see FAULT_CALL in test/faultplugin. Names of lanes must not begin with each
+// other's.
+func (s *site) newLane(t *testing.T, name, data, faults string) *lane {
+	t.Helper()
+	l := &lane{
+		site: s, name: name, data: data, dir: t.TempDir(),
+		api: newGate(t, s.plane.Config().Host, s.transport), store: newGate(t, s.bucket.URL, http.DefaultTransport),
+	}
+	l.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.name}})
+	l.create(t, &corev1.Secret{ObjectMeta: l.meta("credentials"), StringData: map[string]string{
+		"accessKeyID": s.bucket.AccessKey, "secretAccessKey": s.bucket.SecretKey,
+	}})
+	l.create(t, &v1alpha1.BackupStorageLocation{ObjectMeta: l.meta("bucket"), Spec: v1alpha1.BackupStorageLocationSpec{
+		Default: true, Prefix: l.name,
+		S3: &v1alpha1.S3Location{
+			Bucket: s.bucket.Bucket, Endpoint: l.store.url, Region: "us-east-1", ForcePathStyle: true,
+			CredentialsSecret: &v1alpha1.SecretReference{Name: "credentials"},
+		},
+	}})
+	l.create(t, &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: l.name}, Spec: l.plugin(faults, nil)})
+	l.start(t)
+	t.Cleanup(func() {
+		if err := l.op().Kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func (l *lane) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: l.name, Name: name}
+}
+
+// plugin returns a Plugin with a new file for its calls.
+func (l *lane) plugin(faults string, more map[string]string) v1alpha1.PluginSpec {
+	l.calls = filepath.Join(l.dir, fmt.Sprintf("calls-%d.jsonl", l.runs))
+	actions := "PreBackupAction:" + l.pair() + ",PostBackupAction:" + l.pair() + ",PostBackupAction:" + l.single()
+	spec := v1alpha1.PluginSpec{Executor: v1alpha1.Executor{Process: &v1alpha1.ProcessExecutor{
+		Command: "fault",
+		Env: []v1alpha1.EnvVar{
+			{Name: "FAULT_ACTIONS", Value: actions},
+			{Name: "FAULT_CALL", Value: faults},
+			{Name: "FAULT_CALL_LOG", Value: l.calls},
+		},
+	}}}
+	for name, value := range more {
+		spec.Executor.Process.Env = append(spec.Executor.Process.Env, v1alpha1.EnvVar{Name: name, Value: value})
+	}
+	only := &metav1.LabelSelector{MatchLabels: map[string]string{laneLabel: l.name}}
+	for _, action := range []v1alpha1.PluginAction{
+		{Kind: v1alpha1.ActionKindPreBackup, Name: l.pair()},
+		{Kind: v1alpha1.ActionKindPostBackup, Name: l.pair()},
+		{Kind: v1alpha1.ActionKindPostBackup, Name: l.single()},
+	} {
+		action.Selector = only
+		spec.Actions = append(spec.Actions, action)
+	}
+	return spec
+}
+
+// laneLabel keeps the actions of one lane away from the Backups of another.
+const laneLabel = "crash.example.io/lane"
+
+// start starts an operator whose every request goes through the lane's gates.
+func (l *lane) start(t *testing.T) {
+	t.Helper()
+	kubeconfig := filepath.Join(l.dir, "kubeconfig")
+	content := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: gate, cluster: {server: %q}}]
+contexts: [{name: gate, context: {cluster: gate}}]
+current-context: gate
+`, l.api.url)
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	op, err := operator.Start(t.Context(), operator.Options{
+		Programs: l.programs, Kubeconfig: kubeconfig, Dir: l.dir,
+		Args: []string{
+			"--namespace=" + l.name,
+			// Checks would write to the store at any time.
+			"--location-check-interval=1h",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.running.Store(op)
+}
+
+// op returns the operator that runs, or ran last.
+func (l *lane) op() *operator.Operator { return l.running.Load() }
+
+// kill kills the operator, and returns when it is dead.
+func (l *lane) kill() bool {
+	_ = l.op().Kill() // run finds out whether it ended
+	return true
+}
+
+// ask asks the operator to end, and lets it go on until then.
+func (l *lane) ask() bool {
+	_ = syscall.Kill(l.op().PID(), syscall.SIGTERM)
+	return false
+}
+
+// wipe removes what the operator keeps on its disk, as if its node were lost.
+func (l *lane) wipe(t *testing.T) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(l.dir, "scratch")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keys returns what is stored of a backup.
+func (l *lane) keys(ctx context.Context, backup string) ([]string, error) {
+	var keys []string
+	for entry, err := range l.objects.List(ctx, listOf(l.name, backup)) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, entry.Key)
+	}
+	return keys, nil
+}
+
+// replug gives the plugin another environment.
+func (l *lane) replug(t *testing.T, faults string, more map[string]string) {
+	t.Helper()
+	var p v1alpha1.Plugin
+	if err := l.client.Get(t.Context(), client.ObjectKey{Name: l.name}, &p); err != nil {
+		t.Fatal(err)
+	}
+	before := p.DeepCopy()
+	p.Spec = l.plugin(faults, more)
+	if err := l.client.Patch(t.Context(), &p, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}

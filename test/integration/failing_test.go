@@ -1,0 +1,66 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+)
+
+func TestAnArchiveThatCanNotBeStored(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	store := newBucket(t, s)
+	refuse := uploadsArchive
+	store.refuse.Store(&refuse)
+	b := s.backupOf(app)
+	b.Labels = use(pair, afterCompleted, afterFailed)
+	b.Spec.StorageLocation = store.location
+	s.apply(t, b)
+	b = outcome(t, b, v1alpha1.BackupPhaseFailed, "The archive could not be made: ", "Not today")
+	awaitEvent(t, b, "Warning Failed: The archive could not be made: ")
+	equal(t, "PostBackup actions", statuses(b.Status.PostBackupActionsStatuses), []string{
+		pair + " Completed", afterFailed + " Completed", afterCompleted,
+	})
+	says(t, []string{s.file(t, b, backupstore.Logs)}, "Archiving failed", "Not today")
+	says(t, messages(s.results(t, b).Errors), "The archive could not be made: ", "Not today")
+	if b.Status.Files == nil || b.Status.Files.Archive != "" || b.Status.Files.Log == "" {
+		t.Errorf("the status names the files %+v", b.Status.Files)
+	}
+}
+
+// TestAStoreThatGoesAway checks that clean-up does not wait for a store, and that
+// what is to be stored does.
+func TestAStoreThatGoesAway(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	store := newBucket(t, s)
+	b := s.backupOf(app)
+	b.Labels = use(preHolds)
+	b.Spec.StorageLocation = store.location
+	s.apply(t, b)
+	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
+	all := func(*http.Request) bool { return true }
+	store.refuse.Store(&all)
+	cancelBackup(t, b)
+	waiting := await(t, b, "it tries to store its log", func(b *v1alpha1.Backup) bool {
+		return reasonOf(b, v1alpha1.ConditionReconciling) == v1alpha1.ReasonStoringLogs &&
+			reasonOf(b, v1alpha1.ConditionCleanupOwed) == v1alpha1.ReasonCleanupDone
+	})
+	if waiting.Status.Phase != v1alpha1.BackupPhaseCancelled {
+		t.Errorf("the phase is %s: %s", waiting.Status.Phase, waiting.Status.Message)
+	}
+	await(t, b, "its message says what it waits for", func(b *v1alpha1.Backup) bool {
+		return contained(b.Status.Message, "Cancelled: ", "storing the log", "Not today", "it is tried again")
+	})
+	s.undisturbed(t, app)
+	store.refuse.Store(nil)
+	b = outcome(t, b, v1alpha1.BackupPhaseCancelled)
+	says(t, []string{s.file(t, b, backupstore.Logs)}, "Calling the action", preHolds)
+}

@@ -1,0 +1,86 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+func TestEveryServedVersionIsArchived(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args  []string
+		every bool
+	}{
+		"with the feature":    {[]string{"--features=EnableAPIGroupVersions"}, true},
+		"without the feature": {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sharedSite(t)
+			if c.args != nil {
+				s = newSite(t, c.args...)
+			}
+			app := newApp(t, 0)
+			create(t, newGadget(app, "one"))
+			b := s.backupOf(app)
+			b.Spec.IncludedResources = []v1alpha1.NamePattern{"gadgets.story.example.io"}
+			b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
+			objects := s.archived(t, b)
+			const folder = "resources/gadgets.story.example.io/"
+			file := "namespaces/" + app + "/one.json"
+			contains(t, objects, folder+file, folder+"v1-preferredversion/"+file)
+			if _, has := objects[folder+"v1beta1/"+file]; has != c.every {
+				t.Errorf("that v1beta1 is in the archive is %v", has)
+			}
+		})
+	}
+}
+
+// TestAnAPIGroupThatIsDown is not parallel: every Backup of all kinds meets it.
+func TestAnAPIGroupThatIsDown(t *testing.T) {
+	s := newSite(t)
+	app := newApp(t, 1)
+	down := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"group": "down.example.io", "version": "v1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(10),
+		"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": app, "name": "nowhere"},
+	}}}
+	down.SetAPIVersion("apiregistration.k8s.io/v1")
+	down.SetKind("APIService")
+	down.SetName("v1.down.example.io")
+	create(t, down)
+	defer remove(t, down)
+
+	b := s.backupOf(app)
+	b.Labels = use(pair, afterPartial, afterCompleted)
+	b.Spec.IncludedResources = nil
+	// The API server takes a moment to list the group.
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "1 error (listed in the results file)")
+	says(t, messages(s.results(t, b).Errors), "API group version down.example.io/v1 does not answer")
+	contains(t, s.archived(t, b), configMap(app, "c0"))
+	awaitEvent(t, b, "Warning PartiallyFailed: ")
+	equal(t, "PostBackup actions", statuses(b.Status.PostBackupActionsStatuses), []string{
+		pair + " Completed", afterPartial + " Completed", afterCompleted,
+	})
+	metric(t, s, `grapnel_backup_partial_failure_total{schedule=""}`, 1)
+	metric(t, s, `grapnel_backup_items_errors{schedule=""}`, 1)
+	metric(t, s, `grapnel_backup_last_successful_timestamp{schedule=""}`, absent)
+
+	s.undisturbed(t, app) // It asks for ConfigMaps only.
+}
+
+func TestObjectsThatAreNotThereAreWarnings(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	b := s.backupOf(app)
+	b.Spec.OrderedResources = map[string]v1alpha1.OrderedNames{"configmaps": v1alpha1.OrderedNames(app + "/vanished," + app + "/c0")}
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "1 warning")
+	says(t, s.results(t, b).Warnings.Namespaces[app], "configmaps", app+"/vanished", "does not exist")
+	contains(t, s.archived(t, b), configMap(app, "c0"))
+}

@@ -1,0 +1,225 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+)
+
+// TestTheBackupCanNotBeUsed names Backups that hold nothing.
+func TestTheBackupCanNotBeUsed(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+
+	running := newBackup(s, app)
+	running.Labels, running.Spec.Parameters = use(first), parameter(first, "fault", "wait")
+	await(t, create(t, running), "it runs", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.BackupPhaseInProgress })
+	invalid := newBackup(s, app)
+	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
+	await(t, create(t, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
+
+	for name, c := range map[string]struct {
+		backup string
+		texts  []string
+	}{
+		"unknown":       {"nobody-made-it", []string{"BackupStorageLocation files has no finished backup \"nobody-made-it\"", "correct spec.backupName"}},
+		"has not ended": {running.Name, []string{"Backup " + running.Name + " has not ended (InProgress)"}},
+		"failed":        {invalid.Name, []string{"Backup " + invalid.Name + " ended as FailedValidation and holds no objects"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, target := s.restoreOf(c.backup, app)
+			outcome(t, create(t, r), v1alpha1.RestorePhaseFailedValidation, c.texts...)
+			untouched(t, target)
+		})
+	}
+}
+
+// TestABackupWithoutObjectIsFound restores what only the location knows.
+func TestABackupWithoutObjectIsFound(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	b := s.backUp(t, app)
+	remove(t, b)
+	awaitGone(t, b)
+	r, target := s.restoreOf(b.Name, app)
+	outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted, "2 created")
+	equal(t, "objects", restored(t, target), []string{"c0=0"})
+}
+
+// TestDamagedBackups changes the files of backups.
+func TestDamagedBackups(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	for name, c := range map[string]struct {
+		damage func(content []byte) []byte
+		file   func(backup string) string
+		phase  v1alpha1.RestorePhase
+		texts  []string
+	}{
+		"no manifest": {
+			func([]byte) []byte { return nil }, func(string) string { return "velero-backup.json" },
+			v1alpha1.RestorePhaseFailedValidation,
+			[]string{"has no finished backup"},
+		},
+		"a manifest that is no JSON": {
+			func([]byte) []byte { return []byte("hello") }, func(string) string { return "velero-backup.json" },
+			v1alpha1.RestorePhaseFailedValidation,
+			[]string{"can not be used", "manifest"},
+		},
+		"another manifest": {
+			func(content []byte) []byte {
+				return []byte(strings.ReplaceAll(string(content), `"Completed"`, `"Failed"`))
+			}, func(string) string { return "velero-backup.json" },
+			v1alpha1.RestorePhaseFailedValidation,
+			[]string{"can not be used", "does not belong to velero-backup.json"},
+		},
+		"no archive": {
+			func([]byte) []byte { return nil }, archiveOf, v1alpha1.RestorePhaseFailed, []string{"nothing was restored", "archive"},
+		},
+		"a truncated archive": {
+			func(content []byte) []byte { return content[:len(content)/2] },
+			archiveOf, v1alpha1.RestorePhaseFailed,
+			[]string{"nothing was restored, because the archive can not be used"},
+		},
+		"an archive with another byte": {
+			func(content []byte) []byte {
+				content[len(content)/2] ^= 1
+				return content
+			}, archiveOf, v1alpha1.RestorePhaseFailed, []string{"nothing was restored, because the archive can not be used"},
+		},
+		"an archive that is none": {
+			func([]byte) []byte { return []byte("hello") },
+			archiveOf, v1alpha1.RestorePhaseFailed,
+			[]string{"nothing was restored, because the archive can not be used"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := s.backUp(t, app)
+			remove(t, b) // only the location tells what it is
+			awaitGone(t, b)
+			damage(t, filepath.Join(s.folder(defaultLocation), "backups", b.Name, c.file(b.Name)), c.damage)
+			r, target := s.restoreOf(b.Name, app)
+			r.Labels = use(first)
+			outcome(t, create(t, r), c.phase, c.texts...)
+			untouched(t, target)
+		})
+	}
+}
+
+func archiveOf(backup string) string { return backupstore.FileName(backup, backupstore.Contents) }
+
+// damage changes a file, or removes it.
+func damage(t *testing.T, path string, change func([]byte) []byte) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if content = change(content); content == nil {
+		err = os.Remove(path)
+	} else {
+		err = os.WriteFile(path, content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEverythingThatIsWrongIsToldAtOnce is about the spec.
+func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	r, _ := s.restoreOf(s.backUp(t, app).Name, app)
+	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{"a": "Not_A_Name", "b": "forbidden"}
+	r.Spec.ExcludedNamespaces = []v1alpha1.NamePattern{"forbidden"}
+	r.Labels = use(first)
+	r.Annotations = map[string]string{first + ".postrestore": "no"}
+	r = outcome(t, create(t, r), v1alpha1.RestorePhaseFailedValidation, "3 things must be changed",
+		`spec.namespaceMapping[a]: "Not_A_Name" is no name of a namespace`,
+		`spec.namespaceMapping[b]: it is mapped onto "forbidden", which spec.excludedNamespaces excludes`,
+		`annotation story.example.io/z-first.postrestore has the value "no"`)
+	if len(r.Status.ValidationErrors) != 3 {
+		t.Errorf("there are %d validation errors, want 3: %q", len(r.Status.ValidationErrors), r.Status.ValidationErrors)
+	}
+}
+
+// TestABackupOfVeleroThatFailedIsRefused is about a manifest that tells a failure:
+// Velero keeps those, Grapnel does not.
+func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	for phase, want := range map[string]v1alpha1.RestorePhase{
+		"Failed":          v1alpha1.RestorePhaseFailedValidation,
+		"InProgress":      v1alpha1.RestorePhaseFailedValidation,
+		"PartiallyFailed": v1alpha1.RestorePhaseCompleted,
+	} {
+		t.Run(phase, func(t *testing.T) {
+			t.Parallel()
+			b := s.backUp(t, app)
+			remove(t, b)
+			awaitGone(t, b)
+			folder := filepath.Join(s.folder(defaultLocation), "backups", b.Name)
+			damage(t, filepath.Join(folder, b.Name+"-grapnel.json"), func([]byte) []byte { return nil })
+			damage(t, filepath.Join(folder, "velero-backup.json"), func(content []byte) []byte {
+				return []byte(strings.ReplaceAll(string(content), `"Completed"`, `"`+phase+`"`))
+			})
+			r, target := s.restoreOf(b.Name, app)
+			r = outcome(t, create(t, r), want)
+			if want == v1alpha1.RestorePhaseCompleted {
+				equal(t, "objects", restored(t, target), []string{"c0=0"})
+				return
+			}
+			untouched(t, target)
+			says(t, r.Status.Message, "is "+phase+"; only one that is Completed or PartiallyFailed can be restored")
+		})
+	}
+}
+
+// TestTheFilesOfARestoreCanNotBeStored blocks the folder they belong into. The objects
+// are restored, and a person is told that nobody can read what became of each.
+func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	location := create(t, s.location("sealed"))
+	app := newApp(t, 1)
+	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Spec.StorageLocation = location.Name })
+	patch(t, location, `{"spec":{"accessMode":"ReadOnly"}}`)
+	restores := filepath.Join(s.folder(location.Name), "restores")
+	if err := os.WriteFile(restores, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, target := s.restoreOf(b.Name, app)
+	r.Labels = use(first)
+	create(t, r)
+	r = await(t, r, "the outcome is known", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
+	if r.Status.Phase != v1alpha1.RestorePhaseFailed || r.Status.Counts == nil || r.Status.Counts.Created != 2 {
+		t.Errorf("the phase is %s with the counts %v, want Failed and 2 created", r.Status.Phase, r.Status.Counts)
+	}
+	says(t, r.Status.FailureReason, "Objects: 2 created; what became of each object could not be stored: ")
+	equal(t, "objects", restored(t, target), []string{"c0=0"})
+	// The pair is undone meanwhile, and the rest follows when the folder is there.
+	runOf(t, r, v1alpha1.HookPostRestore, first, func(run v1alpha1.HookRun) bool {
+		return run.Status.Phase == v1alpha1.HookRunPhaseCompleted
+	})
+	if err := os.Remove(restores); err != nil {
+		t.Fatal(err)
+	}
+	r = outcome(t, r, v1alpha1.RestorePhaseFailed)
+	if _, err := os.Stat(filepath.Join(s.folder(location.Name), r.Status.Files.Log)); err != nil {
+		t.Error(err)
+	}
+}

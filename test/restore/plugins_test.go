@@ -1,0 +1,178 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// The pairs that all tests share. Each runs only for Backups and Restores with its
+// label (use). What it does is the parameter "fault", or that of its Plugin; see
+// test/faultplugin.
+const (
+	// first and second run in this order, which is not that of their names. They
+	// have an action before a backup too.
+	first  = "story.example.io/z-first"
+	second = "story.example.io/a-second"
+	// The PreRestore side of holds waits until it is stopped, that of fails fails.
+	holds = "holds.example.io/holds"
+	fails = "fails.example.io/fails"
+	// The first call of one side kills the operator.
+	killsPre  = "kills-pre.example.io/kills-pre"
+	killsPost = "kills-post.example.io/kills-post"
+)
+
+// sharedPlugins returns the Plugins with the actions above.
+func sharedPlugins() []*v1alpha1.Plugin {
+	return []*v1alpha1.Plugin{
+		faultPlugin("story", []string{first, second}),
+		faultPlugin("holds", []string{holds}, "FAULT_CALL=PreRestore=wait"),
+		faultPlugin("fails", []string{fails}, "FAULT_CALL=PreRestore=error"),
+		faultPlugin("kills-pre", []string{killsPre}, "FAULT_KILL_PARENT_AT=PreRestore:1"),
+		faultPlugin("kills-post", []string{killsPost}, "FAULT_KILL_PARENT_AT=PostRestore:1"),
+	}
+}
+
+// faultPlugin returns a Plugin of the fault plugin with pairs in this order.
+// Variables are "NAME=value" of its environment.
+func faultPlugin(name string, pairs []string, variables ...string) *v1alpha1.Plugin {
+	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	var announced []string
+	for i, pair := range pairs {
+		for _, kind := range []v1alpha1.ActionKind{
+			v1alpha1.ActionKindPreBackup, v1alpha1.ActionKindPreRestore, v1alpha1.ActionKindPostRestore,
+		} {
+			plugin.Spec.Actions = append(plugin.Spec.Actions, v1alpha1.PluginAction{
+				Name: pair, Kind: kind, Order: int32(i + 1), Selector: &metav1.LabelSelector{MatchLabels: use(pair)},
+			})
+			announced = append(announced, string(kind)+":"+pair)
+		}
+	}
+	process := &v1alpha1.ProcessExecutor{Command: "fault"}
+	for _, variable := range append([]string{
+		"FAULT_ACTIONS=" + strings.Join(announced, ","), "FAULT_CALL_LOG=" + callLog(name),
+	}, variables...) {
+		key, value, _ := strings.Cut(variable, "=")
+		process.Env = append(process.Env, v1alpha1.EnvVar{Name: key, Value: value})
+	}
+	plugin.Spec.Executor.Process = process
+	return plugin
+}
+
+// use returns the labels of an object that asks for actions.
+func use(actions ...string) map[string]string {
+	labels := map[string]string{}
+	for _, action := range actions {
+		labels["use-"+filepath.Base(action)] = "yes"
+	}
+	return labels
+}
+
+func installPlugins(ctx context.Context) error {
+	for _, plugin := range sharedPlugins() {
+		if err := world.client.Create(ctx, plugin); err != nil {
+			return fmt.Errorf("creating Plugin %s: %w", plugin.Name, err)
+		}
+	}
+	return nil
+}
+
+// awaitPlugins waits until the shared Plugins are loaded.
+func awaitPlugins(t *testing.T) {
+	t.Helper()
+	for _, plugin := range sharedPlugins() {
+		await(t, plugin, "it is ready", func(p *v1alpha1.Plugin) bool { return conditions.IsTrue(p, v1alpha1.ConditionReady) })
+	}
+}
+
+// callLog is the file to which a plugin writes what it is called for.
+func callLog(plugin string) string { return filepath.Join(world.dir, plugin+"-calls.jsonl") }
+
+// runsOf returns the HookRuns of a Backup or Restore by their idempotency key. It
+// also works in the clean-up of a test.
+func runsOf(t *testing.T, r client.Object) map[string]v1alpha1.HookRun {
+	t.Helper()
+	var list v1alpha1.HookRunList
+	err := world.client.List(context.WithoutCancel(t.Context()), &list, client.InNamespace(r.GetNamespace()),
+		client.MatchingLabels{v1alpha1.LabelParentUID: string(r.GetUID())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := map[string]v1alpha1.HookRun{}
+	for _, run := range list.Items {
+		runs[string(run.UID)] = run
+	}
+	return runs
+}
+
+// runOf waits for the HookRun of an action as the test wants it.
+func runOf(t *testing.T, r client.Object, point v1alpha1.HookPoint, action string, right func(v1alpha1.HookRun) bool) v1alpha1.HookRun {
+	t.Helper()
+	var found v1alpha1.HookRun
+	suite.Eventually(t, func() string {
+		for _, run := range runsOf(t, r) {
+			if run.Spec.Hook == point && run.Spec.PluginName == action && right(run) {
+				found = run
+				return ""
+			}
+		}
+		return fmt.Sprintf("no %s action %s is as it should be: %v", point, action, runsOf(t, r))
+	})
+	return found
+}
+
+// called waits until an action was called.
+func called(t *testing.T, r client.Object, point v1alpha1.HookPoint, action string) {
+	t.Helper()
+	runOf(t, r, point, action, func(run v1alpha1.HookRun) bool { return run.Status.StartTimestamp != nil })
+}
+
+// callsOf returns the calls that a plugin got for a Restore, in order, as
+// "PreRestore name #attempt".
+func callsOf(t *testing.T, r *v1alpha1.Restore, plugin string) []string {
+	t.Helper()
+	content, err := os.ReadFile(callLog(plugin))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	runs := runsOf(t, r)
+	var calls []string
+	for scanner := bufio.NewScanner(bytes.NewReader(content)); scanner.Scan(); {
+		var call struct {
+			Point, Action, Key string
+			Attempt            int32
+		}
+		if err := json.Unmarshal(scanner.Bytes(), &call); err != nil {
+			t.Fatal(err)
+		}
+		if _, ours := runs[call.Key]; ours {
+			calls = append(calls, fmt.Sprintf("%s %s #%d", call.Point, call.Action, call.Attempt))
+		}
+	}
+	return calls
+}
+
+// equal compares lists.
+func equal(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
+	}
+}

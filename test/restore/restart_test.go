@@ -1,0 +1,70 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// TestTheOperatorIsKilled kills the operator in the middle of a Restore and starts it
+// again. The end is the same as if nothing had happened.
+func TestTheOperatorIsKilled(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const many = 40 // and one that is held, and the namespace
+	app := gatedApp(t, many)
+	b := s.backUp(t, app)
+	want := restored(t, app)
+	for name, c := range map[string]struct {
+		action    string
+		kill      func(t *testing.T, target string)
+		pre, post int32
+		attempts  int32
+	}{
+		"in a PreRestore action": {action: killsPre, pre: 2, post: 1, attempts: 1},
+		"while it restores": {
+			action: first, pre: 1, post: 1, attempts: 2, kill: func(t *testing.T, target string) {
+				t.Helper()
+				awaitObjects(t, target, many)
+				if err := s.op.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+		"in a PostRestore action": {action: killsPost, pre: 1, post: 2, attempts: 1},
+	} {
+		t.Run(name, func(t *testing.T) { // Not parallel: they have one operator.
+			r, target := s.restoreOf(b.Name, app)
+			r.Labels = use(c.action)
+			gate := newGate(t, app)
+			if c.kill == nil {
+				gate.open()
+			}
+			create(t, r)
+			if c.kill != nil {
+				c.kill(t, target)
+				gate.open()
+			}
+			s.restart(t)
+			r = outcome(t, r, v1alpha1.RestorePhaseCompleted, "42 created")
+			equal(t, "objects", restored(t, target), want)
+			if counts := r.Status.Counts; counts.Created != many+2 {
+				t.Errorf("the counts are %v, want %d created", counts, many+2)
+			}
+			for point, attempts := range map[v1alpha1.HookPoint]int32{
+				v1alpha1.HookPreRestore: c.pre, v1alpha1.HookPostRestore: c.post,
+			} {
+				run := runOf(t, r, point, c.action, func(v1alpha1.HookRun) bool { return true })
+				if run.Status.Phase != v1alpha1.HookRunPhaseCompleted || run.Status.Attempt != attempts {
+					t.Errorf("%s is %s after %d attempts, want %d", point, run.Status.Phase, run.Status.Attempt, attempts)
+				}
+			}
+			if r.Status.Attempts != c.attempts {
+				t.Errorf("the objects were begun %d times, want %d", r.Status.Attempts, c.attempts)
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// TestARestoreIsStopped stops Restores in two ways at several moments. What they owe
+// is paid, and what was restored stays.
+func TestARestoreIsStopped(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := gatedApp(t, 2)
+	b := s.backUp(t, app)
+	newGate(t, app)
+	for name, stop := range map[string]func(*testing.T, *v1alpha1.Restore){
+		"cancelled": func(t *testing.T, r *v1alpha1.Restore) {
+			t.Helper()
+			cancelRestore(t, r)
+			outcome(t, r, v1alpha1.RestorePhaseCancelled, "Cancelled: spec.desiredState is Cancel")
+		},
+		"deleted": func(t *testing.T, r *v1alpha1.Restore) {
+			t.Helper()
+			remove(t, r)
+			awaitGone(t, r)
+			checkPaid(t, r)
+		},
+	} {
+		t.Run(name+" in a PreRestore action", func(t *testing.T) {
+			t.Parallel()
+			r, target := s.restoreOf(b.Name, app)
+			r.Labels = use(first, holds)
+			create(t, r)
+			called(t, r, v1alpha1.HookPreRestore, holds)
+			stop(t, r)
+			untouched(t, target)
+			equal(t, "calls", callsOf(t, r, "holds"), []string{"PreRestore " + holds + " #1", "PostRestore " + holds + " #1"})
+		})
+		t.Run(name+" while it restores", func(t *testing.T) {
+			t.Parallel()
+			r, target := s.restoreOf(b.Name, app)
+			r.Labels = use(first)
+			create(t, r)
+			awaitObjects(t, target, 2)
+			stop(t, r)
+			equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+			equal(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
+		})
+	}
+}
+
+// awaitObjects waits until a namespace has so many ConfigMaps.
+func awaitObjects(t *testing.T, namespace string, n int) {
+	t.Helper()
+	suite.Eventually(t, func() string {
+		if got := restored(t, namespace); len(got) != n {
+			return fmt.Sprintf("there are %q, want %d", got, n)
+		}
+		return ""
+	})
+}
+
+func TestARestoreIsCancelledBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	r, target := s.restoreOf(s.backUp(t, app).Name, app)
+	r.Spec.DesiredState = v1alpha1.DesiredStateCancel
+	r = outcome(t, create(t, r), v1alpha1.RestorePhaseCancelled, "Cancelled before it began")
+	untouched(t, target)
+	r.Spec.DesiredState = v1alpha1.DesiredStateRun
+	if err := world.client.Update(t.Context(), r); err == nil {
+		t.Error("the API server took it back")
+	}
+}

@@ -1,0 +1,261 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// create creates an object.
+func create[T client.Object](t *testing.T, object T) T {
+	t.Helper()
+	if err := world.client.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// patch merges JSON into an object.
+func patch(t *testing.T, object client.Object, change string) {
+	t.Helper()
+	object = object.DeepCopyObject().(client.Object)
+	if err := world.client.Patch(t.Context(), object, mergePatch(change)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mergePatch(change string) client.Patch {
+	return client.RawPatch(types.MergePatchType, []byte(change))
+}
+
+func cancelRestore(t *testing.T, r *v1alpha1.Restore) {
+	t.Helper()
+	patch(t, r, `{"spec":{"desiredState":"Cancel"}}`)
+}
+
+// remove asks for the end of an object, without waiting for it.
+func remove(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := world.client.Delete(t.Context(), object.DeepCopyObject().(client.Object)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exists reads an object again, and says whether it is there.
+func exists(t *testing.T, object client.Object) bool {
+	t.Helper()
+	err := world.client.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return !apierrors.IsNotFound(err)
+}
+
+// await waits until an object is as a test wants it, and returns it.
+func await[T client.Object](t *testing.T, object T, what string, right func(T) bool) T {
+	t.Helper()
+	object = object.DeepCopyObject().(T)
+	suite.Eventually(t, func() string {
+		if exists(t, object) && right(object) {
+			return ""
+		}
+		text, _ := json.Marshal(object)
+		return fmt.Sprintf("%s never was so: %s\n%s", object.GetName(), what, text)
+	})
+	return object
+}
+
+func awaitGone(t *testing.T, object client.Object) {
+	t.Helper()
+	suite.Eventually(t, func() string {
+		if exists(t, object) {
+			return object.GetName() + " is still there"
+		}
+		return ""
+	})
+}
+
+// newApp makes a namespace with ConfigMaps c0, c1 and so on.
+func newApp(t *testing.T, configMaps int) string {
+	t.Helper()
+	namespace := newNamespace(t, "app-")
+	for i := range configMaps {
+		create(t, configMap(namespace, i))
+	}
+	return namespace
+}
+
+func configMap(namespace string, i int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c%d", i)},
+		Data:       map[string]string{"n": fmt.Sprint(i)},
+	}
+}
+
+// newBackup returns a Backup of the ConfigMaps of a namespace, which asks for no
+// action.
+func newBackup(s *site, app string) *v1alpha1.Backup {
+	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "backup-"}}
+	b.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(app)}
+	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps"}
+	return b
+}
+
+// backUp backs a namespace up, with some changes to what newBackup returns.
+func (s *site) backUp(t *testing.T, app string, change ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
+	t.Helper()
+	b := newBackup(s, app)
+	for _, f := range change {
+		f(b)
+	}
+	b = await(t, create(t, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.Settled(b) })
+	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+		t.Fatalf("the Backup ended %s: %s", b.Status.Phase, b.Status.Message)
+	}
+	return b
+}
+
+// restoreOf returns a Restore of an app into a new namespace, and that namespace. It
+// asks for no action.
+func (s *site) restoreOf(backup, app string) (r *v1alpha1.Restore, target string) {
+	target = "to-" + strings.ToLower(rand.Text()[:12])
+	r = &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "story-"}}
+	r.Spec.BackupName = backup
+	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(target)}
+	return r, target
+}
+
+// outcome waits until a Restore has ended and owes nothing, and checks its phase, and
+// that its message has some texts.
+func outcome(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RestorePhase, texts ...string) *v1alpha1.Restore {
+	t.Helper()
+	r = await(t, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool {
+		return run.Settled(r) && len(r.Finalizers) == 0
+	})
+	if r.Status.Phase != phase {
+		t.Fatalf("the phase is %s, want %s: %s", r.Status.Phase, phase, r.Status.Message)
+	}
+	for _, text := range texts {
+		if !strings.Contains(r.Status.Message, text) {
+			t.Errorf("the message does not say %q: %s", text, r.Status.Message)
+		}
+	}
+	checkPaid(t, r)
+	return r
+}
+
+// checkPaid checks that every pair that was started has been undone, unless a person
+// had its other half skipped, and that nothing holds a HookRun.
+func checkPaid(t *testing.T, r *v1alpha1.Restore) {
+	t.Helper()
+	started, undone := map[string]bool{}, map[string]bool{}
+	for _, run := range runsOf(t, r) {
+		if run.Status.CompletionTimestamp == nil || len(run.Finalizers) > 0 {
+			t.Errorf("HookRun %s is left over in phase %s with the finalizers %q", run.Name, run.Status.Phase, run.Finalizers)
+		}
+		if run.Spec.Hook == v1alpha1.HookPreRestore {
+			started[run.Spec.PluginName] = run.Status.StartTimestamp != nil
+		} else {
+			undone[run.Spec.PluginName] = run.Status.Phase == v1alpha1.HookRunPhaseCompleted
+		}
+	}
+	for action := range started {
+		if done, planned := undone[action]; started[action] && planned && !done {
+			t.Errorf("PreRestore action %s of Restore %s is not undone", action, r.Name)
+		}
+	}
+}
+
+// restored returns the ConfigMaps of a namespace, as "name=value".
+func restored(t *testing.T, namespace string) []string {
+	t.Helper()
+	var list corev1.ConfigMapList
+	if err := world.client.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, c := range list.Items { // sorted by name
+		texts = append(texts, c.Name+"="+c.Data["n"])
+	}
+	return texts
+}
+
+// untouched checks that nothing was written to a namespace that did not exist.
+func untouched(t *testing.T, namespace string) {
+	t.Helper()
+	if exists(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}) || len(restored(t, namespace)) > 0 {
+		t.Errorf("something was written to namespace %s: %q", namespace, restored(t, namespace))
+	}
+}
+
+// statuses returns what a Restore tells of its actions, as "name Phase"; one that did
+// not start has no phase.
+func statuses(list *[]v1alpha1.ActionStatus) []string {
+	if list == nil {
+		return nil
+	}
+	var texts []string
+	for _, status := range *list {
+		texts = append(texts, strings.TrimSpace(status.PluginName+" "+string(status.Phase)))
+	}
+	return texts
+}
+
+// stored reads a file of a Restore, which holds compressed text, by its key.
+func (s *site) stored(t *testing.T, key string) string {
+	t.Helper()
+	file, err := os.Open(filepath.Join(s.folder(defaultLocation), key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	reader, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// parameter sets what an action is told.
+func parameter(action, key, value string) map[string]v1alpha1.ParameterSet {
+	return map[string]v1alpha1.ParameterSet{action: {key: v1alpha1.ParameterValue(value)}}
+}
+
+func reasonOf(object conditions.Object, name string) string {
+	if c := conditions.Get(object, name); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+// says checks that a text has another.
+func says(t *testing.T, text, part string) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%q is not in\n%s", part, text)
+	}
+}

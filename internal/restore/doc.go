@@ -16,7 +16,7 @@
 //
 // What exists is compared and not created (existing.go): where many objects may
 // exist, their kind is listed in pages, and what the list has is compared as it
-// comes. So a restore onto a cluster that has everything costs a LIST per kind,
+// comes, for all kinds at once and before the waves. So a restore onto a cluster that has everything costs a LIST per kind,
 // and one into new namespaces costs a POST per object and nothing else.
 //
 // What happens to an object that exists and differs is the caller's choice:

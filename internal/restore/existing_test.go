@@ -123,12 +123,14 @@ func TestManyNamespaces(t *testing.T) {
 				c.create(obj(t, "v1", "Secret", "many-else", fmt.Sprintf("s-%d", i), `{"data":{"a":"Yg=="}}`))
 			}
 		}
-		// The page is what tells how much there is.
 		result := c.run(restore.Request{Archive: s})
 		wantCounts(t, result, map[restore.Outcome]int{restore.Unchanged: len(objects)})
 		wantMessages(t, result)
 		if posts := c.wire.writes(); len(posts) > 0 {
 			t.Errorf("wrote %v", posts)
+		}
+		if each := c.wire.requests("GET", "/namespaces/many-"); (len(each) == 0) != wide || len(each) > 6 {
+			t.Errorf("across namespaces: %t, and yet single ones are listed: %v", wide, each)
 		}
 	}
 }

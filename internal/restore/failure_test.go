@@ -38,9 +38,20 @@ func TestOneFailureStopsNoOther(t *testing.T) {
 	deployment := obj(t, "apps/v1", "Deployment", ns, "web", `{"spec":{"replicas":0,"selector":{"matchLabels":{"a":"b"}},`+template+`}}`)
 	c.create(deployment)
 	c.create(obj(t, "v1", "Service", ns, "taken", `{"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":31999}]}}`))
-	c.create(obj(t, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "refused-down", `{"webhooks":[{
+	down := obj(t, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "refused-down", `{"webhooks":[{
 		"name":"down.example.org","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1:1/"},
-		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["podtemplates"]}]}]}`))
+		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["podtemplates"]}]}]}`)
+	c.create(down)
+	t.Cleanup(func() {
+		if err := c.of(down).Delete(context.Background(), down.GetName(), metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the webhook is called", func() bool {
+		probe := obj(t, "v1", "PodTemplate", ns, "probe", `{`+template+`}`)
+		_, err := c.of(probe).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{"All"}})
+		return err != nil
+	})
 
 	s := spool(t, []*unstructured.Unstructured{
 		configMap(t, ns, "good-1", "x"),

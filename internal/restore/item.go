@@ -58,7 +58,7 @@ func (r *run) restoreEntry(ctx context.Context, k *kind, e *entry, found *list.I
 		r.restoreAdditional(ctx, it)
 		v = r.apply(ctx, it, found)
 	}
-	if ctx.Err() != nil && v.err != nil {
+	if ctx.Err() != nil && v.outcome == Failed {
 		return v // it did not fail, it was interrupted
 	}
 	if v.refused != nil {

@@ -40,6 +40,8 @@ type kind struct {
 	withStatus bool
 	// fresh says that this run created the definition of the resource.
 	fresh bool
+	// looked says that those of its objects that exist are dealt with.
+	looked bool
 
 	// entries are the objects that may be restored, sorted by namespace and
 	// name: all of a cluster-scoped resource, and those in selected namespaces.

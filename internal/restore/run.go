@@ -111,7 +111,9 @@ func (r *run) restore(ctx context.Context) error {
 	if err := r.openNamespaces(ctx); err != nil {
 		return err
 	}
-	for _, wave := range r.waves() {
+	waves := r.waves()
+	r.lookAhead(ctx, waves)
+	for _, wave := range waves {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("restoring: %w", context.Cause(ctx))
 		}

@@ -186,7 +186,7 @@ func newTarget(t testing.TB, opts restore.Options) *target {
 	w := &wire{}
 	watched := rest.CopyConfig(config)
 	watched.Wrap(w.around)
-	cluster, err := restore.NewCluster(watched, list.Options{Sleep: sleep}, write.Options{Sleep: sleep})
+	cluster, err := restore.NewCluster(watched, list.Options{PageSize: 50, Sleep: sleep}, write.Options{Sleep: sleep})
 	if err != nil {
 		t.Fatal(err)
 	}

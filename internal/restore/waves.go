@@ -36,6 +36,24 @@ func (r *run) restoreKinds(ctx context.Context, kinds []*kind) {
 	wg.Wait()
 }
 
+// lookAhead decides about the existing objects of all kinds together: their
+// LISTs wait at the same time, and nothing is written meanwhile that would make
+// them wait longer. Only objects that are to be replaced have to wait for the
+// wave of their kind, because what they need may be missing.
+func (r *run) lookAhead(ctx context.Context, waves [][]*kind) {
+	if r.req.Policy == ExistingRecreate {
+		return
+	}
+	var wg sync.WaitGroup
+	for _, k := range slices.Concat(waves...) {
+		if k.never == "" {
+			k.looked = true
+			wg.Go(func() { r.meetListed(ctx, k) })
+		}
+	}
+	wg.Wait()
+}
+
 // restoreKind restores the selected objects of one kind that are not restored
 // yet.
 func (r *run) restoreKind(ctx context.Context, k *kind) {
@@ -49,7 +67,9 @@ func (r *run) restoreKind(ctx context.Context, k *kind) {
 		r.log.refuse(refusal{resource: k.resource, reason: r.notServed(k.resource)}, k.countSelected())
 		return
 	}
-	r.meetListed(ctx, k)
+	if !k.looked {
+		r.meetListed(ctx, k)
+	}
 	var wg sync.WaitGroup
 	for i := range k.entries {
 		e := &k.entries[i]

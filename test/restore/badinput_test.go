@@ -4,6 +4,7 @@
 package restore
 
 import (
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,6 +55,23 @@ func TestABackupWithoutObjectIsFound(t *testing.T) {
 	r, target := s.restoreOf(b.Name, app)
 	outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted, "2 created")
 	equal(t, "objects", restored(t, target), []string{"c0=0"})
+}
+
+// TestTheLocationIsMissing also tells of what is wrong besides.
+func TestTheLocationIsMissing(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	r, target := s.restoreOf(s.backUp(t, app).Name, app)
+	r.Spec.StorageLocation = "never-comes"
+	r.Spec.IncludedNamespaces = []v1alpha1.NamePattern{"same"}
+	r.Spec.ExcludedNamespaces = r.Spec.IncludedNamespaces
+	create(t, r)
+	await(t, r, "it waits for the location", func(r *v1alpha1.Restore) bool {
+		return reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonWaitingForLocation
+	})
+	outcome(t, r, v1alpha1.RestorePhaseFailedValidation, "never-comes", "2 things must be changed")
+	untouched(t, target)
 }
 
 // TestDamagedBackups changes the files of backups.
@@ -194,7 +212,7 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	location := create(t, s.location("sealed"))
+	location := create(t, s.location("sealed-"+strings.ToLower(rand.Text()[:8])))
 	app := newApp(t, 1)
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Spec.StorageLocation = location.Name })
 	patch(t, location, `{"spec":{"accessMode":"ReadOnly"}}`)

@@ -72,7 +72,12 @@ func newGate(t *testing.T, name string) *gate {
 	g := &gate{name: name, reached: make(chan struct{}), opened: make(chan struct{})}
 	g.reach = sync.OnceFunc(func() { close(g.reached) })
 	g.open = sync.OnceFunc(func() { close(g.opened) })
-	t.Cleanup(g.open)
+	t.Cleanup(func() {
+		g.open()
+		world.gates.mu.Lock()
+		defer world.gates.mu.Unlock()
+		delete(world.gates.gates, name)
+	})
 	world.gates.mu.Lock()
 	defer world.gates.mu.Unlock()
 	world.gates.gates[name] = g

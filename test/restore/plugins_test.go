@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -34,9 +35,6 @@ const (
 	// The PreRestore side of holds waits until it is stopped, that of fails fails.
 	holds = "holds.example.io/holds"
 	fails = "fails.example.io/fails"
-	// The first call of one side kills the operator.
-	killsPre  = "kills-pre.example.io/kills-pre"
-	killsPost = "kills-post.example.io/kills-post"
 )
 
 // sharedPlugins returns the Plugins with the actions above.
@@ -45,8 +43,6 @@ func sharedPlugins() []*v1alpha1.Plugin {
 		faultPlugin("story", []string{first, second}),
 		faultPlugin("holds", []string{holds}, "FAULT_CALL=PreRestore=wait"),
 		faultPlugin("fails", []string{fails}, "FAULT_CALL=PreRestore=error"),
-		faultPlugin("kills-pre", []string{killsPre}, "FAULT_KILL_PARENT_AT=PreRestore:1"),
-		faultPlugin("kills-post", []string{killsPost}, "FAULT_KILL_PARENT_AT=PostRestore:1"),
 	}
 }
 
@@ -100,6 +96,17 @@ func awaitPlugins(t *testing.T) {
 	for _, plugin := range sharedPlugins() {
 		await(t, plugin, "it is ready", func(p *v1alpha1.Plugin) bool { return conditions.IsTrue(p, v1alpha1.ConditionReady) })
 	}
+}
+
+// newKiller returns a pair for one test, the first call of which at a point kills the
+// operator.
+func newKiller(t *testing.T, point v1alpha1.HookPoint) string {
+	t.Helper()
+	name := "kills-" + strings.ToLower(rand.Text()[:12])
+	pair := name + ".example.io/" + name
+	plugin := create(t, faultPlugin(name, []string{pair}, fmt.Sprintf("FAULT_KILL_PARENT_AT=%s:1", point)))
+	await(t, plugin, "it is ready", func(p *v1alpha1.Plugin) bool { return conditions.IsTrue(p, v1alpha1.ConditionReady) })
+	return pair
 }
 
 // callLog is the file to which a plugin writes what it is called for.

@@ -24,7 +24,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 		pre, post int32
 		attempts  int32
 	}{
-		"in a PreRestore action": {action: killsPre, pre: 2, post: 1, attempts: 1},
+		"in a PreRestore action": {action: newKiller(t, v1alpha1.HookPreRestore), pre: 2, post: 1, attempts: 1},
 		"while it restores": {
 			action: first, pre: 1, post: 1, attempts: 2, kill: func(t *testing.T, target string) {
 				t.Helper()
@@ -34,7 +34,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 				}
 			},
 		},
-		"in a PostRestore action": {action: killsPost, pre: 1, post: 2, attempts: 1},
+		"in a PostRestore action": {action: newKiller(t, v1alpha1.HookPostRestore), pre: 1, post: 2, attempts: 1},
 	} {
 		t.Run(name, func(t *testing.T) { // Not parallel: they have one operator.
 			r, target := s.restoreOf(b.Name, app)

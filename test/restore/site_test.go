@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
 // site is an operator, the namespace it works for and the folder it keeps.
@@ -94,7 +95,14 @@ func (s *site) start(ctx context.Context) error {
 // restart starts the operator again after it was killed.
 func (s *site) restart(t *testing.T) {
 	t.Helper()
-	<-s.op.Done()
+	suite.Eventually(t, func() string {
+		select {
+		case <-s.op.Done():
+			return ""
+		default:
+			return "the operator was not killed"
+		}
+	})
 	if err := s.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,38 @@ func TestARestoreIsStopped(t *testing.T) {
 	}
 }
 
+// TestOwedCleanUpIsNotStopped stops Restores whose outcome is known already. It stays.
+func TestOwedCleanUpIsNotStopped(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	b := s.backUp(t, app)
+	for name, stop := range map[string]func(*testing.T, *v1alpha1.Restore){
+		"cancelled": func(t *testing.T, r *v1alpha1.Restore) {
+			t.Helper()
+			cancelRestore(t, r)
+			outcome(t, r, v1alpha1.RestorePhaseCompleted, "2 created")
+		},
+		"deleted": func(t *testing.T, r *v1alpha1.Restore) {
+			t.Helper()
+			remove(t, r)
+			awaitGone(t, r)
+			checkPaid(t, r)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, target := s.restoreOf(b.Name, app)
+			r.Labels, r.Spec.Parameters = use(first), parameter(first, "fault", "sleep:1s")
+			create(t, r)
+			called(t, r, v1alpha1.HookPostRestore, first)
+			stop(t, r)
+			equal(t, "objects", restored(t, target), []string{"c0=0"})
+			equal(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
+		})
+	}
+}
+
 // awaitObjects waits until a namespace has so many ConfigMaps.
 func awaitObjects(t *testing.T, namespace string, n int) {
 	t.Helper()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
 // TestOneFailureStopsNoOther has an object for each way to be refused.
@@ -78,6 +79,20 @@ func TestOneFailureStopsNoOther(t *testing.T) {
 	)
 	if diff := cmp.Diff(map[string]int{"events tell what happened in the old cluster": 1}, result.SkipReasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+}
+
+// TestKindThatIsNotServedIsSelectedByName by its plural, with the group or with
+// its beginning: a name that nobody knows would select nothing, in silence.
+func TestKindThatIsNotServedIsSelectedByName(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	s := spool(t, []*unstructured.Unstructured{
+		widget(t, "unserved.example.org", "v1", "unserved", "w"), configMap(t, "unserved", "c", "x"),
+	})
+	for _, name := range []string{"widgets.unserved.example.org", "widgets.unserved"} {
+		result := c.run(restore.Request{Archive: s, Selection: selection.Spec{IncludedResources: []string{name}}})
+		wantCounts(t, result, map[restore.Outcome]int{restore.Failed: 1})
+		wantMessages(t, result, "error run: 1 object of widgets.unserved.example.org is not restored: the cluster does not serve them")
 	}
 }
 
@@ -344,6 +359,12 @@ func TestObjectsThatNeedEachOther(t *testing.T) {
 		}
 		if seen.total != size+1 || seen.done != size+1 {
 			t.Errorf("progress ended at %d of %d", seen.done, seen.total)
+		}
+		// What exists needs nothing before it: there is nothing to ask one by one.
+		again := c.run(restore.Request{Archive: spool(t, objects)})
+		wantCounts(t, again, map[restore.Outcome]int{restore.Unchanged: size - 1, restore.Failed: 1})
+		if posts := c.wire.requests("POST", "configmaps"); len(posts) != 0 {
+			t.Errorf("%d POSTs of what exists", len(posts))
 		}
 	}
 }

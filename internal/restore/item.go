@@ -55,7 +55,7 @@ func (r *run) restoreEntry(ctx context.Context, k *kind, e *entry, found *list.I
 	}
 	it, v := r.prepare(ctx, k, e)
 	if v.outcome == "" {
-		r.restoreAdditional(ctx, it)
+		r.restoreAdditional(ctx, it, found != nil)
 		v = r.apply(ctx, it, found)
 	}
 	if ctx.Err() != nil && v.outcome == Failed {

@@ -60,8 +60,9 @@ func (s *relatedItems) await(parent, e *entry) {
 	}
 }
 
-// restoreAdditional restores what an object needs, if it may be restored.
-func (r *run) restoreAdditional(ctx context.Context, it *item) {
+// restoreAdditional restores what an object needs, if it may be restored. An
+// object that exists does not need it before its turn.
+func (r *run) restoreAdditional(ctx context.Context, it *item, exists bool) {
 	for _, ref := range it.additional {
 		k := r.kinds[ref.Resource]
 		if k == nil || k.never != "" || !k.isServed && !r.promised[k.resource] {
@@ -72,6 +73,9 @@ func (r *run) restoreAdditional(ctx context.Context, it *item) {
 			continue
 		}
 		e := &k.entries[at]
+		if exists && e.selected && r.req.Policy != ExistingRecreate {
+			continue
+		}
 		if !e.claim() {
 			r.related.await(it.entry, e)
 			continue

@@ -39,6 +39,9 @@ type run struct {
 
 	// workers are the places of those who restore objects.
 	workers chan struct{}
+	// lists are the places of LISTs, whose handlers wait for workers. The GETs
+	// of workers must not wait for these in turn.
+	lists *list.Places
 	// lost counts objects in a row that got no answer.
 	lost atomic.Int64
 
@@ -79,6 +82,7 @@ func newRun(e *Engine, req Request, cancel context.CancelCauseFunc) *run {
 		labels:   clean.Names{Backup: req.BackupName, Restore: req.RestoreName},
 		cancel:   cancel,
 		workers:  make(chan struct{}, e.opts.Workers),
+		lists:    list.NewPlaces(0, 0),
 		kinds:    map[schema.GroupResource]*kind{},
 		choices:  map[string]version.Choice{},
 		promised: map[schema.GroupResource]bool{},

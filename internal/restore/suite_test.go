@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -39,10 +40,16 @@ const patience = 2 * time.Minute
 // own for what is cluster-scoped.
 var plane *controlplane.ControlPlane
 
-func TestMain(m *testing.M) {
-	var err error
+// seen has the tests that have used the control plane.
+var seen = map[string]testing.TB{}
+
+func start() (err error) {
 	plane, err = controlplane.Start(context.Background(), controlplane.Options{ControllerManager: true})
-	if err != nil {
+	return err
+}
+
+func TestMain(m *testing.M) {
+	if err := start(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -52,6 +59,19 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// freshFor gives a test that runs again (-count) a control plane that it has not
+// used yet.
+func freshFor(t testing.TB) {
+	t.Helper()
+	if before, again := seen[t.Name()]; again && before != t {
+		if err := errors.Join(plane.Stop(), start()); err != nil {
+			t.Fatal(err)
+		}
+		clear(seen)
+	}
+	seen[t.Name()] = t
 }
 
 // resources has the plural of each kind that tests use.
@@ -172,6 +192,7 @@ type target struct {
 
 func newTarget(t testing.TB, opts restore.Options) *target {
 	t.Helper()
+	freshFor(t)
 	// Nobody waits as long as a busy cluster needs.
 	sleep := func(ctx context.Context, d time.Duration) error {
 		return request.Sleep(ctx, min(d, 10*time.Millisecond))

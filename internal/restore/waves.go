@@ -189,7 +189,7 @@ func (r *run) listEach(ctx context.Context, k *kind, namespaces []string) error 
 }
 
 func (r *run) list(ctx context.Context, k *kind, namespace string, page func(list.Page) error) (list.Summary, error) {
-	return r.cluster.List(ctx, list.Request{Kind: kindOf(k.served), Namespace: namespace}, list.Handler{
+	return r.cluster.List(ctx, list.Request{Kind: kindOf(k.served), Namespace: namespace, Places: r.lists}, list.Handler{
 		Page: page,
 		Batch: func(batch *list.Batch) error {
 			defer batch.Release()

@@ -132,7 +132,7 @@ func (c *Client) Delete(ctx context.Context, t Target, uid string) error {
 		return fmt.Errorf("deleting %s: %w", t, err)
 	}
 	target := c.url(t)
-	target.RawQuery = "" // a DeleteOptions in the body leaves no room for a query
+	target.RawQuery = "" // who deletes is not noted
 	_, err = c.write(ctx, "deleting "+t.String(), request.Request{
 		Method: http.MethodDelete, URL: target, Body: body,
 	}, t)

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/restore/version"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
@@ -151,10 +152,17 @@ func (j *Job) Restore(ctx context.Context, store *backupstore.Store, req Request
 		Counts: made.Counts, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount, Completed: j.Now(),
 	}
 	log.Info("Storing results", "counts", made.Counts, "warnings", result.Warnings, "errors", result.Errors)
-	if err := j.files(ctx, store, req, made.Results, made.ResourceList); err != nil {
+	if err := j.files(ctx, store, req, report{Results: made.Results, Versions: made.Choices}, made.ResourceList); err != nil {
 		return result, fmt.Errorf("%w: %w", ErrNotStored, err)
 	}
 	return result, nil
+}
+
+// report is the results file: what Velero has there, and which API versions were
+// chosen and why.
+type report struct {
+	results.Results
+	Versions map[string]version.Choice `json:"versions,omitempty"`
 }
 
 // objects spools and verifies the archive, and has its objects restored.
@@ -182,7 +190,7 @@ func (j *Job) objects(ctx context.Context, store *backupstore.Store, req Request
 }
 
 // files stores what a person may want to know of the restore, its log last.
-func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, found results.Results, list map[string][]string) error {
+func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, found report, list map[string][]string) error {
 	if list == nil {
 		list = map[string][]string{}
 	}
@@ -231,7 +239,7 @@ func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Reques
 func (j *Job) Abandon(ctx context.Context, store *backupstore.Store, req Request, reason string) error {
 	j.Logs.Logger(req.UID, runlog.Main).Info("The restore ended early", "restore", req.Namespace+"/"+req.Name, "reason", reason)
 	why := results.Results{Errors: results.Messages{Velero: []string{reason}}}
-	return j.files(ctx, store, req, why, nil)
+	return j.files(ctx, store, req, report{Results: why}, nil)
 }
 
 // StorePostLog stores what the PostRestore actions logged. It returns false if

@@ -47,14 +47,14 @@ const (
 type Choice struct {
 	// Version is one of the backup's, and empty if the backup has none: then
 	// only the copies without a version can be restored.
-	Version string
+	Version string `json:"version"`
 	// SourcePreferred says that Version is what the backup's cluster preferred.
 	// Objects in it are stored without their version as well.
-	SourcePreferred bool
+	SourcePreferred bool `json:"sourcePreferred"`
 	// Rule by which Version was found.
-	Rule Rule
+	Rule Rule `json:"rule"`
 	// Reason is one sentence for people.
-	Reason string
+	Reason string `json:"reason"`
 }
 
 // Choose decides in which version the objects of resource, which is for the

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/hook"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	sdkhook "github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
 // plan validates the Restore, waits for a slot, reads the manifest of the backup
@@ -142,10 +144,15 @@ func some(ctx context.Context, store *store) []string {
 const maxOutputs = 256 << 10
 
 // outputsOf returns what the PreBackup actions answered, for the actions of the
-// Restore.
+// Restore. They come from the bucket, so they are checked: what no plugin takes
+// would fail every call, owed clean-up included.
 func outputsOf(backup job.Found) (map[string]v1alpha1.ParameterSet, []string) {
 	outputs := map[string]v1alpha1.ParameterSet{}
-	for name, values := range backup.Outputs {
+	for _, name := range slices.Sorted(maps.Keys(backup.Outputs)) {
+		values := backup.Outputs[name]
+		if err := sdkhook.ValidateOutputs(values); err != nil {
+			return nil, []string{fmt.Sprintf("the outputs of PreBackup action %s in the manifest of the backup can not be handed on: %v", name, err)}
+		}
 		outputs[name] = v1alpha1.ParameterSet{}
 		for k, v := range values {
 			outputs[name][k] = v1alpha1.ParameterValue(v)

@@ -79,8 +79,8 @@ func TestPick(t *testing.T) {
 }
 
 func TestMissingSaysWhatToDo(t *testing.T) {
-	text := missing("nigthly", "main", []string{"nightly", "weekly"})
-	for _, part := range []string{"main has no finished backup \"nigthly\"", "nightly, weekly", "spec.storageLocation"} {
+	text := missing("tonight", "main", []string{"nightly", "weekly"})
+	for _, part := range []string{"main has no finished backup \"tonight\"", "nightly, weekly", "spec.storageLocation"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q does not contain %q", text, part)
 		}

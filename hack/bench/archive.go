@@ -116,11 +116,7 @@ func (m mix) round(ctx context.Context, e *environment, op *operator.Operator, r
 		return err
 	}
 	a.growth, a.all.seconds = append(a.growth, growth), append(a.all.seconds, seconds)
-	var names []string
-	for i := range m.selected() {
-		names = append(names, load.NamespaceName(i))
-	}
-	seconds, err = archivePhase(ctx, e, newBackup(fmt.Sprintf("selected-%d", round), names...), m.objects*m.selected()/m.namespaces)
+	seconds, err = archivePhase(ctx, e, newBackup(fmt.Sprintf("selected-%d", round), namespaceNames(m.selected())...), m.objects*m.selected()/m.namespaces)
 	a.selected.seconds = append(a.selected.seconds, seconds)
 	return err
 }
@@ -142,12 +138,12 @@ func archivePhase(ctx context.Context, e *environment, backup *v1alpha1.Backup, 
 	if err != nil {
 		return 0, err
 	}
-	status := seen[0].backup.Status
+	status := seen[0].last.Status
 	if status.Progress == nil || status.Progress.ItemsBackedUp < int64(objects) || status.Warnings > 0 {
 		return 0, fmt.Errorf("the Backup %s should have at least %d objects and no warning: %+v, %d warnings",
 			backup.Name, objects, status.Progress, status.Warnings)
 	}
-	since, err := archivingSince(e.store(), seen[0].backup)
+	since, err := archivingSince(e.store(), seen[0].last)
 	if err != nil {
 		return 0, err
 	}

@@ -7,14 +7,14 @@
 //	go run ./hack/bench [-objects N] [-namespaces N] [-rounds N] [-out FILE]
 //
 // It starts a control plane without controllers, fills it, runs the operator as a
-// real process, creates Backups and watches them to their end. It prints a table
-// and writes the same figures to bin/bench.json; a missed target makes it exit
-// with 1. Only the run with the default numbers is the benchmark; smaller ones are
+// real process, creates Backups and Restores and watches them to their end. It
+// prints a table and writes the same figures to bin/bench.json; a missed target
+// makes it exit with 1. Only the run with the default numbers is the benchmark; smaller ones are
 // for trying it out. docs/performance.md says what the figures mean.
 //
 //	main.go      the order of things
 //	set-up       environment.go (control plane, operator), load/ (the objects)
-//	watching     backups.go, runlog.go
-//	figures      archive.go, memory.go, small.go, figure.go, machine.go
+//	watching     watch.go, backups.go, restores.go, runlog.go
+//	figures      archive.go, memory.go, small.go, restoring.go, figure.go, machine.go
 //	limits       raw/ and limit/, a program of its own
 package main

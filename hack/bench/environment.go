@@ -65,15 +65,35 @@ func setUp(ctx context.Context, notes io.Writer) (*environment, error) {
 	if e.dir, err = os.MkdirTemp(bin, "bench-"); err != nil {
 		return e, fmt.Errorf("making a folder: %w", err)
 	}
+	return e, e.startPlane(ctx, root)
+}
+
+// startPlane starts an empty control plane.
+func (e *environment) startPlane(ctx context.Context, root string) error {
 	e.note("Starting the control plane")
-	e.plane, err = controlplane.Start(ctx, controlplane.Options{
+	plane, err := controlplane.Start(ctx, controlplane.Options{
 		Dir: e.dir, CRDPaths: []string{filepath.Join(root, "config", "crd", "bases")},
 		APIServerArgs: map[string]string{"max-requests-inflight": "3000", "max-mutating-requests-inflight": "1000"},
 	})
 	if err != nil {
-		return e, err
+		return err
 	}
-	return e, e.install(ctx)
+	e.plane = plane
+	return e.install(ctx)
+}
+
+// replacePlane ends the control plane with everything in it and starts an empty
+// one. The backups stay in the store.
+func (e *environment) replacePlane(ctx context.Context) error {
+	root, err := program.Root()
+	if err != nil {
+		return err
+	}
+	if err := e.plane.Stop(); err != nil {
+		return err
+	}
+	e.plane = nil
+	return e.startPlane(ctx, root)
 }
 
 // install makes a client, the operator's namespace and the storage location.

@@ -82,6 +82,9 @@ func measure(ctx context.Context, m mix, notes io.Writer) (figures []figure, rat
 	if err != nil {
 		return nil, "", err
 	}
+	if err := m.backUpForRestores(ctx, e); err != nil {
+		return nil, "", err
+	}
 	little, err := measureSmall(ctx, e, m.rounds)
 	if err != nil {
 		return nil, "", err
@@ -94,8 +97,13 @@ func measure(ctx context.Context, m mix, notes io.Writer) (figures []figure, rat
 	if err != nil {
 		return nil, "", err
 	}
+	restores, err := m.measureRestoring(ctx, e)
+	if err != nil {
+		return nil, "", err
+	}
 	figures = append(figures, archiving.figures(m)...)
 	figures = append(figures, archiving.mixFigure(m), beyond, large)
 	figures = append(figures, little.figures()...)
-	return figures, archiving.rates(), nil
+	figures = append(figures, restores.figures(m)...)
+	return figures, archiving.rates() + "\n" + restores.rates(), nil
 }

@@ -173,15 +173,15 @@ func one(ctx context.Context, e *environment, i int, backup *v1alpha1.Backup, ac
 }
 
 // checkSmall checks that a backup did what is measured.
-func checkSmall(seen *observation, actions int) error {
-	status := seen.backup.Status
+func checkSmall(seen *observation[*v1alpha1.Backup], actions int) error {
+	status := seen.last.Status
 	ran := 0
 	if status.PreBackupActionsStatuses != nil {
 		ran = len(*status.PreBackupActionsStatuses)
 	}
 	if status.Progress == nil || status.Progress.ItemsBackedUp < smallObjects || ran != actions {
 		return fmt.Errorf("the Backup %s should have %d objects and %d actions: %+v, %d actions",
-			seen.backup.Name, smallObjects, actions, status.Progress, ran)
+			seen.last.Name, smallObjects, actions, status.Progress, ran)
 	}
 	return nil
 }

@@ -11,5 +11,9 @@
 //
 //	limit -kubeconfig FILE run <REQUEST.json
 //
-// does the requests and the writes of small backups. See hack/bench/raw.
+// does the requests and the writes of small backups.
+//
+//	limit -kubeconfig FILE send <REQUEST.json
+//
+// sends POSTs and GETs, one for each object. See hack/bench/raw.
 package main

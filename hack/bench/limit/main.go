@@ -42,16 +42,24 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	case "list":
 		result, err = raw.BestListing(ctx, client, flags.Args()[1:], []int{1, 2, 4, 8})
 	case "run":
-		var request raw.RunRequest
-		if err := json.NewDecoder(in).Decode(&request); err != nil {
-			return fmt.Errorf("reading the request: %w", err)
-		}
-		result, err = raw.Runs(ctx, client, request)
+		result, err = answer(ctx, client, in, raw.Runs)
+	case "send":
+		result, err = answer(ctx, client, in, raw.Send)
 	default:
-		return errors.New("usage: limit -kubeconfig FILE list PATH... | run <REQUEST.json")
+		return errors.New("usage: limit -kubeconfig FILE list PATH... | run <REQUEST.json | send <REQUEST.json")
 	}
 	if err != nil {
 		return err
 	}
 	return json.NewEncoder(out).Encode(result)
+}
+
+// answer does what the JSON in in asks.
+func answer[Q, A any](ctx context.Context, client *raw.Client, in io.Reader, do func(context.Context, *raw.Client, Q) (A, error)) (A, error) {
+	var request Q
+	if err := json.NewDecoder(in).Decode(&request); err != nil {
+		var none A
+		return none, fmt.Errorf("reading the request: %w", err)
+	}
+	return do(ctx, client, request)
 }

@@ -6,6 +6,7 @@ package load
 import (
 	"fmt"
 	"math/rand/v2"
+	"path"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,6 +79,13 @@ func Object(i, namespaces int) client.Object {
 		},
 	}
 	return k.build(meta, rand.New(rand.NewPCG(seed, uint64(i))))
+}
+
+// Path returns the URL path of the collection, in a namespace, that the i-th
+// object of such a mix belongs to.
+func Path(i, namespaces int, namespace string) string {
+	collection := kindOf(i / namespaces).collection
+	return path.Dir(collection) + "/namespaces/" + namespace + "/" + path.Base(collection)
 }
 
 // kindOf returns the kind of an object by its number within its namespace.

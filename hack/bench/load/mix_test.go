@@ -58,3 +58,23 @@ func TestEveryNamespaceGetsTheSameMix(t *testing.T) {
 		t.Errorf("%d kinds are listed, and %d created", n, len(want))
 	}
 }
+
+func TestPathIsThatOfTheKind(t *testing.T) {
+	got := map[string]string{}
+	for i := range 20 {
+		got[fmt.Sprintf("%T", load.Object(i, 1))] = load.Path(i, 1, "there")
+	}
+	want := map[string]string{
+		"*v1.ConfigMap":      "/api/v1/namespaces/there/configmaps",
+		"*v1.Secret":         "/api/v1/namespaces/there/secrets",
+		"*v1.Service":        "/api/v1/namespaces/there/services",
+		"*v1.ServiceAccount": "/api/v1/namespaces/there/serviceaccounts",
+		"*v1.Role":           "/apis/rbac.authorization.k8s.io/v1/namespaces/there/roles",
+		"*v1.RoleBinding":    "/apis/rbac.authorization.k8s.io/v1/namespaces/there/rolebindings",
+		"*v1.Deployment":     "/apis/apps/v1/namespaces/there/deployments",
+		"*v1.CronJob":        "/apis/batch/v1/namespaces/there/cronjobs",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("paths (-want +got):\n%s", diff)
+	}
+}

@@ -24,8 +24,8 @@ func state(phase v1alpha1.BackupPhase, trueConditions ...string) *v1alpha1.Backu
 }
 
 func TestWatcherFollowsABackupToItsEnd(t *testing.T) {
-	seen := &observation{}
-	w := &watcher{seen: map[string]*observation{"b": seen}, open: 1}
+	seen := &observation[*v1alpha1.Backup]{}
+	w := &watcher[*v1alpha1.Backup]{seen: map[string]*observation[*v1alpha1.Backup]{"b": seen}, open: 1}
 	run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{Subject: v1alpha1.SubjectReference{Name: "b"}}}
 	stranger := state(v1alpha1.BackupPhaseFailed, v1alpha1.ConditionStalled)
 	stranger.Name = "stranger"
@@ -70,9 +70,23 @@ func TestWatcherFails(t *testing.T) {
 		"failed backup": {watch.Event{Type: watch.Modified, Object: failed}, "the disk is full"},
 		"broken watch":  {watch.Event{Type: watch.Error, Object: &metav1.Status{Message: "too old"}}, "too old"},
 	} {
-		w := &watcher{seen: map[string]*observation{"b": {}}, open: 1}
+		w := &watcher[*v1alpha1.Backup]{seen: map[string]*observation[*v1alpha1.Backup]{"b": {}}, open: 1}
 		if err := w.take(tc.event); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: the error is %v, want one with %q", name, err, tc.want)
 		}
+	}
+}
+
+func TestWatcherFollowsARestore(t *testing.T) {
+	seen := &observation[*v1alpha1.Restore]{}
+	w := &watcher[*v1alpha1.Restore]{seen: map[string]*observation[*v1alpha1.Restore]{"r": seen}, open: 1}
+	done := newRestore("r", "b", "there-", 1)
+	done.Status.Phase = v1alpha1.RestorePhaseCompleted
+	done.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+	if err := w.take(watch.Event{Type: watch.Modified, Object: done}); err != nil {
+		t.Fatal(err)
+	}
+	if w.open != 0 || seen.completed.IsZero() || seen.last != done {
+		t.Errorf("%d Restores are open, and completion was seen at %s", w.open, seen.completed)
 	}
 }

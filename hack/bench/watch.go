@@ -1,0 +1,156 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+)
+
+// patience is how long runs may take before the benchmark gives up.
+const patience = 10 * time.Minute
+
+// subject is a Backup or a Restore.
+type subject interface {
+	client.Object
+	GetPhase() string
+	GetConditions() []metav1.Condition
+	Run() *v1alpha1.RunStatus
+}
+
+// observation is what a client saw of one run.
+type observation[T subject] struct {
+	// posted is when the client began to create it.
+	posted time.Time
+	// completed is when the client saw that it is Completed.
+	completed time.Time
+	// writes is how many changes of the run and of its HookRuns the client saw,
+	// without its creation.
+	writes int
+	// ended says that the operator has nothing left to do for it.
+	ended bool
+	// last is its last state.
+	last T
+}
+
+// latency is the time from creation to completion as the client sees it.
+func (o *observation[T]) latency() time.Duration { return o.completed.Sub(o.posted) }
+
+// watcher follows runs that it has created.
+type watcher[T subject] struct {
+	seen map[string]*observation[T]
+	open int
+}
+
+// runAll creates Backups or Restores, all at once, and watches them until the
+// operator has nothing left to do for any of them. One that is not Completed is
+// an error.
+func runAll[T subject](ctx context.Context, c client.WithWatch, list client.ObjectList, subjects ...T) ([]*observation[T], error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the runs take too long"))
+	defer cancel()
+	w := &watcher[T]{seen: map[string]*observation[T]{}, open: len(subjects)}
+	events, err := c.Watch(ctx, list, client.InNamespace(operator.Namespace))
+	if err != nil {
+		return nil, fmt.Errorf("watching runs: %w", err)
+	}
+	defer events.Stop()
+	hookEvents, err := c.Watch(ctx, &v1alpha1.HookRunList{}, client.InNamespace(operator.Namespace))
+	if err != nil {
+		return nil, fmt.Errorf("watching HookRuns: %w", err)
+	}
+	defer hookEvents.Stop()
+
+	observations := make([]*observation[T], len(subjects))
+	group, groupCtx := errgroup.WithContext(ctx)
+	for i, s := range subjects {
+		observations[i] = &observation[T]{}
+		w.seen[s.GetName()] = observations[i]
+		group.Go(func() error {
+			observations[i].posted = time.Now()
+			return c.Create(groupCtx, s)
+		})
+	}
+	group.Go(func() error { return w.follow(groupCtx, events, hookEvents) })
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("running %T: %w", subjects[0], err)
+	}
+	return observations, nil
+}
+
+// follow reads events until all runs have come to their end.
+func (w *watcher[T]) follow(ctx context.Context, subjects, hookRuns watch.Interface) error {
+	for w.open > 0 {
+		var event watch.Event
+		var ok bool
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case event, ok = <-subjects.ResultChan():
+		case event, ok = <-hookRuns.ResultChan():
+		}
+		if !ok {
+			return errors.New("the API server ended a watch")
+		}
+		if err := w.take(event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take notes one event.
+func (w *watcher[T]) take(event watch.Event) error {
+	switch o := event.Object.(type) {
+	case *v1alpha1.HookRun:
+		if seen := w.seen[o.Spec.Subject.Name]; seen != nil && event.Type != watch.Deleted {
+			seen.writes++
+		}
+		return nil
+	case T:
+		if seen := w.seen[o.GetName()]; seen != nil {
+			return w.takeRun(seen, event.Type, o)
+		}
+		return nil
+	}
+	return fmt.Errorf("the API server ended a watch: %v", event.Object)
+}
+
+func (w *watcher[T]) takeRun(seen *observation[T], change watch.EventType, run T) error {
+	if change == watch.Modified {
+		seen.writes++
+	}
+	// The word is the same for Backups and Restores.
+	if seen.completed.IsZero() && run.GetPhase() == string(v1alpha1.BackupPhaseCompleted) {
+		seen.completed = time.Now()
+	}
+	seen.last = run
+	if seen.ended || !ended(run.GetConditions()) {
+		return nil
+	}
+	seen.ended = true
+	w.open--
+	if seen.completed.IsZero() {
+		status := run.Run()
+		return fmt.Errorf("%s ended as %s: %s %s %v", run.GetName(), run.GetPhase(),
+			status.Message, status.FailureReason, status.ValidationErrors)
+	}
+	return nil
+}
+
+// ended says whether the operator has nothing left to do for a run.
+func ended(conditions []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionReady) ||
+		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionStalled)
+}

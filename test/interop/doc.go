@@ -13,6 +13,7 @@
 // or function whose name starts with "allowed", with the reason beside it. A
 // difference that is not listed there fails.
 //
-// Run it with "go test ./..." in this directory. For other inputs:
-// "go test ./... -rapid.seed=7 -rapid.checks=100000".
+// Run it with "go test ." in this directory. For other inputs:
+// "go test . -rapid.seed=7 -rapid.checks=100000". Below it, package restore has a
+// Velero server and Grapnel restore each other's backups.
 package interop

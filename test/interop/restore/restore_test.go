@@ -4,13 +4,18 @@
 package restore
 
 import (
+	"crypto/rand"
+	"strings"
 	"testing"
 )
+
+// unique returns a name that no other test, and no other run of the same, uses.
+func unique(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:8]) }
 
 // TestVeleroRestoresABackupOfGrapnel that it finds in the bucket, after the namespace
 // and the definition of one of its kinds were deleted.
 func TestVeleroRestoresABackupOfGrapnel(t *testing.T) {
-	const app, backup, restore = "shop-of-grapnel", "grapnel-1", "restore-by-velero"
+	app, backup, restore := unique("shop"), unique("by-grapnel"), unique("by-velero")
 	stop := startVelero(t)
 	newApp(t, app)
 	before := snapshot(t, app)
@@ -27,14 +32,14 @@ func TestVeleroRestoresABackupOfGrapnel(t *testing.T) {
 // TestGrapnelRestoresABackupOfVelero that it finds in the bucket, without a Backup
 // object, after the same: under another name, and then in its place.
 func TestGrapnelRestoresABackupOfVelero(t *testing.T) {
-	const app, other, backup = "shop-of-velero", "shop-of-velero-2", "velero-1"
+	app, other, backup := unique("shop"), unique("other-shop"), unique("by-velero")
 	newApp(t, app)
 	startVelero(t) // It knows the kinds that were there when it started.
 	before := snapshot(t, app)
 	veleroBacksUp(t, backup, app)
 	remove(t, app)
 	for _, to := range []string{other, app} {
-		restore := "restore-" + to
+		restore := unique("by-grapnel")
 		grapnelRestores(t, restore, backup, app, to)
 		byGrapnel(backup, restore, app, to).same(t, before)
 		remove(t, to)

@@ -142,6 +142,14 @@ func (e *environment) withOperator(ctx context.Context, measure func(op *operato
 	return errors.Join(measure(op), op.Stop())
 }
 
+// withNewPlane runs measure while a fresh operator runs in an empty control plane.
+func (e *environment) withNewPlane(ctx context.Context, measure func(op *operator.Operator) error) error {
+	if err := e.replacePlane(ctx); err != nil {
+		return err
+	}
+	return e.withOperator(ctx, measure)
+}
+
 // store is where the operator keeps what is in the location.
 func (e *environment) store() string { return filepath.Join(e.dir, "operator", "store") }
 

@@ -31,6 +31,8 @@ const (
 	// existingPrefix begins the names of the namespaces that the first round
 	// restored.
 	existingPrefix = fewBackup + "-0-"
+	// limitPrefix begins the names of the namespaces that the limit makes.
+	limitPrefix = "limit-"
 	// manyRounds is how often the objects of manyBackup are restored.
 	manyRounds = 2
 )
@@ -81,39 +83,45 @@ type restoring struct {
 }
 
 // measureRestoring restores into an empty control plane. The operator and the
-// limit take turns, so that both see the same machine.
+// limit take turns, so that both see the same machine, and each has a control plane
+// of its own: with every Service there is, the API server needs longer to create
+// the next one, so that whoever comes second would be slower.
 func (m mix) measureRestoring(ctx context.Context, e *environment) (restoring, error) {
 	namespaces, objects := m.few()
 	r := restoring{objects: len(objects) + namespaces}
-	if err := e.replacePlane(ctx); err != nil {
-		return r, err
-	}
 	for round := range m.rounds {
-		err := e.withOperator(ctx, func(op *operator.Operator) error {
+		err := e.withNewPlane(ctx, func(op *operator.Operator) error {
 			growth, seconds, err := firstRestore(ctx, e, op, fewBackup, round, namespaces, r.objects)
 			r.growth, r.created = append(r.growth, growth), append(r.created, seconds)
 			if err != nil || round > 0 {
 				return err
 			}
-			// As long as nothing else is in the cluster.
 			return m.measureUnchanged(ctx, e, &r)
 		})
 		if err != nil {
 			return r, err
 		}
-		requests, err := m.posts(e.client, round)
-		if err != nil {
+		if err := m.measurePosts(ctx, e, &r); err != nil {
 			return r, err
 		}
-		var limit raw.SendTimes
-		if err := e.askLimit(ctx, requests, &limit, "send"); err != nil {
-			return r, err
-		}
-		r.posts = append(r.posts, limit)
 		e.note("Round %d: %d objects restored in %.2f s, limit %.2f s, memory +%.0f MiB",
-			round+1, r.objects, r.created[round], limit.Seconds, r.growth[round]/mebibyte)
+			round+1, r.objects, r.created[round], r.posts[round].Seconds, r.growth[round]/mebibyte)
 	}
 	return r, m.measureMany(ctx, e, &r)
+}
+
+// measurePosts measures the limit of a restore into new namespaces.
+func (m mix) measurePosts(ctx context.Context, e *environment, r *restoring) error {
+	requests, err := m.createRequests(e.client)
+	if err != nil {
+		return err
+	}
+	return e.withNewPlane(ctx, func(*operator.Operator) error {
+		var limit raw.SendTimes
+		err := e.askLimit(ctx, requests, &limit, "send")
+		r.posts = append(r.posts, limit)
+		return err
+	})
 }
 
 // firstRestore makes the first restore of a fresh operator, into namespaces of
@@ -144,7 +152,7 @@ func (m mix) measureUnchanged(ctx context.Context, e *environment, r *restoring)
 			*seconds = append(*seconds, s)
 		}
 		var limit raw.SendTimes
-		if err := e.askLimit(ctx, m.gets(), &limit, "send"); err != nil {
+		if err := e.askLimit(ctx, m.readRequests(), &limit, "send"); err != nil {
 			return err
 		}
 		r.gets = append(r.gets, limit)
@@ -157,7 +165,7 @@ func (m mix) measureUnchanged(ctx context.Context, e *environment, r *restoring)
 // measureMany restores all objects of the mix with a fresh operator.
 func (m mix) measureMany(ctx context.Context, e *environment, r *restoring) error {
 	for round := range min(m.rounds, manyRounds) {
-		err := e.withOperator(ctx, func(op *operator.Operator) error {
+		err := e.withNewPlane(ctx, func(op *operator.Operator) error {
 			growth, seconds, err := firstRestore(ctx, e, op, manyBackup, round, m.namespaces, m.objects+m.namespaces)
 			r.growthMany = append(r.growthMany, growth)
 			e.note("Round %d: %d objects restored in %.2f s, memory +%.0f MiB", round+1, m.objects+m.namespaces, seconds, growth/mebibyte)
@@ -170,10 +178,10 @@ func (m mix) measureMany(ctx context.Context, e *environment, r *restoring) erro
 	return nil
 }
 
-// posts are the requests that create what a restore creates, in other namespaces.
-func (m mix) posts(c client.Client, round int) (raw.SendRequest, error) {
+// createRequests are those that create what a restore creates.
+func (m mix) createRequests(c client.Client) (raw.SendRequest, error) {
 	namespaces, objects := m.few()
-	target := func(i int) string { return fmt.Sprintf("limit-%d-%s", round, load.NamespaceName(i%m.namespaces)) }
+	target := func(i int) string { return limitPrefix + load.NamespaceName(i%m.namespaces) }
 	var first, then []raw.Message
 	for i := range namespaces {
 		body, err := encode(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target(i)}})
@@ -208,8 +216,8 @@ func encode(c client.Client, o client.Object) ([]byte, error) {
 	return body, nil
 }
 
-// gets are the requests that read, one by one, what the first round restored.
-func (m mix) gets() raw.SendRequest {
+// readRequests are those that read, one by one, what the first round restored.
+func (m mix) readRequests() raw.SendRequest {
 	namespaces, objects := m.few()
 	var messages []raw.Message
 	for i := range namespaces {

@@ -33,11 +33,11 @@ func TestLimitHasTheObjectsOfTheRestore(t *testing.T) {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	posts, err := m.posts(fake.NewClientBuilder().WithScheme(scheme).Build(), 3)
+	posts, err := m.createRequests(fake.NewClientBuilder().WithScheme(scheme).Build())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for prefix, req := range map[string]raw.SendRequest{"limit-3-": posts, existingPrefix: m.gets()} {
+	for prefix, req := range map[string]raw.SendRequest{limitPrefix: posts, existingPrefix: m.readRequests()} {
 		got := map[string]bool{}
 		for _, step := range req.Steps {
 			for _, message := range step {

@@ -13,9 +13,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
 )
 
-// DefaultPageSize is what clients of Kubernetes commonly ask for. Larger
-// pages are not faster and cost more of the API server's memory.
-const DefaultPageSize = 500
+// DefaultPageSize is more than the 500 that clients of Kubernetes commonly ask for.
+// The pages of a kind follow each other, so the largest kinds decide how long a
+// backup takes: with 500 it was 2.3 times the limit of `make bench`, with this 1.8
+// times. The scanner streams, and holds no page as a whole.
+const DefaultPageSize = 2500
 
 // Options of a Client. A zero field means its default.
 type Options struct {

@@ -223,19 +223,19 @@ func TestListRecovers(t *testing.T) {
 		"pages": {
 			answers: []answer{first, last},
 			want:    all,
-			asked:   []string{list + "limit=500", list + "continue=next&limit=500"},
+			asked:   []string{list + "limit=2500", list + "continue=next&limit=2500"},
 			summary: Summary{Pages: 2},
 		},
 		"continue token expired, with a new one": {
 			answers: []answer{first, {code: 410, body: fmt.Sprintf(gone, "inconsistent")}, last},
 			want:    all,
-			asked:   []string{list + "limit=500", list + "continue=next&limit=500", list + "continue=inconsistent&limit=500"},
+			asked:   []string{list + "limit=2500", list + "continue=next&limit=2500", list + "continue=inconsistent&limit=2500"},
 			summary: Summary{Pages: 2, Expired: 1, Retries: 1},
 		},
 		"continue token expired, without a new one": {
 			answers: []answer{first, {code: 410, body: fmt.Sprintf(gone, "")}, first, last},
 			want:    []string{wantPod("a"), wantPod("b"), wantPod("a"), wantPod("b"), wantPod("c")},
-			asked:   []string{list + "limit=500", list + "continue=next&limit=500", list + "limit=500", list + "continue=next&limit=500"},
+			asked:   []string{list + "limit=2500", list + "continue=next&limit=2500", list + "limit=2500", list + "continue=next&limit=2500"},
 			summary: Summary{Pages: 3, Expired: 1, Retries: 1},
 		},
 		"too many requests": {
@@ -253,7 +253,7 @@ func TestListRecovers(t *testing.T) {
 		"connection cut in a page": {
 			answers: []answer{cutOff, first, last},
 			want:    all,
-			asked:   []string{list + "limit=500", list + "limit=250", list + "continue=next&limit=250"},
+			asked:   []string{list + "limit=2500", list + "limit=1250", list + "continue=next&limit=1250"},
 			slept:   []time.Duration{200 * time.Millisecond},
 			summary: Summary{Pages: 2, Retries: 1},
 		},
@@ -262,8 +262,8 @@ func TestListRecovers(t *testing.T) {
 			answers: []answer{first, last},
 			want:    all,
 			asked: []string{
-				list + "limit=500&resourceVersion=7&resourceVersionMatch=Exact",
-				list + "continue=next&limit=500",
+				list + "limit=2500&resourceVersion=7&resourceVersionMatch=Exact",
+				list + "continue=next&limit=2500",
 			},
 			summary: Summary{Pages: 2, Exact: true},
 		},
@@ -272,8 +272,8 @@ func TestListRecovers(t *testing.T) {
 			answers: []answer{{code: 410, body: fmt.Sprintf(gone, "")}, first, last},
 			want:    all,
 			asked: []string{
-				list + "limit=500&resourceVersion=7&resourceVersionMatch=Exact", list + "limit=500",
-				list + "continue=next&limit=500",
+				list + "limit=2500&resourceVersion=7&resourceVersionMatch=Exact", list + "limit=2500",
+				list + "continue=next&limit=2500",
 			},
 			summary: Summary{Pages: 2, Retries: 1},
 		},
@@ -301,7 +301,7 @@ func TestListRecovers(t *testing.T) {
 			want:    all,
 			asked: []string{
 				"/api/v1/namespaces/ns/pods?labelSelector=a in (b,c)&limit=64",
-				"/api/v1/namespaces/ns/pods?continue=next&labelSelector=a in (b,c)&limit=500",
+				"/api/v1/namespaces/ns/pods?continue=next&labelSelector=a in (b,c)&limit=2500",
 			},
 			summary: Summary{Pages: 2},
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	executorprocess "github.com/grapnel-dev/grapnel/internal/executor/process"
+	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
@@ -21,7 +22,7 @@ func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.
 	attempt := openAttempt(run)
 	call := executor.Call{
 		Point: string(run.Spec.Hook), Action: run.Spec.PluginName,
-		Key: string(run.UID), Attempt: attempt.Number, Parameters: plain(run.Spec.Parameters),
+		Key: string(run.UID), Attempt: attempt.Number, Parameters: kuberun.PlainMap(run.Spec.Parameters),
 	}
 	ctx, cancel := context.WithDeadline(ctx, attempt.Deadline.Time)
 	defer cancel()
@@ -73,12 +74,4 @@ func stream(hook v1alpha1.HookPoint) runlog.Stream {
 		return runlog.PostActions
 	}
 	return runlog.Main
-}
-
-func plain[M ~map[string]v1alpha1.ParameterValue](values M) map[string]string {
-	out := make(map[string]string, len(values))
-	for k, v := range values {
-		out[k] = string(v)
-	}
-	return out
 }

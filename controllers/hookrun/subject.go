@@ -18,6 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
 // newSubject returns an empty object of the kind that a run is for.
@@ -81,7 +82,7 @@ func (r *Reconciler) context(ctx context.Context, run *v1alpha1.HookRun, call *e
 	if restore, ok := subject.(*v1alpha1.Restore); ok {
 		call.BackupName, call.BackupOutputs = restore.Status.BackupName, map[string]map[string]string{}
 		for name, values := range restore.Status.BackupOutputs {
-			call.BackupOutputs[name] = plain(values)
+			call.BackupOutputs[name] = kuberun.PlainMap(values)
 		}
 	}
 	pre, after := map[v1alpha1.HookPoint]v1alpha1.HookPoint{
@@ -105,7 +106,7 @@ func (r *Reconciler) outputs(ctx context.Context, run *v1alpha1.HookRun, point v
 	outputs := map[string]map[string]string{}
 	for _, sibling := range siblings.Items {
 		if len(sibling.Status.Outputs) > 0 {
-			outputs[sibling.Spec.PluginName] = plain(sibling.Status.Outputs)
+			outputs[sibling.Spec.PluginName] = kuberun.PlainMap(sibling.Status.Outputs)
 		}
 	}
 	return outputs, nil

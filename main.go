@@ -195,14 +195,10 @@ func (p parts) backups() (reconciler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster: %w", err)
 	}
-	measured, err := backup.NewMetrics(metrics.Registry, p.mgr.GetClient())
-	if err != nil {
-		return nil, fmt.Errorf("registering the metrics: %w", err)
-	}
 	return &backup.Reconciler{
 		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Opener: p.opener, Logs: p.logs,
 		Job:      &backupjob.Job{Engine: backupengine.New(cluster, backupengine.Options{}), Logs: p.logs, Now: time.Now},
-		Recorder: p.recorder, Redactor: p.redactor, Metrics: measured,
+		Recorder: p.recorder, Redactor: p.redactor, Metrics: metrics.Registry,
 		MaxConcurrent: p.opts.maxBackups, AllVersions: slices.Contains(p.features, featureAllVersions),
 	}, nil
 }
@@ -213,16 +209,12 @@ func (p parts) restores() (reconciler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reaching the cluster: %w", err)
 	}
-	measured, err := restore.NewMetrics(metrics.Registry)
-	if err != nil {
-		return nil, fmt.Errorf("registering the metrics: %w", err)
-	}
 	return &restore.Reconciler{
 		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Opener: p.opener, Logs: p.logs,
 		Job: &restorejob.Job{
 			Engine: restoreengine.New(cluster, restoreengine.Options{}), Logs: p.logs, ScratchDir: p.opts.scratchDir, Now: time.Now,
 		},
-		Recorder: p.recorder, Redactor: p.redactor, Metrics: measured,
+		Recorder: p.recorder, Redactor: p.redactor, Metrics: metrics.Registry,
 		MaxConcurrent: p.opts.maxRestores, UseVersions: slices.Contains(p.features, featureAllVersions),
 	}, nil
 }

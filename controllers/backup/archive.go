@@ -69,7 +69,7 @@ func (r *Reconciler) settleArchive(s *scope, made *run.Ended[job.Result]) {
 	}
 	result := made.Value
 	if result.Bytes > 0 {
-		r.Metrics.archived(s.Object, result.Bytes)
+		r.metrics.archived(s.Object, result.Bytes)
 	}
 	status := &s.Object.Status
 	items := int64(result.Items)

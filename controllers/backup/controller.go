@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,7 +39,8 @@ type Reconciler struct {
 	Logs     *runlog.Book
 	Recorder events.EventRecorder
 	Redactor *redact.Redactor
-	Metrics  *Metrics
+	// Metrics is where the metrics are registered.
+	Metrics prometheus.Registerer
 	// MaxConcurrent is how many Backups may run at a time; 4 by default.
 	MaxConcurrent int
 	// AllVersions archives every served version of a group.
@@ -47,6 +49,7 @@ type Reconciler struct {
 	Now func() time.Time
 
 	driver   *run.Driver[*v1alpha1.Backup]
+	metrics  *metrics
 	progress run.Progress
 }
 
@@ -61,14 +64,18 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Now == nil {
 		r.Now = time.Now
 	}
+	var err error
+	if r.metrics, err = newMetrics(r.Metrics); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
 	r.driver = &run.Driver[*v1alpha1.Backup]{
 		Kind: run.Backup, Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Redactor: r.Redactor,
-		Slots: r.MaxConcurrent, Now: r.Now,
+		Metrics: r.Metrics, Schedule: scheduleOf, Slots: r.MaxConcurrent, Now: r.Now,
 		New:     func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
 		NewList: func() client.ObjectList { return &v1alpha1.BackupList{} },
 		Ignore:  func(b *v1alpha1.Backup) bool { return b.Spec.ImportedFrom != nil }, // a catalogue entry is never run
 		Steps:   []string{stepCheck, stepClaim, stepArchive, stepRelease, stepAbandon, run.StepPostLog},
-		Written: r.Metrics.record, Forget: r.forget,
+		Written: r.metrics.record, Forget: r.forget,
 	}
 	r.driver.Phases = []run.Phase[*v1alpha1.Backup]{
 		r.plan, r.driver.PreActions, r.archive, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,7 +39,8 @@ type Reconciler struct {
 	Logs     *runlog.Book
 	Recorder events.EventRecorder
 	Redactor *redact.Redactor
-	Metrics  *Metrics
+	// Metrics is where the metrics are registered.
+	Metrics prometheus.Registerer
 	// MaxConcurrent is how many Restores may run at a time; 1 by default: two at a
 	// time would compete for the same objects.
 	MaxConcurrent int
@@ -48,6 +50,7 @@ type Reconciler struct {
 	Now func() time.Time
 
 	driver   *run.Driver[*v1alpha1.Restore]
+	metrics  *metrics
 	progress run.Progress
 }
 
@@ -65,13 +68,17 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Now == nil {
 		r.Now = time.Now
 	}
+	var err error
+	if r.metrics, err = newMetrics(r.Metrics); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
 	r.driver = &run.Driver[*v1alpha1.Restore]{
 		Kind: run.Restore, Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Redactor: r.Redactor,
-		Slots: r.MaxConcurrent, Now: r.Now,
+		Metrics: r.Metrics, Schedule: scheduleOf, Slots: r.MaxConcurrent, Now: r.Now,
 		New:     func() *v1alpha1.Restore { return &v1alpha1.Restore{} },
 		NewList: func() client.ObjectList { return &v1alpha1.RestoreList{} },
 		Steps:   []string{stepFind, stepRestore, stepAbandon, run.StepPostLog},
-		Written: r.Metrics.record, Forget: r.forget,
+		Written: r.metrics.record, Forget: r.forget,
 	}
 	r.driver.Phases = []run.Phase[*v1alpha1.Restore]{
 		r.plan, r.driver.PreActions, r.restore, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),

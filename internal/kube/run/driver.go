@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,6 +45,10 @@ type Driver[T Subject] struct {
 	Reader   client.Reader
 	Recorder events.EventRecorder
 	Redactor *redact.Redactor
+	// Metrics is where the metrics of the kind are registered.
+	Metrics prometheus.Registerer
+	// Schedule returns the name of the Schedule that a run belongs to, for them.
+	Schedule func(T) string
 	// Slots is how many runs may go on at a time; 4 by default.
 	Slots int
 	// Now is the clock; time.Now by default.
@@ -62,9 +67,10 @@ type Driver[T Subject] struct {
 	// Forget, if set, is told when a run is over for this process.
 	Forget func(uid types.UID)
 
-	steps *runner.Runner[any]
-	queue *queue
-	woken chan event.GenericEvent
+	steps   *runner.Runner[any]
+	queue   *queue
+	metrics *metrics[T]
+	woken   chan event.GenericEvent
 }
 
 // workers is how many objects are looked at in parallel; a pass never blocks on
@@ -73,7 +79,8 @@ const workers = 4
 
 // Setup registers the background steps and returns a controller to be completed.
 func (d *Driver[T]) Setup(mgr ctrl.Manager, name string) (*builder.Builder, error) {
-	if d.Client == nil || d.Reader == nil || d.Recorder == nil || d.Redactor == nil || d.New == nil || d.NewList == nil || len(d.Phases) == 0 {
+	if d.Client == nil || d.Reader == nil || d.Recorder == nil || d.Redactor == nil || d.Metrics == nil ||
+		d.Schedule == nil || d.New == nil || d.NewList == nil || len(d.Phases) == 0 {
 		return nil, errors.New("run: a required field of the Driver is missing")
 	}
 	if d.Slots <= 0 {
@@ -81,6 +88,10 @@ func (d *Driver[T]) Setup(mgr ctrl.Manager, name string) (*builder.Builder, erro
 	}
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	var err error
+	if d.metrics, err = newMetrics(d.Metrics, d.Kind, d.Client, d.NewList, d.Schedule); err != nil {
+		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}
 	d.woken = make(chan event.GenericEvent, 1024)
 	d.queue = newQueue(d.Slots, d.Wake)
@@ -223,6 +234,7 @@ func (d *Driver[T]) write(ctx context.Context, s *Scope[T]) error {
 			return fmt.Errorf("writing the status of %s %s: %w", d.Kind.Name, s.Object.GetName(), err)
 		}
 		d.tell(ctx, s.before, written)
+		d.metrics.record(s.before, written)
 		if d.Written != nil {
 			d.Written(s.before, written)
 		}

@@ -17,12 +17,14 @@ type Kind struct {
 	Work string
 	// NothingDone ends the message of a run whose Pre action failed.
 	NothingDone string
+	// Failure is the word for one in Velero's names for the metrics of the kind.
+	Failure string
 }
 
 // The kinds of runs.
 var (
-	Backup  = Kind{Name: "Backup", Work: v1alpha1.ReasonArchiving, NothingDone: "nothing was archived"}
-	Restore = Kind{Name: "Restore", Work: v1alpha1.ReasonRestoring, NothingDone: "nothing was restored"}
+	Backup  = Kind{Name: "Backup", Work: v1alpha1.ReasonArchiving, NothingDone: "nothing was archived", Failure: "failure"}
+	Restore = Kind{Name: "Restore", Work: v1alpha1.ReasonRestoring, NothingDone: "nothing was restored", Failure: "failed"}
 )
 
 // Pre is the point before the work.

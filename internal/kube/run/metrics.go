@@ -1,0 +1,159 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+)
+
+// scheduleLabel is the label that every metric which counts runs has; it is empty
+// for runs that no Schedule made.
+const scheduleLabel = "schedule"
+
+// metricName returns the name of a metric of the kind: Velero's, with the prefix
+// grapnel_.
+func (k Kind) metricName(name string) string {
+	return "grapnel_" + strings.ToLower(k.Name) + "_" + name
+}
+
+// Counter returns a counter of the kind. Its labels are these and, as the last one,
+// the Schedule of the run.
+func (k Kind) Counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: k.metricName(name), Help: help}, append(labels, scheduleLabel))
+}
+
+// Gauge is like Counter for what goes up and down.
+func (k Kind) Gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: k.metricName(name), Help: help}, append(labels, scheduleLabel))
+}
+
+// Register registers metrics, up to the first that can not be.
+func Register(registry prometheus.Registerer, collectors ...prometheus.Collector) error {
+	for _, c := range collectors {
+		if err := registry.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// metrics are what every kind of run measures. What can be seen in the objects is
+// read from them when somebody asks, so that it survives a restart. They are safe
+// for concurrent use.
+type metrics[T Subject] struct {
+	reader   client.Reader
+	newList  func() client.ObjectList
+	schedule func(T) string
+
+	attempts, successes, partial, failures, invalid, cancelled *prometheus.CounterVec
+	duration                                                   *prometheus.HistogramVec
+
+	total, last, owed *prometheus.Desc
+}
+
+// newMetrics registers the metrics of a kind. The reader should be a cache.
+func newMetrics[T Subject](
+	registry prometheus.Registerer, k Kind, reader client.Reader, newList func() client.ObjectList, schedule func(T) string,
+) (*metrics[T], error) {
+	m := &metrics[T]{
+		reader: reader, newList: newList, schedule: schedule,
+		attempts:  k.Counter("attempt_total", k.Name+"s whose plan was recorded."),
+		successes: k.Counter("success_total", k.Name+"s that ended Completed."),
+		partial:   k.Counter("partial_failure_total", k.Name+"s that ended PartiallyFailed."),
+		failures:  k.Counter(k.Failure+"_total", k.Name+"s that ended Failed or "+k.preFailed()+"."),
+		invalid:   k.Counter("validation_"+k.Failure+"_total", k.Name+"s that ended FailedValidation."),
+		cancelled: k.Counter("cancelled_total", k.Name+"s that ended Cancelled."),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: k.metricName("duration_seconds"), Help: "Time from the recorded plan to the outcome.",
+			Buckets: prometheus.ExponentialBuckets(0.125, 4, 10), // 125 ms to 9 h
+		}, []string{scheduleLabel}),
+		total: prometheus.NewDesc(k.metricName("total"), k.Name+" objects by phase.", []string{"phase"}, nil),
+		last: prometheus.NewDesc(k.metricName("last_successful_timestamp"),
+			"When the last Completed "+k.Name+" began, in seconds since 1970.", []string{scheduleLabel}, nil),
+		owed: prometheus.NewDesc(k.metricName("cleanup_owed"),
+			"1 for each "+k.Name+" that owes clean-up; overdue says whether it should have ended.",
+			[]string{"namespace", strings.ToLower(k.Name), "overdue"}, nil),
+	}
+	return m, Register(registry, m, m.attempts, m.successes, m.partial, m.failures, m.invalid, m.cancelled, m.duration)
+}
+
+// record counts what one status write changed.
+func (m *metrics[T]) record(before, o T) {
+	schedule := m.schedule(o)
+	if !Planned(before) && Planned(o) {
+		m.attempts.WithLabelValues(schedule).Inc()
+	}
+	if Decided(before) || !Decided(o) {
+		return
+	}
+	ended := m.failures
+	switch o.GetPhase() {
+	case PhaseFailedValidation:
+		ended = m.invalid
+	case PhaseCompleted:
+		ended = m.successes
+	case PhasePartiallyFailed:
+		ended = m.partial
+	case PhaseCancelled:
+		ended = m.cancelled
+	}
+	ended.WithLabelValues(schedule).Inc()
+	if start := o.Run().StartTimestamp; start != nil {
+		m.duration.WithLabelValues(schedule).Observe(o.Run().CompletionTimestamp.Sub(start.Time).Seconds())
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics[T]) Describe(out chan<- *prometheus.Desc) {
+	out <- m.total
+	out <- m.last
+	out <- m.owed
+}
+
+// collectTimeout bounds how long a scrape waits for the cache.
+const collectTimeout = 5 * time.Second
+
+// Collect implements prometheus.Collector.
+func (m *metrics[T]) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout) //nolint:forbidigo // Collect is given no context
+	defer cancel()
+	list := m.newList()
+	if err := m.reader.List(ctx, list); err != nil {
+		return // before the cache has started there is nothing to tell
+	}
+	phases, last := map[string]float64{}, map[string]float64{}
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // the function returns no error
+		o, ok := item.(T)
+		if !ok {
+			return nil
+		}
+		phases[o.GetPhase()]++
+		if start := o.Run().StartTimestamp; o.GetPhase() == PhaseCompleted && start != nil {
+			schedule := m.schedule(o)
+			last[schedule] = max(last[schedule], float64(start.Unix()))
+		}
+		if conditions.IsTrue(o, v1alpha1.ConditionCleanupOwed) {
+			overdue := conditions.Get(o, v1alpha1.ConditionCleanupOwed).Reason == v1alpha1.ReasonCleanupOverdue
+			out <- prometheus.MustNewConstMetric(m.owed, prometheus.GaugeValue, 1, o.GetNamespace(), o.GetName(), strconv.FormatBool(overdue))
+		}
+		return nil
+	})
+	for phase, n := range phases {
+		out <- prometheus.MustNewConstMetric(m.total, prometheus.GaugeValue, n, phase)
+	}
+	for schedule, at := range last {
+		out <- prometheus.MustNewConstMetric(m.last, prometheus.GaugeValue, at, schedule)
+	}
+}

@@ -195,17 +195,24 @@ func (r *run) recallNamespace(name string, e *entry, found list.Item) error {
 }
 
 // namespaceEntry returns the Namespace object for a namespace of the cluster.
+// Another one that has its name in the archive, and is not selected, is none.
 func (r *run) namespaceEntry(name string) (*kind, *entry) {
 	k := r.kinds[namespacesResource]
 	if k == nil {
 		return nil, nil
 	}
+	var first *entry
 	for _, original := range r.places.from(name) {
-		if at, ok := k.find("", original); ok {
+		at, ok := k.find("", original)
+		switch {
+		case !ok || !r.selection.IncludesNamespace(original):
+		case k.entries[at].selected:
 			return k, &k.entries[at]
+		case first == nil:
+			first = &k.entries[at]
 		}
 	}
-	return nil, nil
+	return k, first
 }
 
 // makeNamespace makes a namespace whose object is not in the archive.

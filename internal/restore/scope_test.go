@@ -176,7 +176,7 @@ func TestStatus(t *testing.T) {
 	s := spool(t, []*unstructured.Unstructured{
 		set("plain", ""), set("wants", `"velero.io/restore-status":"true"`), set("refuses", `"grapnel.dev/restore-status":"false"`),
 	})
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		filter *restore.StatusFilter
 		want   string
 	}{
@@ -192,8 +192,8 @@ func TestStatus(t *testing.T) {
 		if result.Counts[restore.Failed] > 0 {
 			t.Errorf("results: %s", messages(result))
 		}
-		target := fmt.Sprintf("status-%p", &tc)
-		result = c.run(restore.Request{Archive: s, RestoreStatus: tc.filter, NamespaceMapping: map[string]string{ns: strings.ReplaceAll(target, "0x", "")}})
+		target := fmt.Sprintf("status-%d", i)
+		result = c.run(restore.Request{Archive: s, RestoreStatus: tc.filter, NamespaceMapping: map[string]string{ns: target}})
 		wantMessages(t, result)
 		var got []string
 		for _, request := range c.wire.requests("PATCH", "/status") {

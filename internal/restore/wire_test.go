@@ -4,9 +4,13 @@
 package restore_test
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // wire is between the engine and the API server.
@@ -44,6 +48,14 @@ func (w *wire) set(fault func(r *http.Request, next http.RoundTripper) (*http.Re
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fault = fault
+}
+
+// refuse answers a request as an API server does that refuses it.
+func refuse(r *http.Request, code int, reason metav1.StatusReason) *http.Response {
+	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"refused by the test"}`, reason, code)
+	return &http.Response{
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r,
+	}
 }
 
 // requests returns those that begin with method and have part in their path.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -34,6 +35,7 @@ import (
 	"github.com/grapnel-dev/grapnel/controllers/plugin"
 	"github.com/grapnel-dev/grapnel/controllers/restore"
 	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
+	"github.com/grapnel-dev/grapnel/internal/archive"
 	backupengine "github.com/grapnel-dev/grapnel/internal/backup"
 	backupjob "github.com/grapnel-dev/grapnel/internal/backup/job"
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
@@ -62,6 +64,7 @@ type options struct {
 	namespace     string
 	maxBackups    int
 	maxRestores   int
+	maxArchive    resource.QuantityValue
 	features      string
 }
 
@@ -88,7 +91,8 @@ func parseFeatures(list string) ([]string, error) {
 func ownNamespace() string { return cmp.Or(os.Getenv("POD_NAMESPACE"), "grapnel-system") }
 
 func parseFlags() (options, zap.Options) {
-	var o options
+	// etcd holds 8 GiB at most by its own advice, and an archive has each object twice.
+	o := options{maxArchive: resource.QuantityValue{Quantity: resource.MustParse("64Gi")}}
 	logging := zap.Options{}
 	flag.BoolVar(&o.leaderElect, "leader-elect", false, "run only while holding the leader lease, so that several replicas can stand by")
 	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
@@ -101,6 +105,7 @@ func parseFlags() (options, zap.Options) {
 	flag.StringVar(&o.namespace, "namespace", ownNamespace(), "namespace whose Backups and locations are watched")
 	flag.IntVar(&o.maxBackups, "max-concurrent-backups", 4, "how many Backups may run at a time; the others wait")
 	flag.IntVar(&o.maxRestores, "max-concurrent-restores", 1, "how many Restores may run at a time; the others wait")
+	flag.Var(&o.maxArchive, "max-archive-size", "how many bytes the archive of a backup may have, decompressed; a Restore of a larger one fails")
 	flag.StringVar(&o.features, "features", "", "comma-separated features to turn on: "+featureAllVersions)
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -213,6 +218,7 @@ func (p parts) restores() (reconciler, error) {
 		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Opener: p.opener, Logs: p.logs,
 		Job: &restorejob.Job{
 			Engine: restoreengine.New(cluster, restoreengine.Options{}), Logs: p.logs, ScratchDir: p.opts.scratchDir, Now: time.Now,
+			Limits: archive.Limits{TotalBytes: p.opts.maxArchive.Value()},
 		},
 		Recorder: p.recorder, Redactor: p.redactor, Metrics: metrics.Registry,
 		MaxConcurrent: p.opts.maxRestores, UseVersions: slices.Contains(p.features, featureAllVersions),

@@ -180,7 +180,7 @@ func (j *Job) objects(ctx context.Context, store *backupstore.Store, req Request
 		Dir: j.ScratchDir, Limits: j.Limits, SHA256: digest.SHA256, Size: digest.Size,
 	})
 	if err = errors.Join(err, contents.Close()); err != nil {
-		return restore.Result{}, fmt.Errorf("nothing was restored, because the archive can not be used: %w", err)
+		return restore.Result{}, unusable(req.BackupName, err)
 	}
 	defer func() { err = errors.Join(err, spool.Close()) }()
 	engine := req.Engine

@@ -6,10 +6,8 @@ package restore_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -20,74 +18,56 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestObjectsThatChangeWhileManyKindsAreListed has a LIST in each place there
-// is, all of them waiting for the one worker, who must look at an object once
-// more: it waits for none of them.
-func TestObjectsThatChangeWhileManyKindsAreListed(t *testing.T) {
+// TestLookingAgainWaitsForNoList has as many LISTs open as there may be, all of
+// them waiting for the one worker, who must look once more at an object that
+// changed.
+func TestLookingAgainWaitsForNoList(t *testing.T) {
 	c := newTarget(t, restore.Options{Workers: 1})
-	const ns, each = "listed-together", 20
-	c.namespace(ns)
-	kinds := map[string]string{
-		"v1 ConfigMap": `{"data":{"a":"%s"}}`, "v1 Secret": `{"stringData":{"a":"%s"}}`,
-		"v1 Service":                         `{"spec":{"clusterIP":"None","selector":{"a":"%s"}}}`,
-		"v1 LimitRange":                      `{"metadata":{"labels":{"a":"%s"}}}`,
-		"v1 ResourceQuota":                   `{"metadata":{"labels":{"a":"%s"}}}`,
-		"v1 PodTemplate":                     `{"metadata":{"labels":{"a":"%s"}},` + template + `}`,
-		"batch/v1 CronJob":                   `{"spec":{"suspend":true,"schedule":"0 1 * * *","jobTemplate":{"metadata":{"labels":{"a":"%s"}},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"x"}]}}}}}}`,
-		"policy/v1 PodDisruptionBudget":      `{"metadata":{"labels":{"a":"%s"}},"spec":{"minAvailable":1}}`,
-		"rbac.authorization.k8s.io/v1 Role":  `{"metadata":{"labels":{"a":"%s"}}}`,
-		"discovery.k8s.io/v1 EndpointSlice":  `{"metadata":{"labels":{"a":"%s"}},"addressType":"IPv4","endpoints":[]}`,
-		"networking.k8s.io/v1 NetworkPolicy": `{"metadata":{"labels":{"a":"%s"}},"spec":{"podSelector":{}}}`,
+	const namespaces, each = 16, 2
+	fields := map[string]string{
+		"ConfigMap": `{"data":{"a":"%s"}}`, "Secret": `{"stringData":{"a":"%s"}}`,
+		"LimitRange": `{"metadata":{"labels":{"a":"%s"}}}`, "ResourceQuota": `{"metadata":{"labels":{"a":"%s"}}}`,
+		"PodTemplate": `{"metadata":{"labels":{"a":"%s"}},` + template + `}`,
 	}
-	if len(kinds) <= list.DefaultReaders {
-		t.Fatalf("%d kinds do not take all places of LISTs", len(kinds))
+	if namespaces*len(fields) <= list.DefaultInFlight {
+		t.Fatalf("%d kinds in %d namespaces are too few", len(fields), namespaces)
 	}
 	var objects []*unstructured.Unstructured
-	for what, fields := range kinds {
-		apiVersion, kind, _ := strings.Cut(what, " ")
-		for i := range each {
-			name := fmt.Sprintf("o-%d", i)
-			c.create(obj(t, apiVersion, kind, ns, name, fmt.Sprintf(fields, "now")))
-			objects = append(objects, obj(t, apiVersion, kind, ns, name, fmt.Sprintf(fields, "then")))
+	for i := range namespaces {
+		ns := fmt.Sprintf("looking-%d", i)
+		c.namespace(ns)
+		for kind, text := range fields {
+			for j := range each {
+				name := fmt.Sprintf("o-%d", j)
+				c.create(obj(t, "v1", kind, ns, name, fmt.Sprintf(text, "now")))
+				objects = append(objects, obj(t, "v1", kind, ns, name, fmt.Sprintf(text, "then")))
+			}
 		}
 	}
-	var reading, patches atomic.Int64
+	var lists, patches atomic.Int64
 	full := make(chan struct{})
 	c.wire.set(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-		if r.Method == http.MethodPatch && patches.Add(1) == 1 {
+		_, _, single := strings.Cut(r.URL.Path, "/namespaces/looking-")
+		switch {
+		case r.Method == http.MethodPatch && patches.Add(1) == 1:
 			select {
 			case <-full:
 			case <-r.Context().Done():
 			}
 			return refuse(r, http.StatusConflict, metav1.StatusReasonConflict), nil
+		case r.Method == http.MethodGet && !single && r.URL.Path != "/api/v1/namespaces" && strings.HasPrefix(r.URL.Path, "/api/v1/"):
+			// So much else is in the cluster that each namespace is listed.
+			return answer(r, http.StatusOK, `{"metadata":{"resourceVersion":"1","continue":"x","remainingItemCount":1000000},"items":[]}`), nil
+		case r.Method == http.MethodGet && single && lists.Add(1) == list.DefaultInFlight:
+			close(full)
 		}
-		resp, err := next.RoundTrip(r)
-		if err == nil && r.Method == http.MethodGet && strings.Contains(r.URL.Path, ns) {
-			resp.Body = &firstRead{ReadCloser: resp.Body, do: func() {
-				if reading.Add(1) == list.DefaultReaders {
-					close(full)
-				}
-			}}
-		}
-		return resp, err
+		return next.RoundTrip(r)
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	result, err := c.engine.Run(ctx, restore.Request{Archive: spool(t, objects), Policy: restore.ExistingUpdate, RestoreUID: "u"})
 	if err != nil {
-		t.Fatalf("with %d objects left, the run ended with %v", len(objects)-result.Total(), err)
+		t.Fatalf("with %d of %d objects done, the run ended with %v", result.Total(), len(objects), err)
 	}
 	wantCounts(t, result, map[restore.Outcome]int{restore.Updated: len(objects)})
-}
-
-// firstRead is a body that tells when it is begun to be read.
-type firstRead struct {
-	io.ReadCloser
-	once sync.Once
-	do   func()
-}
-
-func (b *firstRead) Read(p []byte) (int, error) {
-	b.once.Do(b.do)
-	return b.ReadCloser.Read(p)
 }

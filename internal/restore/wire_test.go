@@ -52,7 +52,12 @@ func (w *wire) set(fault func(r *http.Request, next http.RoundTripper) (*http.Re
 
 // refuse answers a request as an API server does that refuses it.
 func refuse(r *http.Request, code int, reason metav1.StatusReason) *http.Response {
-	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"refused by the test"}`, reason, code)
+	return answer(r, code, fmt.Sprintf(
+		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"refused by the test"}`, reason, code))
+}
+
+// answer answers a request in the place of the API server.
+func answer(r *http.Request, code int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r,
 	}

@@ -53,7 +53,7 @@ func (r *run) newPlanner() (*planner, error) {
 	p := &planner{run: r, names: newNames(r.served, archived)}
 	p.filtered = r.req.Selection.LabelSelector != nil || len(r.req.Selection.OrLabelSelectors) > 0
 	spec := r.req.Selection
-	spec.OrderedResources = nil
+	spec.OrderedResources, spec.FromBackup = nil, true
 	compiled, err := selection.Compile(spec, p.names, slices.Sorted(maps.Keys(existing)))
 	if err != nil {
 		return nil, err

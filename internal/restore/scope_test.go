@@ -41,7 +41,7 @@ func TestSelection(t *testing.T) {
 		"no cluster resources": {spec: selection.Spec{IncludeClusterResources: &no}, want: "a/one a/two b/one namespace/a namespace/b"},
 		"nothing matches": {
 			spec: selection.Spec{IncludedNamespaces: []string{"nowhere"}}, want: "",
-			warnings: []string{`warning run: spec.includedNamespaces[0]: namespace "nowhere" does not exist`},
+			warnings: []string{`warning run: spec.includedNamespaces[0]: the backup has nothing of namespace "nowhere"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -90,6 +90,9 @@ var resources = map[string]string{
 	"IngressClass": "ingressclasses", "RuntimeClass": "runtimeclasses", "ReplicationController": "replicationcontrollers",
 	"PodTemplate": "podtemplates", "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
 	"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings", "APIService": "apiservices",
+	"Node": "nodes", "CSINode": "csinodes", "VolumeAttachment": "volumeattachments", "Lease": "leases",
+	"VolumeSnapshot": "volumesnapshots", "VolumeSnapshotContent": "volumesnapshotcontents",
+	"Backup": "backups", "Restore": "restores", "BackupRepository": "backuprepositories", "HookRun": "hookruns", "Plugin": "plugins",
 }
 
 // obj makes an object from its kind, place and other fields as JSON.

@@ -1,17 +1,18 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selection decides what a Backup contains.
+// Package selection decides what a Backup contains, and what of it a Restore
+// restores.
 //
-// It answers, for a cluster described to it, the questions the backup engine
-// asks while it collects items: is this namespace in, is this resource type
+// It answers, for a cluster or a backup described to it, the questions that the
+// engines ask while they collect items: is this namespace in, is this resource type
 // in, does this item's label set match, in which order do named items come.
 // It holds the rules and nothing else: it has no client, starts no goroutine
 // and reads no clock, so that every rule is a table in a test.
 //
 // The pieces, in the order a Backup meets them:
 //
-//   - [Spec] is the part of a Backup's spec that selects. [Validate] reports
+//   - [Spec] is the part of a Backup's or Restore's spec that selects. [Validate] reports
 //     everything that is wrong with it, without looking at a cluster.
 //   - [Compile] combines a Spec with what the cluster serves ([Resolver]) and
 //     the namespaces that exist into a [Selection].
@@ -48,9 +49,16 @@
 //   - A pattern in excludedNamespaces also excludes namespaces that appear
 //     after the backup started.
 //
+// # Restores
+//
+// A Restore selects among the objects of a backup by the same rules: the
+// namespaces that exist are then those of the backup, by their original names,
+// and resources are known if the backup or the cluster has them. [Spec].FromBackup
+// says so. It changes what warnings speak of, and leaves it to the restore to
+// refuse, with a reason, what is never archived and is in the backup all the
+// same.
+//
 // # Not for
 //
-// Restores read their own filters from an archive, where the original
-// namespace names count and nothing can be listed; and volume policies,
-// which select data rather than objects.
+// Volume policies, which select data rather than objects.
 package selection

@@ -96,7 +96,7 @@ func (s *Selection) includeNamespace(field, entry string, optedOut []string) err
 	}
 	switch matched {
 	case 0:
-		s.warn(field, "no namespace matches the pattern %q", entry)
+		s.warn(field, s.ofBackup("no namespace matches the pattern %q", "no namespace of the backup matches the pattern %q"), entry)
 	case excluded:
 		s.warn(field, "every namespace that matches the pattern %q is excluded", entry)
 	}
@@ -115,7 +115,7 @@ func (s *Selection) warnAboutNamespace(field, name string, optedOut []string) {
 	case s.namespaces.exclude.matches(name):
 		s.warn(field, "namespace %q is excluded", name)
 	case !exists:
-		s.warn(field, "namespace %q does not exist", name)
+		s.warn(field, s.ofBackup("namespace %q does not exist", "the backup has nothing of namespace %q"), name)
 	}
 }
 

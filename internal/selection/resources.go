@@ -82,9 +82,10 @@ func (s *Selection) compileResources(spec Spec, resolver Resolver) error {
 //
 // The resource "namespaces" is not affected by namespace filters and is never
 // less than RelatedOnly; ArchivesNamespace decides about its items. What
-// NeverArchived names and volume snapshots are always Excluded.
+// NeverArchived names and volume snapshots are always Excluded from backups;
+// where a backup of Velero has them, it is for the restore to say why not.
 func (s *Selection) Resource(gr schema.GroupResource, namespaced bool) Inclusion {
-	if NeverArchived(gr) || intermediate(gr) {
+	if !s.fromBackup && (NeverArchived(gr) || intermediate(gr)) {
 		return Excluded
 	}
 	name := gr.String()
@@ -236,14 +237,15 @@ func (r *resourceNames) warnAboutResource(field, entry, name string, known bool,
 	gr := schema.ParseGroupResource(name)
 	switch {
 	case known && NeverArchived(gr):
-		r.selection.warn(field, "%q are records of backup runs and are never archived", name)
+		r.selection.warn(field, "%q are records of backup runs and are never %s", name, r.selection.ofBackup("archived", "restored"))
 	case known && intermediate(gr):
-		r.selection.warn(field, "%q are archived only where a plugin asks for them", name)
+		r.selection.warn(field, "%q are %s", name, r.selection.ofBackup("archived only where a plugin asks for them", "never restored"))
 	case known && exclude.matches(name):
 		r.selection.warn(field, "resource %q is excluded", name)
 	case known:
 	case !isPattern(entry):
-		r.selection.warn(field, "the cluster does not serve a resource %q that can be archived", entry)
+		r.selection.warn(field, r.selection.ofBackup("the cluster does not serve a resource %q that can be archived",
+			"neither the backup nor the cluster has a resource %q"), entry)
 	default:
 		r.warnAboutPattern(field, entry)
 	}
@@ -259,7 +261,8 @@ func (r *resourceNames) warnAboutPattern(field, entry string) {
 			return
 		}
 	}
-	r.selection.warn(field, "no resource of the cluster matches the pattern %q", entry)
+	r.selection.warn(field, r.selection.ofBackup("no resource of the cluster matches the pattern %q",
+		"no resource of the backup or the cluster matches the pattern %q"), entry)
 }
 
 func scopeName(namespaced bool) string {

@@ -22,17 +22,19 @@ type Selection struct {
 	ordered    map[schema.GroupResource][]types.NamespacedName
 	orderedAny map[string][]types.NamespacedName
 	warnings   []string
+	fromBackup bool
 }
 
-// Compile combines a Spec with a cluster: resolver knows its resource types
-// and namespaces are the names of the namespaces that exist when the backup
-// starts, against which namespace patterns are expanded. A Spec that does not
+// Compile combines a Spec with what there is to select from: resolver knows the
+// resource types, and namespaces are the names of the namespaces that exist when
+// the backup starts, or that the backup has, against which namespace patterns are
+// expanded. A Spec that does not
 // pass Validate is an error that joins everything Validate reports.
 func Compile(spec Spec, resolver Resolver, namespaces []string) (*Selection, error) {
 	if errs := Validate(spec); len(errs) > 0 {
 		return nil, fmt.Errorf("validating selection: %w", errors.Join(errs...))
 	}
-	s := &Selection{}
+	s := &Selection{fromBackup: spec.FromBackup}
 	if err := s.compileNamespaces(spec, namespaces); err != nil {
 		return nil, err
 	}
@@ -54,6 +56,15 @@ func Compile(spec Spec, resolver Resolver, namespaces []string) (*Selection, err
 // is also excluded, a pattern without a match. The order is that of the Spec.
 func (s *Selection) Unmatched() []string {
 	return append([]string(nil), s.warnings...)
+}
+
+// ofBackup returns the first text, or the second one if objects are selected
+// from a backup.
+func (s *Selection) ofBackup(cluster, backup string) string {
+	if s.fromBackup {
+		return backup
+	}
+	return cluster
 }
 
 func (s *Selection) warn(field string, format string, args ...any) {

@@ -34,7 +34,11 @@ func TestResource(t *testing.T) {
 		want map[string]Inclusion
 	}{
 		"no filter": {
-			want: map[string]Inclusion{pods: Included, pv: Included, ns: Included, "backups.velero.io": Excluded},
+			want: map[string]Inclusion{pods: Included, pv: Included, ns: Included, "backups.velero.io": Excluded, "volumesnapshots.snapshot.storage.k8s.io": Excluded},
+		},
+		"what a backup should not have": {
+			spec: Spec{FromBackup: true},
+			want: map[string]Inclusion{"backups.velero.io": Included, "volumesnapshots.snapshot.storage.k8s.io": Included},
 		},
 		"a namespace": {
 			spec: Spec{IncludedNamespaces: []string{"a"}},

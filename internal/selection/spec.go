@@ -8,11 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Spec is the part of a Backup's spec that selects objects. The field names
-// and their meaning are those of Velero's BackupSpec. There are two mutually
+// Spec is the part of a Backup's or Restore's spec that selects objects. The
+// field names and their meaning are those of Velero's BackupSpec. There are two mutually
 // exclusive ways to filter resource types: the older IncludedResources,
 // ExcludedResources and IncludeClusterResources, and the four scoped lists.
 type Spec struct {
+	// FromBackup says that the objects are those of a backup, which is to be
+	// restored, and not those of a cluster. It is not part of the user's spec.
+	FromBackup bool
+
 	// IncludedNamespaces are names or patterns (*, ?, [abc]); empty or "*"
 	// means all. An empty string stands for "no namespace", so that
 	// [""] selects cluster-scoped objects only.

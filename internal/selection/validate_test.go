@@ -189,6 +189,21 @@ func TestUnmatched(t *testing.T) {
 					`set it to true to archive all of them`,
 			},
 		},
+		"of a backup": {
+			spec: Spec{
+				FromBackup:         true,
+				IncludedNamespaces: []string{"a", "missing", "x*"},
+				IncludedResources:  []string{"po", "widgets", "*.example.com", "backups.velero.io", "volumesnapshots.snapshot.storage.k8s.io"},
+			},
+			want: []string{
+				`spec.includedNamespaces[1]: the backup has nothing of namespace "missing"`,
+				`spec.includedNamespaces[2]: no namespace of the backup matches the pattern "x*"`,
+				`spec.includedResources[1]: neither the backup nor the cluster has a resource "widgets"`,
+				`spec.includedResources[2]: no resource of the backup or the cluster matches the pattern "*.example.com"`,
+				`spec.includedResources[3]: "backups.velero.io" are records of backup runs and are never restored`,
+				`spec.includedResources[4]: "volumesnapshots.snapshot.storage.k8s.io" are never restored`,
+			},
+		},
 		"order": {
 			spec: Spec{OrderedResources: map[string]string{"po": "a/x", "pods": "a/y", "widgets": "a/z"}},
 			want: []string{

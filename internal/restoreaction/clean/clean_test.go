@@ -127,6 +127,9 @@ func TestNeverRestored(t *testing.T) {
 		"new event":            {schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, true},
 		"lease":                {schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, true},
 		"attachment":           {schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}, true},
+		"node of storage":      {schema.GroupResource{Group: "storage.k8s.io", Resource: "csinodes"}, true},
+		"snapshot":             {schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"}, true},
+		"class of snapshots":   {schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotclasses"}, false},
 		"certificate request":  {schema.GroupResource{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}, true},
 		"program of ours":      {schema.GroupResource{Group: "grapnel.dev", Resource: "plugins"}, true},
 

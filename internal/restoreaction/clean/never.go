@@ -20,7 +20,11 @@ var never = map[schema.GroupResource]string{
 	{Group: "storage.k8s.io", Resource: "csinodes"}:             "the kubelets of this cluster register their own",
 	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}: "the storage drivers of this cluster measure their own",
 	{Group: "storage.k8s.io", Resource: "volumeattachments"}:    "volumes are attached where their pods run now",
-	{Group: "resource.k8s.io", Resource: "resourceslices"}:      "the device drivers of this cluster publish their own",
+	// Its object would have the storage of this cluster take a new one.
+	{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"}:        "a snapshot is with the storage that took it",
+	{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotcontents"}: "a snapshot is with the storage that took it",
+
+	{Group: "resource.k8s.io", Resource: "resourceslices"}: "the device drivers of this cluster publish their own",
 
 	{Group: "coordination.k8s.io", Resource: "leases"}:          "a lease says who is alive, not who was",
 	{Group: "coordination.k8s.io", Resource: "leasecandidates"}: "a lease says who is alive, not who was",

@@ -1,0 +1,96 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+// TestWhatIsNeverRestored is in Velero's backups, and in those of people. The
+// reason is told, whether the cluster serves the kind or not, and nothing is made
+// for such objects, not even a namespace.
+func TestWhatIsNeverRestored(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns = "never"
+	objects := []*unstructured.Unstructured{
+		obj(t, "v1", "Node", "", "never-node", ""),
+		obj(t, "v1", "Event", ns, "a", ""), obj(t, "events.k8s.io/v1", "Event", ns, "b", ""),
+		obj(t, "storage.k8s.io/v1", "CSINode", "", "never-node", ""),
+		obj(t, "storage.k8s.io/v1", "VolumeAttachment", "", "never-volume", ""),
+		obj(t, "coordination.k8s.io/v1", "Lease", ns, "leader", ""),
+		obj(t, "velero.io/v1", "Backup", ns, "nightly", ""), obj(t, "velero.io/v1", "Restore", ns, "nightly", ""),
+		obj(t, "velero.io/v1", "BackupRepository", ns, "data", ""),
+		obj(t, "grapnel.dev/v1alpha1", "Backup", ns, "nightly", ""), obj(t, "grapnel.dev/v1alpha1", "HookRun", ns, "run", ""),
+		obj(t, "grapnel.dev/v1alpha1", "Plugin", "", "evil", ""),
+		obj(t, "snapshot.storage.k8s.io/v1", "VolumeSnapshot", ns, "snap", ""),
+		obj(t, "snapshot.storage.k8s.io/v1", "VolumeSnapshotContent", "", "snap", ""),
+	}
+	s := spool(t, objects)
+	result := c.run(restore.Request{Archive: s, RestoreUID: "u"})
+	wantCounts(t, result, map[restore.Outcome]int{restore.Skipped: len(objects)})
+	wantMessages(t, result)
+	if writes := c.wire.writes(); len(writes) > 0 {
+		t.Errorf("wrote %v", writes)
+	}
+	if diff := cmp.Diff(map[string]int{
+		"the kubelets of this cluster register their own":                                                   2,
+		"events tell what happened in the old cluster":                                                      2,
+		"volumes are attached where their pods run now":                                                     1,
+		"a lease says who is alive, not who was":                                                            1,
+		"it records a run, which would start again":                                                         4,
+		"it describes data that its own cluster's Velero keeps":                                             1,
+		"a Plugin makes the operator run a program, which only an administrator of this cluster may decide": 1,
+		"a snapshot is with the storage that took it":                                                       2,
+	}, result.SkipReasons); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+
+	// Nobody is bothered with what is not selected.
+	result = c.run(restore.Request{Archive: s, Selection: selection.Spec{ExcludedResources: []string{"nodes", "*.velero.io"}}})
+	if got := result.Counts[restore.Skipped]; got != len(objects)-4 {
+		t.Errorf("%d objects are skipped, want those that are not excluded: %v", got, result.SkipReasons)
+	}
+}
+
+// TestGroupThatDoesNotAnswer has an API server of its own, which is away.
+func TestGroupThatDoesNotAnswer(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const group, ns = "away.example.org", "group-away"
+	service := obj(t, "apiregistration.k8s.io/v1", "APIService", "", "v1."+group, `{"spec":{"group":"`+group+`","version":"v1",
+		"groupPriorityMinimum":100,"versionPriority":100,"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"away"}}}`)
+	c.create(service)
+	t.Cleanup(func() {
+		if err := c.of(service).Delete(context.Background(), service.GetName(), metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	objects := []*unstructured.Unstructured{
+		widget(t, group, "v1", ns, "a"), widget(t, group, "v1", ns+"-only", "b"), configMap(t, ns, "good", "x"),
+	}
+	s := spool(t, objects)
+	eventually(t, "the group is there and does not answer", func() bool {
+		return strings.Contains(messages(c.run(restore.Request{Archive: s, DryRun: true})), "does not answer")
+	})
+	for _, request := range []restore.Request{
+		{Archive: s, DryRun: true}, {Archive: s, RestoreUID: "u"},
+		{Archive: s, RestoreUID: "u", Selection: selection.Spec{ExcludedResources: []string{"pods"}}},
+	} {
+		result := c.run(request)
+		wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Failed: 2})
+		wantMessages(t, result,
+			"error run: 2 objects of widgets."+group+" are not restored: the API group does not answer|restore again when it does")
+	}
+	if c.has(obj(t, "v1", "Namespace", "", ns+"-only", "")) {
+		t.Error("a namespace was made for what cannot be restored")
+	}
+}

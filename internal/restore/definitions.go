@@ -119,24 +119,24 @@ func (p *planner) selectNeeded(k *kind) {
 
 // awaitEstablished waits for all definitions at the same time.
 func (r *run) awaitEstablished(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.engine.opts.Wait)
+	waiting, cancel := context.WithTimeout(ctx, r.engine.opts.Wait)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range r.definitions.written {
 		written := &r.definitions.written[i]
 		wg.Go(func() {
-			if !r.enter(ctx) {
+			if !r.enter(waiting) {
 				return
 			}
 			defer r.leave()
 			last := "it has no conditions"
-			err := r.cluster.Wait(ctx, written.target, func(object []byte) (bool, error) {
+			err := r.cluster.Wait(waiting, written.target, func(object []byte) (bool, error) {
 				established, state, err := isEstablished(object)
 				last = state
 				return established, err
 			})
 			written.established = err == nil
-			if err != nil {
+			if err != nil && ctx.Err() == nil {
 				r.results.Error(results.Object(""), fmt.Errorf("%s was restored and is not established (%s): %w", written.target, last, err))
 			}
 		})

@@ -104,8 +104,8 @@ func (e *Engine) Run(ctx context.Context, req Request) (Result, error) {
 	defer cancel(nil)
 	r := newRun(e, req, cancel)
 	err := r.restore(ctx)
-	if err == nil && ctx.Err() != nil {
-		err = fmt.Errorf("restoring: %w", context.Cause(ctx))
+	if ctx.Err() != nil {
+		err = fmt.Errorf("restoring: %w", context.Cause(ctx)) // whatever it led to
 	}
 	return r.result(), err
 }

@@ -109,6 +109,9 @@ func (r *Reconciler) lookProblems(s *scope, looked *run.Ended[found]) []string {
 			s.Object.Status.BackupName, where, phase, run.PhaseCompleted, run.PhasePartiallyFailed)}
 	case errors.Is(looked.Err, job.ErrNoBackup):
 		return []string{missing(s.Object.Status.BackupName, where, looked.Value.others)}
+	case errors.Is(looked.Err, job.ErrDamaged):
+		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s can not be used: %s; bring back its files from a copy, or restore another backup",
+			s.Object.Status.BackupName, where, r.Redactor.String(looked.Err.Error()))}
 	}
 	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", where, r.Redactor.String(looked.Err.Error()))}
 }

@@ -26,6 +26,9 @@ import (
 // ErrNoBackup means that a store holds no finished backup of that name.
 var ErrNoBackup = errors.New("there is no finished backup of that name")
 
+// ErrDamaged means that the manifest of a backup can not be understood.
+var ErrDamaged = errors.New("its manifest is damaged")
+
 // ErrNotStored means that objects were restored, and that the files which tell what
 // became of each could not be stored.
 var ErrNotStored = errors.New("what became of each object could not be stored")
@@ -110,11 +113,15 @@ type Job struct {
 	Now    func() time.Time
 }
 
-// Find reads the manifest of a backup. The error is ErrNoBackup if there is none.
+// Find reads the manifest of a backup. The error is ErrNoBackup if there is none, and
+// ErrDamaged if it makes no sense.
 func (j *Job) Find(ctx context.Context, store *backupstore.Store, name string) (Found, error) {
 	velero, grapnel, err := store.Manifest(ctx, name)
 	if errors.Is(err, objectstore.ErrNotExist) {
 		return Found{}, fmt.Errorf("%w: %q", ErrNoBackup, name)
+	}
+	if damaged := (*backupstore.CorruptError)(nil); errors.As(err, &damaged) {
+		return Found{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err != nil {
 		return Found{}, err
@@ -126,7 +133,7 @@ func (j *Job) Find(ctx context.Context, store *backupstore.Store, name string) (
 		} `json:"status"`
 	}
 	if err := json.Unmarshal(velero, &manifest); err != nil {
-		return Found{}, fmt.Errorf("the manifest of backup %q can not be read: %w", name, err)
+		return Found{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	found := Found{FormatVersion: manifest.Status.FormatVersion, Phase: manifest.Status.Phase}
 	if grapnel != nil {
@@ -173,7 +180,7 @@ func (j *Job) objects(ctx context.Context, store *backupstore.Store, req Request
 	}
 	contents, err := store.Get(ctx, req.BackupName, backupstore.Contents)
 	if err != nil {
-		return restore.Result{}, fmt.Errorf("nothing was restored, because the archive can not be read: %w", err)
+		return restore.Result{}, unusable(req.BackupName, err)
 	}
 	digest := found.Files[backupstore.Contents]
 	spool, err := archive.NewSpool(ctx, contents, archive.SpoolOptions{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
 // unusable says why nothing of an archive was restored, and what to do.
@@ -27,6 +28,8 @@ func advice(file string, err error) string {
 		}
 	}
 	switch {
+	case errors.Is(err, objectstore.ErrNotExist):
+		return file + " is missing: bring it back from a copy or restore another backup"
 	case errors.Is(err, archive.ErrLimit):
 		return "find out who put " + file + " there; if a backup did, raise --max-archive-size, otherwise restore another backup"
 	case errors.Is(err, syscall.ENOSPC):

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
 func TestUnusableSaysWhatToDo(t *testing.T) {
@@ -19,6 +20,7 @@ func TestUnusableSaysWhatToDo(t *testing.T) {
 		err  error
 		want string
 	}{
+		"missing":        {objectstore.ErrNotExist, "nightly.tar.gz is missing: bring it back"},
 		"forged":         {archive.ErrInvalidName, "find out who put nightly.tar.gz there, and restore another backup"},
 		"too large":      {archive.ErrLimit, "raise --max-archive-size"},
 		"no space":       {syscall.ENOSPC, "make room in the folder of --scratch-dir"},

@@ -93,33 +93,44 @@ func TestDamagedBackups(t *testing.T) {
 		"a manifest that is no JSON": {
 			func([]byte) []byte { return []byte("hello") }, func(string) string { return "velero-backup.json" },
 			v1alpha1.RestorePhaseFailedValidation,
-			[]string{"can not be used", "manifest"},
+			[]string{"its manifest is damaged", "bring back its files from a copy, or restore another backup"},
 		},
 		"another manifest": {
 			func(content []byte) []byte {
 				return []byte(strings.ReplaceAll(string(content), `"Completed"`, `"Failed"`))
 			}, func(string) string { return "velero-backup.json" },
 			v1alpha1.RestorePhaseFailedValidation,
-			[]string{"can not be used", "does not belong to velero-backup.json"},
+			[]string{"does not belong to velero-backup.json", "bring back its files from a copy, or restore another backup"},
+		},
+		"half a manifest of Grapnel": {
+			func(content []byte) []byte { return content[:len(content)/2] },
+			func(backup string) string { return backup + "-grapnel.json" },
+			v1alpha1.RestorePhaseFailedValidation,
+			[]string{"is not a manifest", "bring back its files from a copy, or restore another backup"},
 		},
 		"no archive": {
-			func([]byte) []byte { return nil }, archiveOf, v1alpha1.RestorePhaseFailed, []string{"nothing was restored", "archive"},
+			func([]byte) []byte { return nil }, archiveOf, v1alpha1.RestorePhaseFailed,
+			[]string{"nothing was restored", ".tar.gz is missing: bring it back from a copy or restore another backup"},
 		},
 		"a truncated archive": {
 			func(content []byte) []byte { return content[:len(content)/2] },
-			archiveOf, v1alpha1.RestorePhaseFailed,
-			[]string{"nothing was restored, because the archive can not be used"},
+			archiveOf, v1alpha1.RestorePhaseFailed, damaged("archive is not what was stored: it has "),
 		},
 		"an archive with another byte": {
 			func(content []byte) []byte {
 				content[len(content)/2] ^= 1
 				return content
-			}, archiveOf, v1alpha1.RestorePhaseFailed, []string{"nothing was restored, because the archive can not be used"},
+			}, archiveOf, v1alpha1.RestorePhaseFailed, damaged(),
+		},
+		"an archive that is good, and not the one that was stored": {
+			func(content []byte) []byte {
+				content[4] ^= 1 // the time in the header of gzip, which decides nothing
+				return content
+			}, archiveOf, v1alpha1.RestorePhaseFailed, damaged("archive is not what was stored: its SHA-256 is "),
 		},
 		"an archive that is none": {
 			func([]byte) []byte { return []byte("hello") },
-			archiveOf, v1alpha1.RestorePhaseFailed,
-			[]string{"nothing was restored, because the archive can not be used"},
+			archiveOf, v1alpha1.RestorePhaseFailed, damaged(),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,215 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"archive/tar"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// manifestOfVelero is what Velero says of a good backup.
+const manifestOfVelero = `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"BACKUP","namespace":"velero"},
+	"status":{"version":1,"formatVersion":"1.1.0","phase":"Completed"}}`
+
+// maxArchive is --max-archive-size of the operator that meets hostile archives.
+const maxArchive = 256 << 20
+
+// hostileArchives are made by somebody who may write to the bucket. Each begins as a
+// good one does, so that there would be something to restore.
+var hostileArchives = map[string]struct {
+	archive func(t *testing.T, app string) []byte
+	texts   []string
+}{
+	"out of the folder": {evil(tar.Header{Name: "resources/configmaps/namespaces/../../../../../tmp/evil.json"}, "{}"), forged("/evil.json")},
+	"an absolute path":  {evil(tar.Header{Name: "/etc/cron.d/evil.json"}, "{}"), forged("/etc/cron.d/evil.json")},
+	"a symbolic link": {
+		evil(tar.Header{Typeflag: tar.TypeSymlink, Name: "resources/configmaps/namespaces/a/b.json", Linkname: "/etc/passwd"}, ""),
+		forged("b.json", "is neither a file nor a folder"),
+	},
+	"a hard link": {
+		evil(tar.Header{Typeflag: tar.TypeLink, Name: "resources/configmaps/namespaces/a/b.json", Linkname: "/etc/passwd"}, ""),
+		forged("b.json", "is neither a file nor a folder"),
+	},
+	"a device": {evil(tar.Header{Typeflag: tar.TypeBlock, Name: "resources/configmaps/namespaces/a/b.json"}, ""), forged("b.json")},
+	"the same file twice": {
+		func(t *testing.T, app string) []byte {
+			t.Helper()
+			return evil(tar.Header{Name: pathOf(app, "c0")}, "{}")(t, app)
+		}, forged("c0.json"),
+	},
+	"another archive behind it": {
+		func(t *testing.T, app string) []byte {
+			t.Helper()
+			one := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
+			return slices.Concat(one, one)
+		}, forged("goes on after its end"),
+	},
+	"two preferred versions": {
+		func(t *testing.T, app string) []byte {
+			t.Helper()
+			return newArchive(t, func(w *tar.Writer) {
+				goodStart(t, w, app)
+				file(t, w, "resources/roles.example.io/v1-preferredversion/cluster/a.json", "{}")
+				file(t, w, "resources/roles.example.io/v2-preferredversion/cluster/a.json", "{}")
+			})
+		}, forged("preferred versions"),
+	},
+	"a large object": {
+		evil(tar.Header{Name: "resources/configmaps/namespaces/a/b.json"}, strings.Repeat(" ", 16<<20+1)),
+		[]string{"b.json", "has 16777217 bytes", "raise --max-archive-size"},
+	},
+	"a gzip bomb": {bomb, []string{"too many bytes", "raise --max-archive-size", "otherwise restore another backup"}},
+	"a gzip bomb of nothing": {
+		func(t *testing.T, app string) []byte {
+			t.Helper()
+			return compressed(t, func(out io.Writer) {
+				w := tar.NewWriter(out)
+				goodStart(t, w, app)
+				if err := w.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				zeros := make([]byte, 1<<20)
+				for range maxArchive >> 20 {
+					if _, err := out.Write(zeros); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		}, []string{"too many bytes", "raise --max-archive-size"},
+	},
+	"cut off": {
+		func(t *testing.T, app string) []byte {
+			t.Helper()
+			good := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
+			return good[:len(good)-9]
+		}, damaged("unexpected EOF"),
+	},
+	"another byte": {
+		func(t *testing.T, app string) []byte {
+			t.Helper()
+			good := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
+			good[len(good)-6] ^= 1 // of the checksum, as nothing else tells of it
+			return good
+		}, damaged("checksum"),
+	},
+	"nothing": {func(*testing.T, string) []byte { return nil }, damaged("EOF")},
+}
+
+// evil returns an archive with one more entry.
+func evil(header tar.Header, content string) func(*testing.T, string) []byte {
+	return func(t *testing.T, app string) []byte {
+		t.Helper()
+		return newArchive(t, func(w *tar.Writer) {
+			goodStart(t, w, app)
+			entry(t, w, header, content)
+		})
+	}
+}
+
+// bomb has objects of 16 MiB of nothing, which take up a thousandth in the bucket.
+func bomb(t *testing.T, app string) []byte {
+	t.Helper()
+	content := strings.Repeat(" ", 16<<20)
+	return newArchive(t, func(w *tar.Writer) {
+		goodStart(t, w, app)
+		for i := range maxArchive>>24 + 1 {
+			file(t, w, pathOf(app, fmt.Sprintf("bomb-%d", i)), content)
+		}
+	})
+}
+
+func forged(texts ...string) []string {
+	return append(texts, "no backup writes such an archive: find out who put ", "restore another backup")
+}
+
+func damaged(texts ...string) []string {
+	return append(texts, ".tar.gz is damaged or was not read to its end: restore again; if that does not help, bring back the file")
+}
+
+// TestHostileArchives are refused before anything is written, and leave nothing
+// behind: neither files nor open ones, nor an operator that can not go on.
+func TestHostileArchives(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fmt.Sprintf("--max-archive-size=%d", maxArchive))
+	app := newApp(t, 1)
+	good := s.backUp(t, app)
+	pid := s.op.PID()
+	for name, c := range hostileArchives {
+		t.Run(name, func(t *testing.T) { // Not parallel: each looks at what is left.
+			r, target := s.restoreOf(s.fromVelero(t, manifestOfVelero, c.archive(t, app)), app)
+			r.Labels = use(first)
+			texts := append([]string{"nothing was restored, because the archive can not be used"}, c.texts...)
+			r = outcome(t, create(t, r), v1alpha1.RestorePhaseFailed, texts...)
+			untouched(t, target)
+			if r.Status.Counts != nil {
+				t.Errorf("the counts are %v, want none", r.Status.Counts)
+			}
+			s.spoolIsEmpty(t)
+
+			r, target = s.restoreOf(good.Name, app)
+			outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted, "2 created")
+			equal(t, "objects", restored(t, target), []string{"c0=0"})
+			s.spoolIsEmpty(t)
+		})
+	}
+	if s.op.PID() != pid || s.op.Err() != nil {
+		t.Errorf("the operator has ended: %v", s.op.Err())
+	}
+}
+
+// spoolIsEmpty checks that nothing of an archive is left in the scratch folder, and no
+// file open that has no name there.
+func (s *site) spoolIsEmpty(t *testing.T) {
+	t.Helper()
+	files, err := os.ReadDir(filepath.Join(s.dir, "scratch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Errorf("%s is left in the scratch folder", file.Name())
+	}
+	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.op.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, descriptor := range open {
+		if path, err := os.Readlink(descriptor); err == nil && strings.HasPrefix(path, filepath.Join(s.dir, "scratch")) {
+			t.Errorf("%s is still open", path)
+		}
+	}
+}
+
+// TestAMillionEntries has a good ConfigMap among a million objects of a kind that the
+// cluster does not serve. It is restored, and the others are told of in one sentence.
+func TestAMillionEntries(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	app := newApp(t, 1)
+	const many = 1_000_000
+	archive := newArchive(t, func(w *tar.Writer) {
+		goodStart(t, w, app)
+		for i := range many {
+			file(t, w, fmt.Sprintf("resources/flies.example.io/namespaces/%s/f%d.json", app, i), "{}")
+		}
+	})
+	backup := s.fromVelero(t, manifestOfVelero, archive)
+	r, target := s.restoreOf(backup, app)
+	r = outcome(t, create(t, r), v1alpha1.RestorePhasePartiallyFailed, "2 created, 1000000 failed; 1 error")
+	equal(t, "objects", restored(t, target), []string{"c0=0"})
+	says(t, s.stored(t, r.Status.Files.Results), "1000000 objects of flies.example.io are not restored: the cluster does not serve them")
+	s.spoolIsEmpty(t)
+
+	r, target = s.restoreOf(backup, app)
+	r.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps"}
+	outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted, "2 created")
+	equal(t, "objects", restored(t, target), []string{"c0=0"})
+}

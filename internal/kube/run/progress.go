@@ -17,8 +17,8 @@ type Progress struct{ runs sync.Map }
 
 type counters struct{ total, done atomic.Int64 }
 
-// Set says how far a run is.
-func (p *Progress) Set(uid types.UID, total, done int) {
+// set says how far a run is.
+func (p *Progress) set(uid types.UID, total, done int) {
 	v, _ := p.runs.LoadOrStore(uid, &counters{})
 	if c, ok := v.(*counters); ok {
 		c.total.Store(int64(total))
@@ -39,14 +39,17 @@ func (p *Progress) Get(uid types.UID) (total, done int64, known bool) {
 // Drop forgets a run.
 func (p *Progress) Drop(uid types.UID) { p.runs.Delete(uid) }
 
-// Reporter returns what tells p how far the run of an object is, and has the
-// object looked at again at most once a second.
+// Reporter returns what takes note of how far the run of an object is: at once,
+// and then at most once a second. The object is looked at again each time. What
+// comes in between is not seen by p either: an object is looked at after each write
+// of its status too, and would be written over and over.
 func (d *Driver[T]) Reporter(p *Progress, object T) func(total, done int) {
-	owner, uid, last := nameOf(object), object.GetUID(), d.Now()
+	owner, uid := nameOf(object), object.GetUID()
+	var last time.Time
 	return func(total, done int) {
-		p.Set(uid, total, done)
 		if now := d.Now(); now.Sub(last) >= time.Second {
 			last = now
+			p.set(uid, total, done)
 			d.Wake(owner)
 		}
 	}

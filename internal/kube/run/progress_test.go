@@ -1,0 +1,43 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// TestProgressIsTakenNoteOfOnceASecond keeps a status from being written for every
+// object: each write has the run looked at again.
+func TestProgressIsTakenNoteOfOnceASecond(t *testing.T) {
+	now := time.Unix(1000, 0)
+	d := &Driver[*v1alpha1.Backup]{
+		Now: func() time.Time { return now }, New: func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
+		woken: make(chan event.GenericEvent, 100),
+	}
+	var p Progress
+	b := queued("b", 1)
+	report := d.Reporter(&p, b)
+	if _, _, known := p.Get(b.UID); known {
+		t.Error("progress is known before there is any")
+	}
+	for i := range 25 {
+		report(100, i)
+		if _, done, _ := p.Get(b.UID); done != int64(i/10*10) {
+			t.Errorf("after %d objects, %d are said to be done", i, done)
+		}
+		now = now.Add(100 * time.Millisecond)
+	}
+	if len(d.woken) != 3 {
+		t.Errorf("woken %d times in 2.5 seconds, want 3", len(d.woken))
+	}
+	p.Drop(b.UID)
+	if _, _, known := p.Get(b.UID); known {
+		t.Error("progress is known after the run was dropped")
+	}
+}

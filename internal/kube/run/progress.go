@@ -39,13 +39,12 @@ func (p *Progress) Get(uid types.UID) (total, done int64, known bool) {
 // Drop forgets a run.
 func (p *Progress) Drop(uid types.UID) { p.runs.Delete(uid) }
 
-// Reporter returns what takes note of how far the run of an object is: at once,
-// and then at most once a second. The object is looked at again each time. What
-// comes in between is not seen by p either: an object is looked at after each write
-// of its status too, and would be written over and over.
+// Reporter returns what takes note of how far the run of an object is, at most once
+// a second, and has the object looked at again then. What comes in between is not
+// seen by p either: an object is looked at after each write of its status too, and
+// would be written over and over.
 func (d *Driver[T]) Reporter(p *Progress, object T) func(total, done int) {
-	owner, uid := nameOf(object), object.GetUID()
-	var last time.Time
+	owner, uid, last := nameOf(object), object.GetUID(), d.Now()
 	return func(total, done int) {
 		if now := d.Now(); now.Sub(last) >= time.Second {
 			last = now

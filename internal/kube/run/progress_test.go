@@ -26,15 +26,15 @@ func TestProgressIsTakenNoteOfOnceASecond(t *testing.T) {
 	if _, _, known := p.Get(b.UID); known {
 		t.Error("progress is known before there is any")
 	}
-	for i := range 25 {
+	for i := range 35 {
 		report(100, i)
-		if _, done, _ := p.Get(b.UID); done != int64(i/10*10) {
+		if _, done, known := p.Get(b.UID); known != (i >= 10) || done != int64(i/10*10) {
 			t.Errorf("after %d objects, %d are said to be done", i, done)
 		}
 		now = now.Add(100 * time.Millisecond)
 	}
 	if len(d.woken) != 3 {
-		t.Errorf("woken %d times in 2.5 seconds, want 3", len(d.woken))
+		t.Errorf("woken %d times in 3.5 seconds, want 3", len(d.woken))
 	}
 	p.Drop(b.UID)
 	if _, _, known := p.Get(b.UID); known {

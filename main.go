@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -40,6 +39,7 @@ import (
 	backupjob "github.com/grapnel-dev/grapnel/internal/backup/job"
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/redact"
@@ -115,13 +115,13 @@ func parseFlags() (options, zap.Options) {
 func main() {
 	opts, logging := parseFlags()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
-	if err := run(ctrl.SetupSignalHandler(), opts); err != nil {
+	if err := start(ctrl.SetupSignalHandler(), opts); err != nil {
 		ctrl.Log.Error(err, "Stopping the operator")
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, opts options) error {
+func start(ctx context.Context, opts options) error {
 	ctrl.Log.Info("Starting the operator", "version", version, "namespace", opts.namespace)
 	mgr, err := newManager(opts)
 	if err != nil {
@@ -150,20 +150,23 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 	p := parts{
-		mgr: mgr, opts: opts, features: features, plugins: plugins, logs: logs, redactor: redactor,
-		recorder: mgr.GetEventRecorder("grapnel"),
-		opener:   &location.Opener{Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor},
+		mgr: mgr, opts: opts, features: features, plugins: plugins,
+		Environment: run.Environment{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Logs: logs, Redactor: redactor,
+			Opener:   &location.Opener{Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor},
+			Recorder: mgr.GetEventRecorder("grapnel"), Metrics: metrics.Registry, Now: time.Now,
+		},
 	}
 	for name, build := range map[string]func() (reconciler, error){
 		"backup": p.backups, "restore": p.restores, "hookrun": p.hookRuns,
 		"plugin": func() (reconciler, error) {
 			return &plugin.Reconciler{
-				Client: mgr.GetClient(), Catalog: plugins, Recorder: p.recorder, Dir: opts.pluginDir, Exited: exited,
+				Client: mgr.GetClient(), Catalog: plugins, Recorder: p.Recorder, Dir: opts.pluginDir, Exited: exited,
 			}, nil
 		},
 		"storagelocation": func() (reconciler, error) {
 			return &storagelocation.Reconciler{
-				Client: mgr.GetClient(), Opener: p.opener, Recorder: p.recorder, Redactor: redactor, Interval: opts.checkInterval,
+				Client: mgr.GetClient(), Opener: p.Opener, Recorder: p.Recorder, Redactor: redactor, Interval: opts.checkInterval,
 			}, nil
 		},
 	} {
@@ -184,14 +187,11 @@ type reconciler interface {
 
 // parts are what controllers are built of.
 type parts struct {
+	run.Environment
 	mgr      ctrl.Manager
 	opts     options
 	features []string
 	plugins  *catalog.Catalog
-	opener   *location.Opener
-	logs     *runlog.Book
-	redactor *redact.Redactor
-	recorder events.EventRecorder
 }
 
 // backups builds the controller of Backups and its engine.
@@ -201,9 +201,8 @@ func (p parts) backups() (reconciler, error) {
 		return nil, fmt.Errorf("reading the cluster: %w", err)
 	}
 	return &backup.Reconciler{
-		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Opener: p.opener, Logs: p.logs,
-		Job:      &backupjob.Job{Engine: backupengine.New(cluster, backupengine.Options{}), Logs: p.logs, Now: time.Now},
-		Recorder: p.recorder, Redactor: p.redactor, Metrics: metrics.Registry,
+		Environment:   p.Environment,
+		Job:           &backupjob.Job{Engine: backupengine.New(cluster, backupengine.Options{}), Logs: p.Logs, Now: p.Now},
 		MaxConcurrent: p.opts.maxBackups, AllVersions: slices.Contains(p.features, featureAllVersions),
 	}, nil
 }
@@ -215,24 +214,23 @@ func (p parts) restores() (reconciler, error) {
 		return nil, fmt.Errorf("reaching the cluster: %w", err)
 	}
 	return &restore.Reconciler{
-		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Opener: p.opener, Logs: p.logs,
+		Environment: p.Environment,
 		Job: &restorejob.Job{
-			Engine: restoreengine.New(cluster, restoreengine.Options{}), Logs: p.logs, ScratchDir: p.opts.scratchDir, Now: time.Now,
+			Engine: restoreengine.New(cluster, restoreengine.Options{}), Logs: p.Logs, ScratchDir: p.opts.scratchDir, Now: p.Now,
 			Limits: archive.Limits{TotalBytes: p.opts.maxArchive.Value()},
 		},
-		Recorder: p.recorder, Redactor: p.redactor, Metrics: metrics.Registry,
 		MaxConcurrent: p.opts.maxRestores, UseVersions: slices.Contains(p.features, featureAllVersions),
 	}, nil
 }
 
 // hookRuns builds the controller of HookRuns.
 func (p parts) hookRuns() (reconciler, error) {
-	measured, err := hookrun.NewMetrics(metrics.Registry)
+	measured, err := hookrun.NewMetrics(p.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}
 	return &hookrun.Reconciler{
-		Client: p.mgr.GetClient(), Reader: p.mgr.GetAPIReader(), Catalog: p.plugins, Recorder: p.recorder, Logs: p.logs, Metrics: measured,
+		Client: p.Client, Reader: p.Reader, Catalog: p.plugins, Recorder: p.Recorder, Logs: p.Logs, Metrics: measured,
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
@@ -31,7 +32,7 @@ func (r *Reconciler) archive(_ context.Context, s *scope) (bool, error) {
 		s.Object.Status.Attempts++
 	}
 	s.Running(v1alpha1.ReasonArchiving, r.report(s.Object))
-	made := inStore(r, s, stepArchive, r.archiver(s))
+	made := run.InStore(r.driver, s, stepArchive, r.requestOf, r.archiver(s))
 	if made == nil {
 		return false, nil
 	}
@@ -41,21 +42,20 @@ func (r *Reconciler) archive(_ context.Context, s *scope) (bool, error) {
 
 // archiver returns the work of the archive step. A run that is being stopped
 // after an operator went away only looks whether it had succeeded already.
-func (r *Reconciler) archiver(s *scope) func(context.Context, *store, job.Request) (job.Result, error) {
+func (r *Reconciler) archiver(s *scope) func(context.Context, *backupstore.Store, job.Request) (job.Result, error) {
 	work := r.Job.Archive
 	if s.Stopping() {
 		work = r.Job.Earlier
 	}
-	report := r.driver.Reporter(&r.progress, s.Object)
-	return func(ctx context.Context, store *store, request job.Request) (job.Result, error) {
+	report := r.driver.Reporter(s.Object)
+	return func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
 		request.Progress = report
-		return work(ctx, store.Store, request)
+		return work(ctx, store, request)
 	}
 }
 
 // settleArchive records the outcome of the archive step.
 func (r *Reconciler) settleArchive(s *scope, made *run.Ended[job.Result]) {
-	defer r.progress.Drop(s.Object.UID)
 	if made.Err != nil {
 		if s.Stopping() {
 			s.Decide(s.CancelledOutcome(), r.Now())
@@ -88,7 +88,7 @@ func (r *Reconciler) settleArchive(s *scope, made *run.Ended[job.Result]) {
 
 // report copies the counts into the status and says them.
 func (r *Reconciler) report(b *v1alpha1.Backup) string {
-	total, done, known := r.progress.Get(b.UID)
+	total, done, known := r.driver.Progress(b)
 	if !known {
 		return "Archiving"
 	}

@@ -6,10 +6,9 @@ package backup
 import (
 	"context"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
@@ -22,19 +21,17 @@ func (r *Reconciler) abandon(ctx context.Context, s *scope) (bool, error) {
 		return true, nil
 	}
 	why := run.OutcomeMessage(b)
-	step, work := stepAbandon, func(ctx context.Context, store *store, request job.Request) (none, error) {
-		return none{}, r.Job.Abandon(ctx, store.Store, request, why)
+	step, work := stepAbandon, func(ctx context.Context, store *backupstore.Store, request job.Request) error {
+		return r.Job.Abandon(ctx, store, request, why)
 	}
 	if !run.Planned(b) {
-		step, work = stepRelease, func(ctx context.Context, store *store, request job.Request) (none, error) {
-			return none{}, r.Job.Release(ctx, store.Store, request)
-		}
+		step, work = stepRelease, r.Job.Release
 	}
-	switch tidied := inStore(r, s, step, work); {
+	switch tidied := run.InStore(r.driver, s, step, r.requestOf, run.Doing(work)); {
 	case tidied == nil:
 		s.Left = true
 	case tidied.Err == nil && run.Planned(b):
-		b.Status.Files = r.files(ctx, b, b.Status.Files)
+		r.files(ctx, b)
 	case tidied.Err != nil && run.Planned(b):
 		s.Left = r.driver.Repeat(s, step, "storing the log of the run", tidied.Err)
 	}
@@ -43,42 +40,39 @@ func (r *Reconciler) abandon(ctx context.Context, s *scope) (bool, error) {
 
 // storePostLog stores what the PostBackup actions logged.
 func (r *Reconciler) storePostLog(s *scope) *run.Ended[bool] {
-	return inStore(r, s, run.StepPostLog, func(ctx context.Context, store *store, request job.Request) (bool, error) {
-		return r.Job.StorePostLog(ctx, store.Store, request)
-	})
+	return run.InStore(r.driver, s, run.StepPostLog, r.requestOf, r.Job.StorePostLog)
 }
 
 // name writes down what was stored where.
 func (r *Reconciler) name(ctx context.Context, s *scope, postLog bool) {
-	b := s.Object
-	if run.Succeeded(b) || postLog {
-		b.Status.Files = r.files(ctx, b, b.Status.Files)
+	if !run.Succeeded(s.Object) && !postLog {
+		return
 	}
+	key := r.files(ctx, s.Object)
 	if postLog {
-		b.Status.Files.PostLog = r.key(ctx, b, job.PostLogs)
+		s.Object.Status.Files.PostLog = key(backupstore.PostLogs)
 	}
 }
 
-// files names what was stored.
-func (r *Reconciler) files(ctx context.Context, b *v1alpha1.Backup, known *v1alpha1.BackupFiles) *v1alpha1.BackupFiles {
+// files writes down where the files are that are there when the outcome is known,
+// and returns what names others: the key below the root of the location, which is
+// empty if that is gone.
+func (r *Reconciler) files(ctx context.Context, b *v1alpha1.Backup) (key func(backupstore.File) string) {
+	prefix, there := r.driver.Prefix(ctx, b)
+	key = func(file backupstore.File) string {
+		if !there {
+			return ""
+		}
+		return backupstore.Key(prefix, b.Name, file)
+	}
 	files := &v1alpha1.BackupFiles{}
-	if known != nil {
-		files = known.DeepCopy()
+	if b.Status.Files != nil {
+		files = b.Status.Files.DeepCopy()
 	}
-	files.Log, files.Results = r.key(ctx, b, job.Logs), r.key(ctx, b, job.Results)
+	files.Log, files.Results = key(backupstore.Logs), key(backupstore.Results)
 	if run.Succeeded(b) {
-		files.Archive = r.key(ctx, b, job.Contents)
+		files.Archive = key(backupstore.Contents)
 	}
-	return files
-}
-
-// key returns where a file of the backup is, below the root of its location;
-// empty if the location is gone.
-func (r *Reconciler) key(ctx context.Context, b *v1alpha1.Backup, file job.File) string {
-	var location v1alpha1.BackupStorageLocation
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: b.Status.StorageLocation}, &location)
-	if err != nil {
-		return ""
-	}
-	return job.Key(location.Spec.Prefix, b.Name, file)
+	b.Status.Files = files
+	return key
 }

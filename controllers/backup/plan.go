@@ -5,6 +5,7 @@ package backup
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,24 +13,13 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
 // plan validates the Backup, waits for a slot, takes the name in the store and
 // records what will run. Nothing runs before, and nothing is owed.
-func (r *Reconciler) plan(ctx context.Context, s *scope) (bool, error) {
-	switch {
-	case run.Planned(s.Object):
-		return true, r.driver.LoadRuns(ctx, s)
-	case run.Decided(s.Object):
-		return true, nil
-	case s.Stopping():
-		return r.driver.StopPlanning(s, stepCheck, stepClaim), nil
-	}
-	plugins, err := r.driver.Plugins(ctx, r.Client)
-	if err != nil {
-		return false, err
-	}
+func (r *Reconciler) plan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
 	where, waiting, problems, err := r.driver.ChooseLocation(ctx, s, s.Object.Spec.StorageLocation, true)
 	if err != nil || waiting {
 		return false, err
@@ -55,7 +45,7 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) (bool, error) {
 // reject ends the Backup with everything that is wrong, which includes a name
 // that is taken.
 func (r *Reconciler) reject(s *scope, errs []string, located bool) bool {
-	if located && job.ValidateName(s.Object.Name) == nil {
+	if located && backupstore.ValidateName(s.Object.Name) == nil {
 		checked := r.check(s)
 		if checked == nil {
 			return false
@@ -81,11 +71,9 @@ func (r *Reconciler) queued(s *scope) bool {
 }
 
 // check asks the store whether the name is free.
-func (r *Reconciler) check(s *scope) *run.Ended[none] {
+func (r *Reconciler) check(s *scope) *run.Ended[run.None] {
 	s.Waiting(v1alpha1.ReasonValidating, "Asking the storage location whether the name is free")
-	return inStore(r, s, stepCheck, func(ctx context.Context, store *store, request job.Request) (none, error) {
-		return none{}, r.Job.Check(ctx, store.Store, request)
-	})
+	return run.InStore(r.driver, s, stepCheck, r.requestOf, run.Doing(r.Job.Check))
 }
 
 // begin takes the name and records the plan. It is made of what the API server
@@ -93,7 +81,7 @@ func (r *Reconciler) check(s *scope) *run.Ended[none] {
 // before the Backup must not be left out.
 func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
 	s.Waiting(v1alpha1.ReasonValidating, "Taking the name in the storage location")
-	claimed := inStore(r, s, stepClaim, r.claim)
+	claimed := run.InStore(r.driver, s, stepClaim, r.requestOf, r.claim)
 	if claimed == nil {
 		return false, nil
 	}
@@ -122,7 +110,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
 }
 
 // claim takes the name and reads the Plugins meanwhile.
-func (r *Reconciler) claim(ctx context.Context, store *store, request job.Request) ([]v1alpha1.Plugin, error) {
+func (r *Reconciler) claim(ctx context.Context, store *backupstore.Store, request job.Request) ([]v1alpha1.Plugin, error) {
 	type read struct {
 		plugins []v1alpha1.Plugin
 		err     error
@@ -132,12 +120,24 @@ func (r *Reconciler) claim(ctx context.Context, store *store, request job.Reques
 		plugins, err := r.driver.Plugins(ctx, r.Reader)
 		reading <- read{plugins, err}
 	}()
-	err := r.Job.Claim(ctx, store.Store, request)
+	err := r.Job.Claim(ctx, store, request)
 	got := <-reading
 	if err == nil {
 		err = got.err
 	}
 	return got.plugins, err
+}
+
+// storeProblems says what a person can do about what the store answered.
+func (r *Reconciler) storeProblems(location string, err error) []string {
+	if err == nil {
+		return nil
+	}
+	message := r.Redactor.String(err.Error())
+	if job.IsTaken(err) {
+		return []string{message + "; choose another name, or remove that backup first"}
+	}
+	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", location, message)}
 }
 
 // notYet warns of what a spec asks for and this version does not do.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -39,7 +40,7 @@ func selectionOf(spec *v1alpha1.BackupSpec) selection.Spec {
 // validate returns everything that is wrong with the spec by itself.
 func validate(b *v1alpha1.Backup) []string {
 	var errs []string
-	if err := job.ValidateName(b.Name); err != nil {
+	if err := backupstore.ValidateName(b.Name); err != nil {
 		errs = append(errs, "metadata.name: "+err.Error())
 	}
 	for _, err := range selection.Validate(selectionOf(&b.Spec)) {

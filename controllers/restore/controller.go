@@ -4,94 +4,60 @@
 package restore
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
-	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
-
-// Opener opens a location.
-type Opener interface {
-	Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*location.Store, error)
-}
 
 // Reconciler moves Restores through their life. Every field without a default is
 // required.
 type Reconciler struct {
-	Client client.Client
-	// Reader reads past the cache.
-	Reader   client.Reader
-	Opener   Opener
-	Job      *job.Job
-	Logs     *runlog.Book
-	Recorder events.EventRecorder
-	Redactor *redact.Redactor
-	// Metrics is where the metrics are registered.
-	Metrics prometheus.Registerer
+	run.Environment
+	Job *job.Job
 	// MaxConcurrent is how many Restores may run at a time; 1 by default: two at a
 	// time would compete for the same objects.
 	MaxConcurrent int
 	// UseVersions chooses API versions (EnableAPIGroupVersions).
 	UseVersions bool
-	// Now is the clock; time.Now by default.
-	Now func() time.Time
 
-	driver   *run.Driver[*v1alpha1.Restore]
-	metrics  *metrics
-	progress run.Progress
+	driver  *run.Driver[*v1alpha1.Restore]
+	metrics *metrics
 }
 
 // scope is one pass over one Restore.
 type scope = run.Scope[*v1alpha1.Restore]
 
+// The steps of a run that take time. The runner carries them out.
+const (
+	stepFind    = "find"
+	stepRestore = "restore"
+	stepAbandon = "abandon"
+)
+
 // SetupWithManager registers the controller and its background steps.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if r.Opener == nil || r.Job == nil || r.Logs == nil || r.Metrics == nil {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
+	if r.Job == nil || r.Metrics == nil {
 		return errors.New("restore: a required field of the Reconciler is missing")
 	}
-	if r.MaxConcurrent <= 0 {
-		r.MaxConcurrent = 1
-	}
-	if r.Now == nil {
-		r.Now = time.Now
-	}
-	var err error
 	if r.metrics, err = newMetrics(r.Metrics); err != nil {
-		return fmt.Errorf("restore: %w", err)
+		return err
 	}
 	r.driver = &run.Driver[*v1alpha1.Restore]{
-		Kind: run.Restore, Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Redactor: r.Redactor,
-		Metrics: r.Metrics, Schedule: scheduleOf, Slots: r.MaxConcurrent, Now: r.Now,
-		New:     func() *v1alpha1.Restore { return &v1alpha1.Restore{} },
-		NewList: func() client.ObjectList { return &v1alpha1.RestoreList{} },
-		Steps:   []string{stepFind, stepRestore, stepAbandon, run.StepPostLog},
-		Written: r.metrics.record, Forget: r.forget,
+		Environment: r.Environment, Kind: run.Restore, Slots: max(r.MaxConcurrent, 1),
+		New:      func() *v1alpha1.Restore { return &v1alpha1.Restore{} },
+		NewList:  func() client.ObjectList { return &v1alpha1.RestoreList{} },
+		Location: func(o *v1alpha1.Restore) string { return o.Status.StorageLocation },
+		Schedule: scheduleOf,
+		Steps:    []string{stepFind, stepRestore, stepAbandon, run.StepPostLog},
+		Written:  r.metrics.record,
 	}
 	r.driver.Phases = []run.Phase[*v1alpha1.Restore]{
-		r.plan, r.driver.PreActions, r.restore, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),
+		r.driver.Plan(r.plan), r.driver.PreActions, r.restore, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),
 	}
-	controller, err := r.driver.Setup(mgr, "restore")
-	if err != nil {
-		return fmt.Errorf("restore: %w", err)
-	}
-	return controller.Complete(r.driver)
-}
-
-// forget drops what this process knows of a Restore that is over.
-func (r *Reconciler) forget(uid types.UID) {
-	r.progress.Drop(uid)
-	r.Logs.Remove(string(uid))
+	return r.driver.SetupWithManager(mgr)
 }

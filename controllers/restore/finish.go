@@ -6,9 +6,8 @@ package restore
 import (
 	"context"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
@@ -21,9 +20,10 @@ func (r *Reconciler) abandon(_ context.Context, s *scope) (bool, error) {
 		return true, nil
 	}
 	why := run.OutcomeMessage(o)
-	tidied := inStore(r, s, stepAbandon, func(ctx context.Context, store *store, request job.Request) (none, error) {
-		return none{}, r.Job.Abandon(ctx, store.Store, request, why)
-	})
+	tidied := run.InStore(r.driver, s, stepAbandon, r.requestOf, run.Doing(
+		func(ctx context.Context, store *backupstore.Store, request job.Request) error {
+			return r.Job.Abandon(ctx, store, request, why)
+		}))
 	switch {
 	case tidied == nil:
 		s.Left = true
@@ -35,24 +35,21 @@ func (r *Reconciler) abandon(_ context.Context, s *scope) (bool, error) {
 
 // storePostLog stores what the PostRestore actions logged.
 func (r *Reconciler) storePostLog(s *scope) *run.Ended[bool] {
-	return inStore(r, s, run.StepPostLog, func(ctx context.Context, store *store, request job.Request) (bool, error) {
-		return r.Job.StorePostLog(ctx, store.Store, request)
-	})
+	return run.InStore(r.driver, s, run.StepPostLog, r.requestOf, r.Job.StorePostLog)
 }
 
 // name writes down what was stored where.
 func (r *Reconciler) name(ctx context.Context, s *scope, postLog bool) {
 	o := s.Object
-	var location v1alpha1.BackupStorageLocation
-	key := client.ObjectKey{Namespace: o.Namespace, Name: o.Status.StorageLocation}
-	if !run.Planned(o) || r.Client.Get(ctx, key, &location) != nil {
+	prefix, there := r.driver.Prefix(ctx, o)
+	if !run.Planned(o) || !there {
 		return
 	}
-	at := func(file job.File) string { return job.Key(location.Spec.Prefix, o.Name, file) }
+	key := func(file backupstore.RestoreFile) string { return backupstore.RestoreKey(prefix, o.Name, file) }
 	o.Status.Files = &v1alpha1.RestoreFiles{
-		Log: at(job.Logs), Results: at(job.Results), ResourceList: at(job.ResourceList),
+		Log: key(backupstore.RestoreLogs), Results: key(backupstore.RestoreResults), ResourceList: key(backupstore.RestoreResourceList),
 	}
 	if postLog {
-		o.Status.Files.PostLog = at(job.PostLogs)
+		o.Status.Files.PostLog = key(backupstore.RestorePostLogs)
 	}
 }

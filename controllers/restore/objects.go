@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
@@ -38,10 +39,10 @@ func (r *Reconciler) restore(ctx context.Context, s *scope) (bool, error) {
 		s.Object.Status.Attempts++
 	}
 	s.Running(v1alpha1.ReasonRestoring, r.report(s.Object))
-	report := r.driver.Reporter(&r.progress, s.Object)
-	made := inStore(r, s, stepRestore, func(ctx context.Context, store *store, request job.Request) (job.Result, error) {
+	report := r.driver.Reporter(s.Object)
+	made := run.InStore(r.driver, s, stepRestore, r.requestOf, func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
 		request.Engine.Progress, request.Engine.Priorities = report, priorities
-		return r.Job.Restore(ctx, store.Store, request)
+		return r.Job.Restore(ctx, store, request)
 	})
 	if made == nil {
 		return false, nil
@@ -52,7 +53,7 @@ func (r *Reconciler) restore(ctx context.Context, s *scope) (bool, error) {
 
 // report copies the counts into the status and says them.
 func (r *Reconciler) report(o *v1alpha1.Restore) string {
-	total, done, known := r.progress.Get(o.UID)
+	total, done, known := r.driver.Progress(o)
 	if !known {
 		return "Reading the archive"
 	}
@@ -62,7 +63,6 @@ func (r *Reconciler) report(o *v1alpha1.Restore) string {
 
 // settle records the outcome.
 func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
-	defer r.progress.Drop(s.Object.UID)
 	untold := errors.Is(made.Err, job.ErrNotStored)
 	switch {
 	case made.Err != nil && !untold && s.Stopping():

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/hook"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
@@ -22,19 +23,7 @@ import (
 
 // plan validates the Restore, waits for a slot, reads the manifest of the backup
 // and records what will run. Nothing runs before, and nothing is owed.
-func (r *Reconciler) plan(ctx context.Context, s *scope) (bool, error) {
-	switch {
-	case run.Planned(s.Object):
-		return true, r.driver.LoadRuns(ctx, s)
-	case run.Decided(s.Object):
-		return true, nil
-	case s.Stopping():
-		return r.driver.StopPlanning(s, stepFind), nil
-	}
-	plugins, err := r.driver.Plugins(ctx, r.Client)
-	if err != nil {
-		return false, err
-	}
+func (r *Reconciler) plan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
 	waiting, problems, err := r.findBackup(ctx, s)
 	if err != nil || waiting {
 		return false, err
@@ -48,7 +37,7 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if errs := slices.Concat(r.validate(s), problems, priorityErrs, hooks.Errors); len(errs) > 0 {
+	if errs := slices.Concat(validate(s.Object), problems, priorityErrs, hooks.Errors); len(errs) > 0 {
 		s.Invalid(errs, r.Now())
 		return true, nil
 	}
@@ -71,7 +60,7 @@ type found struct {
 // right before the Restore must not be left out.
 func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
 	s.Waiting(v1alpha1.ReasonValidating, "Looking for the backup in the storage location")
-	looked := inStore(r, s, stepFind, r.find)
+	looked := run.InStore(r.driver, s, stepFind, r.requestOf, r.find)
 	if looked == nil {
 		return false, nil
 	}
@@ -117,12 +106,12 @@ func (r *Reconciler) lookProblems(s *scope, looked *run.Ended[found]) []string {
 }
 
 // find reads the manifest of the backup, and the Plugins meanwhile.
-func (r *Reconciler) find(ctx context.Context, store *store, request job.Request) (found, error) {
+func (r *Reconciler) find(ctx context.Context, store *backupstore.Store, request job.Request) (found, error) {
 	plugins, err := r.driver.Plugins(ctx, r.Reader)
 	if err != nil {
 		return found{}, err
 	}
-	backup, err := r.Job.Find(ctx, store.Store, request.BackupName)
+	backup, err := r.Job.Find(ctx, store, request.BackupName)
 	result := found{backup: backup, plugins: plugins}
 	if errors.Is(err, job.ErrNoBackup) {
 		result.others = some(ctx, store)
@@ -131,7 +120,7 @@ func (r *Reconciler) find(ctx context.Context, store *store, request job.Request
 }
 
 // some returns a few backups that the store has.
-func some(ctx context.Context, store *store) []string {
+func some(ctx context.Context, store *backupstore.Store) []string {
 	const enough = 5
 	var names []string
 	for name, err := range store.List(ctx) {

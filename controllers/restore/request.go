@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
@@ -39,12 +40,12 @@ func selectionOf(spec *v1alpha1.RestoreSpec) selection.Spec {
 }
 
 // validate returns everything that is wrong with the spec by itself.
-func (r *Reconciler) validate(s *scope) []string {
+func validate(o *v1alpha1.Restore) []string {
 	var errs []string
-	if err := job.ValidateName(s.Object.Name); err != nil {
+	if err := backupstore.ValidateName(o.Name); err != nil {
 		errs = append(errs, "metadata.name: "+err.Error())
 	}
-	for _, err := range restore.Validate(r.requestOf(s).Engine) {
+	for _, err := range restore.Validate(engineRequest(o)) {
 		errs = append(errs, err.Error())
 	}
 	return errs
@@ -84,9 +85,8 @@ func located(where string, faults []error) []string {
 	return errs
 }
 
-// requestOf returns what the job is told about a Restore.
-func (r *Reconciler) requestOf(s *scope) job.Request {
-	o := s.Object
+// engineRequest returns what the engine is told about a Restore.
+func engineRequest(o *v1alpha1.Restore) restore.Request {
 	engine := restore.Request{
 		Selection: selectionOf(&o.Spec), NamespaceMapping: run.PlainMap(o.Spec.NamespaceMapping),
 		Policy:            restore.ExistingPolicy(o.Spec.ExistingResourcePolicy),
@@ -98,9 +98,15 @@ func (r *Reconciler) requestOf(s *scope) job.Request {
 			IncludedResources: run.Plain(status.IncludedResources), ExcludedResources: run.Plain(status.ExcludedResources),
 		}
 	}
+	return engine
+}
+
+// requestOf returns what the job is told about a Restore.
+func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
+	o := s.Object
 	return job.Request{
 		Name: o.Name, Namespace: o.Namespace, UID: string(o.UID), BackupName: o.Status.BackupName,
-		Engine: engine, UseVersions: r.UseVersions,
+		Engine: engineRequest(o), UseVersions: r.UseVersions,
 		Warnings: append(run.Ignored(s.Pre), o.Status.PlanWarnings...),
-	}
+	}, nil
 }

@@ -51,24 +51,6 @@ type Request struct {
 // FormatVersion is the version of the archives that are written.
 const FormatVersion = archive.FormatVersion
 
-// File is a file of a backup in the store.
-type File = backupstore.File
-
-// The files that people are told of.
-const (
-	Contents = backupstore.Contents
-	Logs     = backupstore.Logs
-	Results  = backupstore.Results
-	PostLogs = backupstore.PostLogs
-)
-
-// Key returns where a file of a backup is, below the root of a location with
-// that prefix.
-func Key(prefix, backup string, file File) string { return backupstore.Key(prefix, backup, file) }
-
-// ValidateName says whether a backup can have that name.
-func ValidateName(name string) error { return backupstore.ValidateName(name) }
-
 // IsTaken says whether an error means that the name belongs to another backup.
 func IsTaken(err error) bool {
 	var taken *backupstore.TakenError

@@ -55,9 +55,7 @@ func Choose(ctx context.Context, reader client.Reader, namespace, name string, w
 
 // With opens the location of that name for the time of some work.
 func With[R any](
-	ctx context.Context, reader client.Reader, opener interface {
-		Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*Store, error)
-	}, key types.NamespacedName, work func(*Store) (R, error),
+	ctx context.Context, reader client.Reader, opener *Opener, key types.NamespacedName, work func(*Store) (R, error),
 ) (result R, err error) {
 	var bsl v1alpha1.BackupStorageLocation
 	if err := reader.Get(ctx, key, &bsl); err != nil {

@@ -7,17 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -27,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
@@ -39,23 +35,17 @@ type Phase[T Subject] func(ctx context.Context, s *Scope[T]) (done bool, err err
 // Driver moves the objects of one kind through their phases. Every field without
 // a default is required.
 type Driver[T Subject] struct {
-	Kind   Kind
-	Client client.Client
-	// Reader reads past the cache.
-	Reader   client.Reader
-	Recorder events.EventRecorder
-	Redactor *redact.Redactor
-	// Metrics is where the metrics of the kind are registered.
-	Metrics prometheus.Registerer
-	// Schedule returns the name of the Schedule that a run belongs to, for them.
-	Schedule func(T) string
+	Environment
+	Kind Kind
 	// Slots is how many runs may go on at a time; 4 by default.
 	Slots int
-	// Now is the clock; time.Now by default.
-	Now func() time.Time
 	// New returns an empty object, NewList an empty list of them.
 	New     func() T
 	NewList func() client.ObjectList
+	// Location returns the name of the storage location in use.
+	Location func(T) string
+	// Schedule returns the name of the Schedule that a run belongs to, for metrics.
+	Schedule func(T) string
 	// Ignore, if set, says which objects are no runs at all.
 	Ignore func(T) bool
 	// Phases in the order they are gone through.
@@ -64,40 +54,38 @@ type Driver[T Subject] struct {
 	Steps []string
 	// Written, if set, is told what a status write changed.
 	Written func(before, after T)
-	// Forget, if set, is told when a run is over for this process.
-	Forget func(uid types.UID)
 
-	steps   *runner.Runner[any]
-	queue   *queue
-	metrics *metrics[T]
-	woken   chan event.GenericEvent
+	progress progress
+	steps    *runner.Runner[any]
+	queue    *queue
+	metrics  *metrics[T]
+	woken    chan event.GenericEvent
 }
 
 // workers is how many objects are looked at in parallel; a pass never blocks on
 // more than the API server.
 const workers = 4
 
-// Setup registers the background steps and returns a controller to be completed.
-func (d *Driver[T]) Setup(mgr ctrl.Manager, name string) (*builder.Builder, error) {
-	if d.Client == nil || d.Reader == nil || d.Recorder == nil || d.Redactor == nil || d.Metrics == nil ||
-		d.Schedule == nil || d.New == nil || d.NewList == nil || len(d.Phases) == 0 {
-		return nil, errors.New("run: a required field of the Driver is missing")
+// SetupWithManager registers the controller of the kind and its background steps.
+func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
+	name := strings.ToLower(d.Kind.Name)
+	if d.New == nil || d.NewList == nil || d.Location == nil || d.Schedule == nil || len(d.Phases) == 0 {
+		return fmt.Errorf("%s: a required field of the Driver is missing", name)
+	}
+	if err := d.validate(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if d.Slots <= 0 {
 		d.Slots = 4
 	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	var err error
 	if d.metrics, err = newMetrics(d.Metrics, d.Kind, d.Client, d.NewList, d.Schedule); err != nil {
-		return nil, fmt.Errorf("registering the metrics: %w", err)
+		return fmt.Errorf("registering the metrics of a %s: %w", name, err)
 	}
 	d.woken = make(chan event.GenericEvent, 1024)
 	d.queue = newQueue(d.Slots, d.Wake)
 	d.steps = runner.New[any](d.Wake)
 	if err := mgr.Add(d.steps); err != nil {
-		return nil, fmt.Errorf("adding the background steps: %w", err)
+		return fmt.Errorf("adding the background steps of a %s: %w", name, err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(name).
@@ -106,7 +94,8 @@ func (d *Driver[T]) Setup(mgr ctrl.Manager, name string) (*builder.Builder, erro
 		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(d.unplanned)).
 		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(d.unplanned)).
 		WatchesRawSource(source.Channel(d.woken, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}), nil
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(d)
 }
 
 // unplanned returns the objects whose plan is not recorded: those that a location
@@ -193,9 +182,8 @@ func (d *Driver[T]) forget(uid types.UID) {
 	for _, step := range d.Steps {
 		d.steps.Forget(stepID(uid, step))
 	}
-	if d.Forget != nil {
-		d.Forget(uid)
-	}
+	d.progress.drop(uid)
+	d.Logs.Remove(string(uid))
 }
 
 // hold keeps the object until it owes nothing.

@@ -6,6 +6,8 @@ package run
 import (
 	"context"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 )
@@ -28,6 +30,17 @@ func (d *Driver[T]) ChooseLocation(ctx context.Context, s *Scope[T], wanted stri
 		return "", false, []string{choice.Problem}, nil
 	}
 	return choice.Location.Name, false, nil, nil
+}
+
+// Prefix returns below which prefix of its location the files of a run are, and
+// false if the location is gone.
+func (d *Driver[T]) Prefix(ctx context.Context, object T) (prefix string, there bool) {
+	var location v1alpha1.BackupStorageLocation
+	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: d.Location(object)}
+	if err := d.Client.Get(ctx, key, &location); err != nil {
+		return "", false
+	}
+	return location.Spec.Prefix, true
 }
 
 // grace says whether a location that does not exist is waited for.

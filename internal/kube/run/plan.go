@@ -16,6 +16,27 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
+// Plan returns the first phase. It has the plan made, by plan, of the Plugins that
+// the cache shows, and finds the HookRuns of one that is recorded. Until then a
+// person can stop the run, and nothing is owed.
+func (d *Driver[T]) Plan(plan func(ctx context.Context, s *Scope[T], plugins []v1alpha1.Plugin) (done bool, err error)) Phase[T] {
+	return func(ctx context.Context, s *Scope[T]) (bool, error) {
+		switch {
+		case Planned(s.Object):
+			return true, d.loadRuns(ctx, s)
+		case Decided(s.Object):
+			return true, nil
+		case s.Stopping():
+			return d.stopPlanning(s), nil
+		}
+		plugins, err := d.Plugins(ctx, d.Client)
+		if err != nil {
+			return false, err
+		}
+		return plan(ctx, s, plugins)
+	}
+}
+
 // Plugins lists every Plugin.
 func (d *Driver[T]) Plugins(ctx context.Context, reader client.Reader) ([]v1alpha1.Plugin, error) {
 	var list v1alpha1.PluginList
@@ -36,10 +57,10 @@ func (d *Driver[T]) AwaitSlot(s *Scope[T]) {
 		d.Slots, strings.ToLower(d.Kind.Name)))
 }
 
-// StopPlanning ends a run that was cancelled before its plan was recorded. It
-// returns false while one of the steps still runs.
-func (d *Driver[T]) StopPlanning(s *Scope[T], steps ...string) bool {
-	if d.StopSteps(s, steps...) {
+// stopPlanning ends a run that was cancelled before its plan was recorded. It
+// returns false while one of its steps still runs.
+func (d *Driver[T]) stopPlanning(s *Scope[T]) bool {
+	if d.StopSteps(s, d.Steps...) {
 		s.Waiting(v1alpha1.ReasonCancelling, "Cancelling")
 		return false
 	}

@@ -17,18 +17,17 @@ import (
 func TestProgressIsTakenNoteOfOnceASecond(t *testing.T) {
 	now := time.Unix(1000, 0)
 	d := &Driver[*v1alpha1.Backup]{
-		Now: func() time.Time { return now }, New: func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
+		Environment: Environment{Now: func() time.Time { return now }}, New: func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
 		woken: make(chan event.GenericEvent, 100),
 	}
-	var p Progress
 	b := queued("b", 1)
-	report := d.Reporter(&p, b)
-	if _, _, known := p.Get(b.UID); known {
+	report := d.Reporter(b)
+	if _, _, known := d.Progress(b); known {
 		t.Error("progress is known before there is any")
 	}
 	for i := range 35 {
 		report(100, i)
-		if _, done, known := p.Get(b.UID); known != (i >= 10) || done != int64(i/10*10) {
+		if _, done, known := d.Progress(b); known != (i >= 10) || done != int64(i/10*10) {
 			t.Errorf("after %d objects, %d are said to be done", i, done)
 		}
 		now = now.Add(100 * time.Millisecond)
@@ -36,8 +35,8 @@ func TestProgressIsTakenNoteOfOnceASecond(t *testing.T) {
 	if len(d.woken) != 3 {
 		t.Errorf("woken %d times in 3.5 seconds, want 3", len(d.woken))
 	}
-	p.Drop(b.UID)
-	if _, _, known := p.Get(b.UID); known {
+	d.progress.drop(b.UID)
+	if _, _, known := d.Progress(b); known {
 		t.Error("progress is known after the run was dropped")
 	}
 }

@@ -120,9 +120,9 @@ func (k Kind) runOf(o metav1.Object, point v1alpha1.HookPoint, step hook.Step) *
 	}
 }
 
-// LoadRuns finds the HookRuns that the status names. What a cache does not know
+// loadRuns finds the HookRuns that the status names. What a cache does not know
 // is asked for; what is gone was removed by force.
-func (d *Driver[T]) LoadRuns(ctx context.Context, s *Scope[T]) error {
+func (d *Driver[T]) loadRuns(ctx context.Context, s *Scope[T]) error {
 	var list v1alpha1.HookRunList
 	err := d.Client.List(ctx, &list, client.InNamespace(s.Object.GetNamespace()),
 		client.MatchingLabels{v1alpha1.LabelParentUID: string(s.Object.GetUID())})

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
@@ -47,6 +49,36 @@ func Step[R any, T Subject](d *Driver[T], s *Scope[T], name string, prepare func
 		return nil
 	})
 	return nil
+}
+
+// InStore is Step for work in the storage location of a run, which is open while
+// the work goes on; request tells the work what is to be done.
+func InStore[R, Q any, T Subject](
+	d *Driver[T], s *Scope[T], name string, request func(*Scope[T]) (Q, error),
+	work func(context.Context, *backupstore.Store, Q) (R, error),
+) *Ended[R] {
+	return Step(d, s, name, func() (func(context.Context) (R, error), error) {
+		asked, err := request(s)
+		if err != nil {
+			return nil, err
+		}
+		key := types.NamespacedName{Namespace: s.Object.GetNamespace(), Name: d.Location(s.Object)}
+		return func(ctx context.Context) (R, error) {
+			return location.With(ctx, d.Client, d.Opener, key, func(opened *location.Store) (R, error) {
+				return work(ctx, opened.Store, asked)
+			})
+		}, nil
+	})
+}
+
+// None is what work returns that finds nothing out.
+type None struct{}
+
+// Doing makes work for InStore of a function that finds nothing out.
+func Doing[Q any](f func(context.Context, *backupstore.Store, Q) error) func(context.Context, *backupstore.Store, Q) (None, error) {
+	return func(ctx context.Context, store *backupstore.Store, request Q) (None, error) {
+		return None{}, f(ctx, store, request)
+	}
 }
 
 func typed[R any](outcome *runner.Outcome[any]) *Ended[R] {

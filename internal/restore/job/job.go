@@ -79,24 +79,6 @@ type Found struct {
 	Files map[backupstore.File]backupstore.Digest
 }
 
-// File is a file of a restore in the store.
-type File = backupstore.RestoreFile
-
-// The files that people are told of.
-const (
-	Logs         = backupstore.RestoreLogs
-	Results      = backupstore.RestoreResults
-	ResourceList = backupstore.RestoreResourceList
-	PostLogs     = backupstore.RestorePostLogs
-)
-
-// Key returns where a file of a restore is, below the root of a location with that
-// prefix.
-func Key(prefix, name string, file File) string { return backupstore.RestoreKey(prefix, name, file) }
-
-// ValidateName says whether a restore can have that name.
-func ValidateName(name string) error { return backupstore.ValidateName(name) }
-
 // Engine restores the objects of an archive.
 type Engine interface {
 	Run(ctx context.Context, req restore.Request) (restore.Result, error)

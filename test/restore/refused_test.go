@@ -1,0 +1,186 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// TestEachRefusalIsTold has an object for each way in which the API server refuses one.
+// The results have its own words and what to do, and the others are restored.
+func TestEachRefusalIsTold(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 2)
+	down := configMap(app, 2)
+	down.Labels = map[string]string{labelDown: app}
+	create(t, down)
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "over"}})
+	b := s.backUp(t, app, func(b *v1alpha1.Backup) {
+		b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "secrets"}
+	})
+	webhookThatIsDown(t, app)
+
+	r, target := s.restoreOf(b.Name, app)
+	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
+	noSecrets(t, target)
+	fixed, yes := configMap(target, 1), true
+	fixed.Immutable, fixed.Data["n"] = &yes, "fixed"
+	create(t, fixed)
+	r.Spec.ExistingResourcePolicy = v1alpha1.ExistingResourcePolicyUpdate
+	r = outcome(t, create(t, r), v1alpha1.RestorePhasePartiallyFailed, "1 created", "3 failed; 3 errors", "mend what it says and restore again")
+	equal(t, "objects", restored(t, target), []string{"c0=0", "c1=fixed"})
+	results := s.stored(t, r.Status.Files.Results)
+	for _, text := range []string{
+		"exceeded quota: none", "raise the quota of the namespace and restore again",
+		"field is immutable when `immutable` is set", "existingResourcePolicy recreate replaces it",
+		"failed calling webhook \\\"down.test.grapnel.dev\\\"", "repair it, or remove its configuration, and restore again",
+	} {
+		says(t, results, text)
+	}
+}
+
+// labelDown is on the ConfigMaps whose creation needs a webhook that is down.
+const labelDown = "test.grapnel.dev/down"
+
+// webhookThatIsDown registers one for the ConfigMaps with a value of that label, until
+// the test ends, and waits until it is asked.
+func webhookThatIsDown(t *testing.T, value string) {
+	t.Helper()
+	fail, none, url := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone, "https://127.0.0.1:1/"
+	webhook := create(t, &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "down-"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "down.test.grapnel.dev", FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ClientConfig:   admissionregistrationv1.WebhookClientConfig{URL: &url},
+			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{labelDown: value}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+		}},
+	})
+	t.Cleanup(func() {
+		if err := world.client.Delete(context.WithoutCancel(t.Context()), webhook); err != nil {
+			t.Error(err)
+		}
+	})
+	awaitRefusal(t, "the webhook", func() client.Object {
+		probe := configMap(value, 99)
+		probe.Labels = map[string]string{labelDown: value}
+		return probe
+	})
+}
+
+// noSecrets gives a namespace a quota that has no room for a Secret. Without a
+// controller manager it counts when its status says so.
+func noSecrets(t *testing.T, namespace string) {
+	t.Helper()
+	hard := corev1.ResourceList{corev1.ResourceSecrets: resource.MustParse("0")}
+	quota := create(t, &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: hard},
+	})
+	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: hard}
+	if err := world.client.Status().Update(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	awaitRefusal(t, "the quota", func() client.Object {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}}
+	})
+}
+
+// awaitRefusal waits until an object can not be created.
+func awaitRefusal(t *testing.T, what string, object func() client.Object) {
+	t.Helper()
+	suite.Eventually(t, func() string {
+		if err := world.client.Create(t.Context(), object(), client.DryRunAll); err != nil {
+			return ""
+		}
+		return what + " refuses nothing"
+	})
+}
+
+// TestANamespaceThatIsBeingDeleted is waited for. Without a controller manager it goes
+// when the test says so.
+func TestANamespaceThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 2)
+	b := s.backUp(t, app)
+	r, target := s.restoreOf(b.Name, app)
+	namespace := create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
+	remove(t, namespace)
+	r = await(t, create(t, r), "it restores", func(r *v1alpha1.Restore) bool { return r.Status.Attempts == 1 })
+	if r.Status.CompletionTimestamp != nil {
+		t.Fatalf("it did not wait: %s", r.Status.Message)
+	}
+	namespace = there(t, "", target, namespace)
+	old := namespace.UID
+	namespace.Spec.Finalizers = nil
+	if err := world.client.SubResource("finalize").Update(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	outcome(t, r, v1alpha1.RestorePhaseCompleted, "3 created")
+	equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	if there(t, "", target, namespace).UID == old {
+		t.Error("the old namespace is still there")
+	}
+}
+
+// TestABackupThatComesLate is in the location only after somebody has asked for it, as
+// when buckets are synchronised. The location is looked at for each Restore, not
+// remembered; and one that waits for its location finds what came meanwhile.
+func TestABackupThatComesLate(t *testing.T) {
+	t.Parallel()
+	s := sharedSite(t)
+	app := newApp(t, 1)
+	b := s.backUp(t, app)
+	remove(t, b)
+	awaitGone(t, b)
+	stored := filepath.Join(s.folder(defaultLocation), "backups", b.Name)
+	elsewhere := filepath.Join(t.TempDir(), b.Name)
+	move(t, stored, elsewhere)
+	r, target := s.restoreOf(b.Name, app)
+	outcome(t, create(t, r), v1alpha1.RestorePhaseFailedValidation, "has no finished backup")
+	untouched(t, target)
+
+	move(t, elsewhere, stored)
+	r, target = s.restoreOf(b.Name, app)
+	outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted, "2 created")
+	equal(t, "objects", restored(t, target), []string{"c0=0"})
+
+	late := s.location("late-" + app)
+	r, target = s.restoreOf(b.Name, app)
+	r.Spec.StorageLocation = late.Name
+	await(t, create(t, r), "it waits for the location", func(r *v1alpha1.Restore) bool {
+		return reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonWaitingForLocation
+	})
+	move(t, stored, filepath.Join(s.folder(late.Name), "backups", b.Name))
+	create(t, late)
+	outcome(t, r, v1alpha1.RestorePhaseCompleted, "2 created")
+	equal(t, "objects", restored(t, target), []string{"c0=0"})
+}
+
+// move moves a folder.
+func move(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
@@ -40,6 +42,11 @@ func (r *run) create(ctx context.Context, it *item, outcome Outcome) verdict {
 		return failed(fmt.Errorf("encoding the object: %w", err))
 	}
 	err = r.post(ctx, it, body)
+	if status := it.archived.Object["status"]; requiresStatus(err) && status != nil && it.object.Object["status"] == nil {
+		it.object.Object["status"] = status
+		it.warnings = append(it.warnings, "its definition requires a status: it was restored with the one it had")
+		return r.create(ctx, it, outcome)
+	}
 	switch {
 	case err == nil:
 		return verdict{outcome: outcome, warnings: it.warnings, err: r.restoreStatus(ctx, it)}
@@ -78,6 +85,18 @@ func (r *run) tooNew(ctx context.Context, it *item, err error) bool {
 			strings.Contains(err.Error(), "error looking up service account")
 	}
 	return false
+}
+
+// requiresStatus reports whether the API server refuses an object for its lack of
+// a status. Only custom resources without a subresource for it can be so.
+func requiresStatus(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool {
+		return cause.Field == "status" && cause.Type == metav1.CauseTypeFieldValueRequired
+	})
 }
 
 // mayExist reports whether an object that could not be created may be there.

@@ -334,8 +334,6 @@ func (a needy) Execute(_ context.Context, item *restoreaction.Item) (restoreacti
 	return restoreaction.Result{Additional: []restoreaction.Ref{
 		{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: item.Archived.GetNamespace(), Name: fmt.Sprintf("c-%d", (i+1)%a.size)},
 		{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: item.Archived.GetNamespace(), Name: fmt.Sprintf("c-%d", (i+7)%a.size)},
-		{Resource: schema.GroupResource{Resource: "secrets"}, Namespace: item.Archived.GetNamespace(), Name: "missing"},
-		{Resource: schema.GroupResource{Resource: "secrets"}, Namespace: "kube-system", Name: "excluded"},
 	}}, nil
 }
 

@@ -5,7 +5,12 @@ package restore
 
 import (
 	"context"
+	"fmt"
 	"sync"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
 // relatedItems lets those who restore an object wait for another one that has
@@ -64,16 +69,13 @@ func (s *relatedItems) await(parent, e *entry) {
 // object that exists does not need it before its turn.
 func (r *run) restoreAdditional(ctx context.Context, it *item, exists bool) {
 	for _, ref := range it.additional {
-		k := r.kinds[ref.Resource]
-		if k == nil || k.never != "" || !k.isServed && !r.promised[k.resource] {
-			continue
+		k, e, missing := r.lookUp(ref)
+		if missing != "" {
+			it.warnings = append(it.warnings, fmt.Sprintf("it needs %s, %s", write.Target{
+				Resource: ref.Resource.WithVersion(""), Namespace: ref.Namespace, Name: ref.Name,
+			}, missing))
 		}
-		at, ok := k.find(ref.Namespace, ref.Name)
-		if !ok {
-			continue
-		}
-		e := &k.entries[at]
-		if exists && e.selected && r.req.Policy != ExistingRecreate {
+		if e == nil || exists && e.selected && r.req.Policy != ExistingRecreate {
 			continue
 		}
 		if !e.claim() {
@@ -84,4 +86,25 @@ func (r *run) restoreAdditional(ctx context.Context, it *item, exists bool) {
 		r.restoreEntry(ctx, k, e, nil)
 		r.related.end(it.entry)
 	}
+}
+
+// lookUp finds an object that another one needs. There is none, and nothing is
+// missing, if it is left out on purpose.
+func (r *run) lookUp(ref restoreaction.Ref) (k *kind, e *entry, missing string) {
+	const absent = "which is not in the backup"
+	k = r.kinds[ref.Resource]
+	switch {
+	case k == nil:
+		return nil, nil, absent
+	case k.never != "" || k.inclusion == selection.Excluded || ref.Namespace != "" && !r.selection.IncludesNamespace(ref.Namespace):
+		return nil, nil, ""
+	}
+	at, ok := k.find(ref.Namespace, ref.Name)
+	switch {
+	case !ok:
+		return nil, nil, absent
+	case !k.isServed && !r.promised[k.resource]:
+		return nil, nil, "which the cluster does not serve"
+	}
+	return k, &k.entries[at], ""
 }

@@ -44,7 +44,11 @@ var plane *controlplane.ControlPlane
 var seen = map[string]testing.TB{}
 
 func start() (err error) {
-	plane, err = controlplane.Start(context.Background(), controlplane.Options{ControllerManager: true})
+	plane, err = controlplane.Start(context.Background(), controlplane.Options{
+		ControllerManager: true,
+		// In the place of ServiceAccount, without which no cluster is.
+		APIServerArgs: map[string]string{"disable-admission-plugins": "AlwaysPullImages"},
+	})
 	return err
 }
 
@@ -279,6 +283,15 @@ func (c *target) has(o *unstructured.Unstructured) bool {
 		c.t.Fatalf("getting %s %s: %v", o.GetKind(), o.GetName(), err)
 	}
 	return err == nil
+}
+
+// awaitServed waits until the cluster says that it serves the kind of an object.
+func (c *target) awaitServed(o *unstructured.Unstructured) {
+	c.t.Helper()
+	s := spool(c.t, []*unstructured.Unstructured{o})
+	eventually(c.t, o.GetKind()+" of "+o.GetAPIVersion()+" is served", func() bool {
+		return c.run(restore.Request{Archive: s, DryRun: true}).Counts[restore.Failed] == 0
+	})
 }
 
 // wantCounts compares the counts of a Result.

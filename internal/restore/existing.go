@@ -52,7 +52,11 @@ func (r *run) meet(ctx context.Context, it *item, found list.Item) verdict {
 		return r.replaceDeleted(ctx, it, existing)
 	}
 	if outcome, own := r.stamped(existing.Object); own {
-		return did(outcome, r.restoreStatus(ctx, it))
+		v := did(outcome, r.restoreStatus(ctx, it))
+		if outcome == Created || outcome == Recreated {
+			v.warnings = it.warnings // who created it did not live to tell them
+		}
+		return v
 	}
 	switch it.kind.resource {
 	case schema.GroupResource{Resource: "serviceaccounts"}:

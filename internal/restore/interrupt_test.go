@@ -101,6 +101,22 @@ func TestInterruptedWhileTheOldObjectGoes(t *testing.T) {
 	}
 }
 
+// TestInterruptedWarnings ends when an object was created that people must be
+// warned of.
+func TestInterruptedWarnings(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns = "interrupted-warned"
+	c.namespace(ns)
+	claim := obj(t, "v1", "PersistentVolumeClaim", ns, "data", `{
+		"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":"yes"}},
+		"spec":{"accessModes":["ReadWriteOnce"],"volumeName":"gone","resources":{"requests":{"storage":"1Gi"}}}}`)
+	request := restore.Request{Archive: spool(t, []*unstructured.Unstructured{claim}), RestoreUID: "u"}
+	c.interrupted(request, 1, func(r *http.Request) bool { return r.Method == http.MethodPost })
+	result := c.run(request)
+	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 1})
+	wantMessages(t, result, "warning "+ns+": |does not hold the data of this claim")
+}
+
 // TestInterruptedDefinitions ends while a definition is not established yet, and
 // while its objects are being restored.
 func TestInterruptedDefinitions(t *testing.T) {

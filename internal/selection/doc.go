@@ -54,7 +54,9 @@
 // A Restore selects among the objects of a backup by the same rules: the
 // namespaces that exist are then those of the backup, by their original names,
 // and resources are known if the backup or the cluster has them. [Spec].FromBackup
-// says so. It changes what warnings speak of, and leaves it to the restore to
+// says so. It changes what warnings speak of, restores cluster-scoped resources of
+// themselves only without a filter of namespaces (as Velero does, so that it does
+// not matter what else was backed up), and leaves it to the restore to
 // refuse, with a reason, what is never archived and is in the backup all the
 // same.
 //

@@ -50,6 +50,10 @@ func (s *Selection) compileNamespaces(spec Spec, existing []string) error {
 		}
 	}
 	f.whole = f.includesEveryExisting() && f.excludesNothing()
+	if spec.FromBackup {
+		// What is restored must not depend on what else was backed up.
+		f.whole = f.whole && f.include.onlyAll()
+	}
 	return nil
 }
 

@@ -52,6 +52,10 @@ func TestResource(t *testing.T) {
 			spec: Spec{IncludedNamespaces: []string{"b", "a"}},
 			want: map[string]Inclusion{pv: Included},
 		},
+		"all namespaces of a backup by name": {
+			spec: Spec{IncludedNamespaces: []string{"b", "a"}, FromBackup: true},
+			want: map[string]Inclusion{pods: Included, pv: RelatedOnly},
+		},
 		"an excluded namespace": {
 			spec: Spec{ExcludedNamespaces: []string{"missing"}},
 			want: map[string]Inclusion{pv: RelatedOnly},

@@ -201,8 +201,12 @@ func (r *run) awaitGone(ctx context.Context, it *item, uid string) error {
 		finalizers = now.GetFinalizers()
 		return string(now.GetUID()) != uid, nil
 	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w after %s, held by %v", errStillThere, r.engine.opts.Wait, finalizers)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
-	return err
+	holders := ""
+	if len(finalizers) > 0 {
+		holders = ", held by its finalizers " + strings.Join(finalizers, ", ")
+	}
+	return fmt.Errorf("%w after %s%s", errStillThere, r.engine.opts.Wait, holders)
 }

@@ -4,6 +4,7 @@
 package restore
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -42,7 +43,14 @@ var advices = []advice{
 		"a webhook does not answer: repair it, or remove its configuration, and restore again",
 	},
 	{says("admission webhook", "ValidatingAdmissionPolicy"), "a policy of the cluster refuses it: change the policy or the object"},
-	{says("port is already allocated"), "another Service has the port: restore without preserveNodePorts, or change that Service"},
+	{
+		says("port is already allocated"),
+		"another Service has the port: change that Service or, if nobody stated this port, restore without preserveNodePorts",
+	},
+	{
+		func(err error, _ string) bool { return errors.Is(err, errStillThere) },
+		"restore again when it is gone",
+	},
 	{
 		says("field is immutable", "updates to", "may not be changed", "may not change"),
 		"it cannot be changed in place: existingResourcePolicy recreate replaces it",

@@ -73,6 +73,13 @@ func (e Entry) IsObject() bool { return e.Object != (Identity{}) }
 // decoders). Folder entries and "./" in front of paths, which other writers
 // add, are passed over.
 func Walk(r io.Reader, limits Limits, visit func(Entry) error) error {
+	seen := newHashSet()
+	return walk(r, limits, func(entry Entry) bool { return seen.add([]byte(entry.Path)) }, visit)
+}
+
+// walk is Walk with another way to find what is there twice. The entries that
+// isNew is asked about have no content yet.
+func walk(r io.Reader, limits Limits, isNew func(Entry) bool, visit func(Entry) error) error {
 	limits = limits.withDefaults()
 	decompressed, err := gzip.NewReader(bufio.NewReaderSize(r, outputBufferSize))
 	if err != nil {
@@ -80,7 +87,7 @@ func Walk(r io.Reader, limits Limits, visit func(Entry) error) error {
 	}
 	defer func() { _ = decompressed.Close() }()
 	capped := &cappedReader{r: decompressed, left: limits.TotalBytes}
-	w := walker{limits: limits, tar: tar.NewReader(capped), seen: newHashSet()}
+	w := walker{limits: limits, tar: tar.NewReader(capped), isNew: isNew}
 	for {
 		entry, err := w.next()
 		if errors.Is(err, io.EOF) {
@@ -105,7 +112,7 @@ func Walk(r io.Reader, limits Limits, visit func(Entry) error) error {
 type walker struct {
 	limits  Limits
 	tar     *tar.Reader
-	seen    *hashSet
+	isNew   func(Entry) bool
 	entries int64
 	content []byte
 }
@@ -157,7 +164,7 @@ func (w *walker) entry(header *tar.Header) (Entry, error) {
 		}
 		entry.Object = id
 	}
-	if !w.seen.add([]byte(header.Name)) {
+	if !w.isNew(entry) {
 		return Entry{}, fmt.Errorf("%w: %q", ErrDuplicate, header.Name)
 	}
 	if int64(cap(w.content)) < header.Size {

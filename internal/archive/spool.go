@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"strings"
 )
@@ -67,6 +66,10 @@ type Spooled struct {
 	offset, size int64
 }
 
+// Objects are the objects of a resource in one version, sorted by namespace and
+// name.
+type Objects []Spooled
+
 // NewSpool reads the archive r to its end and returns it for reading in any
 // order. Before it returns, everything was verified: the digest and size of
 // opts (ErrDigest), the checksum of the compression, the Limits (ErrLimit),
@@ -89,7 +92,11 @@ func NewSpool(ctx context.Context, r io.Reader, opts SpoolOptions) (_ *Spool, er
 	if err := s.readAll(newVerifier(r, opts.SHA256, opts.Size, ctx.Err), opts.Limits); err != nil {
 		return nil, err
 	}
-	return &Spool{file: file, formatVersion: s.formatVersion, resources: s.index.finish(), index: s.index}, nil
+	resources, err := s.index.finish()
+	if err != nil {
+		return nil, fmt.Errorf("reading archive: %w", err)
+	}
+	return &Spool{file: file, formatVersion: s.formatVersion, resources: resources, index: s.index}, nil
 }
 
 // scratchFile makes a file that only its descriptor leads to.
@@ -108,6 +115,7 @@ func scratchFile(dir string) (*os.File, error) {
 type spooler struct {
 	out           *bufio.Writer
 	index         *index
+	metadataPaths *hashSet
 	formatVersion string
 	// left is how many bytes the archive may still have. Walk does not count
 	// holes in sparse files, which take no bytes in the archive.
@@ -122,12 +130,20 @@ func newSpooler(out io.Writer, opts SpoolOptions) *spooler {
 		out:   bufio.NewWriterSize(out, outputBufferSize),
 		left:  opts.Limits.withDefaults().TotalBytes,
 		index: newIndex(opts.IndexBytes),
+
+		metadataPaths: newHashSet(),
 	}
+}
+
+// isNew leaves it to the index to find an object that is there twice, which
+// needs no memory for that.
+func (s *spooler) isNew(entry Entry) bool {
+	return entry.IsObject() || s.metadataPaths.add([]byte(entry.Path))
 }
 
 // readAll takes the whole archive.
 func (s *spooler) readAll(source io.Reader, limits Limits) error {
-	if err := Walk(source, limits, s.add); err != nil {
+	if err := walk(source, limits, s.isNew, s.add); err != nil {
 		return err
 	}
 	// The verdict comes with the last byte, whether or not Walk needed it.
@@ -184,16 +200,11 @@ func (s *Spool) FormatVersion() string { return s.formatVersion }
 // result is shared and must not be changed.
 func (s *Spool) Resources() []Resource { return s.resources }
 
-// Items goes through the objects of a resource ("deployments.apps") in a
-// version, sorted by namespace and name. Without a version, it goes through
-// those that are stored without one.
-func (s *Spool) Items(resource, version string) iter.Seq[Spooled] {
-	return s.index.items(resource, version)
-}
-
-// Lookup finds one object, as Items has it.
-func (s *Spool) Lookup(resource, version, namespace, name string) (Spooled, bool) {
-	return s.index.lookup(resource, version, namespace, name)
+// Objects returns those of a resource ("deployments.apps") in a version, or
+// those that are stored without one. The result is shared and must not be
+// changed.
+func (s *Spool) Objects(resource, version string) Objects {
+	return s.index.objects(resource, version)
 }
 
 // Len returns the number of objects, each counted as often as it is stored.

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -31,7 +30,7 @@ type folder struct{ resource, version string }
 
 // spooledFolder is what a folder holds.
 type spooledFolder struct {
-	items     []Spooled
+	items     Objects
 	preferred bool
 }
 
@@ -40,12 +39,23 @@ type spooledFolder struct {
 type index struct {
 	folders   map[folder]*spooledFolder
 	preferred map[string]string // by resource
-	files     int
+	// twins are, by resource, the objects that are in two folders, the one
+	// without a version and the preferred one. They are kept once.
+	twins map[string]Objects
+	files int
 	// left is the memory it may still take, in bytes.
 	left int64
-	// namespaces and lastName let equal strings share their bytes.
+	// namespaces and last let equal strings share their bytes.
 	namespaces map[string]string
-	lastName   string
+	last       addition
+}
+
+// addition is what was added last.
+type addition struct {
+	resource string
+	in       *spooledFolder
+	plain    bool // without a version
+	item     Spooled
 }
 
 func newIndex(limit int64) *index {
@@ -55,24 +65,48 @@ func newIndex(limit int64) *index {
 	return &index{
 		folders:    map[folder]*spooledFolder{},
 		preferred:  map[string]string{},
+		twins:      map[string]Objects{},
 		namespaces: map[string]string{},
 		left:       limit,
 	}
 }
 
-// add remembers where an object is, that was not added before.
+// add remembers where an object is.
 func (x *index) add(id Identity, offset, size int64) error {
 	in, err := x.folder(id)
 	if err != nil {
 		return err
 	}
-	if id.Name != x.lastName {
-		x.lastName = strings.Clone(id.Name)
-		x.left -= int64(len(x.lastName))
+	name := x.last.item.Name
+	if id.Name != name {
+		name = strings.Clone(id.Name)
+		x.left -= int64(len(name))
 	}
-	in.items = append(in.items, Spooled{Namespace: x.namespace(id.Namespace), Name: x.lastName, offset: offset, size: size})
+	now := addition{
+		resource: id.GroupResource(), in: in, plain: id.Version == "",
+		item: Spooled{Namespace: x.namespace(id.Namespace), Name: name, offset: offset, size: size},
+	}
+	if x.last.in != nil && now.isTwinOf(x.last) {
+		x.last.in.items = x.last.in.items[:len(x.last.in.items)-1]
+		x.twins[now.resource] = append(x.twins[now.resource], now.item)
+		now.in = nil
+	} else {
+		in.items = append(in.items, now.item)
+		x.left -= spooledCost
+	}
+	x.last = now
 	x.files++
-	if x.left -= spooledCost; x.left < 0 {
+	return x.checkLimit()
+}
+
+// isTwinOf reports whether two additions are the two copies of one object.
+func (a addition) isTwinOf(b addition) bool {
+	return a.item == b.item && a.resource == b.resource &&
+		(a.plain && b.in.preferred || b.plain && a.in.preferred)
+}
+
+func (x *index) checkLimit() error {
+	if x.left < 0 {
 		return fmt.Errorf("%w: too many objects to remember after %d", ErrLimit, x.files)
 	}
 	return nil
@@ -112,12 +146,20 @@ func (x *index) namespace(name string) string {
 	return name
 }
 
-// finish sorts the index and returns the resources in it.
-func (x *index) finish() []Resource {
-	x.namespaces = nil
+// finish sorts the index and returns the resources in it. The error is
+// ErrDuplicate if an object was added twice to a folder.
+func (x *index) finish() ([]Resource, error) {
+	x.namespaces, x.last = nil, addition{}
+	for resource, twins := range x.twins {
+		if err := x.join(resource, twins); err != nil {
+			return nil, err
+		}
+	}
 	resources := map[string]*Resource{}
 	for key, in := range x.folders {
-		slices.SortFunc(in.items, Spooled.compare)
+		if err := in.items.sort(key); err != nil {
+			return nil, err
+		}
 		resource, ok := resources[key.resource]
 		if !ok {
 			resource = &Resource{Name: key.resource, Preferred: x.preferred[key.resource]}
@@ -132,27 +174,48 @@ func (x *index) finish() []Resource {
 		slices.Sort(resources[name].Versions)
 		sorted = append(sorted, *resources[name])
 	}
-	return sorted
+	return sorted, nil
 }
 
-func (x *index) items(resource, version string) iter.Seq[Spooled] {
-	return slices.Values(x.sorted(resource, version))
-}
-
-func (x *index) lookup(resource, version, namespace, name string) (Spooled, bool) {
-	items := x.sorted(resource, version)
-	at, found := slices.BinarySearchFunc(items, Spooled{Namespace: namespace, Name: name}, Spooled.compare)
-	if !found {
-		return Spooled{}, false
+// join puts the twins of a resource into both of their folders, which share
+// them unless one has more.
+func (x *index) join(resource string, twins Objects) error {
+	delete(x.twins, resource)
+	for _, version := range []string{"", x.preferred[resource]} {
+		in := x.folders[folder{resource, version}]
+		if len(in.items) == 0 {
+			in.items = twins
+			continue
+		}
+		if x.left -= int64(len(twins)) * spooledCost; x.left < 0 {
+			return x.checkLimit()
+		}
+		in.items = slices.Concat(in.items, twins)
 	}
-	return items[at], true
+	return nil
 }
 
-func (x *index) sorted(resource, version string) []Spooled {
+// sort sorts the objects of a folder, which must differ.
+func (o Objects) sort(in folder) error {
+	slices.SortFunc(o, Spooled.compare)
+	for i := range o[min(1, len(o)):] {
+		if o[i].compare(o[i+1]) == 0 {
+			return fmt.Errorf("%w: %s/%s of %s", ErrDuplicate, o[i].Namespace, o[i].Name, in.resource)
+		}
+	}
+	return nil
+}
+
+func (x *index) objects(resource, version string) Objects {
 	if in, ok := x.folders[folder{resource, version}]; ok {
 		return in.items
 	}
 	return nil
+}
+
+// Find returns the place of an object, or the one where it would be.
+func (o Objects) Find(namespace, name string) (at int, found bool) {
+	return slices.BinarySearchFunc(o, Spooled{Namespace: namespace, Name: name}, Spooled.compare)
 }
 
 func (o Spooled) compare(other Spooled) int {

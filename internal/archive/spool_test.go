@@ -32,13 +32,14 @@ func contents(t *testing.T, s *Spool) map[string]string {
 	for _, resource := range s.Resources() {
 		for _, version := range append(slices.Clone(resource.Versions), "") {
 			last := Spooled{}
-			for item := range s.Items(resource.Name, version) {
+			objects := s.Objects(resource.Name, version)
+			for i, item := range objects {
 				if item.compare(last) <= 0 {
 					t.Errorf("%s: %+v follows %+v", resource.Name, item, last)
 				}
 				last = item
-				if again, ok := s.Lookup(resource.Name, version, item.Namespace, item.Name); !ok || again != item {
-					t.Errorf("Lookup: %+v, %t, want %+v", again, ok, item)
+				if at, ok := objects.Find(item.Namespace, item.Name); !ok || at != i {
+					t.Errorf("Find: %+v is at %d, %t, want %d", item, at, ok, i)
 				}
 				var err error
 				if buf, err = s.Read(item, buf); err != nil {
@@ -110,12 +111,9 @@ func TestSpoolHoldsWhatWasWritten(t *testing.T) {
 	for _, absent := range [][4]string{
 		{"pods", "v1", "a", "y"}, {"pods", "v1", "", "x"}, {"pods", "v2", "a", "x"}, {"nodes", "", "", "n"}, {"widgets", "v1", "", "w"},
 	} {
-		if item, ok := s.Lookup(absent[0], absent[1], absent[2], absent[3]); ok {
-			t.Errorf("Lookup %q found %+v", absent, item)
+		if at, ok := s.Objects(absent[0], absent[1]).Find(absent[2], absent[3]); ok {
+			t.Errorf("%q was found at %d", absent, at)
 		}
-	}
-	if items := slices.Collect(s.Items("nodes", "v1")); len(items) > 0 {
-		t.Errorf("items of an absent resource: %+v", items)
 	}
 }
 
@@ -265,13 +263,14 @@ func TestSpoolIsReadByManyAtOnce(t *testing.T) {
 		readers.Go(func() {
 			var buf []byte
 			for _, want := range items {
-				item, ok := s.Lookup("pods", "v1", "ns", want.Name)
+				objects := s.Objects("pods", "v1")
+				at, ok := objects.Find("ns", want.Name)
 				var err error
-				if buf, err = s.Read(item, buf); !ok || err != nil || !bytes.Equal(buf, want.JSON) {
+				if buf, err = s.Read(objects[at], buf); !ok || err != nil || !bytes.Equal(buf, want.JSON) {
 					t.Errorf("%s: %t, %v, %d bytes of %d", want.Name, ok, err, len(buf), len(want.JSON))
 				}
 			}
-			for item := range s.Items("pods", "") {
+			for _, item := range s.Objects("pods", "") {
 				if _, err := s.Read(item, nil); err != nil {
 					t.Errorf("%s: %v", item.Name, err)
 				}
@@ -283,7 +282,7 @@ func TestSpoolIsReadByManyAtOnce(t *testing.T) {
 
 func TestSpoolIsGoneAfterClose(t *testing.T) {
 	s := spooled(t, written(t, Item{Identity: pod("a", "x"), JSON: []byte("{}")}), SpoolOptions{})
-	item, _ := s.Lookup("pods", "v1", "a", "x")
+	item := s.Objects("pods", "v1")[0]
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

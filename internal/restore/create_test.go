@@ -71,7 +71,7 @@ func TestIntoANewNamespace(t *testing.T) {
 
 	// And all over again, as after a crash.
 	again := c.run(restore.Request{Archive: spool(t, objects), RestoreUID: "uid-1"})
-	if diff := cmp.Diff(result.ResourceList, again.ResourceList); diff != "" {
+	if diff := cmp.Diff(listOf(result), listOf(again)); diff != "" {
 		t.Errorf("the second run reports something else (-first +second):\n%s", diff)
 	}
 	if posts := c.wire.writes(); len(posts) != 0 {

@@ -110,9 +110,9 @@ func (p *planner) selectNeeded(k *kind) {
 		if _, served := p.served.For(gr); served {
 			continue
 		}
-		at, ok := k.find("", resource.Name) // a definition is called like its resource
-		if ok && p.anySelected(gr, p.items(resource, p.folder(resource))) {
-			k.entries[at].selected = true
+		definition, ok := k.find("", resource.Name) // it is called like its resource
+		if ok && p.anySelected(gr, p.objects(resource, p.folder(resource))) {
+			definition.selected = true
 		}
 	}
 }

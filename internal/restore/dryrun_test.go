@@ -36,7 +36,7 @@ func TestDryRunForetells(t *testing.T) {
 				}
 				request.DryRun = false
 				done := c.run(request)
-				if diff := cmp.Diff(told.ResourceList, done.ResourceList); diff != "" {
+				if diff := cmp.Diff(listOf(told), listOf(done)); diff != "" {
 					t.Errorf("%s (-foretold +done):\n%s\nresults:\n%s", when, diff, messages(done))
 				}
 				if diff := cmp.Diff(told.Actions, done.Actions); diff != "" {

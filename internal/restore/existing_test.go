@@ -90,7 +90,7 @@ func TestPolicies(t *testing.T) {
 				}
 
 				again := c.run(request)
-				if diff := cmp.Diff(result.ResourceList, again.ResourceList); diff != "" {
+				if diff := cmp.Diff(listOf(result), listOf(again)); diff != "" {
 					t.Errorf("after a crash it would report something else (-first +second):\n%s", diff)
 				}
 				if tc.policy == restore.ExistingUpdate {

@@ -182,7 +182,7 @@ func TestNamespaceThatIsBeingDeleted(t *testing.T) {
 
 // already is 1 if the namespace of another subtest was there before.
 func already(result restore.Result) int {
-	if slices.Contains(result.ResourceList["v1/Namespace"], "untouched(created)") {
+	if slices.Contains(listOf(result)["v1/Namespace"], "untouched(created)") {
 		return 0
 	}
 	return 1

@@ -24,7 +24,7 @@ import (
 // item is one object on its way into the cluster.
 type item struct {
 	kind   *kind
-	entry  *entry
+	entry  entry
 	target write.Target
 	listed listed
 	// object as it is to be created, and archived as it is in the archive.
@@ -48,8 +48,8 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // restoreEntry restores an entry that the caller has claimed. With found, the
 // object is known to exist.
-func (r *run) restoreEntry(ctx context.Context, k *kind, e *entry, found *list.Item) verdict {
-	defer r.related.finish(e)
+func (r *run) restoreEntry(ctx context.Context, k *kind, e entry, found *list.Item) verdict {
+	defer r.related.finish(e.mark)
 	if !e.selected {
 		r.log.total.Add(1)
 	}
@@ -82,16 +82,11 @@ func (r *run) apply(ctx context.Context, it *item, found *list.Item) verdict {
 
 // prepare reads an object and makes of it what is to be created. The verdict
 // has an outcome if that is the end of it.
-func (r *run) prepare(ctx context.Context, k *kind, e *entry) (*item, verdict) {
+func (r *run) prepare(ctx context.Context, k *kind, e entry) (*item, verdict) {
 	it := &item{kind: k, entry: e}
-	it.target = write.Target{Resource: k.resource.WithVersion(k.folder), Name: e.Name}
-	if e.Namespace != "" {
-		it.target.Namespace = r.places.target(e.Namespace)
-	}
-	if k.resource == namespacesResource {
-		it.target.Name = r.places.target(e.Name)
-	}
-	it.listed = listed{key: k.resource.String(), namespace: it.target.Namespace, name: it.target.Name}
+	it.target = write.Target{Resource: k.resource.WithVersion(k.folder)}
+	it.target.Namespace, it.target.Name = r.places.of(k, e.Spooled)
+	it.listed = listed{key: k.resource.String(), namespace: it.target.Namespace, name: it.target.Name, kind: k, mark: e.mark}
 	if rival, ok := r.places.rival(k, e); ok {
 		return it, failed(fmt.Errorf("namespaces %s and %s are both mapped onto %s, and both have an object of this name",
 			rival, e.Namespace, it.target.Namespace))

@@ -4,9 +4,8 @@
 package restore
 
 import (
-	"cmp"
+	"iter"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,18 +42,30 @@ type kind struct {
 	// looked says that those of its objects that exist are dealt with.
 	looked bool
 
-	// entries are the objects that may be restored, sorted by namespace and
-	// name: all of a cluster-scoped resource, and those in selected namespaces.
-	entries []entry
+	// objects are those of the archive, and marks what is known of each.
+	objects archive.Objects
+	marks   []mark
+	// listedAs is the key of the objects in the list of resources; see outcomes.
+	listedAs string
 }
 
-// entry is one object of the archive.
+// entry is one object of the archive. The zero entry is none.
 type entry struct {
 	archive.Spooled
+	*mark
+}
+
+// mark is what a run knows of one object. It is small, for there may be millions.
+type mark struct {
+	state atomic.Uint32
+	// inScope says that it may be restored: it is cluster-scoped or in a
+	// selected namespace.
+	inScope bool
 	// selected says that it is restored for its own sake, and not only if
 	// another object needs it.
 	selected bool
-	state    atomic.Uint32
+	// outcome is for the list of resources.
+	outcome outcomeMark
 }
 
 // The states of an entry.
@@ -66,36 +77,42 @@ const (
 
 // claim takes an entry for the caller to restore, and returns false if somebody
 // else has it.
-func (e *entry) claim() bool { return e.state.CompareAndSwap(pending, running) }
+func (m *mark) claim() bool { return m.state.CompareAndSwap(pending, running) }
 
-// find returns the place of an entry.
-func (k *kind) find(namespace, name string) (int, bool) {
-	at := k.search(namespace, name)
-	if at == len(k.entries) || k.entries[at].Namespace != namespace || k.entries[at].Name != name {
-		return 0, false
-	}
-	return at, true
-}
-
-func (k *kind) search(namespace, name string) int {
-	low, high := 0, len(k.entries)
-	for low < high {
-		middle := int(uint(low+high) >> 1)
-		e := &k.entries[middle]
-		if cmp.Or(strings.Compare(e.Namespace, namespace), strings.Compare(e.Name, name)) < 0 {
-			low = middle + 1
-		} else {
-			high = middle
+// entries goes through the objects that may be restored, sorted by namespace
+// and name.
+func (k *kind) entries() iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		for i := range k.marks {
+			if k.marks[i].inScope && !yield(entry{k.objects[i], &k.marks[i]}) {
+				return
+			}
 		}
 	}
-	return low
+}
+
+// isEmpty reports whether there is nothing that may be restored.
+func (k *kind) isEmpty() bool {
+	for range k.entries() {
+		return false
+	}
+	return true
+}
+
+// find returns an object that may be restored.
+func (k *kind) find(namespace, name string) (entry, bool) {
+	at, found := k.objects.Find(namespace, name)
+	if !found || !k.marks[at].inScope {
+		return entry{}, false
+	}
+	return entry{k.objects[at], &k.marks[at]}, true
 }
 
 // countSelected returns how many entries are restored for their own sake.
 func (k *kind) countSelected() int {
 	count := 0
-	for i := range k.entries {
-		if k.entries[i].selected {
+	for i := range k.marks {
+		if k.marks[i].selected {
 			count++
 		}
 	}

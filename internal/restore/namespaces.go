@@ -113,8 +113,8 @@ func (r *run) neededNamespaces() map[string]bool {
 		if k.never != "" || !k.isServed && !r.promised[k.resource] {
 			continue
 		}
-		for i := range k.entries {
-			if e := &k.entries[i]; e.selected && e.Namespace != "" {
+		for e := range k.entries() {
+			if e.selected && e.Namespace != "" {
 				needed[e.Namespace] = true
 			}
 		}
@@ -124,16 +124,15 @@ func (r *run) neededNamespaces() map[string]bool {
 
 // selectNamespaces selects Namespace objects. Of namespaces that are merged,
 // the first has its object restored.
-func (r *run) selectNamespaces(needed map[string]bool) []*entry {
+func (r *run) selectNamespaces(needed map[string]bool) []entry {
 	k := r.kinds[namespacesResource]
 	if k == nil {
 		return nil
 	}
-	var selected []*entry
+	var selected []entry
 	taken := map[string]bool{}
 	p := &planner{run: r}
-	for i := range k.entries {
-		e := &k.entries[i]
+	for e := range k.entries() {
 		target := r.places.target(e.Name)
 		if e.Namespace != "" || taken[target] {
 			continue
@@ -155,10 +154,10 @@ func (r *run) openNamespace(ctx context.Context, name string) (fresh bool, err e
 	found, exists := r.namespaces.listed[name]
 	k, e := r.namespaceEntry(name)
 	if exists && !found.Deleting {
-		return false, r.recallNamespace(name, e, found)
+		return false, r.recallNamespace(name, e.mark, found)
 	}
 	v := skipped("")
-	if e != nil && e.claim() {
+	if e.mark != nil && e.claim() {
 		var known *list.Item
 		if exists {
 			known = &found
@@ -176,7 +175,7 @@ func (r *run) openNamespace(ctx context.Context, name string) (fresh bool, err e
 
 // recallNamespace reports a namespace that this restore made before it was
 // interrupted, unless its object is restored for its own sake.
-func (r *run) recallNamespace(name string, e *entry, found list.Item) error {
+func (r *run) recallNamespace(name string, e *mark, found list.Item) error {
 	if e != nil && (e.selected || !e.claim()) {
 		return nil
 	}
@@ -196,20 +195,20 @@ func (r *run) recallNamespace(name string, e *entry, found list.Item) error {
 
 // namespaceEntry returns the Namespace object for a namespace of the cluster.
 // Another one that has its name in the archive, and is not selected, is none.
-func (r *run) namespaceEntry(name string) (*kind, *entry) {
+func (r *run) namespaceEntry(name string) (*kind, entry) {
+	var first entry
 	k := r.kinds[namespacesResource]
 	if k == nil {
-		return nil, nil
+		return nil, first
 	}
-	var first *entry
 	for _, original := range r.places.from(name) {
-		at, ok := k.find("", original)
+		e, ok := k.find("", original)
 		switch {
 		case !ok || !r.selection.IncludesNamespace(original):
-		case k.entries[at].selected:
-			return k, &k.entries[at]
-		case first == nil:
-			first = &k.entries[at]
+		case e.selected:
+			return k, e
+		case first.mark == nil:
+			first = e
 		}
 	}
 	return k, first
@@ -225,7 +224,7 @@ func (r *run) makeNamespace(ctx context.Context, name string, exists bool, found
 	}}
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: namespacesResource.Resource}
 	it := &item{
-		kind: &kind{resource: namespacesResource}, entry: &entry{}, object: object, archived: object.DeepCopy(),
+		kind: &kind{resource: namespacesResource}, entry: entry{mark: &mark{}}, object: object, archived: object.DeepCopy(),
 		target: write.Target{Resource: gvr, Name: name}, listed: listed{key: "v1/Namespace", name: name},
 	}
 	it.kind.served.GVR = gvr

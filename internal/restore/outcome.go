@@ -6,6 +6,7 @@ package restore
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -39,15 +40,33 @@ func (v verdict) wrote() bool {
 type listed struct {
 	key             string // group/version/Kind
 	namespace, name string // in the cluster
+	// kind and mark are those of an object of the archive.
+	kind *kind
+	mark *mark
 }
+
+func (l listed) String() string {
+	if l.namespace == "" {
+		return l.name
+	}
+	return l.namespace + "/" + l.name
+}
+
+// outcomeMark is an Outcome in a mark, 0 for none.
+type outcomeMark uint8
+
+var outcomeMarks = []Outcome{1: Created, Updated, Recreated, Unchanged, Skipped, Failed}
 
 // outcomes is the record of a run. It is safe for concurrent use.
 type outcomes struct {
 	total, done atomic.Int64
 
-	mu       sync.Mutex
-	counts   map[Outcome]int
-	names    map[string][]string
+	mu     sync.Mutex
+	counts map[Outcome]int
+	// others are those in the list of resources whose marks do not tell how they
+	// are called there: namespaces that no object of the archive is behind, and
+	// objects of another version or kind than the first one of their resource.
+	others   map[string][]string
 	reasons  map[string]int
 	refusals map[refusal]int
 }
@@ -61,22 +80,29 @@ type refusal struct {
 }
 
 func (o *outcomes) add(what listed, v verdict) {
-	name := what.name
-	if what.namespace != "" {
-		name = what.namespace + "/" + name
-	}
-	name += "(" + string(v.outcome) + ")"
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.count(v.outcome, 1)
-	if o.names == nil {
-		o.names = map[string][]string{}
-	}
-	o.names[what.key] = append(o.names[what.key], name)
 	if v.reason != "" {
 		o.skip(v.reason, 1)
 	}
+	if k := what.kind; k != nil {
+		if k.listedAs == "" {
+			k.listedAs = what.key
+		}
+		if k.listedAs == what.key {
+			what.mark.outcome = outcomeMark(slices.Index(outcomeMarks, v.outcome)) //nolint:gosec // below 7
+			return
+		}
+	}
+	if o.others == nil {
+		o.others = map[string][]string{}
+	}
+	o.others[what.key] = append(o.others[what.key], told(what, v.outcome))
 }
+
+// told returns an object as it is in the list of resources.
+func told(what listed, outcome Outcome) string { return what.String() + "(" + string(outcome) + ")" }
 
 func (o *outcomes) count(outcome Outcome, n int) {
 	if o.counts == nil {
@@ -142,11 +168,45 @@ func objects(n int, resource schema.GroupResource) string {
 func (o *outcomes) result() Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	out := Result{Counts: maps.Clone(o.counts), ResourceList: o.names, SkipReasons: maps.Clone(o.reasons)}
-	for _, names := range o.names {
-		slices.Sort(names)
+	return Result{Counts: maps.Clone(o.counts), SkipReasons: maps.Clone(o.reasons)}
+}
+
+// resourceList returns Result.ResourceList, when nothing is restored any more.
+func (r *run) resourceList() iter.Seq2[string, []string] {
+	kinds := map[string][]*kind{}
+	for key := range r.log.others {
+		kinds[key] = nil
 	}
-	return out
+	for _, k := range r.kinds {
+		if k.listedAs != "" {
+			kinds[k.listedAs] = append(kinds[k.listedAs], k)
+		}
+	}
+	return func(yield func(string, []string) bool) {
+		for _, key := range slices.Sorted(maps.Keys(kinds)) {
+			names := slices.Clone(r.log.others[key])
+			for _, k := range kinds[key] {
+				names = r.appendTold(names, k)
+			}
+			slices.Sort(names)
+			if !yield(key, names) {
+				return
+			}
+		}
+	}
+}
+
+// appendTold appends the objects of a kind that are listed as all of them are.
+func (r *run) appendTold(names []string, k *kind) []string {
+	for e := range k.entries() {
+		if e.outcome == 0 {
+			continue
+		}
+		what := listed{}
+		what.namespace, what.name = r.places.of(k, e.Spooled)
+		names = append(names, told(what, outcomeMarks[e.outcome]))
+	}
+	return names
 }
 
 // conclude records what became of an object.

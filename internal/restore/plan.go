@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 
@@ -38,7 +37,7 @@ func (r *run) newPlanner() (*planner, error) {
 	existing := map[string]bool{}
 	for _, resource := range r.req.Archive.Resources() {
 		gr := schema.ParseGroupResource(resource.Name)
-		for item := range r.items(resource, r.folder(resource)) {
+		for _, item := range r.objects(resource, r.folder(resource)) {
 			if gr == namespacesResource {
 				existing[item.Name] = true
 			}
@@ -66,14 +65,14 @@ func (r *run) newPlanner() (*planner, error) {
 // folder returns where the objects of a resource are, unless a version is
 // chosen for them.
 func (r *run) folder(resource archive.Resource) string {
-	for range r.req.Archive.Items(resource.Name, "") {
+	if len(r.req.Archive.Objects(resource.Name, "")) > 0 {
 		return ""
 	}
 	return resource.Preferred
 }
 
-func (r *run) items(resource archive.Resource, folder string) iter.Seq[archive.Spooled] {
-	return r.req.Archive.Items(resource.Name, folder)
+func (r *run) objects(resource archive.Resource, folder string) archive.Objects {
+	return r.req.Archive.Objects(resource.Name, folder)
 }
 
 // makePlan plans everything that is not planned yet, which are all kinds but
@@ -151,22 +150,13 @@ func (p *planner) choose(ctx context.Context, k *kind, resource archive.Resource
 
 // addEntries finds the objects of a resource that may be restored.
 func (p *planner) addEntries(ctx context.Context, k *kind, resource archive.Resource) error {
-	count := 0
-	for item := range p.items(resource, k.folder) {
-		if p.inScope(item.Namespace) {
-			count++
-		}
+	k.objects = p.objects(resource, k.folder)
+	k.marks = make([]mark, len(k.objects))
+	for i, item := range k.objects {
+		k.marks[i].inScope = p.inScope(item.Namespace)
 	}
-	k.entries = make([]entry, count)
-	i := 0
 	var buf []byte
-	for item := range p.items(resource, k.folder) {
-		if !p.inScope(item.Namespace) {
-			continue
-		}
-		e := &k.entries[i]
-		i++
-		e.Spooled = item
+	for e := range k.entries() {
 		e.selected = k.inclusion == selection.Included && k.resource != namespacesResource
 		if !e.selected || !p.filtered {
 			continue
@@ -175,7 +165,7 @@ func (p *planner) addEntries(ctx context.Context, k *kind, resource archive.Reso
 			return fmt.Errorf("planning the restore: %w", context.Cause(ctx))
 		}
 		var labels map[string]string
-		labels, buf = p.labelsOf(item, buf)
+		labels, buf = p.labelsOf(e.Spooled, buf)
 		e.selected = p.selection.MatchesLabels(labels)
 	}
 	return nil
@@ -183,12 +173,12 @@ func (p *planner) addEntries(ctx context.Context, k *kind, resource archive.Reso
 
 // anySelected reports whether the selection has one of the objects of a
 // resource.
-func (p *planner) anySelected(gr schema.GroupResource, items iter.Seq[archive.Spooled]) bool {
+func (p *planner) anySelected(gr schema.GroupResource, objects archive.Objects) bool {
 	if p.selection.Resource(gr, p.names.scopes[gr]) != selection.Included {
 		return false
 	}
 	var buf []byte
-	for item := range items {
+	for _, item := range objects {
 		if !p.inScope(item.Namespace) {
 			continue
 		}
@@ -234,7 +224,7 @@ func (p *planner) labelsOf(item archive.Spooled, buf []byte) (map[string]string,
 
 // resolveServed finds the resource in what the cluster serves.
 func (p *planner) resolveServed(k *kind) {
-	if len(k.entries) == 0 {
+	if k.isEmpty() {
 		return
 	}
 	k.served, k.isServed = p.served.For(k.resource)
@@ -243,7 +233,7 @@ func (p *planner) resolveServed(k *kind) {
 	}
 	wanted := k.folder
 	if wanted == "" {
-		first, _ := p.read(k.entries[0].Spooled, nil)
+		first, _ := p.read(k.objects[0], nil)
 		gv, err := schema.ParseGroupVersion(first.APIVersion)
 		if err != nil {
 			return

@@ -19,16 +19,16 @@ type relatedItems struct {
 	mu   sync.Mutex
 	done *sync.Cond
 	// waits has, for an object that is being restored, the one it waits for.
-	waits map[*entry]*entry
+	waits map[*mark]*mark
 }
 
 func (s *relatedItems) init() {
 	s.done = sync.NewCond(&s.mu)
-	s.waits = map[*entry]*entry{}
+	s.waits = map[*mark]*mark{}
 }
 
 // finish marks an entry as restored, whatever became of it.
-func (s *relatedItems) finish(e *entry) {
+func (s *relatedItems) finish(e *mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.state.Store(finished)
@@ -36,13 +36,13 @@ func (s *relatedItems) finish(e *entry) {
 }
 
 // begin notes that parent waits for e, and end that it does so no longer.
-func (s *relatedItems) begin(parent, e *entry) {
+func (s *relatedItems) begin(parent, e *mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waits[parent] = e
 }
 
-func (s *relatedItems) end(parent *entry) {
+func (s *relatedItems) end(parent *mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waits, parent)
@@ -50,7 +50,7 @@ func (s *relatedItems) end(parent *entry) {
 
 // await waits until somebody else has restored e, unless that one waits, perhaps
 // through others, for parent: objects that need each other cannot all be first.
-func (s *relatedItems) await(parent, e *entry) {
+func (s *relatedItems) await(parent, e *mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for next := e; next != nil; next = s.waits[next] {
@@ -75,36 +75,36 @@ func (r *run) restoreAdditional(ctx context.Context, it *item, exists bool) {
 				Resource: ref.Resource.WithVersion(""), Namespace: ref.Namespace, Name: ref.Name,
 			}, missing))
 		}
-		if e == nil || exists && e.selected && r.req.Policy != ExistingRecreate {
+		if e.mark == nil || exists && e.selected && r.req.Policy != ExistingRecreate {
 			continue
 		}
 		if !e.claim() {
-			r.related.await(it.entry, e)
+			r.related.await(it.entry.mark, e.mark)
 			continue
 		}
-		r.related.begin(it.entry, e)
+		r.related.begin(it.entry.mark, e.mark)
 		r.restoreEntry(ctx, k, e, nil)
-		r.related.end(it.entry)
+		r.related.end(it.entry.mark)
 	}
 }
 
 // lookUp finds an object that another one needs. There is none, and nothing is
 // missing, if it is left out on purpose.
-func (r *run) lookUp(ref restoreaction.Ref) (k *kind, e *entry, missing string) {
+func (r *run) lookUp(ref restoreaction.Ref) (k *kind, e entry, missing string) {
 	const absent = "which is not in the backup"
 	k = r.kinds[ref.Resource]
 	switch {
 	case k == nil:
-		return nil, nil, absent
+		return nil, e, absent
 	case k.never != "" || k.inclusion == selection.Excluded || ref.Namespace != "" && !r.selection.IncludesNamespace(ref.Namespace):
-		return nil, nil, ""
+		return nil, e, ""
 	}
-	at, ok := k.find(ref.Namespace, ref.Name)
+	found, ok := k.find(ref.Namespace, ref.Name)
 	switch {
 	case !ok:
-		return nil, nil, absent
+		return nil, e, absent
 	case !k.isServed && !r.promised[k.resource]:
-		return nil, nil, "which the cluster does not serve"
+		return nil, e, "which the cluster does not serve"
 	}
-	return k, &k.entries[at], ""
+	return k, found, ""
 }

@@ -16,9 +16,9 @@ import (
 type Archive interface {
 	// Resources returns what kinds of objects there are.
 	Resources() []archive.Resource
-	// Items goes through the objects of a resource in a version, sorted by
-	// namespace and name; without a version, through those stored without one.
-	Items(resource, version string) iter.Seq[archive.Spooled]
+	// Objects returns the objects of a resource in a version or, without a
+	// version, those stored without one. They must not be changed.
+	Objects(resource, version string) archive.Objects
 	// Read returns the JSON of an object, in buf if it has the capacity. It is
 	// called from many goroutines.
 	Read(item archive.Spooled, buf []byte) ([]byte, error)
@@ -119,11 +119,12 @@ type Result struct {
 	// Results has the warnings and errors of single objects, kinds and
 	// namespaces.
 	Results results.Results
-	// ResourceList has the objects, "namespace/name(created)" and so on, sorted,
-	// by "group/version/Kind" ("v1/Pod" for the core group). Namespaces are
-	// those of the cluster. Objects whose kind is refused as a whole, see
-	// Results and SkipReasons, are not in it.
-	ResourceList map[string][]string
+	// ResourceList yields the objects, "namespace/name(created)" and so on,
+	// sorted, by "group/version/Kind" ("v1/Pod" for the core group), sorted too.
+	// Namespaces are those of the cluster. Objects whose kind is refused as a
+	// whole, see Results and SkipReasons, are not in it. It may be gone through
+	// several times, and only makes the names it yields.
+	ResourceList iter.Seq2[string, []string]
 	// SkipReasons says how many objects were skipped for which reason.
 	SkipReasons map[string]int
 	// Choices are the versions that were chosen, by "<resource>.<group>". Empty

@@ -178,6 +178,7 @@ func (r *run) progress(last bool) {
 // result is called when nothing is restored any more.
 func (r *run) result() Result {
 	out := r.log.result()
+	out.ResourceList = r.resourceList()
 	out.Results = r.results.Results()
 	out.Choices = r.choices
 	out.Actions = map[string][]string{}

@@ -62,7 +62,7 @@ func TestSelection(t *testing.T) {
 			}
 			result := c.run(restore.Request{Archive: s, Selection: spec})
 			var got []string
-			for key, names := range result.ResourceList {
+			for key, names := range listOf(result) {
 				for _, name := range names {
 					name = strings.TrimSuffix(strings.TrimPrefix(name, prefix+"-"), "(created)")
 					switch key {
@@ -227,7 +227,7 @@ func TestDryRun(t *testing.T) {
 			"v1/Service":        {"dry-new/service(created)"},
 			"v1/Namespace":      {"dry-new(created)"},
 			"v1/ServiceAccount": {"dry/default(updated)"},
-		}, result.ResourceList); diff != "" {
+		}, listOf(result)); diff != "" {
 			t.Errorf("policy %s (-want +got):\n%s", policy, diff)
 		}
 		if !slices.Contains(result.Actions["services"], "grapnel.dev/service") {

@@ -76,7 +76,7 @@ func TestStatusOfCustomResources(t *testing.T) {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
 			request.RestoreUID, request.RestoreStatus = "v", nil
-			if again := c.run(request).ResourceList[group+"/v1/Widget"]; !slices.Equal(again, []string{ns + "/w(unchanged)"}) {
+			if again := listOf(c.run(request))[group+"/v1/Widget"]; !slices.Equal(again, []string{ns + "/w(unchanged)"}) {
 				t.Errorf("the second restore says %v", again)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -304,8 +305,16 @@ func wantCounts(t testing.TB, result restore.Result, want map[restore.Outcome]in
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("counts (-want +got):\n%s\nlist: %v\nresults: %s", diff, result.ResourceList, messages(result))
+		t.Errorf("counts (-want +got):\n%s\nlist: %v\nresults: %s", diff, listOf(result), messages(result))
 	}
+}
+
+// listOf returns the list of resources.
+func listOf(result restore.Result) map[string][]string {
+	if result.ResourceList == nil {
+		return nil
+	}
+	return maps.Collect(result.ResourceList)
 }
 
 // messages are all warnings and errors, one a line.

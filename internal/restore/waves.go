@@ -58,7 +58,7 @@ func (r *run) lookAhead(ctx context.Context, waves [][]*kind) {
 // yet.
 func (r *run) restoreKind(ctx context.Context, k *kind) {
 	switch {
-	case len(k.entries) == 0:
+	case k.isEmpty():
 		return
 	case k.never != "":
 		r.log.skipAll(k.never, k.countSelected())
@@ -71,8 +71,7 @@ func (r *run) restoreKind(ctx context.Context, k *kind) {
 		r.meetListed(ctx, k)
 	}
 	var wg sync.WaitGroup
-	for i := range k.entries {
-		e := &k.entries[i]
+	for e := range k.entries() {
 		if !e.selected || e.state.Load() != pending {
 			continue
 		}
@@ -134,8 +133,7 @@ func (r *run) meetListed(ctx context.Context, k *kind) {
 // mayExist returns how many selected objects may exist, and in which namespaces.
 func (r *run) mayExist(ctx context.Context, k *kind) (count int, targets []string) {
 	old := map[string]bool{}
-	for i := range k.entries {
-		e := &k.entries[i]
+	for e := range k.entries() {
 		if !e.selected || e.state.Load() != pending {
 			continue
 		}
@@ -203,8 +201,8 @@ func (r *run) list(ctx context.Context, k *kind, namespace string, page func(lis
 func (r *run) meetBatch(ctx context.Context, k *kind, found []list.Item) {
 	var wg sync.WaitGroup
 	for i := range found {
-		e := r.entryOf(k, &found[i])
-		if e == nil || !e.selected || e.state.Load() != pending || !r.enter(ctx) {
+		e, ok := r.entryOf(k, &found[i])
+		if !ok || !e.selected || e.state.Load() != pending || !r.enter(ctx) {
 			continue
 		}
 		if !e.claim() {
@@ -220,15 +218,15 @@ func (r *run) meetBatch(ctx context.Context, k *kind, found []list.Item) {
 }
 
 // entryOf returns the entry that becomes an object of the cluster.
-func (r *run) entryOf(k *kind, found *list.Item) *entry {
+func (r *run) entryOf(k *kind, found *list.Item) (entry, bool) {
 	sources := []string{""}
 	if found.Namespace != "" {
 		sources = r.places.from(found.Namespace)
 	}
 	for _, source := range sources {
-		if at, ok := k.find(source, found.Name); ok {
-			return &k.entries[at]
+		if e, ok := k.find(source, found.Name); ok {
+			return e, true
 		}
 	}
-	return nil
+	return entry{}, false
 }

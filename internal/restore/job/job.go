@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -179,19 +181,16 @@ func (j *Job) objects(ctx context.Context, store *backupstore.Store, req Request
 }
 
 // files stores what a person may want to know of the restore, its log last.
-func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, found report, list map[string][]string) error {
-	if list == nil {
-		list = map[string][]string{}
-	}
+func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, found report, list iter.Seq2[string, []string]) error {
 	for _, f := range []struct {
 		file  backupstore.RestoreFile
-		value any
+		write func(io.Writer) error
 	}{
-		{backupstore.RestoreResults, found},
-		{backupstore.RestoreResourceList, list},
-		{backupstore.RestoreItemOperations, []struct{}{}},
+		{backupstore.RestoreResults, func(w io.Writer) error { return json.NewEncoder(w).Encode(found) }},
+		{backupstore.RestoreResourceList, func(w io.Writer) error { return writeList(w, list) }},
+		{backupstore.RestoreItemOperations, func(w io.Writer) error { return json.NewEncoder(w).Encode([]struct{}{}) }},
 	} {
-		if err := putJSON(ctx, store, req.Name, f.file, f.value); err != nil {
+		if err := put(ctx, store, req.Name, f.file, f.write); err != nil {
 			return err
 		}
 	}
@@ -199,12 +198,37 @@ func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, 
 	return err
 }
 
-// putJSON streams a value, compressed, into a file of the restore.
-func putJSON(ctx context.Context, store *backupstore.Store, name string, file backupstore.RestoreFile, value any) error {
+// writeList writes the list of resources as one JSON object, a kind at a time: all
+// of it at once would take as much memory as the restore did.
+func writeList(w io.Writer, list iter.Seq2[string, []string]) error {
+	before := "{"
+	for kind, names := range list {
+		key, err := json.Marshal(kind)
+		if err != nil {
+			return fmt.Errorf("encoding the list of resources: %w", err)
+		}
+		value, err := json.Marshal(names)
+		if err != nil {
+			return fmt.Errorf("encoding the list of resources: %w", err)
+		}
+		if _, err := fmt.Fprintf(w, "%s%s:%s", before, key, value); err != nil {
+			return err
+		}
+		before = ","
+	}
+	_, err := io.WriteString(w, strings.TrimSuffix(before, ",")+"}\n")
+	return err
+}
+
+// none is the list of resources of a restore that restored none.
+func none(func(string, []string) bool) {}
+
+// put streams what write writes, compressed, into a file of the restore.
+func put(ctx context.Context, store *backupstore.Store, name string, file backupstore.RestoreFile, write func(io.Writer) error) error {
 	reader, writer := io.Pipe()
 	go func() {
 		compressed := gzip.NewWriter(writer)
-		err := json.NewEncoder(compressed).Encode(value)
+		err := write(compressed)
 		_ = writer.CloseWithError(errors.Join(err, compressed.Close())) // always nil
 	}()
 	_, err := store.PutRestoreFile(ctx, name, file, reader)
@@ -228,7 +252,7 @@ func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Reques
 func (j *Job) Abandon(ctx context.Context, store *backupstore.Store, req Request, reason string) error {
 	j.Logs.Logger(req.UID, runlog.Main).Info("The restore ended early", "restore", req.Namespace+"/"+req.Name, "reason", reason)
 	why := results.Results{Errors: results.Messages{Velero: []string{reason}}}
-	return j.files(ctx, store, req, report{Results: why}, nil)
+	return j.files(ctx, store, req, report{Results: why}, none)
 }
 
 // StorePostLog stores what the PostRestore actions logged. It returns false if

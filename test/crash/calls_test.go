@@ -54,7 +54,7 @@ func (l *lane) callsOf(t *testing.T, runs []v1alpha1.HookRun) []call {
 // need.
 func (l *lane) checkCalls(t *testing.T, runs []v1alpha1.HookRun, ends int) {
 	t.Helper()
-	calls := l.callsOf(t, runs)
+	kind, calls := l.work.kind(), l.callsOf(t, runs)
 	paid := false
 	for i := range runs {
 		run := &runs[i]
@@ -81,16 +81,16 @@ func (l *lane) checkCalls(t *testing.T, runs []v1alpha1.HookRun, ends int) {
 			paid = true
 		}
 	}
-	started := slices.IndexFunc(calls, func(c call) bool { return c.Point == string(v1alpha1.HookPreBackup) })
+	started := slices.IndexFunc(calls, func(c call) bool { return c.Point == string(kind.Pre()) })
 	if started < 0 {
 		return
 	}
 	cleaned := slices.IndexFunc(calls, func(c call) bool {
-		return c.Point == string(v1alpha1.HookPostBackup) && c.Action == l.pair()
+		return c.Point == string(kind.Post()) && c.Action == l.pair()
 	})
 	lastPre := started
 	for i, c := range calls {
-		if c.Point == string(v1alpha1.HookPreBackup) {
+		if c.Point == string(kind.Pre()) {
 			lastPre = i
 		}
 	}

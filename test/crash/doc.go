@@ -1,16 +1,34 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crash tests that killing the operator at any moment, and starting it
-// again, ends like a run that nobody disturbed: in the same phase, with the same
-// archive, and with everything paid that was owed.
+// Package crash tests that killing the operator at any moment of a Backup or a
+// Restore, and starting it again, ends like a run that nobody disturbed: in the same
+// phase, with the same archive or the same objects, and with everything paid that was
+// owed.
 //
 // It looks at the operator from outside. Between a real operator process and the
 // API server, and between it and an S3 server, stands a [gate] each, which counts
-// what is written for one Backup and, at the k-th write, kills the operator: before
+// what is written for one run and, at the k-th write, kills the operator: before
 // the write is passed on, so that it is lost, or after it was answered, so that
 // only the answer is. Plugin calls are counted, and killed at, by the plugin of
-// test/faultplugin. Every k gets a Backup of its own.
+// test/faultplugin. Every k gets a run of its own, a Restore also namespaces of its
+// own, and definitions that were removed before.
+//
+//	scenario   a run that ends in one way, the sweeps over it, and what may differ
+//	work       what differs between Backups and Restores: backups, restores
+//	lane       an operator with all it needs; its runs follow each other
+//	sweep      one run for each write of a recorded one, hit there
+//	result     what has to be the same, and what has to hold in any case
+//
+// A Restore that was hit counts each object as what it was made, because it knows its
+// own objects by an annotation that they are created with: the counts, the list of
+// resources and the warnings are those of an undisturbed run. There is one exception.
+// An object that is to be recreated is deleted first; if the operator ends before it
+// is there again, the next one finds nothing and counts it as created.
+//
+// Not everything is swept for everything. What the driver of all runs does is swept
+// thoroughly for an ordinary Backup and an ordinary Restore; scenarios that differ
+// from these in some writes are hit only there.
 //
 // There is nothing here but tests.
 package crash

@@ -33,11 +33,11 @@ const (
 
 func (w when) String() string { return [...]string{"before", "after"}[w] }
 
-// trap hits the operator at writes for one Backup.
+// trap hits the operator at writes for one run.
 type trap struct {
-	// backup is the name of the Backup; a write that does not mention it is not
-	// counted.
-	backup string
+	// run is the name of the Backup or Restore; a write that does not mention it is
+	// not counted.
+	run string
 	// kind is that of the writes that matter; empty means all of them.
 	kind string
 	// at is the number of the write that springs the trap, from 1; 0 for none.
@@ -92,8 +92,8 @@ func (t *trap) count(kind string) bool {
 var digest = regexp.MustCompile(`-[0-9a-f]{10}\b`)
 
 // kindOf returns what a write does, the same for every run.
-func kindOf(r *http.Request, backup string) string {
-	path := strings.ReplaceAll(r.URL.Path, backup, "NAME")
+func kindOf(r *http.Request, run string) string {
+	path := strings.ReplaceAll(r.URL.Path, run, "NAME")
 	kind := r.Method + " " + digest.ReplaceAllString(path, "")
 	for _, key := range slices.Sorted(maps.Keys(r.URL.Query())) {
 		kind += " " + key // tells the requests of a multipart upload apart
@@ -174,11 +174,11 @@ func (g *gate) pass(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		panic(http.ErrAbortHandler) // the operator is gone
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if !strings.Contains(r.URL.Path, t.backup) && !bytes.Contains(body, []byte(t.backup)) {
+	if !strings.Contains(r.URL.Path, t.run) && !bytes.Contains(body, []byte(t.run)) {
 		next.ServeHTTP(w, r)
 		return
 	}
-	kind := kindOf(r, t.backup)
+	kind := kindOf(r, t.run)
 	springs := t.count(kind)
 	if springs && t.when == before && t.spring() {
 		panic(http.ErrAbortHandler)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 )
 
@@ -28,25 +30,28 @@ type lane struct {
 	name, dir  string
 	api, store *gate
 	running    atomic.Pointer[operator.Operator]
-	// data is the namespace that its runs archive.
-	data string
+	// work is what its runs do.
+	work work
+	// onInterruption is the policy of its actions.
+	onInterruption v1alpha1.InterruptionPolicy
 	// calls is the file in which the plugin notes every call.
 	calls string
 	runs  int
 }
 
-// The actions of a lane's plugin: a pair, and one that only comes after a backup.
+// The actions of a lane's plugin: a pair, and one that only comes after the work.
 func (l *lane) pair() string   { return l.name + ".crash.example.io/freeze" }
 func (l *lane) single() string { return l.name + ".crash.example.io/notify" }
 
-// newLane makes a lane that archives a namespace, and whose actions behave as faults
-// says; see FAULT_CALL in test/faultplugin. Names of lanes must not begin with each
-// other's.
-func (s *site) newLane(t *testing.T, name, data, faults string) *lane {
+// newLane makes a lane for a scenario. Names of lanes must not begin with each other's.
+func (s *site) newLane(t *testing.T, scene scenario) *lane {
 	t.Helper()
 	l := &lane{
-		site: s, name: name, data: data, dir: t.TempDir(),
+		site: s, name: scene.name, work: scene.work, dir: t.TempDir(),
 		api: newGate(t, s.plane.Config().Host, s.transport), store: newGate(t, s.bucket.URL, http.DefaultTransport),
+	}
+	if scene.once {
+		l.onInterruption = v1alpha1.InterruptionPolicyFail
 	}
 	l.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.name}})
 	l.create(t, &corev1.Secret{ObjectMeta: l.meta("credentials"), StringData: map[string]string{
@@ -59,14 +64,22 @@ func (s *site) newLane(t *testing.T, name, data, faults string) *lane {
 			CredentialsSecret: &v1alpha1.SecretReference{Name: "credentials"},
 		},
 	}})
-	l.create(t, &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: l.name}, Spec: l.plugin(faults, nil)})
+	l.create(t, &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: l.name}, Spec: l.plugin(scene.faults(), nil)})
 	l.start(t)
 	t.Cleanup(func() {
 		if err := l.op().Kill(); err != nil {
 			t.Error(err)
 		}
 	})
+	l.work.setUp(t, l)
 	return l
+}
+
+// partial names a run of the lane.
+func (l *lane) partial(name string) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{ObjectMeta: l.meta(name)}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(l.work.kind().Name))
+	return object
 }
 
 func (l *lane) meta(name string) metav1.ObjectMeta {
@@ -76,7 +89,8 @@ func (l *lane) meta(name string) metav1.ObjectMeta {
 // plugin returns a Plugin with a new file for its calls.
 func (l *lane) plugin(faults string, more map[string]string) v1alpha1.PluginSpec {
 	l.calls = filepath.Join(l.dir, fmt.Sprintf("calls-%d.jsonl", l.runs))
-	actions := "PreBackupAction:" + l.pair() + ",PostBackupAction:" + l.pair() + ",PostBackupAction:" + l.single()
+	pre, post := string(l.work.kind().Pre())+"Action", string(l.work.kind().Post())+"Action"
+	actions := pre + ":" + l.pair() + "," + post + ":" + l.pair() + "," + post + ":" + l.single()
 	spec := v1alpha1.PluginSpec{Executor: v1alpha1.Executor{Process: &v1alpha1.ProcessExecutor{
 		Command: "fault",
 		Env: []v1alpha1.EnvVar{
@@ -90,17 +104,17 @@ func (l *lane) plugin(faults string, more map[string]string) v1alpha1.PluginSpec
 	}
 	only := &metav1.LabelSelector{MatchLabels: map[string]string{laneLabel: l.name}}
 	for _, action := range []v1alpha1.PluginAction{
-		{Kind: v1alpha1.ActionKindPreBackup, Name: l.pair()},
-		{Kind: v1alpha1.ActionKindPostBackup, Name: l.pair()},
-		{Kind: v1alpha1.ActionKindPostBackup, Name: l.single()},
+		{Kind: v1alpha1.ActionKind(pre), Name: l.pair()},
+		{Kind: v1alpha1.ActionKind(post), Name: l.pair()},
+		{Kind: v1alpha1.ActionKind(post), Name: l.single()},
 	} {
-		action.Selector = only
+		action.Selector, action.OnInterruption = only, l.onInterruption
 		spec.Actions = append(spec.Actions, action)
 	}
 	return spec
 }
 
-// laneLabel keeps the actions of one lane away from the Backups of another.
+// laneLabel keeps the actions of one lane away from the runs of another.
 const laneLabel = "crash.example.io/lane"
 
 // start starts an operator whose every request goes through the lane's gates.
@@ -145,18 +159,26 @@ func (l *lane) ask() bool {
 	return false
 }
 
+// scratch is where the operator keeps what is not stored yet.
+func (l *lane) scratch() string { return filepath.Join(l.dir, "scratch") }
+
 // wipe removes what the operator keeps on its disk, as if its node were lost.
 func (l *lane) wipe(t *testing.T) {
 	t.Helper()
-	if err := os.RemoveAll(filepath.Join(l.dir, "scratch")); err != nil {
+	if err := os.RemoveAll(l.scratch()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// keys returns what is stored of a backup.
-func (l *lane) keys(ctx context.Context, backup string) ([]string, error) {
+// folder is where the files of a run are stored.
+func (l *lane) folder(name string) string {
+	return l.name + "/" + strings.ToLower(l.work.kind().Name) + "s/" + name + "/"
+}
+
+// keys returns what is stored of a run.
+func (l *lane) keys(ctx context.Context, name string) ([]string, error) {
 	var keys []string
-	for entry, err := range l.objects.List(ctx, listOf(l.name, backup)) {
+	for entry, err := range l.objects.List(ctx, objectstore.ListOptions{Prefix: l.folder(name)}) {
 		if err != nil {
 			return nil, err
 		}

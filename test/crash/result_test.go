@@ -8,45 +8,49 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
 // result is everything that must not depend on how often the operator ended. The
-// name of the Backup is replaced wherever it appears.
+// name of the run is replaced wherever it appears.
 type result struct {
 	Phase, Message, FailureReason   string
 	Warnings, Errors                int64
 	Pre, Post, HookRuns, Conditions []string
-	Files                           *v1alpha1.BackupFiles
-	Stored                          []string
-	ManifestPhase                   string
-	// Progress of a backup that is stored; of another it is how far it happened to be.
-	Progress *v1alpha1.BackupProgress
+	// Files are those that the status names, Stored those that are there.
+	Files  map[string]string
+	Stored []string
 	// Logged are the different messages of the logs.
 	Logged []string
-	// Archive is what is in the archive, by path.
-	Archive map[string]string
+	// Left is what the work left behind, see work.
+	Left map[string]string
 }
 
-// observe reads what became of a Backup, and checks what must hold for any.
-func (l *lane) observe(t *testing.T, b *v1alpha1.Backup, ends int) result {
+// observe reads what became of a run, and checks what must hold for any.
+func (l *lane) observe(t *testing.T, o run.Subject, ends int) result {
 	t.Helper()
-	runs := l.hookRuns(t, b)
-	l.checkRuns(t, b, runs)
+	runs := l.hookRuns(t, o)
+	l.checkRuns(t, o, runs)
 	l.checkCalls(t, runs, ends)
-	s := b.Status
+	l.checkScratch(t)
+	s := o.Run()
+	pre, post := o.ActionsStatuses()
 	r := result{
-		Phase: string(s.Phase), Message: s.Message, FailureReason: s.FailureReason,
+		Phase: o.GetPhase(), Message: s.Message, FailureReason: s.FailureReason,
 		Warnings: s.Warnings, Errors: s.Errors,
-		Pre: actions(s.PreBackupActionsStatuses), Post: actions(s.PostBackupActionsStatuses),
-		Files: s.Files,
+		Pre: actions(*pre), Post: actions(*post), Files: files(t, o),
 	}
 	for _, run := range runs {
 		r.HookRuns = append(r.HookRuns, fmt.Sprintf("%s %s %s %q", run.Spec.Hook, run.Spec.PluginName, run.Status.Phase,
@@ -57,8 +61,23 @@ func (l *lane) observe(t *testing.T, b *v1alpha1.Backup, ends int) result {
 		r.Conditions = append(r.Conditions, fmt.Sprintf("%s %s %s", c.Type, c.Status, c.Reason))
 	}
 	slices.Sort(r.Conditions)
-	l.observeStore(t, b, &r)
-	return anonymous(t, r, b.Name)
+	l.observeStore(t, o, &r)
+	r.Left = l.work.left(t, l, o)
+	return anonymous(t, r, o)
+}
+
+// files returns the files that a status names.
+func files(t *testing.T, o run.Subject) map[string]string {
+	t.Helper()
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, _, err := unstructured.NestedStringMap(object, "status", "files")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return named
 }
 
 // actions says how each action ended.
@@ -73,25 +92,27 @@ func actions(list *[]v1alpha1.ActionStatus) []string {
 	return texts
 }
 
-// anonymous replaces the name of the Backup.
-func anonymous(t *testing.T, r result, name string) result {
+// anonymous replaces the name and the UID of the run.
+func anonymous(t *testing.T, r result, o run.Subject) result {
 	t.Helper()
 	data, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
+	data = bytes.ReplaceAll(data, []byte(o.GetName()), []byte("NAME"))
+	data = bytes.ReplaceAll(data, []byte(o.GetUID()), []byte("UID"))
 	var out result
-	if err := json.Unmarshal(bytes.ReplaceAll(data, []byte(name), []byte("NAME")), &out); err != nil {
+	if err := json.Unmarshal(data, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// hookRuns returns the HookRuns of a Backup in the order of their points.
-func (l *lane) hookRuns(t *testing.T, b *v1alpha1.Backup) []v1alpha1.HookRun {
+// hookRuns returns the HookRuns of a run in the order of their points.
+func (l *lane) hookRuns(t *testing.T, o run.Subject) []v1alpha1.HookRun {
 	t.Helper()
 	var runs v1alpha1.HookRunList
-	err := l.client.List(t.Context(), &runs, client.InNamespace(l.name), client.MatchingLabels{v1alpha1.LabelParentUID: string(b.UID)})
+	err := l.client.List(t.Context(), &runs, client.InNamespace(l.name), client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +124,11 @@ func (l *lane) hookRuns(t *testing.T, b *v1alpha1.Backup) []v1alpha1.HookRun {
 // be called is none.
 var fair = []string{"", v1alpha1.ReasonInterrupted, v1alpha1.ReasonCancelled, v1alpha1.ReasonActionFailed}
 
-// checkRuns checks that nothing holds the Backup any more, that nothing is owed and
-// that every HookRun came to its end, without failures on its way.
-func (l *lane) checkRuns(t *testing.T, b *v1alpha1.Backup, runs []v1alpha1.HookRun) {
+// checkRuns checks that nothing holds the run any more, that nothing is owed and that
+// every HookRun came to its end, without failures on its way.
+func (l *lane) checkRuns(t *testing.T, o run.Subject, runs []v1alpha1.HookRun) {
 	t.Helper()
-	if conditions.IsTrue(b, v1alpha1.ConditionCleanupOwed) {
+	if conditions.IsTrue(o, v1alpha1.ConditionCleanupOwed) {
 		t.Error("clean-up is still owed")
 	}
 	for i := range runs {
@@ -126,13 +147,25 @@ func (l *lane) checkRuns(t *testing.T, b *v1alpha1.Backup, runs []v1alpha1.HookR
 	}
 }
 
+// checkScratch checks that nothing is left on the operator's disk, by it or by those
+// before it.
+func (l *lane) checkScratch(t *testing.T) {
+	t.Helper()
+	entries, err := os.ReadDir(l.scratch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		t.Errorf("%s was left behind", filepath.Join("scratch", entry.Name()))
+	}
+}
+
+func isLog(key string) bool { return strings.HasSuffix(key, "-logs.gz") }
+
 // withoutLogs is what is left when logs do not count.
 func (r result) withoutLogs() result {
-	isLog := func(key string) bool { return strings.HasSuffix(key, "-logs.gz") }
 	r.Stored, r.Logged = slices.DeleteFunc(slices.Clone(r.Stored), isLog), nil
-	if r.Files != nil {
-		r.Files = r.Files.DeepCopy()
-		r.Files.Log, r.Files.PostLog = "", ""
-	}
+	r.Files = maps.Clone(r.Files)
+	maps.DeleteFunc(r.Files, func(_, key string) bool { return isLog(key) })
 	return r
 }

@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
 // patience is how long a run may take that takes a second on an idle machine.
@@ -21,39 +24,44 @@ const patience = 2 * time.Minute
 
 // disturbance is what happens to one run.
 type disturbance struct {
-	// api and store spring at writes for the Backup. Both are required.
+	// api and store spring at writes for the run. Both are required.
 	api, store *trap
 	// lostNode takes the operator's disk away, too, each time it ends.
 	lostNode bool
 	// polite says that the operator is asked to end: it has to end well.
 	polite bool
-	// onEvent, if set, is told what the API server tells of Backups and HookRuns.
+	// onEvent, if set, is told what the API server tells of runs and HookRuns.
 	onEvent func(object client.Object)
 }
 
-// run creates a Backup and stays with it to its end, through every end of the
-// operator. It returns its last state and how often the operator ended.
-func (l *lane) run(t *testing.T, d disturbance) (last *v1alpha1.Backup, ends int) {
+// run makes one run of the lane's work.
+func (l *lane) run(t *testing.T, d disturbance) (last run.Subject, ends int) {
 	t.Helper()
 	l.runs++
-	backup := fmt.Sprintf("%s-%03d", l.name, l.runs)
+	object := l.work.begin(t, l, fmt.Sprintf("%s-%03d", l.name, l.runs))
+	object.SetLabels(map[string]string{laneLabel: l.name})
+	return l.follow(t, object, d)
+}
+
+// follow creates a Backup or Restore and stays with it to its end, through every end
+// of the operator. It returns its last state and how often the operator ended.
+func (l *lane) follow(t *testing.T, object run.Subject, d disturbance) (last run.Subject, ends int) {
+	t.Helper()
+	name := object.GetName()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("the run does not end"))
 	defer cancel()
-	events := l.follow(ctx, t)
+	events := l.watch(ctx, t)
 
 	for gate, armed := range map[*gate]*trap{l.api: d.api, l.store: d.store} {
-		armed.backup = backup
+		armed.run = name
 		gate.arm(armed)
 	}
-	object := &v1alpha1.Backup{ObjectMeta: l.meta(backup)}
-	object.Labels = map[string]string{laneLabel: l.name}
-	object.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(l.data)}
 	l.create(t, object)
 
 	for over := false; !over; {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("Backup %s: %v: %s\n--- log of the operator\n%s", backup, context.Cause(ctx), l.describe(backup), l.op().LastLines())
+			t.Fatalf("%s: %v: %s\n--- log of the operator\n%s", name, context.Cause(ctx), l.describe(name, last), l.op().LastLines())
 		case <-l.op().Done():
 			ends++
 			l.startAgain(t, d)
@@ -65,8 +73,8 @@ func (l *lane) run(t *testing.T, d disturbance) (last *v1alpha1.Backup, ends int
 			if d.onEvent != nil {
 				d.onEvent(seen)
 			}
-			if b, ok := seen.(*v1alpha1.Backup); ok && b.Name == backup {
-				last, over = b, finished(b) || event.Type == watch.Deleted
+			if subject, ok := seen.(run.Subject); ok && subject.GetName() == name {
+				last, over = subject, finished(subject) || event.Type == watch.Deleted
 			}
 		}
 	}
@@ -98,25 +106,18 @@ func (l *lane) startAgain(t *testing.T, d disturbance) {
 	l.start(t)
 }
 
-// finished says whether the operator has nothing left to do for a Backup and has
-// let it go.
-func finished(b *v1alpha1.Backup) bool {
-	if b.Status.CompletionTimestamp == nil || len(b.Finalizers) > 0 {
-		return false
-	}
-	for _, c := range b.Status.Conditions {
-		if c.Type == v1alpha1.ConditionReconciling {
-			return c.Status == "False"
-		}
-	}
-	return false
+// finished says whether the operator has nothing left to do for a run and has let it
+// go.
+func finished(s run.Subject) bool {
+	reconciling := conditions.Get(s, v1alpha1.ConditionReconciling)
+	return s.Run().CompletionTimestamp != nil && len(s.GetFinalizers()) == 0 && reconciling != nil && reconciling.Status == metav1.ConditionFalse
 }
 
-// follow watches the Backups and HookRuns of the lane until ctx ends.
-func (l *lane) follow(ctx context.Context, t *testing.T) <-chan watch.Event {
+// watch watches the runs and HookRuns of the lane until ctx ends.
+func (l *lane) watch(ctx context.Context, t *testing.T) <-chan watch.Event {
 	t.Helper()
 	merged := make(chan watch.Event)
-	for _, list := range []client.ObjectList{&v1alpha1.BackupList{}, &v1alpha1.HookRunList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.BackupList{}, &v1alpha1.RestoreList{}, &v1alpha1.HookRunList{}} {
 		w, err := l.client.Watch(ctx, list, client.InNamespace(l.name))
 		if err != nil {
 			t.Fatal(err)
@@ -135,21 +136,20 @@ func (l *lane) follow(ctx context.Context, t *testing.T) <-chan watch.Event {
 	return merged
 }
 
-// describe says how a Backup stands, for a failure.
-func (l *lane) describe(backup string) string {
-	var b v1alpha1.Backup
+// describe says how a run stands, for a failure.
+func (l *lane) describe(name string, last run.Subject) string {
+	if last == nil {
+		return "nobody saw it"
+	}
+	text := fmt.Sprintf("%s %q, finalizers %v, conditions %+v", last.GetPhase(), last.Run().Message, last.GetFinalizers(), last.Run().Conditions)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := l.client.Get(ctx, client.ObjectKey{Namespace: l.name, Name: backup}, &b); err != nil {
-		return err.Error()
-	}
-	text := fmt.Sprintf("%s %q, finalizers %v, conditions %+v", b.Status.Phase, b.Status.Message, b.Finalizers, b.Status.Conditions)
 	var runs v1alpha1.HookRunList
 	if err := l.client.List(ctx, &runs, client.InNamespace(l.name)); err != nil {
 		return err.Error()
 	}
 	for i := range runs.Items {
-		if run := &runs.Items[i]; run.Spec.Subject.Name == backup {
+		if run := &runs.Items[i]; run.Spec.Subject.Name == name {
 			text += fmt.Sprintf("\n%s %s %s: %+v", run.Spec.Hook, run.Spec.PluginName, run.Spec.DesiredState, run.Status)
 		}
 	}

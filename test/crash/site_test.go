@@ -6,7 +6,6 @@ package crash
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -15,9 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +39,7 @@ type site struct {
 	plane     *controlplane.ControlPlane
 	transport http.RoundTripper
 	client    client.WithWatch
+	discovery discovery.DiscoveryInterface
 	bucket    *s3server.Server
 	objects   *s3.Store
 	programs  operator.Programs
@@ -77,6 +76,9 @@ func newSite(t *testing.T) *site {
 	if s.client, err = client.NewWithWatch(s.plane.Config(), client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
+	if s.discovery, err = discovery.NewDiscoveryClientForConfig(s.plane.Config()); err != nil {
+		t.Fatal(err)
+	}
 	s.bucket = s3server.Start(t, s3server.Options{})
 	if s.objects, err = s3.New(s.bucket.Options()); err != nil {
 		t.Fatal(err)
@@ -110,20 +112,7 @@ func (s *site) keepPrograms(t *testing.T) {
 // createData creates what is archived.
 func (s *site) createData(t *testing.T) {
 	t.Helper()
-	file, err := os.Open("testdata/objects.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(object)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, object := range read(t, "testdata/objects.yaml", "") {
 		s.create(t, object)
 	}
 	s.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: largeData}})

@@ -6,6 +6,7 @@ package crash
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
 // how says how the operator is hit.
@@ -48,11 +49,13 @@ type sweep struct {
 	target target
 	// events only tell of what was written, and are swept once.
 	events bool
-	// only, if set, is a part of the kinds that are swept.
-	only string
+	// only, if set, matches the kinds that are swept.
+	only *regexp.Regexp
 }
 
-func (sw sweep) String() string { return fmt.Sprintf("%s %s %s write", sw.how, sw.when, sw.target) }
+func (sw sweep) String() string {
+	return fmt.Sprintf("%s %s %s write", sw.how, sw.when, sw.target)
+}
 
 // point is one write of the recorded run: the n-th of its kind. Writes of different
 // kinds may come in another order in another run.
@@ -72,7 +75,7 @@ func (sw sweep) points(recorded disturbance) []point {
 	counts := map[string]int{}
 	var list []point
 	for _, kind := range writes {
-		if (isEvent(kind) && !sw.events) || !strings.Contains(kind, sw.only) {
+		if (isEvent(kind) && !sw.events) || (sw.only != nil && !sw.only.MatchString(kind)) {
 			continue
 		}
 		counts[kind]++
@@ -140,9 +143,12 @@ func (sw sweep) disturb(l *lane, at point, seed uint64) *disturbance {
 
 // compare compares what became of a run with what becomes of one that nobody
 // disturbed.
-func (s scenario) compare(t *testing.T, l *lane, want result, last *v1alpha1.Backup, ends int, lostNode bool) {
+func (s scenario) compare(t *testing.T, l *lane, want result, last run.Subject, ends int, lostNode bool) {
 	t.Helper()
 	got := l.observe(t, last, ends)
+	if s.alike != nil {
+		want, got = s.alike(t, want), s.alike(t, got)
+	}
 	if missing := without(want.Logged, got.Logged); len(missing) > 0 && s.logged && !lostNode {
 		t.Errorf("the logs lack %q", missing)
 	}
@@ -166,9 +172,10 @@ func without(texts, others []string) []string {
 func (s scenario) sweepCalls(t *testing.T, l *lane, want result) {
 	t.Helper()
 	for _, w := range []when{before, after} {
-		for _, at := range []string{"PreBackup:1", "PostBackup:1", "PostBackup:2"} {
+		pre, post := string(s.work.kind().Pre()), string(s.work.kind().Post())
+		for _, at := range []string{pre + ":1", post + ":1", post + ":2"} {
 			t.Run(fmt.Sprintf("killed %s the action works, %s", w, at), func(t *testing.T) {
-				l.replug(t, s.faults, map[string]string{"FAULT_KILL_PARENT_AT": at, "FAULT_KILL_PARENT_WHEN": w.String()})
+				l.replug(t, s.faults(), map[string]string{"FAULT_KILL_PARENT_AT": at, "FAULT_KILL_PARENT_WHEN": w.String()})
 				d := &disturbance{api: &trap{}, store: &trap{}}
 				s.prepare(t, l, d)
 				last, ends := l.run(t, *d)
@@ -182,5 +189,5 @@ func (s scenario) sweepCalls(t *testing.T, l *lane, want result) {
 			})
 		}
 	}
-	l.replug(t, s.faults, nil)
+	l.replug(t, s.faults(), nil)
 }

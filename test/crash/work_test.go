@@ -1,0 +1,24 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package crash
+
+import (
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+)
+
+// work is what the runs of a lane do: back up, or restore. Everything else about them
+// is the same.
+type work interface {
+	// kind says how things are called.
+	kind() run.Kind
+	// setUp makes what all runs of a lane need.
+	setUp(t *testing.T, l *lane)
+	// begin returns what a person creates for a run, after the cluster was made what
+	// the run is to find.
+	begin(t *testing.T, l *lane, name string) run.Subject
+	// left returns what a run that is over has left behind, as texts by name.
+	left(t *testing.T, l *lane, o run.Subject) map[string]string
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
 // findBackup decides which backup is meant and where it is, as far as the objects
@@ -65,7 +66,7 @@ func pick(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) (found *v1alpha
 func newest(schedule string, backups []v1alpha1.Backup) (found *v1alpha1.Backup, name, problem string) {
 	for i := range backups {
 		b := &backups[i]
-		if b.Labels[v1alpha1.LabelScheduleName] != run.LabelValue(schedule) || b.Status.Phase != v1alpha1.BackupPhaseCompleted || b.Status.StartTimestamp == nil {
+		if b.Labels[v1alpha1.LabelScheduleName] != shortname.Label(schedule) || b.Status.Phase != v1alpha1.BackupPhaseCompleted || b.Status.StartTimestamp == nil {
 			continue
 		}
 		if found == nil || found.Status.StartTimestamp.Before(b.Status.StartTimestamp) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 	"github.com/grapnel-dev/grapnel/internal/restore/compare"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/pv"
@@ -117,8 +118,8 @@ func (r *run) update(ctx context.Context, it *item, existing *unstructured.Unstr
 	}
 	// Only what was compared is changed.
 	metadata["resourceVersion"] = existing.GetResourceVersion()
-	set(metadata, "labels", clean.LabelBackupName, clean.LabelValue(r.req.BackupName))
-	set(metadata, "labels", clean.LabelRestoreName, clean.LabelValue(r.req.RestoreName))
+	set(metadata, "labels", clean.LabelBackupName, shortname.Label(r.req.BackupName))
+	set(metadata, "labels", clean.LabelRestoreName, shortname.Label(r.req.RestoreName))
 	if r.req.RestoreUID != "" {
 		set(metadata, "annotations", compare.Restored, r.stampOf(Updated))
 	}
@@ -175,8 +176,8 @@ func (r *run) put(ctx context.Context, it *item, object *unstructured.Unstructur
 		return did(Updated, nil)
 	}
 	metadata := field.Map(object.Object, "metadata")
-	set(metadata, "labels", clean.LabelBackupName, clean.LabelValue(r.req.BackupName))
-	set(metadata, "labels", clean.LabelRestoreName, clean.LabelValue(r.req.RestoreName))
+	set(metadata, "labels", clean.LabelBackupName, shortname.Label(r.req.BackupName))
+	set(metadata, "labels", clean.LabelRestoreName, shortname.Label(r.req.RestoreName))
 	r.stamp(object, Updated)
 	body, err := stdjson.Marshal(object.Object)
 	if err != nil {

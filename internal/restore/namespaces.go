@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
 	"github.com/grapnel-dev/grapnel/internal/selection"
@@ -219,7 +220,7 @@ func (r *run) makeNamespace(ctx context.Context, name string, exists bool, found
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace",
 		"metadata": map[string]any{"name": name, "labels": map[string]any{
-			clean.LabelBackupName: clean.LabelValue(r.req.BackupName), clean.LabelRestoreName: clean.LabelValue(r.req.RestoreName),
+			clean.LabelBackupName: shortname.Label(r.req.BackupName), clean.LabelRestoreName: shortname.Label(r.req.RestoreName),
 		}},
 	}}
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: namespacesResource.Resource}

@@ -41,19 +41,3 @@ func TestRunNames(t *testing.T) {
 		}
 	}
 }
-
-func TestLabelValues(t *testing.T) {
-	for _, name := range []string{"short", strings.Repeat("a", 63), strings.Repeat("a", 52) + "." + strings.Repeat("b", 100)} {
-		got := LabelValue(name)
-		if problems := validation.IsValidLabelValue(got); len(problems) > 0 {
-			t.Errorf("%q is no label value: %v", got, problems)
-		}
-		if len(name) <= 63 && got != name {
-			t.Errorf("%q became %q without need", name, got)
-		}
-	}
-	a, b := strings.Repeat("a", 70)+"1", strings.Repeat("a", 70)+"2"
-	if LabelValue(a) == LabelValue(b) {
-		t.Error("two long names share a label value")
-	}
-}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/hook"
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
 // errStale means that the cache does not show what was written already; the watch
@@ -110,7 +111,7 @@ func (k Kind) runOf(o metav1.Object, point v1alpha1.HookPoint, step hook.Step) *
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.GetNamespace(), Name: k.runName(o, point, step.Name),
 			Labels: map[string]string{
-				k.nameLabel():           LabelValue(o.GetName()),
+				k.nameLabel():           shortname.Label(o.GetName()),
 				v1alpha1.LabelParentUID: string(o.GetUID()),
 				v1alpha1.LabelHook:      string(point),
 			},

@@ -4,23 +4,22 @@
 package clean
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
 const (
-	// LabelBackupName is on every restored object, with LabelValue of the name
-	// of the backup it came from.
+	// LabelBackupName is on every restored object, with shortname.Label
+	// of the name of the backup it came from.
 	LabelBackupName = "grapnel.dev/backup-name"
-	// LabelRestoreName is on every restored object, with LabelValue of the name
-	// of the restore that made it.
+	// LabelRestoreName is on every restored object, with shortname.Label
+	// of the name of the restore that made it.
 	LabelRestoreName = "grapnel.dev/restore-name"
 )
 
@@ -72,8 +71,8 @@ func keptMetadata(metadata map[string]any, names Names) (map[string]any, error) 
 	}
 	all := make(map[string]any, len(labels)+2)
 	maps.Copy(all, labels)
-	all[LabelBackupName] = LabelValue(names.Backup)
-	all[LabelRestoreName] = LabelValue(names.Restore)
+	all[LabelBackupName] = shortname.Label(names.Backup)
+	all[LabelRestoreName] = shortname.Label(names.Restore)
 	kept["labels"] = all
 	return kept, nil
 }
@@ -87,28 +86,4 @@ func setByCluster(key string) bool {
 		return true
 	}
 	return false
-}
-
-// The sizes of label values: what Kubernetes allows, and how much of a name
-// that is too long is replaced by a hash of all of it.
-const (
-	maxLabel   = 63
-	hashLength = 10
-)
-
-// LabelValue returns a name of an object as the value of a label, which is
-// shorter: more than 63 characters are shortened, with a hash of the whole
-// name at the end.
-func LabelValue(name string) string {
-	if len(name) <= maxLabel {
-		return name
-	}
-	head := strings.Map(func(c rune) rune {
-		if (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') {
-			return c
-		}
-		return '-'
-	}, name)
-	sum := sha256.Sum256([]byte(name))
-	return strings.TrimRight(head[:min(len(head), maxLabel-hashLength-1)], "-") + "-" + hex.EncodeToString(sum[:])[:hashLength]
 }

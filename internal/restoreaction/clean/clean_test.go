@@ -4,14 +4,12 @@
 package clean
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
@@ -83,32 +81,6 @@ func scribble(value any) {
 			scribble(value[i])
 			value[i] = "scribble"
 		}
-	}
-}
-
-func TestLabelValue(t *testing.T) {
-	long := strings.Repeat("a.very-", 20)
-	for name, tc := range map[string]struct{ name, want string }{
-		"short":              {"nightly.1", "nightly.1"},
-		"as long as a value": {strings.Repeat("a", 63), strings.Repeat("a", 63)},
-		"longer":             {strings.Repeat("a", 64), strings.Repeat("a", 52) + "-ffe054fe7a"},
-		"no dash doubled":    {strings.Repeat("a", 50) + "..............", strings.Repeat("a", 50) + "-0eecd644cc"},
-		"longest":            {long, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := LabelValue(tc.name)
-			if tc.want != "" && got != tc.want {
-				t.Errorf("LabelValue(%q) = %q, want %q", tc.name, got, tc.want)
-			}
-			if tc.want == "" {
-				if problems := validation.IsValidLabelValue(got); len(problems) > 0 {
-					t.Errorf("LabelValue(%q) = %q: %v", tc.name, got, problems)
-				}
-			}
-		})
-	}
-	if LabelValue(long+"1") == LabelValue(long+"2") {
-		t.Error("two names that differ at their end have one label")
 	}
 }
 

@@ -6,6 +6,7 @@ package restore
 import (
 	"errors"
 
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -55,6 +56,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 		Schedule: scheduleOf,
 		Steps:    []string{stepFind, stepRestore, stepAbandon, run.StepPostLog},
 		Written:  r.metrics.record,
+		Forget:   func(uid types.UID) { r.Job.Forget(string(uid)) },
 	}
 	r.driver.Phases = []run.Phase[*v1alpha1.Restore]{
 		r.driver.Plan(r.plan), r.driver.PreActions, r.restore, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),

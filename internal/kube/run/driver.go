@@ -54,6 +54,8 @@ type Driver[T Subject] struct {
 	Steps []string
 	// Written, if set, is told what a status write changed.
 	Written func(before, after T)
+	// Forget, if set, is told when a run is over for this process.
+	Forget func(uid types.UID)
 
 	progress progress
 	steps    *runner.Runner[any]
@@ -184,6 +186,9 @@ func (d *Driver[T]) forget(uid types.UID) {
 	}
 	d.progress.drop(uid)
 	d.Logs.Remove(string(uid))
+	if d.Forget != nil {
+		d.Forget(uid)
+	}
 }
 
 // hold keeps the object until it owes nothing.

@@ -6,8 +6,9 @@
 //
 //	Find          is there such a backup, and what does its manifest say
 //	Restore       archive → verified scratch file → engine → log, results, resource list
-//	Abandon       a run that restored nothing: keep its log and the reason
+//	Abandon       a run that failed: store its log, the reason, and what was not stored before
 //	StorePostLog  what the PostRestore actions logged
+//	Forget        the run is over: nothing is kept of it any more
 //
 // Every step may be repeated: the engine finds what an interrupted run created.
 //

@@ -20,8 +20,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/restore"
-	"github.com/grapnel-dev/grapnel/internal/restore/version"
-	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
@@ -90,11 +88,14 @@ type Engine interface {
 type Job struct {
 	Engine Engine
 	Logs   *runlog.Book
-	// ScratchDir is where archives are spooled.
+	// ScratchDir is where archives are spooled, and where what could not be stored is
+	// kept.
 	ScratchDir string
 	// Limits of the archives that are read.
 	Limits archive.Limits
 	Now    func() time.Time
+	// Wait waits before the results are stored again; a timer by default.
+	Wait func(ctx context.Context, d time.Duration) error
 }
 
 // Find reads the manifest of a backup. The error is ErrNoBackup if there is none, and
@@ -143,17 +144,10 @@ func (j *Job) Restore(ctx context.Context, store *backupstore.Store, req Request
 		Counts: made.Counts, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount, Completed: j.Now(),
 	}
 	log.Info("Storing results", "counts", made.Counts, "warnings", result.Warnings, "errors", result.Errors)
-	if err := j.files(ctx, store, req, report{Results: made.Results, Versions: made.Choices}, made.ResourceList); err != nil {
-		return result, fmt.Errorf("%w: %w", ErrNotStored, err)
-	}
-	return result, nil
-}
-
-// report is the results file: what Velero has there, and which API versions were
-// chosen and why.
-type report struct {
-	results.Results
-	Versions map[string]version.Choice `json:"versions,omitempty"`
+	return result, j.tell(ctx, store, req, told{
+		report: report{Results: made.Results, Versions: made.Choices},
+		list:   func(w io.Writer) error { return writeList(w, made.ResourceList) },
+	})
 }
 
 // objects spools and verifies the archive, and has its objects restored.
@@ -181,13 +175,13 @@ func (j *Job) objects(ctx context.Context, store *backupstore.Store, req Request
 }
 
 // files stores what a person may want to know of the restore, its log last.
-func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, found report, list iter.Seq2[string, []string]) error {
+func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, what told) error {
 	for _, f := range []struct {
 		file  backupstore.RestoreFile
 		write func(io.Writer) error
 	}{
-		{backupstore.RestoreResults, func(w io.Writer) error { return json.NewEncoder(w).Encode(found) }},
-		{backupstore.RestoreResourceList, func(w io.Writer) error { return writeList(w, list) }},
+		{backupstore.RestoreResults, what.report.write},
+		{backupstore.RestoreResourceList, what.list},
 		{backupstore.RestoreItemOperations, func(w io.Writer) error { return json.NewEncoder(w).Encode([]struct{}{}) }},
 	} {
 		if err := put(ctx, store, req.Name, f.file, f.write); err != nil {
@@ -223,16 +217,20 @@ func writeList(w io.Writer, list iter.Seq2[string, []string]) error {
 // none is the list of resources of a restore that restored none.
 func none(func(string, []string) bool) {}
 
-// put streams what write writes, compressed, into a file of the restore.
+// put streams what write writes, compressed, into a file of the restore. Write has
+// ended when put returns.
 func put(ctx context.Context, store *backupstore.Store, name string, file backupstore.RestoreFile, write func(io.Writer) error) error {
 	reader, writer := io.Pipe()
+	written := make(chan struct{})
 	go func() {
+		defer close(written)
 		compressed := gzip.NewWriter(writer)
 		err := write(compressed)
 		_ = writer.CloseWithError(errors.Join(err, compressed.Close())) // always nil
 	}()
 	_, err := store.PutRestoreFile(ctx, name, file, reader)
-	_ = reader.CloseWithError(err) // always nil
+	_ = reader.CloseWithError(err) // always nil; it ends write if nobody read to the end
+	<-written
 	return err
 }
 
@@ -247,12 +245,18 @@ func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Reques
 	return err == nil, err
 }
 
-// Abandon keeps the log and the reason of a run that ended before it restored
-// anything, or that failed as a whole.
+// Abandon stores the log and the reason of a run that ended before it restored
+// anything, or that failed as a whole, and with them what it told of its objects and
+// could not store then.
 func (j *Job) Abandon(ctx context.Context, store *backupstore.Store, req Request, reason string) error {
-	j.Logs.Logger(req.UID, runlog.Main).Info("The restore ended early", "restore", req.Namespace+"/"+req.Name, "reason", reason)
-	why := results.Results{Errors: results.Messages{Velero: []string{reason}}}
-	return j.files(ctx, store, req, report{Results: why}, none)
+	log := j.Logs.Logger(req.UID, runlog.Main)
+	log.Info("The restore ended early", "restore", req.Namespace+"/"+req.Name, "reason", reason)
+	what, err := j.kept(req.UID)
+	if err != nil { // the reason is still worth storing
+		log.Error(err, "What became of each object is lost")
+	}
+	what.report.Errors.Velero = append(what.report.Errors.Velero, reason)
+	return j.files(ctx, store, req, what)
 }
 
 // StorePostLog stores what the PostRestore actions logged. It returns false if

@@ -1,0 +1,142 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/request"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/restore/version"
+	"github.com/grapnel-dev/grapnel/internal/results"
+)
+
+// told is what a restore tells of its objects. Only the one that has just restored
+// them knows it: another that goes on with its work finds them restored.
+type told struct {
+	report report
+	// list writes what became of each object.
+	list func(io.Writer) error
+}
+
+// report is the results file: what Velero has there, and which API versions were
+// chosen and why.
+type report struct {
+	results.Results
+	Versions map[string]version.Choice `json:"versions,omitempty"`
+}
+
+func (r report) write(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
+
+// How often what a restore tells is stored again while its store can not be
+// reached, and the first pause. Each pause is twice the one before: 31 seconds in
+// all.
+const (
+	storeAttempts = 6
+	firstPause    = time.Second
+)
+
+// tell stores what a restore tells, before its outcome is known: a store that is
+// silent for a moment must not make a good restore a failed one. What can not be
+// stored is kept in the scratch folder, for Abandon.
+func (j *Job) tell(ctx context.Context, store *backupstore.Store, req Request, what told) error {
+	wait := j.Wait
+	if wait == nil {
+		wait = request.Sleep
+	}
+	for attempt := 1; ; attempt++ {
+		err := j.files(ctx, store, req, what)
+		if err == nil {
+			return nil
+		}
+		pause := firstPause << (attempt - 1)
+		if attempt == storeAttempts || !errors.Is(err, objectstore.ErrUnavailable) || wait(ctx, pause) != nil {
+			return fmt.Errorf("%w: %w", ErrNotStored, errors.Join(err, j.keep(req.UID, what)))
+		}
+		logr.FromContextOrDiscard(ctx).Info("Storing results failed and is tried again", "error", err.Error(), "attempt", attempt)
+	}
+}
+
+// keptPath is where a part of what a restore tells is kept until it is stored.
+func (j *Job) keptPath(uid, part string) string {
+	return filepath.Join(j.ScratchDir, "restore-"+filepath.Base(uid)+"-"+part+".json")
+}
+
+// The parts, in the order they are kept: if the last is there, so is the first.
+const (
+	keptList   = "resource-list"
+	keptReport = "results"
+)
+
+// keep writes what a restore tells into the scratch folder.
+func (j *Job) keep(uid string, what told) error {
+	err := writeFile(j.keptPath(uid, keptList), what.list)
+	if err == nil {
+		err = writeFile(j.keptPath(uid, keptReport), what.report.write)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping what became of each object: %w", err)
+	}
+	return nil
+}
+
+// writeFile makes a file, all of it or nothing.
+func writeFile(path string, write func(io.Writer) error) error {
+	part := path + ".part"
+	file, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	buffered := bufio.NewWriter(file)
+	err = write(buffered)
+	if err = errors.Join(err, buffered.Flush(), file.Close()); err != nil {
+		return errors.Join(err, os.Remove(part))
+	}
+	return os.Rename(part, path)
+}
+
+// kept returns what an attempt to restore told that could not be stored. It tells
+// nothing if there was none, or with an error.
+func (j *Job) kept(uid string) (told, error) {
+	nothing := told{list: func(w io.Writer) error { return writeList(w, none) }}
+	data, err := os.ReadFile(j.keptPath(uid, keptReport))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nothing, nil
+	}
+	what := told{list: func(w io.Writer) error {
+		list, err := os.Open(j.keptPath(uid, keptList))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = list.Close() }() // it was only read
+		_, err = io.Copy(w, list)
+		return err
+	}}
+	if err == nil {
+		err = json.Unmarshal(data, &what.report)
+	}
+	if err != nil {
+		return nothing, err
+	}
+	return what, nil
+}
+
+// Forget removes what is kept of a restore that is over.
+func (j *Job) Forget(uid string) {
+	for _, part := range []string{keptReport, keptList} {
+		_ = os.Remove(j.keptPath(uid, part)) // one left behind costs space and nothing else
+	}
+}

@@ -91,7 +91,7 @@ func (r *run) restoreDefinitions(ctx context.Context) error {
 	}
 	if r.req.DryRun {
 		for _, written := range r.definitions.written {
-			r.promised[written.resource] = true
+			r.promised[written.resource] = written.versions
 		}
 		return nil
 	}

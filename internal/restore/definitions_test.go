@@ -159,3 +159,51 @@ func TestVersions(t *testing.T) {
 		})
 	}
 }
+
+// TestObjectsThatTheirDefinitionsDoNotServe fail for a reason that helps, and a
+// dry run knows.
+func TestObjectsThatTheirDefinitionsDoNotServe(t *testing.T) {
+	for name, tc := range map[string]struct {
+		definition func(group string) *unstructured.Unstructured
+		selection  selection.Spec
+		created    int
+		message    string
+	}{
+		"another-version": {
+			definition: func(group string) *unstructured.Unstructured { return widgets(t, group, "v2") },
+			created:    2, message: "error run: 1 object of |the cluster does not serve version v1 of them",
+		},
+		"not-selected": {
+			definition: func(group string) *unstructured.Unstructured { return widgets(t, group, "v1") },
+			selection:  selection.Spec{IncludedResources: []string{"widgets.not-selected.example.org"}},
+			message:    "error run: 1 object of |are not selected: include customresourcedefinitions",
+		},
+		"another-scope": {
+			definition: func(group string) *unstructured.Unstructured {
+				definition := widgets(t, group, "v1")
+				_ = unstructured.SetNestedField(definition.Object, "Cluster", "spec", "scope")
+				return definition
+			},
+			created: 2, message: "error unserved-another-scope: |it has a namespace, which objects of its kind do not have in this cluster",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTarget(t, restore.Options{})
+			group, ns := name+".example.org", "unserved-"+name
+			request := restore.Request{
+				Archive:   spool(t, []*unstructured.Unstructured{tc.definition(group), widget(t, group, "v1", ns, "w")}),
+				Selection: tc.selection, RestoreUID: "u",
+			}
+			want := map[restore.Outcome]int{restore.Failed: 1}
+			if tc.created > 0 {
+				want[restore.Created] = tc.created
+			}
+			for _, dry := range []bool{name != "another-scope", false} {
+				request.DryRun = dry
+				result := c.run(request)
+				wantCounts(t, result, want)
+				wantMessages(t, result, tc.message)
+			}
+		})
+	}
+}

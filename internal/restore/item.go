@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -129,8 +130,10 @@ func (r *run) read(it *item) error {
 		return err
 	case gv.Group != it.kind.resource.Group || gv.Version == "" || it.archived.GetKind() == "":
 		return fmt.Errorf("its apiVersion and kind are %q and %q", it.archived.GetAPIVersion(), it.archived.GetKind())
-	case it.kind.isServed && it.kind.served.Namespaced != (e.Namespace != ""):
-		return errors.New("it has a namespace and its kind has not, or the other way round")
+	case it.kind.isServed && it.kind.served.Namespaced && e.Namespace == "":
+		return errors.New("it has no namespace, which objects of its kind have in this cluster")
+	case it.kind.isServed && !it.kind.served.Namespaced && e.Namespace != "":
+		return errors.New("it has a namespace, which objects of its kind do not have in this cluster")
 	}
 	if annotations := field.Get[any](object, "metadata", "annotations"); annotations != nil {
 		if _, ok := annotations.(map[string]any); !ok {
@@ -153,7 +156,7 @@ func (r *run) read(it *item) error {
 
 // unserved returns why objects in this version cannot be restored.
 func (r *run) unserved(it *item) *refusal {
-	if _, ok := r.servedIn(it.target.Resource); ok || r.promised[it.kind.resource] {
+	if _, ok := r.servedIn(it.target.Resource); ok || slices.Contains(r.promised[it.kind.resource], it.target.Resource.Version) {
 		return nil
 	}
 	reason := fmt.Sprintf("the cluster does not serve version %s of them", it.target.Resource.Version)

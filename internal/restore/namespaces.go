@@ -111,7 +111,7 @@ func (r *run) listNamespaces(ctx context.Context) error {
 func (r *run) neededNamespaces() map[string]bool {
 	needed := map[string]bool{}
 	for _, k := range r.kinds {
-		if k.never != "" || !k.isServed && !r.promised[k.resource] {
+		if k.never != "" || !k.isServed && r.promised[k.resource] == nil {
 			continue
 		}
 		for e := range k.entries() {

@@ -82,7 +82,8 @@ func TestGroupThatDoesNotAnswer(t *testing.T) {
 		return strings.Contains(messages(c.run(restore.Request{Archive: s, DryRun: true})), "does not answer")
 	})
 	for _, request := range []restore.Request{
-		{Archive: s, DryRun: true}, {Archive: s, RestoreUID: "u"},
+		{Archive: s, DryRun: true},
+		{Archive: s, RestoreUID: "u"},
 		{Archive: s, RestoreUID: "u", Selection: selection.Spec{ExcludedResources: []string{"pods"}}},
 	} {
 		result := c.run(request)

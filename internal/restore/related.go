@@ -103,7 +103,7 @@ func (r *run) lookUp(ref restoreaction.Ref) (k *kind, e entry, missing string) {
 	switch {
 	case !ok:
 		return nil, e, absent
-	case !k.isServed && !r.promised[k.resource]:
+	case !k.isServed && r.promised[k.resource] == nil:
 		return nil, e, "which the cluster does not serve"
 	}
 	return k, found, ""

@@ -52,8 +52,9 @@ type run struct {
 	choices   map[string]version.Choice
 	// places are the names the namespaces of the archive have in the cluster.
 	places places
-	// promised are the resources whose definitions a dry run would create.
-	promised map[schema.GroupResource]bool
+	// promised has the versions that the definitions would serve that a dry run
+	// would create.
+	promised map[schema.GroupResource][]string
 	// definitions are those that this run created.
 	definitions definitions
 
@@ -85,7 +86,7 @@ func newRun(e *Engine, req Request, cancel context.CancelCauseFunc) *run {
 		lists:    list.NewPlaces(0, 0),
 		kinds:    map[schema.GroupResource]*kind{},
 		choices:  map[string]version.Choice{},
-		promised: map[schema.GroupResource]bool{},
+		promised: map[schema.GroupResource][]string{},
 		actions:  e.opts.Actions(),
 		normal:   builtin.Actions(),
 	}

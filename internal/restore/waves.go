@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
 const (
@@ -63,7 +64,7 @@ func (r *run) restoreKind(ctx context.Context, k *kind) {
 	case k.never != "":
 		r.log.skipAll(k.never, k.countSelected())
 		return
-	case !k.isServed && !r.promised[k.resource]:
+	case !k.isServed && r.promised[k.resource] == nil:
 		r.log.refuse(refusal{resource: k.resource, reason: r.notServed(k.resource)}, k.countSelected())
 		return
 	}
@@ -98,6 +99,10 @@ func (r *run) notServed(resource schema.GroupResource) string {
 		}
 	}
 	if definitions := r.kinds[definitionsResource]; definitions != nil {
+		if definitions.inclusion == selection.Excluded {
+			return "the cluster does not serve them, and the CustomResourceDefinitions of the backup are not selected: " +
+				"include customresourcedefinitions, or install what defines them, and restore again"
+		}
 		if _, ok := definitions.find("", resource.String()); ok {
 			return "the cluster does not serve them, and their CustomResourceDefinition in the backup was not restored"
 		}

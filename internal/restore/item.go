@@ -95,6 +95,9 @@ func (r *run) prepare(ctx context.Context, k *kind, e entry) (*item, verdict) {
 	if err := r.read(it); err != nil {
 		return it, failed(fmt.Errorf("the archive is damaged or was made by something else: %w", err))
 	}
+	if err := it.checkScope(); err != nil {
+		return it, failed(err)
+	}
 	if refused := r.unserved(it); refused != nil {
 		return it, verdict{outcome: Failed, refused: refused}
 	}
@@ -130,10 +133,6 @@ func (r *run) read(it *item) error {
 		return err
 	case gv.Group != it.kind.resource.Group || gv.Version == "" || it.archived.GetKind() == "":
 		return fmt.Errorf("its apiVersion and kind are %q and %q", it.archived.GetAPIVersion(), it.archived.GetKind())
-	case it.kind.isServed && it.kind.served.Namespaced && e.Namespace == "":
-		return errors.New("it has no namespace, which objects of its kind have in this cluster")
-	case it.kind.isServed && !it.kind.served.Namespaced && e.Namespace != "":
-		return errors.New("it has a namespace, which objects of its kind do not have in this cluster")
 	}
 	if annotations := field.Get[any](object, "metadata", "annotations"); annotations != nil {
 		if _, ok := annotations.(map[string]any); !ok {
@@ -152,6 +151,18 @@ func (r *run) read(it *item) error {
 	}
 	field.Prune(it.object.Object, []string{"metadata", "annotations"}, compare.Restored)
 	return nil
+}
+
+// checkScope fails if the kind of the object has another scope in this cluster.
+func (i *item) checkScope() error {
+	switch hasNamespace := i.entry.Namespace != ""; {
+	case !i.kind.isServed || i.kind.served.Namespaced == hasNamespace:
+		return nil
+	case hasNamespace:
+		return errors.New("it has a namespace, which objects of its kind do not have in this cluster")
+	default:
+		return errors.New("it has no namespace, which objects of its kind have in this cluster")
+	}
 }
 
 // unserved returns why objects in this version cannot be restored.

@@ -184,7 +184,7 @@ func TestObjectsThatTheirDefinitionsDoNotServe(t *testing.T) {
 				_ = unstructured.SetNestedField(definition.Object, "Cluster", "spec", "scope")
 				return definition
 			},
-			created: 2, message: "error unserved-another-scope: widgets.another-scope.example.org "unserved-another-scope/w": it has a namespace, which objects of its kind do not have in this cluster",
+			created: 2, message: `error unserved-another-scope: widgets.another-scope.example.org "unserved-another-scope/w": it has a namespace`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -137,7 +137,7 @@ func TestNamesakes(t *testing.T) {
 	}
 	request.RestoreUID = "v"
 	if again := c.run(request); again.Counts[restore.Unchanged] != len(objects) || again.Results.ErrorCount > 0 {
-		t.Errorf("the second restore: %v\n%s", again.ResourceList, messages(again))
+		t.Errorf("the second restore: %v\n%s", listOf(again), messages(again))
 	}
 	only := c.run(restore.Request{
 		Archive: s, RestoreUID: "w", NamespaceMapping: map[string]string{ns: ns + "-core"},
@@ -145,7 +145,7 @@ func TestNamesakes(t *testing.T) {
 	})
 	if diff := cmp.Diff(map[string][]string{
 		"v1/ConfigMap": {ns + "-core/same(created)"}, "v1/Namespace": {ns + "-core(created)"},
-	}, only.ResourceList); diff != "" {
+	}, listOf(only)); diff != "" {
 		t.Errorf("includedResources: [configmaps] (-want +got):\n%s", diff)
 	}
 }

@@ -65,7 +65,7 @@ func TestClaimBindsToItsVolume(t *testing.T) {
 		if diff := cmp.Diff(map[string][]string{
 			"v1/PersistentVolume":      {"pv-claims(unchanged)"},
 			"v1/PersistentVolumeClaim": {mapped + "/claim(unchanged)", mapped + "/unbound(unchanged)"},
-		}, again.ResourceList); diff != "" {
+		}, listOf(again)); diff != "" {
 			t.Errorf("with policy %s (-want +got):\n%s\n%s", policy, diff, messages(again))
 		}
 	}
@@ -83,7 +83,7 @@ func TestVolumeWhoseDataIsGone(t *testing.T) {
 		if diff := cmp.Diff(map[string][]string{
 			"v1/PersistentVolume": {"pv-" + ns + "(failed)"}, "v1/PersistentVolumeClaim": {ns + "/claim(created)"},
 			"v1/ConfigMap": {ns + "/other(created)"}, "v1/Namespace": {ns + "(created)"},
-		}, result.ResourceList); diff != "" {
+		}, listOf(result)); diff != "" {
 			t.Errorf("dry run %t (-want +got):\n%s", dry, diff)
 		}
 		wantMessages(t, result,

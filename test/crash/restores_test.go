@@ -34,6 +34,8 @@ type restores struct {
 var (
 	// placed are those to its namespaces, and into them.
 	placed = regexp.MustCompile(`/namespaces(/NAME-| |$)`)
+	// recorded are those to the Restore itself.
+	recorded = regexp.MustCompile(`/restores/`)
 	// defined are those of definitions.
 	defined = regexp.MustCompile(`/customresourcedefinitions`)
 )

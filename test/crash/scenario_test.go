@@ -123,7 +123,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "stopped", work: restores{}, pre: "outputs", post: "outputs", phase: cancelled, prepare: cancelObjects,
-			sweeps: kills()[1:],
+			sweeps: append(kills()[2:], sweep{how: killed, when: after, target: api, only: recorded}),
 		},
 	}
 }

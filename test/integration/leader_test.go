@@ -1,0 +1,107 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+)
+
+// awaitLeader waits until somebody else than the one before leads the operators of a
+// site, and returns who. Only the lease tells, which is asked for again and again.
+func awaitLeader(t *testing.T, s *site, before string) string {
+	t.Helper()
+	var lease coordinationv1.Lease
+	key := client.ObjectKey{Namespace: s.namespace, Name: "operator.grapnel.dev"}
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		if err := world.client.Get(ctx, key, &lease); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		holder := lease.Spec.HolderIdentity
+		return holder != nil && *holder != "" && *holder != before, nil
+	})
+	if err != nil {
+		t.Fatalf("nobody leads after %q: %v", before, err)
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// standBy starts another operator for a site, with the same store and a scratch
+// folder of its own, until the test ends.
+func standBy(t *testing.T, s *site) *operator.Operator {
+	t.Helper()
+	dir := s.dir + "-standby"
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	op, err := operator.Start(t.Context(), operator.Options{
+		Programs: world.programs, Kubeconfig: world.plane.Kubeconfig(), Dir: dir,
+		Args: append([]string{"--namespace=" + s.namespace, "--store-root=" + s.storeRoot()}, s.args...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := op.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return op
+}
+
+// TestAnotherOperatorTakesOver ends the operator that leads in the middle of a
+// PreBackup action. The one that stands by waits until then, and goes on with the
+// Backup: it calls the action again, and undoes it once.
+func TestAnotherOperatorTakesOver(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*operator.Operator) error{
+		"from one that is killed":  (*operator.Operator).Kill, // the lease runs out
+		"from one that is stopped": (*operator.Operator).Stop, // the lease is given back
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "--leader-elect")
+			first := awaitLeader(t, s, "")
+			second := standBy(t, s)
+			b := s.backupOf(newApp(t, 3))
+			b.Labels = use(freeze)
+			parameter(b, freeze, "sleep", "2s")
+			s.apply(t, b)
+			awaitCall(t, b, v1alpha1.HookPreBackup, freeze)
+			if now := awaitLeader(t, s, ""); now != first {
+				t.Fatalf("%s took over from %s, which goes on", now, first)
+			}
+			if err := end(s.op); err != nil {
+				t.Fatal(err)
+			}
+			awaitLeader(t, s, first)
+			b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+			before, after := runOf(t, b, v1alpha1.HookPreBackup, freeze), runOf(t, b, v1alpha1.HookPostBackup, freeze)
+			if before.Status.Attempt != 2 || before.Status.Attempts[0].Reason != v1alpha1.ReasonInterrupted || after.Status.Attempt != 1 {
+				t.Errorf("want an interrupted call, another one and one that undoes it: %s\n%s", describe(before), describe(after))
+			}
+			if b.Status.Attempts != 1 {
+				t.Errorf("the archive was begun %d times", b.Status.Attempts)
+			}
+			select {
+			case <-second.Done():
+				t.Errorf("the operator that took over has ended: %v", second.Err())
+			default:
+			}
+			s.op = second
+			next := s.backupOf(newApp(t, 1))
+			next.Labels = use(pair)
+			outcome(t, s.apply(t, next), v1alpha1.BackupPhaseCompleted)
+		})
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // refused checks that a Backup failed validation with messages that have some texts,
@@ -45,7 +46,7 @@ func refused(t *testing.T, b *v1alpha1.Backup, texts ...[]string) {
 func TestASpecThatCanNotWork(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	selector := func(expression metav1.LabelSelectorRequirement) func(*v1alpha1.Backup) {
 		return func(b *v1alpha1.Backup) {
 			b.Spec.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{expression}}
@@ -77,7 +78,7 @@ func TestASpecThatCanNotWork(t *testing.T) {
 		},
 		"an unknown location": {
 			func(b *v1alpha1.Backup) { b.Spec.StorageLocation = "nowhere" },
-			[][]string{{`"nowhere" does not exist`, "create it, or set spec.storageLocation to one of: ", sharedLocation}},
+			[][]string{{`"nowhere" does not exist`, "create it, or set spec.storageLocation to one of: ", stage.DefaultLocation}},
 		},
 		"everything at once": {
 			func(b *v1alpha1.Backup) {
@@ -91,8 +92,8 @@ func TestASpecThatCanNotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.backupOf(app)
-			b.Labels = use(pair, plain)
+			b := s.BackupOf(app)
+			b.Labels = stage.Use(pair, plain)
 			c.change(b)
 			refused(t, s.apply(t, b), c.errs...)
 			s.undisturbed(t, app)
@@ -103,14 +104,14 @@ func TestASpecThatCanNotWork(t *testing.T) {
 func TestALocationThatCanNotBeUsed(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
-	if err := os.WriteFile(filepath.Join(s.storeRoot(), "a-file"), nil, 0o600); err != nil {
+	app := world.NewApp(t, 1)
+	if err := os.WriteFile(filepath.Join(s.StoreRoot(), "a-file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	server := s3server.Start(t, s3server.Options{})
 	credentials := func(secret string) string {
-		return create(t, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "credentials-"},
+		return stage.Create(t, world.Client, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "credentials-"},
 			StringData: map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": secret},
 		}).Name
 	}
@@ -133,18 +134,18 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 		"no-bucket":         {bucket(server.URL, "no-bucket", right), []string{"bucket"}},
 		"read-only": {
 			v1alpha1.BackupStorageLocationSpec{
-				AccessMode: v1alpha1.AccessModeReadOnly, Filesystem: &v1alpha1.FilesystemLocation{Path: sharedLocation},
+				AccessMode: v1alpha1.AccessModeReadOnly, Filesystem: &v1alpha1.FilesystemLocation{Path: stage.DefaultLocation},
 			},
 			[]string{"is read-only; set its spec.accessMode to ReadWrite or choose another one"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			location := create(t, &v1alpha1.BackupStorageLocation{
-				ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: name + "-"}, Spec: c.spec,
+			location := stage.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
+				ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: name + "-"}, Spec: c.spec,
 			}).Name
-			b := s.backupOf(app)
-			b.Labels = use(pair)
+			b := s.BackupOf(app)
+			b.Labels = stage.Use(pair)
 			b.Spec.StorageLocation = location
 			refused(t, s.apply(t, b), append(slices.Clone(c.says), "BackupStorageLocation "+location))
 			if strings.Contains(describe(b), "secret-but-wrong") {
@@ -158,13 +159,13 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 func TestANameThatIsTaken(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
-	owner := outcome(t, s.apply(t, s.backupOf(app)), v1alpha1.BackupPhaseCompleted)
-	remove(t, owner)
+	app := world.NewApp(t, 1)
+	owner := outcome(t, s.apply(t, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
+	world.Remove(t, owner)
 	awaitGone(t, owner)
 	claimed := owner.Name + "-claimed"
 	claim := backupstore.Claim{BackupUID: "another-cluster", Namespace: "there", Name: claimed, Created: time.Now()}
-	if err := s.open(t.Context(), t, sharedLocation).Claim(t.Context(), claimed, claim); err != nil {
+	if err := s.open(t.Context(), t, stage.DefaultLocation).Claim(t.Context(), claimed, claim); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ name, owner string }{
@@ -174,9 +175,9 @@ func TestANameThatIsTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := folder(t, s, c.name)
-			b := s.backupOf(app)
+			b := s.BackupOf(app)
 			b.GenerateName, b.Name = "", c.name
-			b.Labels = use(pair)
+			b.Labels = stage.Use(pair)
 			b = s.apply(t, b)
 			refused(t, b, []string{c.owner, "choose another name, or remove that backup first"})
 			equal(t, "files", folder(t, s, c.name), before)
@@ -186,10 +187,10 @@ func TestANameThatIsTaken(t *testing.T) {
 }
 
 // folder returns the files of a backup in the store with their contents.
-func folder(t *testing.T, s *site, name string) []string {
+func folder(t *testing.T, s site, name string) []string {
 	t.Helper()
 	var files []string
-	dir := filepath.Join(s.storeRoot(), sharedLocation, "backups", name)
+	dir := filepath.Join(s.StoreRoot(), stage.DefaultLocation, "backups", name)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -210,15 +211,15 @@ func folder(t *testing.T, s *site, name string) []string {
 func TestSecretsThatAPluginLogs(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := s.backupOf(newApp(t, 1))
-	b.Labels = use(pair, preOnly)
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(pair, preOnly)
 	parameter(b, pair, "fault", "log-secret")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
 	for _, file := range []backupstore.File{backupstore.Logs, backupstore.PostLogs} {
 		says(t, []string{s.file(t, b, file)}, "Connecting with password=[REDACTED]") // the rules look for what is not there
 	}
-	if err := checkLogs(); err != nil {
+	if err := world.CheckLogs(); err != nil {
 		t.Error(err)
 	}
 }
@@ -226,12 +227,12 @@ func TestSecretsThatAPluginLogs(t *testing.T) {
 func TestAPluginAppliedRightBeforeIsNotLeftOut(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	for range 5 {
 		action := own(t, "late")
-		plugin := faultPlugin(filepath.Base(action), both(v1alpha1.PluginAction{Name: action}))
-		b := s.backupOf(app)
-		b.Labels = use(action)
+		plugin := world.FaultPlugin(filepath.Base(action), both(v1alpha1.PluginAction{Name: action}))
+		b := s.BackupOf(app)
+		b.Labels = stage.Use(action)
 		createPlugin(t, plugin)
 		s.apply(t, b)
 		b = outcome(t, b, v1alpha1.BackupPhaseCompleted)

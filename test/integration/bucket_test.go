@@ -19,6 +19,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // bucket is a location in a bucket whose service a test can disturb.
@@ -36,7 +37,7 @@ type bucket struct {
 }
 
 // newBucket creates the location until the test ends.
-func newBucket(t *testing.T, s *site) *bucket {
+func newBucket(t *testing.T, s site) *bucket {
 	t.Helper()
 	server := s3server.Start(t, s3server.Options{})
 	target, err := url.Parse(server.URL)
@@ -57,12 +58,12 @@ func newBucket(t *testing.T, s *site) *bucket {
 	front := httptest.NewServer(b.disturb(proxy))
 	t.Cleanup(front.Close)
 	t.Cleanup(b.release)
-	secret := create(t, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "bucket-"},
+	secret := stage.Create(t, world.Client, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "bucket-"},
 		StringData: map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": server.SecretKey},
 	})
-	b.location = create(t, &v1alpha1.BackupStorageLocation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "bucket-"},
+	b.location = stage.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "bucket-"},
 		Spec: v1alpha1.BackupStorageLocationSpec{S3: &v1alpha1.S3Location{
 			Bucket: server.Bucket, Endpoint: front.URL, Region: "us-east-1", ForcePathStyle: true,
 			CredentialsSecret: &v1alpha1.SecretReference{Name: secret.Name},

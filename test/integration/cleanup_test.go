@@ -14,12 +14,13 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		actions []string
 		stop    func(*testing.T, *v1alpha1.Backup)
@@ -42,7 +43,7 @@ func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
 			actions: []string{preHolds}, stop: cancelBackup, phase: v1alpha1.BackupPhaseCancelled, undone: map[string]bool{preHolds: true},
 		},
 		"the Backup was deleted": {
-			actions: []string{preHolds}, stop: func(t *testing.T, b *v1alpha1.Backup) { t.Helper(); remove(t, b) },
+			actions: []string{preHolds}, stop: func(t *testing.T, b *v1alpha1.Backup) { t.Helper(); world.Remove(t, b) },
 			phase: v1alpha1.BackupPhaseCancelled, undone: map[string]bool{preHolds: true},
 		},
 		"one before it failed": {
@@ -56,8 +57,8 @@ func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.backupOf(app)
-			b.Labels = use(c.actions...)
+			b := s.BackupOf(app)
+			b.Labels = stage.Use(c.actions...)
 			s.apply(t, b)
 			if c.stop != nil {
 				awaitCall(t, b, v1alpha1.HookPreBackup, c.actions[0])
@@ -100,15 +101,15 @@ func checkOwedFirst(t *testing.T, b *v1alpha1.Backup) {
 
 // brokenCleanup installs a Plugin with a pair whose PostBackup side fails, and runs a
 // Backup with it until its clean-up is overdue.
-func brokenCleanup(t *testing.T, s *site) (b *v1alpha1.Backup, plugin *v1alpha1.Plugin, action string) {
+func brokenCleanup(t *testing.T, s site) (b *v1alpha1.Backup, plugin *v1alpha1.Plugin, action string) {
 	t.Helper()
 	action = own(t, "broken")
-	plugin = install(t, faultPlugin(path.Base(action), slices.Concat(
+	plugin = install(t, world.FaultPlugin(path.Base(action), slices.Concat(
 		pre(v1alpha1.PluginAction{Name: action, Order: 50}),
 		post(v1alpha1.PluginAction{Name: action, Order: 50, Timeout: within(time.Second)}),
 	), "FAULT_CALL=PostBackup=error"))
-	b = s.backupOf(newApp(t, 1))
-	b.Labels = use(action, after)
+	b = s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(action, after)
 	s.apply(t, b)
 	b = await(t, b, "clean-up is overdue", func(b *v1alpha1.Backup) bool {
 		return reasonOf(b, v1alpha1.ConditionCleanupOwed) == v1alpha1.ReasonCleanupOverdue &&
@@ -140,7 +141,7 @@ func TestOwedCleanupIsTriedUntilItIsMended(t *testing.T) {
 	env[len(env)-1].Value = "none"
 	updated := latest(plugin).DeepCopy()
 	updated.Spec.Executor.Process.Env = env
-	if err := world.client.Update(t.Context(), updated); err != nil {
+	if err := world.Client.Update(t.Context(), updated); err != nil {
 		t.Fatal(err)
 	}
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
@@ -158,7 +159,7 @@ func TestOwedCleanupIsGivenUpWithAnAnnotation(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
 	b, _, action := brokenCleanup(t, s)
-	patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
+	world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
 	if got := reasonOf(b, v1alpha1.ConditionCleanupOwed); got != v1alpha1.ReasonCleanupAbandoned {
 		t.Errorf("CleanupOwed has the reason %s", got)
@@ -171,8 +172,8 @@ func TestOwedCleanupIsGivenUpWithAnAnnotation(t *testing.T) {
 func TestOwedCleanupSurvivesDeletion(t *testing.T) {
 	s := sharedSite(t)
 	b, plugin, action := brokenCleanup(t, s)
-	remove(t, b)
-	remove(t, plugin)
+	world.Remove(t, b)
+	world.Remove(t, plugin)
 	await(t, plugin, "it is held", func(p *v1alpha1.Plugin) bool {
 		return reasonOf(p, v1alpha1.ConditionReconciling) == v1alpha1.ReasonInUse &&
 			strings.Contains(p.Status.Message, runOf(t, b, v1alpha1.HookPostBackup, action).Name)
@@ -184,7 +185,7 @@ func TestOwedCleanupSurvivesDeletion(t *testing.T) {
 	if _, gone, _ := world.watched.look(b.UID); gone {
 		t.Errorf("the Backup is gone although it owes clean-up: %s", describe(run))
 	}
-	patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
+	world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
 	awaitGone(t, b)
 	awaitGone(t, plugin)
 }
@@ -192,8 +193,8 @@ func TestOwedCleanupSurvivesDeletion(t *testing.T) {
 func TestAFailedPostActionDoesNotChangeTheOutcome(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := s.backupOf(newApp(t, 1))
-	b.Labels = use(after)
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(after)
 	parameter(b, after, "fault", "error")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "in the archive", "PostBackup action failed: "+after, "the database said no")

@@ -9,17 +9,18 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 func TestAnArchiveThatCanNotBeStored(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	store := newBucket(t, s)
 	refuse := uploadsArchive
 	store.refuse.Store(&refuse)
-	b := s.backupOf(app)
-	b.Labels = use(pair, afterCompleted, afterFailed)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(pair, afterCompleted, afterFailed)
 	b.Spec.StorageLocation = store.location
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseFailed, "The archive could not be made: ", "Not today")
@@ -39,10 +40,10 @@ func TestAnArchiveThatCanNotBeStored(t *testing.T) {
 func TestAStoreThatGoesAway(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	store := newBucket(t, s)
-	b := s.backupOf(app)
-	b.Labels = use(preHolds)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(preHolds)
 	b.Spec.StorageLocation = store.location
 	s.apply(t, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)

@@ -10,12 +10,13 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 func TestSkipAnnotations(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		phase       v1alpha1.BackupPhase
@@ -49,8 +50,8 @@ func TestSkipAnnotations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.backupOf(app)
-			b.Labels, b.Annotations = use(plain, pair), c.annotations
+			b := s.BackupOf(app)
+			b.Labels, b.Annotations = stage.Use(plain, pair), c.annotations
 			s.apply(t, b)
 			b = outcome(t, b, c.phase, c.message)
 			equal(t, "calls", callsOf(t, b), c.calls)
@@ -65,8 +66,8 @@ func TestSkipAnnotations(t *testing.T) {
 func TestAnActionIsCalledAgainLater(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := s.backupOf(newApp(t, 1))
-	b.Labels = use(freeze)
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(freeze)
 	parameter(b, freeze, "again", "1")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
@@ -86,8 +87,8 @@ func TestAnActionIsCalledAgainLater(t *testing.T) {
 func TestOutputsReachThePostActionAndTheManifest(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := s.backupOf(newApp(t, 1))
-	b.Labels = use(pair, freeze)
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(pair, freeze)
 	parameter(b, pair, "fault", "outputs")
 	parameter(b, freeze, "replicas", "5")
 	s.apply(t, b)
@@ -111,7 +112,7 @@ func TestOutputsReachThePostActionAndTheManifest(t *testing.T) {
 func TestParametersOfNobodyAreAWarning(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := s.backupOf(newApp(t, 1))
+	b := s.BackupOf(world.NewApp(t, 1))
 	parameter(b, "example.io/freese", "replicas", "5")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 warning")
@@ -121,8 +122,8 @@ func TestParametersOfNobodyAreAWarning(t *testing.T) {
 func TestLogsOfActions(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := s.backupOf(newApp(t, 1))
-	b.Labels = use(pair, notify)
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(pair, notify)
 	parameter(b, pair, "fault", "log:3")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)

@@ -11,14 +11,15 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 func TestActionsRunInOrderAndBack(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 2)
-	b := s.backupOf(app)
-	b.Labels = use(first, second, third, after)
+	app := world.NewApp(t, 2)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(first, second, third, after)
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "in the archive")
 
@@ -46,7 +47,7 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 func TestARunWithoutActionsHasNoStatusesOfActions(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := outcome(t, s.apply(t, s.backupOf(newApp(t, 1))), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, s.apply(t, s.BackupOf(world.NewApp(t, 1))), v1alpha1.BackupPhaseCompleted)
 	if b.Status.PreBackupActionsStatuses != nil || b.Status.PostBackupActionsStatuses != nil {
 		t.Errorf("there are statuses of actions: %s", describe(b))
 	}
@@ -55,7 +56,7 @@ func TestARunWithoutActionsHasNoStatusesOfActions(t *testing.T) {
 func TestAFailedPreActionEndsTheRun(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		action, fault string
 		attempts      int
@@ -72,11 +73,11 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.backupOf(app)
+			b := s.BackupOf(app)
 			if c.fault != "" {
 				parameter(b, c.action, "fault", c.fault)
 			}
-			b.Labels = use(c.action, third)
+			b.Labels = stage.Use(c.action, third)
 			s.apply(t, b)
 			b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions,
 				"PreBackup action "+c.action+" failed: ", c.says, "nothing was archived")
@@ -99,8 +100,8 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 func TestAttemptNumbersReachThePlugin(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := s.backupOf(newApp(t, 1))
-	b.Labels = use(stubborn)
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(stubborn)
 	parameter(b, stubborn, "fault", "unavailable")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the database is unavailable")
@@ -114,7 +115,7 @@ func TestAttemptNumbersReachThePlugin(t *testing.T) {
 func TestWhatAFailurePolicyIgnores(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		fault   string
 		policy  v1alpha1.FailurePolicy
@@ -131,12 +132,12 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 			action := lenient
 			if c.fault != "wait" { // Others must not lose their process, and a failure must come in time.
 				action = own(t, "lenient")
-				install(t, faultPlugin(path.Base(action), pre(v1alpha1.PluginAction{
+				install(t, world.FaultPlugin(path.Base(action), pre(v1alpha1.PluginAction{
 					Name: action, FailurePolicy: c.policy,
 				})))
 			}
-			b := s.backupOf(app)
-			b.Labels = use(action)
+			b := s.BackupOf(app)
+			b.Labels = stage.Use(action)
 			parameter(b, action, "fault", c.fault)
 			s.apply(t, b)
 			if !c.ignored {
@@ -158,7 +159,7 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 func TestRunOn(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	posts := []string{after, afterCancelled, afterCompleted, afterFailed, afterPartial}
 	for name, c := range map[string]struct {
 		action string
@@ -172,10 +173,10 @@ func TestRunOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.backupOf(app)
-			b.Labels = use(posts...)
+			b := s.BackupOf(app)
+			b.Labels = stage.Use(posts...)
 			if c.action != "" {
-				b.Labels = use(append(slices.Clone(posts), c.action)...)
+				b.Labels = stage.Use(append(slices.Clone(posts), c.action)...)
 			}
 			s.apply(t, b)
 			if c.stop {

@@ -13,14 +13,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // TestPluginsThatNeverLoad is not parallel: their actions are not known, so they are
 // in the way of every Backup.
 func TestPluginsThatNeverLoad(t *testing.T) {
 	s := sharedSite(t)
-	app := newApp(t, 1)
-	err := os.WriteFile(filepath.Join(s.dir, "plugins", "not-executable"), []byte("#!/bin/sh\n"), 0o600)
+	app := world.NewApp(t, 1)
+	err := os.WriteFile(filepath.Join(s.Dir, "plugins", "not-executable"), []byte("#!/bin/sh\n"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,13 +42,13 @@ func TestPluginsThatNeverLoad(t *testing.T) {
 	}
 	var plugins []*v1alpha1.Plugin
 	for name, c := range broken {
-		plugin := faultPlugin("never-"+name, nil, "FAULT_START="+c.start)
+		plugin := world.FaultPlugin("never-"+name, nil, "FAULT_START="+c.start)
 		plugin.Spec.Executor.Process.Command = c.command
 		plugin.Spec.Executor.Process.StartTimeout = within(time.Second)
 		plugins = append(plugins, createPlugin(t, plugin))
 	}
-	refusing := s.backupOf(app)
-	refusing.Labels = use(pair)
+	refusing := s.BackupOf(app)
+	refusing.Labels = stage.Use(pair)
 	s.apply(t, refusing)
 	doing(t, refusing, v1alpha1.ReasonWaitingForPlugins)
 	var want [][]string
@@ -57,15 +58,15 @@ func TestPluginsThatNeverLoad(t *testing.T) {
 	refused(t, refusing, want...)
 	for _, plugin := range plugins {
 		checkBroken(t, plugin)
-		patch(t, plugin, `{"spec":{"failurePolicy":"Ignore"}}`)
+		world.Patch(t, plugin, `{"spec":{"failurePolicy":"Ignore"}}`)
 	}
-	b := s.backupOf(app)
-	b.Labels = use(pair)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(pair)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "10 warnings")
 	for name := range broken {
 		says(t, messages(s.results(t, b).Warnings), "Plugin never-"+name+" is left out", "failurePolicy is Ignore")
 	}
-	if err := checkLogs(); err != nil {
+	if err := world.CheckLogs(); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,11 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
-func newFolder(s *site, name string) *v1alpha1.BackupStorageLocation {
+func newFolder(s site, name string) *v1alpha1.BackupStorageLocation {
 	return &v1alpha1.BackupStorageLocation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
 		Spec:       v1alpha1.BackupStorageLocationSpec{Filesystem: &v1alpha1.FilesystemLocation{Path: name}},
 	}
 }
@@ -21,14 +22,14 @@ func newFolder(s *site, name string) *v1alpha1.BackupStorageLocation {
 func TestALocationCreatedRightAfterTheBackup(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	name := "of-" + app
-	b := s.backupOf(app)
+	b := s.BackupOf(app)
 	b.Spec.StorageLocation = name
 	s.apply(t, b)
 	waiting := doing(t, b, v1alpha1.ReasonWaitingForLocation)
 	says(t, []string{waiting.Status.Message}, "Waiting a moment for the location: ", name, "does not exist")
-	create(t, newFolder(s, name))
+	stage.Create(t, world.Client, newFolder(s, name))
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
 	if b.Status.StorageLocation != name {
 		t.Errorf("it is stored in %s", b.Status.StorageLocation)
@@ -38,21 +39,21 @@ func TestALocationCreatedRightAfterTheBackup(t *testing.T) {
 func TestTheDefaultLocation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	app := newApp(t, 1)
-	try := func() *v1alpha1.Backup { return s.apply(t, s.backupOf(app)) }
+	app := world.NewApp(t, 1)
+	try := func() *v1alpha1.Backup { return s.apply(t, s.BackupOf(app)) }
 	marked := func(name string) {
 		if b := outcome(t, try(), v1alpha1.BackupPhaseCompleted); b.Status.StorageLocation != name {
 			t.Errorf("it is stored in %s, want %s", b.Status.StorageLocation, name)
 		}
 	}
-	marked(sharedLocation) // it is the one that is marked
-	files := newFolder(s, sharedLocation)
-	patch(t, files, `{"spec":{"default":false}}`)
-	refused(t, try(), []string{"no BackupStorageLocation is marked as default; set spec.storageLocation to one of: " + sharedLocation})
-	other := create(t, newFolder(s, "default"))
+	marked(stage.DefaultLocation) // it is the one that is marked
+	files := newFolder(s, stage.DefaultLocation)
+	world.Patch(t, files, `{"spec":{"default":false}}`)
+	refused(t, try(), []string{"no BackupStorageLocation is marked as default; set spec.storageLocation to one of: " + stage.DefaultLocation})
+	other := stage.Create(t, world.Client, newFolder(s, "default"))
 	marked("default") // the name stands in for the mark
 	for _, location := range []*v1alpha1.BackupStorageLocation{files, other} {
-		patch(t, location, `{"spec":{"default":true}}`)
+		world.Patch(t, location, `{"spec":{"default":true}}`)
 	}
-	refused(t, try(), []string{"several BackupStorageLocations are marked as default", sharedLocation, "mark one only"})
+	refused(t, try(), []string{"several BackupStorageLocations are marked as default", stage.DefaultLocation, "mark one only"})
 }

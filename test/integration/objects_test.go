@@ -14,14 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 func TestVolumesAreNamedInAWarning(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	for _, name := range []string{"data", "wal"} {
-		create(t, &corev1.PersistentVolumeClaim{
+		stage.Create(t, world.Client, &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -29,7 +30,7 @@ func TestVolumesAreNamedInAWarning(t *testing.T) {
 			},
 		})
 	}
-	b := s.backupOf(app)
+	b := s.BackupOf(app)
 	b.Spec.IncludedResources = nil
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "2 warnings")
 	warnings := s.results(t, b).Warnings.Namespaces[app]
@@ -53,12 +54,12 @@ func newGadget(namespace, name string) *unstructured.Unstructured {
 func TestAVeryLargeObject(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 0)
+	app := world.NewApp(t, 0)
 	gadget := newGadget(app, "large")
 	large := strings.Repeat("0123456789abcdef", 1400<<10/16)
 	gadget.Object["data"] = large
-	create(t, gadget)
-	b := s.backupOf(app)
+	stage.Create(t, world.Client, gadget)
+	b := s.BackupOf(app)
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"gadgets.story.example.io", "customresourcedefinitions.apiextensions.k8s.io"}
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	objects := s.archived(t, b)
@@ -73,19 +74,19 @@ func TestAVeryLargeObject(t *testing.T) {
 func TestNamesWithEveryLegalCharacter(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 0)
+	app := world.NewApp(t, 0)
 	roles := []string{
 		"system:controller:Reader.v1_X", "two words", "Größe", "!\"#$&'()*+,-", ":;<=>?@[\\]^_`{|}~", "...", ".hidden", "-dash",
 		strings.Repeat("long", 60),
 	}
 	for _, name := range roles {
-		create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}})
+		stage.Create(t, world.Client, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}})
 	}
 	longest := strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + "." + strings.Repeat("c", 63) + "." + strings.Repeat("d", 61)
 	for _, name := range []string{"0", "a.b-c.d", longest} {
-		create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}})
+		stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}})
 	}
-	b := s.backupOf(app)
+	b := s.BackupOf(app)
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "roles.rbac.authorization.k8s.io"}
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	objects := s.archived(t, b)
@@ -98,7 +99,7 @@ func TestNamesWithEveryLegalCharacter(t *testing.T) {
 func TestNothingIsSelected(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.BackupSpec)
 		says   string
@@ -117,7 +118,7 @@ func TestNothingIsSelected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.backupOf(app)
+			b := s.BackupOf(app)
 			c.change(&b.Spec)
 			b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "warning")
 			says(t, messages(s.results(t, b).Warnings), c.says)

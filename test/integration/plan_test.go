@@ -12,24 +12,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 func TestAnActionThatItsPluginDoesNotProvide(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	for _, policy := range []v1alpha1.FailurePolicy{v1alpha1.FailurePolicyFail, v1alpha1.FailurePolicyIgnore} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			action := own(t, "declared")
-			plugin := faultPlugin(path.Base(action), pre(v1alpha1.PluginAction{Name: action, FailurePolicy: policy}))
+			plugin := world.FaultPlugin(path.Base(action), pre(v1alpha1.PluginAction{Name: action, FailurePolicy: policy}))
 			plugin.Spec.Executor.Process.Env[0].Value = "PreBackupAction:" + own(t, "provided")
 			// What nobody declared runs for every Backup, so it declares that, too.
 			provided := strings.TrimPrefix(plugin.Spec.Executor.Process.Env[0].Value, "PreBackupAction:")
 			plugin.Spec.Actions = append(plugin.Spec.Actions, pre(v1alpha1.PluginAction{Name: provided})...)
 			install(t, plugin)
-			b := s.backupOf(app)
-			b.Labels = use(action)
+			b := s.BackupOf(app)
+			b.Labels = stage.Use(action)
 			s.apply(t, b)
 			const problem = "the plugin does not provide a PreBackupAction of that name; correct spec.actions"
 			if policy == v1alpha1.FailurePolicyFail {
@@ -46,10 +47,10 @@ func TestASuspendedPluginIsLeftOut(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
 	action := own(t, "suspended")
-	plugin := install(t, faultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action})))
-	b := s.backupOf(newApp(t, 1))
-	b.Labels = use(action, pair)
-	patch(t, plugin, `{"spec":{"suspend":true}}`)
+	plugin := install(t, world.FaultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action})))
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(action, pair)
+	world.Patch(t, plugin, `{"spec":{"suspend":true}}`)
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
 	equal(t, "calls", callsOf(t, b), []string{"PreBackup " + pair + " #1", "PostBackup " + pair + " #1"})
@@ -58,7 +59,7 @@ func TestASuspendedPluginIsLeftOut(t *testing.T) {
 func TestWhatIsNotDoneYetIsAWarning(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := s.backupOf(newApp(t, 1))
+	b := s.BackupOf(world.NewApp(t, 1))
 	b.Spec.TTL = &metav1.Duration{Duration: time.Hour}
 	b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "2 warnings")
@@ -74,10 +75,10 @@ func TestWhatIsNotDoneYetIsAWarning(t *testing.T) {
 func TestACatalogueEntryIsNeverRun(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
-	entry := s.backupOf(app)
-	entry.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: sharedLocation}
-	create(t, entry)
+	app := world.NewApp(t, 1)
+	entry := s.BackupOf(app)
+	entry.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: stage.DefaultLocation}
+	stage.Create(t, world.Client, entry)
 	s.undisturbed(t, app) // by then the operator has seen both
 	if last := latest(entry); last.Status.Phase != "" || len(last.Finalizers) > 0 {
 		t.Errorf("it was touched: %s", describe(entry))
@@ -87,13 +88,13 @@ func TestACatalogueEntryIsNeverRun(t *testing.T) {
 func TestRunsAreNeverData(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.undisturbed(t, newApp(t, 1))
-	b := s.backupOf(s.namespace)
-	b.Labels = use(pair)
+	s.undisturbed(t, world.NewApp(t, 1))
+	b := s.BackupOf(s.Namespace)
+	b.Labels = stage.Use(pair)
 	b.Spec.IncludedResources = nil
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	objects := s.archived(t, b)
-	contains(t, objects, "resources/backupstoragelocations.grapnel.dev/namespaces/"+s.namespace+"/"+sharedLocation+".json")
+	contains(t, objects, "resources/backupstoragelocations.grapnel.dev/namespaces/"+s.Namespace+"/"+stage.DefaultLocation+".json")
 	for file := range objects {
 		if strings.HasPrefix(file, "resources/backups.grapnel.dev/") || strings.HasPrefix(file, "resources/hookruns.grapnel.dev/") {
 			t.Errorf("%s is in the archive", file)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // TestTheOperatorIsKilled kills the operator in the middle of what takes time, and
@@ -15,9 +16,9 @@ import (
 func TestTheOperatorIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	app := newApp(t, 3)
-	undisturbed := s.backupOf(app)
-	undisturbed.Labels = use(freeze)
+	app := world.NewApp(t, 3)
+	undisturbed := s.BackupOf(app)
+	undisturbed.Labels = stage.Use(freeze)
 	undisturbed = outcome(t, s.apply(t, undisturbed), v1alpha1.BackupPhaseCompleted)
 	want := s.archived(t, undisturbed)
 
@@ -47,8 +48,8 @@ func TestTheOperatorIsKilled(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) { // Not parallel: they have one operator.
-			b := s.backupOf(app)
-			b.Labels = use(freeze)
+			b := s.BackupOf(app)
+			b.Labels = stage.Use(freeze)
 			if c.slow {
 				parameter(b, freeze, "sleep", "2s")
 			}
@@ -60,13 +61,13 @@ func TestTheOperatorIsKilled(t *testing.T) {
 			}
 			s.apply(t, b)
 			c.await(t, b, store)
-			if err := s.op.Kill(); err != nil {
+			if err := s.Op.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			if store != nil {
 				store.release()
 			}
-			s.restart(t)
+			s.Restart(t)
 			b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
 			for point, attempts := range map[v1alpha1.HookPoint]int32{
 				v1alpha1.HookPreBackup: c.pre, v1alpha1.HookPostBackup: c.post,
@@ -87,16 +88,16 @@ func TestTheOperatorIsKilled(t *testing.T) {
 	}
 	t.Run("in an action that must not be repeated", func(t *testing.T) {
 		action := own(t, "once")
-		install(t, faultPlugin(path.Base(action),
+		install(t, world.FaultPlugin(path.Base(action),
 			both(v1alpha1.PluginAction{Name: action, OnInterruption: v1alpha1.InterruptionPolicyFail}), "FAULT_CALL=PreBackup=wait"))
-		b := s.backupOf(app)
-		b.Labels = use(action)
+		b := s.BackupOf(app)
+		b.Labels = stage.Use(action)
 		s.apply(t, b)
 		awaitCall(t, b, v1alpha1.HookPreBackup, action)
-		if err := s.op.Kill(); err != nil {
+		if err := s.Op.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		s.restart(t)
+		s.Restart(t)
 		b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the operator went away while the action ran")
 		awaitPhase(t, b, v1alpha1.HookPostBackup, action, v1alpha1.HookRunPhaseCompleted)
 	})

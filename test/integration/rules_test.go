@@ -15,10 +15,11 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // checkRules checks what holds for every Backup, however it went, once it is done.
-func checkRules(t *testing.T, s *site, b *v1alpha1.Backup) {
+func checkRules(t *testing.T, s site, b *v1alpha1.Backup) {
 	t.Helper()
 	if t.Failed() {
 		return // it may not have ended, and why is told already
@@ -111,7 +112,7 @@ func checkNotOwed(t *testing.T, b *v1alpha1.Backup, post *v1alpha1.HookRun) {
 
 // checkStore checks that there is a whole backup in the store, or none and its name
 // is free.
-func checkStore(t *testing.T, s *site, b *v1alpha1.Backup) {
+func checkStore(t *testing.T, s site, b *v1alpha1.Backup) {
 	t.Helper()
 	if b.Status.StorageLocation == "" {
 		return // it was not validated so far
@@ -143,11 +144,11 @@ func checkStore(t *testing.T, s *site, b *v1alpha1.Backup) {
 
 // secrets are what the plugins of the tests know and nobody may read.
 func secrets() []string {
-	return []string{"hunter2", "abcdef123456", "k-123456", "MIIEvQIBADANBg", secretToken}
+	return []string{"hunter2", "abcdef123456", "k-123456", "MIIEvQIBADANBg", stage.Token}
 }
 
 // checkSecrets checks that no secret is in what people read about a Backup.
-func checkSecrets(t *testing.T, s *site, b *v1alpha1.Backup) {
+func checkSecrets(t *testing.T, s site, b *v1alpha1.Backup) {
 	t.Helper()
 	told := map[string]any{"Backup": b, "events": eventsOf(b)}
 	for _, run := range runsOf(b) {

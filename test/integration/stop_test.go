@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // TestABackupIsStopped stops Backups in two ways at several moments. The end is the
@@ -19,18 +20,18 @@ import (
 func TestABackupIsStopped(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	stops := map[string]func(*testing.T, *v1alpha1.Backup){
 		"cancelled": cancelBackup,
-		"deleted":   func(t *testing.T, b *v1alpha1.Backup) { t.Helper(); remove(t, b) },
+		"deleted":   func(t *testing.T, b *v1alpha1.Backup) { t.Helper(); world.Remove(t, b) },
 	}
 	for name, stop := range stops {
 		t.Run(name+" while it archives", func(t *testing.T) {
 			t.Parallel()
 			slow := newBucket(t, s)
 			slow.hold.Store(true)
-			b := s.backupOf(app)
-			b.Labels = use(pair, after)
+			b := s.BackupOf(app)
+			b.Labels = stage.Use(pair, after)
 			b.Spec.StorageLocation = slow.location
 			s.apply(t, b)
 			slow.awaitHeld(t)
@@ -48,8 +49,8 @@ func TestABackupIsStopped(t *testing.T) {
 		})
 		t.Run(name+" in the PostBackup actions", func(t *testing.T) {
 			t.Parallel()
-			b := s.backupOf(app)
-			b.Labels = use(freeze)
+			b := s.BackupOf(app)
+			b.Labels = stage.Use(freeze)
 			parameter(b, freeze, "sleep", "1s")
 			s.apply(t, b)
 			awaitCall(t, b, v1alpha1.HookPostBackup, freeze)
@@ -73,8 +74,8 @@ func TestABackupIsStopped(t *testing.T) {
 func TestAnActionThatOwesNothingIsStopped(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := s.backupOf(newApp(t, 1))
-	b.Labels = use(preOnly)
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(preOnly)
 	parameter(b, preOnly, "fault", "wait")
 	s.apply(t, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preOnly)
@@ -90,8 +91,8 @@ func TestAnActionThatOwesNothingIsStopped(t *testing.T) {
 func TestABackupIsCancelledBeforeItsLocationComes(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
-	b := s.backupOf(app)
+	app := world.NewApp(t, 1)
+	b := s.BackupOf(app)
 	b.Spec.StorageLocation = "never-comes"
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonWaitingForLocation)
@@ -102,14 +103,14 @@ func TestABackupIsCancelledBeforeItsLocationComes(t *testing.T) {
 func TestTheNameOfACancelledBackupIsFreeAgain(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
-	b := s.backupOf(app)
-	b.Labels = use(preHolds)
-	create(t, b) // the rules are checked for the one that gets its name
+	app := world.NewApp(t, 1)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(preHolds)
+	stage.Create(t, world.Client, b) // the rules are checked for the one that gets its name
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
-	remove(t, b)
+	world.Remove(t, b)
 	awaitGone(t, b)
-	next := s.backupOf(app)
+	next := s.BackupOf(app)
 	next.GenerateName, next.Name = "", b.Name
 	outcome(t, s.apply(t, next), v1alpha1.BackupPhaseCompleted)
 }
@@ -117,12 +118,12 @@ func TestTheNameOfACancelledBackupIsFreeAgain(t *testing.T) {
 func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	b := s.backupOf(newApp(t, 1))
+	b := s.BackupOf(world.NewApp(t, 1))
 	b.Spec.DesiredState = v1alpha1.DesiredStateCancel
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCancelled, "Cancelled before it began: spec.desiredState is Cancel")
 	b = b.DeepCopy()
 	b.Spec.DesiredState = v1alpha1.DesiredStateRun
-	if err := world.client.Update(t.Context(), b); err == nil {
+	if err := world.Client.Update(t.Context(), b); err == nil {
 		t.Error("the API server took it back")
 	}
 }
@@ -132,12 +133,12 @@ func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
 func TestTheNamespaceOfABackupIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	b := s.backupOf(newApp(t, 1))
-	b.Labels = use(preHolds, after)
-	create(t, b)
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(preHolds, after)
+	stage.Create(t, world.Client, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-	remove(t, namespace)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+	world.Remove(t, namespace)
 	awaitGone(t, b)
 	b = latest(b)
 	if b.Status.Phase != v1alpha1.BackupPhaseCancelled || reasonOf(b, v1alpha1.ConditionCleanupOwed) != v1alpha1.ReasonCleanupDone {

@@ -25,13 +25,13 @@ import (
 )
 
 // open opens the location of a Backup until the test ends.
-func (s *site) open(ctx context.Context, t *testing.T, name string) *location.Store {
+func (s site) open(ctx context.Context, t *testing.T, name string) *location.Store {
 	t.Helper()
 	var bsl v1alpha1.BackupStorageLocation
-	if err := world.client.Get(ctx, types.NamespacedName{Namespace: s.namespace, Name: name}, &bsl); err != nil {
+	if err := world.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: name}, &bsl); err != nil {
 		t.Fatal(err)
 	}
-	opener := &location.Opener{Reader: world.client, Root: s.storeRoot(), Redactor: redact.New()}
+	opener := &location.Opener{Reader: world.Client, Root: s.StoreRoot(), Redactor: redact.New()}
 	store, err := opener.Open(ctx, &bsl)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func (s *site) open(ctx context.Context, t *testing.T, name string) *location.St
 }
 
 // file returns a file of a Backup, decompressed; "" if there is none.
-func (s *site) file(t *testing.T, b *v1alpha1.Backup, file backupstore.File) string {
+func (s site) file(t *testing.T, b *v1alpha1.Backup, file backupstore.File) string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	stored, err := s.open(ctx, t, b.Status.StorageLocation).Get(ctx, b.Name, file)
@@ -67,7 +67,7 @@ func (s *site) file(t *testing.T, b *v1alpha1.Backup, file backupstore.File) str
 }
 
 // results returns the results file of a Backup.
-func (s *site) results(t *testing.T, b *v1alpha1.Backup) results.Results {
+func (s site) results(t *testing.T, b *v1alpha1.Backup) results.Results {
 	t.Helper()
 	var r results.Results
 	if err := json.Unmarshal([]byte(s.file(t, b, backupstore.Results)), &r); err != nil {
@@ -99,7 +99,7 @@ func contained(message string, texts ...string) bool {
 }
 
 // archived returns the archived objects of a Backup by path.
-func (s *site) archived(t *testing.T, b *v1alpha1.Backup) map[string]string {
+func (s site) archived(t *testing.T, b *v1alpha1.Backup) map[string]string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	stored, err := s.open(ctx, t, b.Status.StorageLocation).Get(ctx, b.Name, backupstore.Contents)

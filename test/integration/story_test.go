@@ -9,67 +9,17 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
-
-// create creates an object.
-func create[T client.Object](t *testing.T, object T) T {
-	t.Helper()
-	if err := world.client.Create(t.Context(), object); err != nil {
-		t.Fatal(err)
-	}
-	return object
-}
-
-// patch merges JSON into an object.
-func patch(t *testing.T, object client.Object, change string) {
-	t.Helper()
-	object = object.DeepCopyObject().(client.Object)
-	if err := world.client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// remove asks for the end of an object, without waiting for it.
-func remove(t *testing.T, object client.Object) {
-	t.Helper()
-	if err := world.client.Delete(t.Context(), object.DeepCopyObject().(client.Object)); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func cancelBackup(t *testing.T, b *v1alpha1.Backup) {
 	t.Helper()
-	patch(t, b, `{"spec":{"desiredState":"Cancel"}}`)
-}
-
-// newApp makes a namespace with ConfigMaps c0, c1 and so on.
-func newApp(t *testing.T, configMaps int) string {
-	t.Helper()
-	namespace := create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "app-"}})
-	for i := range configMaps {
-		create(t, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: fmt.Sprintf("c%d", i)},
-			Data:       map[string]string{"n": fmt.Sprint(i)},
-		})
-	}
-	return namespace.Name
-}
-
-// backupOf returns a Backup of the ConfigMaps of namespaces, which asks for no action.
-func (s *site) backupOf(namespaces ...string) *v1alpha1.Backup {
-	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "story-"}}
-	for _, namespace := range namespaces {
-		b.Spec.IncludedNamespaces = append(b.Spec.IncludedNamespaces, v1alpha1.NamePattern(namespace))
-	}
-	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps"}
-	return b
+	world.Patch(t, b, `{"spec":{"desiredState":"Cancel"}}`)
 }
 
 // parameter sets what an action is told.
@@ -81,9 +31,9 @@ func parameter(b *v1alpha1.Backup, action, key, value string) {
 }
 
 // apply creates a Backup. When the test ends, the rules are checked for it.
-func (s *site) apply(t *testing.T, b *v1alpha1.Backup) *v1alpha1.Backup {
+func (s site) apply(t *testing.T, b *v1alpha1.Backup) *v1alpha1.Backup {
 	t.Helper()
-	create(t, b)
+	stage.Create(t, world.Client, b)
 	t.Cleanup(func() { checkRules(t, s, b) })
 	return b
 }
@@ -128,9 +78,9 @@ func outcome(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.BackupPhase, texts
 }
 
 // undisturbed checks that another Backup completes meanwhile.
-func (s *site) undisturbed(t *testing.T, namespace string) {
+func (s site) undisturbed(t *testing.T, namespace string) {
 	t.Helper()
-	outcome(t, s.apply(t, s.backupOf(namespace)), v1alpha1.BackupPhaseCompleted)
+	outcome(t, s.apply(t, s.BackupOf(namespace)), v1alpha1.BackupPhaseCompleted)
 }
 
 // doing waits until a Backup does something, which the reason of its root condition

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 func TestEveryServedVersionIsArchived(t *testing.T) {
@@ -26,9 +27,9 @@ func TestEveryServedVersionIsArchived(t *testing.T) {
 			if c.args != nil {
 				s = newSite(t, c.args...)
 			}
-			app := newApp(t, 0)
-			create(t, newGadget(app, "one"))
-			b := s.backupOf(app)
+			app := world.NewApp(t, 0)
+			stage.Create(t, world.Client, newGadget(app, "one"))
+			b := s.BackupOf(app)
 			b.Spec.IncludedResources = []v1alpha1.NamePattern{"gadgets.story.example.io"}
 			b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 			objects := s.archived(t, b)
@@ -45,7 +46,7 @@ func TestEveryServedVersionIsArchived(t *testing.T) {
 // TestAnAPIGroupThatIsDown is not parallel: every Backup of all kinds meets it.
 func TestAnAPIGroupThatIsDown(t *testing.T) {
 	s := newSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	down := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"group": "down.example.io", "version": "v1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(10),
 		"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": app, "name": "nowhere"},
@@ -53,11 +54,11 @@ func TestAnAPIGroupThatIsDown(t *testing.T) {
 	down.SetAPIVersion("apiregistration.k8s.io/v1")
 	down.SetKind("APIService")
 	down.SetName("v1.down.example.io")
-	create(t, down)
-	defer remove(t, down)
+	stage.Create(t, world.Client, down)
+	defer world.Remove(t, down)
 
-	b := s.backupOf(app)
-	b.Labels = use(pair, afterPartial, afterCompleted)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(pair, afterPartial, afterCompleted)
 	b.Spec.IncludedResources = nil
 	// The API server takes a moment to list the group.
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "1 error (listed in the results file)")
@@ -67,9 +68,9 @@ func TestAnAPIGroupThatIsDown(t *testing.T) {
 	equal(t, "PostBackup actions", statuses(b.Status.PostBackupActionsStatuses), []string{
 		pair + " Completed", afterPartial + " Completed", afterCompleted,
 	})
-	metric(t, s, `grapnel_backup_partial_failure_total{schedule=""}`, 1)
-	metric(t, s, `grapnel_backup_items_errors{schedule=""}`, 1)
-	metric(t, s, `grapnel_backup_last_successful_timestamp{schedule=""}`, absent)
+	s.AwaitMetric(t, `grapnel_backup_partial_failure_total{schedule=""}`, 1)
+	s.AwaitMetric(t, `grapnel_backup_items_errors{schedule=""}`, 1)
+	s.AwaitMetric(t, `grapnel_backup_last_successful_timestamp{schedule=""}`, stage.Absent)
 
 	s.undisturbed(t, app) // It asks for ConfigMaps only.
 }
@@ -77,8 +78,8 @@ func TestAnAPIGroupThatIsDown(t *testing.T) {
 func TestObjectsThatAreNotThereAreWarnings(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
-	b := s.backupOf(app)
+	app := world.NewApp(t, 1)
+	b := s.BackupOf(app)
 	b.Spec.OrderedResources = map[string]v1alpha1.OrderedNames{"configmaps": v1alpha1.OrderedNames(app + "/vanished," + app + "/c0")}
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "1 warning")
 	says(t, s.results(t, b).Warnings.Namespaces[app], "configmaps", app+"/vanished", "does not exist")

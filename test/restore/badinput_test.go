@@ -12,20 +12,21 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // TestTheBackupCanNotBeUsed names Backups that hold nothing.
 func TestTheBackupCanNotBeUsed(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 
-	running := newBackup(s, app)
-	running.Labels, running.Spec.Parameters = use(first), parameter(first, "fault", "wait")
-	await(t, create(t, running), "it runs", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.BackupPhaseInProgress })
-	invalid := newBackup(s, app)
+	running := s.BackupOf(app)
+	running.Labels, running.Spec.Parameters = stage.Use(first), parameter(first, "fault", "wait")
+	stage.Await(t, world.Client, stage.Create(t, world.Client, running), "it runs", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.BackupPhaseInProgress })
+	invalid := s.BackupOf(app)
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
-	await(t, create(t, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
+	stage.Await(t, world.Client, stage.Create(t, world.Client, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
 
 	for name, c := range map[string]struct {
 		backup string
@@ -38,7 +39,7 @@ func TestTheBackupCanNotBeUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(c.backup, app)
-			outcome(t, create(t, r), v1alpha1.RestorePhaseFailedValidation, c.texts...)
+			outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, c.texts...)
 			untouched(t, target)
 		})
 	}
@@ -48,12 +49,12 @@ func TestTheBackupCanNotBeUsed(t *testing.T) {
 func TestABackupWithoutObjectIsFound(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	b := s.backUp(t, app)
-	remove(t, b)
-	awaitGone(t, b)
+	world.Remove(t, b)
+	world.AwaitGone(t, b)
 	r, target := s.restoreOf(b.Name, app)
-	outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted, "2 created")
+	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
 	equal(t, "objects", restored(t, target), []string{"c0=0"})
 }
 
@@ -61,13 +62,13 @@ func TestABackupWithoutObjectIsFound(t *testing.T) {
 func TestTheLocationIsMissing(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.StorageLocation = "never-comes"
 	r.Spec.IncludedNamespaces = []v1alpha1.NamePattern{"same"}
 	r.Spec.ExcludedNamespaces = r.Spec.IncludedNamespaces
-	create(t, r)
-	await(t, r, "it waits for the location", func(r *v1alpha1.Restore) bool {
+	stage.Create(t, world.Client, r)
+	stage.Await(t, world.Client, r, "it waits for the location", func(r *v1alpha1.Restore) bool {
 		return reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonWaitingForLocation
 	})
 	outcome(t, r, v1alpha1.RestorePhaseFailedValidation, "never-comes", "2 things must be changed")
@@ -78,7 +79,7 @@ func TestTheLocationIsMissing(t *testing.T) {
 func TestDamagedBackups(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		damage func(content []byte) []byte
 		file   func(backup string) string
@@ -136,12 +137,12 @@ func TestDamagedBackups(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := s.backUp(t, app)
-			remove(t, b) // only the location tells what it is
-			awaitGone(t, b)
-			damage(t, filepath.Join(s.folder(defaultLocation), "backups", b.Name, c.file(b.Name)), c.damage)
+			world.Remove(t, b) // only the location tells what it is
+			world.AwaitGone(t, b)
+			damage(t, filepath.Join(s.Folder(stage.DefaultLocation), "backups", b.Name, c.file(b.Name)), c.damage)
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = use(first)
-			outcome(t, create(t, r), c.phase, c.texts...)
+			r.Labels = stage.Use(first)
+			outcome(t, stage.Create(t, world.Client, r), c.phase, c.texts...)
 			untouched(t, target)
 		})
 	}
@@ -170,13 +171,13 @@ func damage(t *testing.T, path string, change func([]byte) []byte) {
 func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	r, _ := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{"a": "Not_A_Name", "b": "forbidden"}
 	r.Spec.ExcludedNamespaces = []v1alpha1.NamePattern{"forbidden"}
-	r.Labels = use(first)
+	r.Labels = stage.Use(first)
 	r.Annotations = map[string]string{first + ".postrestore": "no"}
-	r = outcome(t, create(t, r), v1alpha1.RestorePhaseFailedValidation, "3 things must be changed",
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "3 things must be changed",
 		`spec.namespaceMapping[a]: "Not_A_Name" is no name of a namespace`,
 		`spec.namespaceMapping[b]: it is mapped onto "forbidden", which spec.excludedNamespaces excludes`,
 		`annotation story.example.io/z-first.postrestore has the value "no"`)
@@ -190,7 +191,7 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	for phase, want := range map[string]v1alpha1.RestorePhase{
 		"Failed":          v1alpha1.RestorePhaseFailedValidation,
 		"InProgress":      v1alpha1.RestorePhaseFailedValidation,
@@ -199,15 +200,15 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			b := s.backUp(t, app)
-			remove(t, b)
-			awaitGone(t, b)
-			folder := filepath.Join(s.folder(defaultLocation), "backups", b.Name)
+			world.Remove(t, b)
+			world.AwaitGone(t, b)
+			folder := filepath.Join(s.Folder(stage.DefaultLocation), "backups", b.Name)
 			damage(t, filepath.Join(folder, b.Name+"-grapnel.json"), func([]byte) []byte { return nil })
 			damage(t, filepath.Join(folder, "velero-backup.json"), func(content []byte) []byte {
 				return []byte(strings.ReplaceAll(string(content), `"Completed"`, `"`+phase+`"`))
 			})
 			r, target := s.restoreOf(b.Name, app)
-			r = outcome(t, create(t, r), want)
+			r = outcome(t, stage.Create(t, world.Client, r), want)
 			if want == v1alpha1.RestorePhaseCompleted {
 				equal(t, "objects", restored(t, target), []string{"c0=0"})
 				return
@@ -223,18 +224,18 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	location := create(t, s.location("sealed-"+strings.ToLower(rand.Text()[:8])))
-	app := newApp(t, 1)
+	location := stage.Create(t, world.Client, s.Location("sealed-"+strings.ToLower(rand.Text()[:8])))
+	app := world.NewApp(t, 1)
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Spec.StorageLocation = location.Name })
-	patch(t, location, `{"spec":{"accessMode":"ReadOnly"}}`)
-	restores := filepath.Join(s.folder(location.Name), "restores")
+	world.Patch(t, location, `{"spec":{"accessMode":"ReadOnly"}}`)
+	restores := filepath.Join(s.Folder(location.Name), "restores")
 	if err := os.WriteFile(restores, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r, target := s.restoreOf(b.Name, app)
-	r.Labels = use(first)
-	create(t, r)
-	r = await(t, r, "the outcome is known", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
+	r.Labels = stage.Use(first)
+	stage.Create(t, world.Client, r)
+	r = stage.Await(t, world.Client, r, "the outcome is known", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
 	if r.Status.Phase != v1alpha1.RestorePhaseFailed || r.Status.Counts == nil || r.Status.Counts.Created != 2 {
 		t.Errorf("the phase is %s with the counts %v, want Failed and 2 created", r.Status.Phase, r.Status.Counts)
 	}
@@ -248,7 +249,7 @@ func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = outcome(t, r, v1alpha1.RestorePhaseFailed)
-	if _, err := os.Stat(filepath.Join(s.folder(location.Name), r.Status.Files.Log)); err != nil {
+	if _, err := os.Stat(filepath.Join(s.Folder(location.Name), r.Status.Files.Log)); err != nil {
 		t.Error(err)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // newArchive returns an archive of what write puts into it.
@@ -83,10 +85,10 @@ func pathOf(app, configMap string) string {
 // fromVelero puts a backup into the location, as if a Velero server had made it: the
 // manifest, the archive and others of its files, but none of Grapnel. It returns its
 // name, which stands for BACKUP in the manifest.
-func (s *site) fromVelero(t *testing.T, manifest string, archive []byte, others ...string) string {
+func (s site) fromVelero(t *testing.T, manifest string, archive []byte, others ...string) string {
 	t.Helper()
 	name := "velero-" + strings.ToLower(rand.Text()[:12])
-	folder := filepath.Join(s.folder(defaultLocation), "backups", name)
+	folder := filepath.Join(s.Folder(stage.DefaultLocation), "backups", name)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // labelGate is on the ConfigMaps whose creation a gate of that name holds.
@@ -129,9 +131,9 @@ func (k *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the gate is that of the app.
 func gatedApp(t *testing.T, configMaps int) string {
 	t.Helper()
-	app := newApp(t, configMaps)
-	held := configMap(app, configMaps)
+	app := world.NewApp(t, configMaps)
+	held := stage.ConfigMap(app, configMaps)
 	held.Labels = map[string]string{labelGate: app}
-	create(t, held)
+	stage.Create(t, world.Client, held)
 	return app
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // TestActionsRunInOrderAndBack also shows that the actions of a Restore are told what
@@ -15,13 +16,13 @@ import (
 func TestActionsRunInOrderAndBack(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 2)
+	app := world.NewApp(t, 2)
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) {
-		b.Labels, b.Spec.Parameters = use(first), parameter(first, "fault", "outputs")
+		b.Labels, b.Spec.Parameters = stage.Use(first), parameter(first, "fault", "outputs")
 	})
 	r, target := s.restoreOf(b.Name, app)
-	r.Labels, r.Spec.Parameters = use(first, second), parameter(first, "fault", "outputs")
-	r = outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted, "3 created")
+	r.Labels, r.Spec.Parameters = stage.Use(first, second), parameter(first, "fault", "outputs")
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "3 created")
 
 	equal(t, "calls", callsOf(t, r, "story"), []string{
 		"PreRestore " + first + " #1", "PreRestore " + second + " #1",
@@ -53,7 +54,7 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 func TestAFailedPreActionEndsTheRun(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	b := s.backUp(t, app)
 	for name, actions := range map[string][]string{
 		"the only one":                {fails},
@@ -62,8 +63,8 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = use(actions...)
-			r = outcome(t, create(t, r), v1alpha1.RestorePhaseFailedPreRestoreActions,
+			r.Labels = stage.Use(actions...)
+			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedPreRestoreActions,
 				"PreRestore action "+fails+" failed: ", "the database said no", "nothing was restored")
 			untouched(t, target)
 			equal(t, "calls", callsOf(t, r, "fails"), []string{"PreRestore " + fails + " #1", "PostRestore " + fails + " #1"})
@@ -79,7 +80,7 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 func TestActionsAreSkipped(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	b := s.backUp(t, app)
 	for name, c := range map[string]struct {
 		key  string
@@ -94,9 +95,9 @@ func TestActionsAreSkipped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, _ := s.restoreOf(b.Name, app)
-			r.Labels = use(first, second)
+			r.Labels = stage.Use(first, second)
 			r.Annotations = map[string]string{c.key: v1alpha1.SkipValue}
-			r = outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted)
+			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
 			equal(t, "calls", callsOf(t, r, "story"), c.want)
 			says(t, conditions.Get(r, v1alpha1.ConditionPlanned).Message, "is skipped: ")
 		})
@@ -104,9 +105,9 @@ func TestActionsAreSkipped(t *testing.T) {
 	t.Run("with another value", func(t *testing.T) {
 		t.Parallel()
 		r, target := s.restoreOf(b.Name, app)
-		r.Labels = use(first)
+		r.Labels = stage.Use(first)
 		r.Annotations = map[string]string{first + ".prerestore": "yes"}
-		outcome(t, create(t, r), v1alpha1.RestorePhaseFailedValidation, first+".prerestore", "skip")
+		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, first+".prerestore", "skip")
 		untouched(t, target)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // TestWhatExists restores into a namespace that has one object as in the backup, one
@@ -20,7 +21,7 @@ import (
 func TestWhatExists(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 3)
+	app := world.NewApp(t, 3)
 	b := s.backUp(t, app)
 	before := []string{"c0=0", "c1=changed"}
 	for name, c := range map[string]struct {
@@ -41,9 +42,9 @@ func TestWhatExists(t *testing.T) {
 			r, target := s.restoreOf(b.Name, app)
 			occupy(t, target)
 			versions := versionsOf(t, target)
-			r.Labels = use(first)
+			r.Labels = stage.Use(first)
 			r.Spec.ExistingResourcePolicy, r.Spec.DryRun = c.policy, c.dry
-			r = outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted)
+			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
 			equal(t, "objects", restored(t, target), c.after)
 			var list map[string][]string
 			if err := json.Unmarshal([]byte(s.stored(t, r.Status.Files.ResourceList)), &list); err != nil {
@@ -75,18 +76,18 @@ func TestWhatExists(t *testing.T) {
 // occupy makes a namespace with c0 as in newApp, and another c1.
 func occupy(t *testing.T, namespace string) {
 	t.Helper()
-	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	create(t, configMap(namespace, 0))
-	changed := configMap(namespace, 1)
+	stage.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	stage.Create(t, world.Client, stage.ConfigMap(namespace, 0))
+	changed := stage.ConfigMap(namespace, 1)
 	changed.Data["n"] = "changed"
-	create(t, changed)
+	stage.Create(t, world.Client, changed)
 }
 
 // versionsOf returns the resource versions of the ConfigMaps of a namespace.
 func versionsOf(t *testing.T, namespace string) []string {
 	t.Helper()
 	var list corev1.ConfigMapList
-	if err := world.client.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
+	if err := world.Client.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
 		t.Fatal(err)
 	}
 	var versions []string
@@ -100,10 +101,10 @@ func versionsOf(t *testing.T, namespace string) []string {
 func TestADryRunOfWhatDoesNotExistWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 2)
+	app := world.NewApp(t, 2)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DryRun = true
-	outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted, "Dry run, nothing was written; Objects: 3 created")
+	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "Dry run, nothing was written; Objects: 3 created")
 	untouched(t, target)
 }
 
@@ -112,15 +113,15 @@ func TestADryRunOfWhatDoesNotExistWritesNothing(t *testing.T) {
 func TestWhatTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 2)
-	refused := configMap(app, 2)
+	app := world.NewApp(t, 2)
+	refused := stage.ConfigMap(app, 2)
 	refused.Labels = map[string]string{labelGate: refusing}
-	create(t, refused)
+	stage.Create(t, world.Client, refused)
 	b := s.backUp(t, app)
 	newGate(t, refusing).open()
 	r, target := s.restoreOf(b.Name, app)
-	r.Labels = use(first)
-	r = outcome(t, create(t, r), v1alpha1.RestorePhasePartiallyFailed, "3 created, 1 failed; 1 error", "restore again")
+	r.Labels = stage.Use(first)
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "3 created, 1 failed; 1 error", "restore again")
 	equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	says(t, s.stored(t, r.Status.Files.Results), "no ConfigMap may pass")
 	says(t, s.stored(t, r.Status.Files.ResourceList), target+"/c2(failed)")

@@ -4,21 +4,19 @@
 package restore
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // TestTheNewestBackupOfAScheduleIsRestored leaves out those that did not complete.
@@ -27,28 +25,28 @@ func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 	s := sharedSite(t)
 	const schedule = "nightly"
 	scheduled := func(b *v1alpha1.Backup) { b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule} }
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	started := func(b *v1alpha1.Backup, ago time.Duration) {
 		at := time.Now().Add(-ago).UTC().Format(time.RFC3339)
 		change := fmt.Sprintf(`{"status":{"startTimestamp":%q}}`, at)
-		if err := world.client.Status().Patch(t.Context(), b, mergePatch(change)); err != nil {
+		if err := world.Client.Status().Patch(t.Context(), b, client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	newest := s.backUp(t, app, scheduled)
-	create(t, configMap(app, 1))
+	stage.Create(t, world.Client, stage.ConfigMap(app, 1))
 	older := s.backUp(t, app, scheduled)
 	started(newest, time.Hour)
 	started(older, 2*time.Hour)
-	invalid := newBackup(s, app)
+	invalid := s.BackupOf(app)
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
 	scheduled(invalid)
-	invalid = await(t, create(t, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return run.Settled(b) })
+	invalid = stage.Await(t, world.Client, stage.Create(t, world.Client, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return run.Settled(b) })
 	started(invalid, 0)
 
 	r, target := s.restoreOf("", app)
 	r.Spec.ScheduleName = schedule
-	r = outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted)
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
 	if r.Status.BackupName != newest.Name {
 		t.Errorf("Backup %s was restored, want %s", r.Status.BackupName, newest.Name)
 	}
@@ -56,7 +54,7 @@ func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 
 	r, _ = s.restoreOf("", app)
 	r.Spec.ScheduleName = "never"
-	outcome(t, create(t, r), v1alpha1.RestorePhaseFailedValidation, "Schedule never has no Completed Backup")
+	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "Schedule never has no Completed Backup")
 }
 
 // TestRestoresQueueAndAreMeasured has an operator to itself, which restores one thing
@@ -69,11 +67,11 @@ func TestRestoresQueueAndAreMeasured(t *testing.T) {
 	gate := newGate(t, app)
 
 	running, _ := s.restoreOf(b.Name, app)
-	create(t, running)
+	stage.Create(t, world.Client, running)
 	gate.await(t)
 	queued, target := s.restoreOf(b.Name, app)
-	create(t, queued)
-	await(t, queued, "it waits", func(r *v1alpha1.Restore) bool {
+	stage.Create(t, world.Client, queued)
+	stage.Await(t, world.Client, queued, "it waits", func(r *v1alpha1.Restore) bool {
 		return r.Status.Phase == v1alpha1.RestorePhaseNew && reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonQueued &&
 			strings.Contains(r.Status.Message, "--max-concurrent-restores")
 	})
@@ -83,57 +81,30 @@ func TestRestoresQueueAndAreMeasured(t *testing.T) {
 	outcome(t, queued, v1alpha1.RestorePhaseCompleted, "3 created")
 
 	failed, _ := s.restoreOf(b.Name, app)
-	failed.Labels = use(fails)
-	outcome(t, create(t, failed), v1alpha1.RestorePhaseFailedPreRestoreActions)
+	failed.Labels = stage.Use(fails)
+	outcome(t, stage.Create(t, world.Client, failed), v1alpha1.RestorePhaseFailedPreRestoreActions)
 	stopped, _ := s.restoreOf(b.Name, app)
-	stopped.Labels = use(holds)
-	create(t, stopped)
+	stopped.Labels = stage.Use(holds)
+	stage.Create(t, world.Client, stopped)
 	called(t, stopped, v1alpha1.HookPreRestore, holds)
 	cancelRestore(t, stopped)
 	outcome(t, stopped, v1alpha1.RestorePhaseCancelled)
 	unknown, _ := s.restoreOf("nobody-made-it", app)
-	outcome(t, create(t, unknown), v1alpha1.RestorePhaseFailedValidation)
+	outcome(t, stage.Create(t, world.Client, unknown), v1alpha1.RestorePhaseFailedValidation)
 
-	for _, line := range []string{
-		`grapnel_restore_attempt_total{schedule=""} 4`,
-		`grapnel_restore_success_total{schedule=""} 2`,
-		`grapnel_restore_failed_total{schedule=""} 1`,
-		`grapnel_restore_cancelled_total{schedule=""} 1`,
-		`grapnel_restore_validation_failed_total{schedule=""} 1`,
-		`grapnel_restore_items_total{result="created",schedule=""} 6`,
-		`grapnel_restore_duration_seconds_count{schedule=""} 4`,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreRestore",result="Failed"} 1`, fails),
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PostRestore",result="Completed"} 1`, holds),
+	for name, want := range map[string]float64{
+		`grapnel_restore_attempt_total{schedule=""}`:                                                    4,
+		`grapnel_restore_success_total{schedule=""}`:                                                    2,
+		`grapnel_restore_failed_total{schedule=""}`:                                                     1,
+		`grapnel_restore_cancelled_total{schedule=""}`:                                                  1,
+		`grapnel_restore_validation_failed_total{schedule=""}`:                                          1,
+		`grapnel_restore_items_total{result="created",schedule=""}`:                                     6,
+		`grapnel_restore_duration_seconds_count{schedule=""}`:                                           4,
+		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreRestore",result="Failed"}`, fails):     1,
+		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PostRestore",result="Completed"}`, holds): 1,
 	} {
-		suite.Eventually(t, func() string { // nobody tells when a metric changes
-			lines := metrics(t, s)
-			if slices.Contains(lines, line) {
-				return ""
-			}
-			return line + " is not among\n" + strings.Join(slices.DeleteFunc(lines, func(l string) bool {
-				return !strings.HasPrefix(l, "grapnel_")
-			}), "\n")
-		})
+		s.AwaitMetric(t, name, want)
 	}
-}
-
-// metrics returns the lines of what an operator measured.
-func metrics(t *testing.T, s *site) []string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, s.op.MetricsURL(), http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var lines []string
-	for scanner := bufio.NewScanner(resp.Body); scanner.Scan(); {
-		lines = append(lines, scanner.Text())
-	}
-	return lines
 }
 
 // TestMalformedPriorities are told by their lines, and nothing is restored, whoever
@@ -141,27 +112,27 @@ func metrics(t *testing.T, s *site) []string {
 func TestMalformedPriorities(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "--features=EnableAPIGroupVersions")
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	b := s.backUp(t, app)
 	t.Run("of the Restore", func(t *testing.T) {
 		r, target := s.restoreOf(b.Name, app)
 		r.Spec.APIVersionPriorities = "configmaps=v1\n\ndeployments.apps v1\n=v2\n"
-		outcome(t, create(t, r), v1alpha1.RestorePhaseFailedValidation, "2 things must be changed",
+		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "2 things must be changed",
 			`spec.apiVersionPriorities: line 3, "deployments.apps v1": there is no "="`, "spec.apiVersionPriorities: line 4")
 		untouched(t, target)
 	})
 	t.Run("of the installation", func(t *testing.T) {
-		config := create(t, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "enableapigroupversions"},
+		config := stage.Create(t, world.Client, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "enableapigroupversions"},
 			Data:       map[string]string{"restoreResourcesVersionPriority": "configmaps=v1\r\nconfigmaps\r\n"},
 		})
 		r, target := s.restoreOf(b.Name, app)
-		outcome(t, create(t, r), v1alpha1.RestorePhaseFailedValidation,
+		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation,
 			`ConfigMap enableapigroupversions, restoreResourcesVersionPriority: line 2, "configmaps"`)
 		untouched(t, target)
-		patch(t, config, `{"data":{"restoreResourcesVersionPriority":"configmaps=v1"}}`)
+		world.Patch(t, config, `{"data":{"restoreResourcesVersionPriority":"configmaps=v1"}}`)
 		r, target = s.restoreOf(b.Name, app)
-		outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted, "2 created")
+		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
 		equal(t, "objects", restored(t, target), []string{"c0=0"})
 	})
 }

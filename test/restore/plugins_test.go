@@ -4,23 +4,18 @@
 package restore
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -49,53 +44,15 @@ func sharedPlugins() []*v1alpha1.Plugin {
 // faultPlugin returns a Plugin of the fault plugin with pairs in this order.
 // Variables are "NAME=value" of its environment.
 func faultPlugin(name string, pairs []string, variables ...string) *v1alpha1.Plugin {
-	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	var announced []string
+	var actions []v1alpha1.PluginAction
 	for i, pair := range pairs {
 		for _, kind := range []v1alpha1.ActionKind{
 			v1alpha1.ActionKindPreBackup, v1alpha1.ActionKindPreRestore, v1alpha1.ActionKindPostRestore,
 		} {
-			plugin.Spec.Actions = append(plugin.Spec.Actions, v1alpha1.PluginAction{
-				Name: pair, Kind: kind, Order: int32(i + 1), Selector: &metav1.LabelSelector{MatchLabels: use(pair)},
-			})
-			announced = append(announced, string(kind)+":"+pair)
+			actions = append(actions, v1alpha1.PluginAction{Name: pair, Kind: kind, Order: int32(i + 1), Selector: stage.ForUsers(pair)})
 		}
 	}
-	process := &v1alpha1.ProcessExecutor{Command: "fault"}
-	for _, variable := range append([]string{
-		"FAULT_ACTIONS=" + strings.Join(announced, ","), "FAULT_CALL_LOG=" + callLog(name),
-	}, variables...) {
-		key, value, _ := strings.Cut(variable, "=")
-		process.Env = append(process.Env, v1alpha1.EnvVar{Name: key, Value: value})
-	}
-	plugin.Spec.Executor.Process = process
-	return plugin
-}
-
-// use returns the labels of an object that asks for actions.
-func use(actions ...string) map[string]string {
-	labels := map[string]string{}
-	for _, action := range actions {
-		labels["use-"+filepath.Base(action)] = "yes"
-	}
-	return labels
-}
-
-func installPlugins(ctx context.Context) error {
-	for _, plugin := range sharedPlugins() {
-		if err := world.client.Create(ctx, plugin); err != nil {
-			return fmt.Errorf("creating Plugin %s: %w", plugin.Name, err)
-		}
-	}
-	return nil
-}
-
-// awaitPlugins waits until the shared Plugins are loaded.
-func awaitPlugins(t *testing.T) {
-	t.Helper()
-	for _, plugin := range sharedPlugins() {
-		await(t, plugin, "it is ready", func(p *v1alpha1.Plugin) bool { return conditions.IsTrue(p, v1alpha1.ConditionReady) })
-	}
+	return world.FaultPlugin(name, actions, variables...)
 }
 
 // newKiller returns a pair for one test, the first call of which at a point kills the
@@ -104,20 +61,18 @@ func newKiller(t *testing.T, point v1alpha1.HookPoint) string {
 	t.Helper()
 	name := "kills-" + strings.ToLower(rand.Text()[:12])
 	pair := name + ".example.io/" + name
-	plugin := create(t, faultPlugin(name, []string{pair}, fmt.Sprintf("FAULT_KILL_PARENT_AT=%s:1", point)))
-	await(t, plugin, "it is ready", func(p *v1alpha1.Plugin) bool { return conditions.IsTrue(p, v1alpha1.ConditionReady) })
+	plugin := stage.Create(t, world.Client, faultPlugin(name, []string{pair},
+		fmt.Sprintf("FAULT_KILL_PARENT_AT=%s:1", point), "FAULT_CALL_LOG="+filepath.Join(world.Dir, name+"-calls.jsonl"))) // calls are counted there
+	world.AwaitPlugins(t, plugin)
 	return pair
 }
-
-// callLog is the file to which a plugin writes what it is called for.
-func callLog(plugin string) string { return filepath.Join(world.dir, plugin+"-calls.jsonl") }
 
 // runsOf returns the HookRuns of a Backup or Restore by their idempotency key. It
 // also works in the clean-up of a test.
 func runsOf(t *testing.T, r client.Object) map[string]v1alpha1.HookRun {
 	t.Helper()
 	var list v1alpha1.HookRunList
-	err := world.client.List(context.WithoutCancel(t.Context()), &list, client.InNamespace(r.GetNamespace()),
+	err := world.Client.List(context.WithoutCancel(t.Context()), &list, client.InNamespace(r.GetNamespace()),
 		client.MatchingLabels{v1alpha1.LabelParentUID: string(r.GetUID())})
 	if err != nil {
 		t.Fatal(err)
@@ -155,25 +110,11 @@ func called(t *testing.T, r client.Object, point v1alpha1.HookPoint, action stri
 // "PreRestore name #attempt".
 func callsOf(t *testing.T, r *v1alpha1.Restore, plugin string) []string {
 	t.Helper()
-	content, err := os.ReadFile(callLog(plugin))
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
 	runs := runsOf(t, r)
-	var calls []string
-	for scanner := bufio.NewScanner(bytes.NewReader(content)); scanner.Scan(); {
-		var call struct {
-			Point, Action, Key string
-			Attempt            int32
-		}
-		if err := json.Unmarshal(scanner.Bytes(), &call); err != nil {
-			t.Fatal(err)
-		}
-		if _, ours := runs[call.Key]; ours {
-			calls = append(calls, fmt.Sprintf("%s %s #%d", call.Point, call.Action, call.Attempt))
-		}
-	}
-	return calls
+	return world.Calls(t, func(key string) bool {
+		run, ours := runs[key]
+		return ours && strings.HasPrefix(run.Spec.PluginName, plugin+".example.io/")
+	})
 }
 
 // equal compares lists.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -24,24 +25,24 @@ import (
 func TestEachRefusalIsTold(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 2)
-	down := configMap(app, 2)
+	app := world.NewApp(t, 2)
+	down := stage.ConfigMap(app, 2)
 	down.Labels = map[string]string{labelDown: app}
-	create(t, down)
-	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "over"}})
+	stage.Create(t, world.Client, down)
+	stage.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "over"}})
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) {
 		b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "secrets"}
 	})
 	webhookThatIsDown(t, app)
 
 	r, target := s.restoreOf(b.Name, app)
-	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
+	stage.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
 	noSecrets(t, target)
-	fixed, yes := configMap(target, 1), true
+	fixed, yes := stage.ConfigMap(target, 1), true
 	fixed.Immutable, fixed.Data["n"] = &yes, "fixed"
-	create(t, fixed)
+	stage.Create(t, world.Client, fixed)
 	r.Spec.ExistingResourcePolicy = v1alpha1.ExistingResourcePolicyUpdate
-	r = outcome(t, create(t, r), v1alpha1.RestorePhasePartiallyFailed, "1 created", "3 failed; 3 errors", "mend what it says and restore again")
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "1 created", "3 failed; 3 errors", "mend what it says and restore again")
 	equal(t, "objects", restored(t, target), []string{"c0=0", "c1=fixed"})
 	results := s.stored(t, r.Status.Files.Results)
 	for _, text := range []string{
@@ -61,7 +62,7 @@ const labelDown = "test.grapnel.dev/down"
 func webhookThatIsDown(t *testing.T, value string) {
 	t.Helper()
 	fail, none, url := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone, "https://127.0.0.1:1/"
-	webhook := create(t, &admissionregistrationv1.ValidatingWebhookConfiguration{
+	webhook := stage.Create(t, world.Client, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "down-"},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "down.test.grapnel.dev", FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
@@ -74,12 +75,12 @@ func webhookThatIsDown(t *testing.T, value string) {
 		}},
 	})
 	t.Cleanup(func() {
-		if err := world.client.Delete(context.WithoutCancel(t.Context()), webhook); err != nil {
+		if err := world.Client.Delete(context.WithoutCancel(t.Context()), webhook); err != nil {
 			t.Error(err)
 		}
 	})
 	awaitRefusal(t, "the webhook", func() client.Object {
-		probe := configMap(value, 99)
+		probe := stage.ConfigMap(value, 99)
 		probe.Labels = map[string]string{labelDown: value}
 		return probe
 	})
@@ -90,11 +91,11 @@ func webhookThatIsDown(t *testing.T, value string) {
 func noSecrets(t *testing.T, namespace string) {
 	t.Helper()
 	hard := corev1.ResourceList{corev1.ResourceSecrets: resource.MustParse("0")}
-	quota := create(t, &corev1.ResourceQuota{
+	quota := stage.Create(t, world.Client, &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: hard},
 	})
 	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: hard}
-	if err := world.client.Status().Update(t.Context(), quota); err != nil {
+	if err := world.Client.Status().Update(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
 	awaitRefusal(t, "the quota", func() client.Object {
@@ -106,7 +107,7 @@ func noSecrets(t *testing.T, namespace string) {
 func awaitRefusal(t *testing.T, what string, object func() client.Object) {
 	t.Helper()
 	suite.Eventually(t, func() string {
-		if err := world.client.Create(t.Context(), object(), client.DryRunAll); err != nil {
+		if err := world.Client.Create(t.Context(), object(), client.DryRunAll); err != nil {
 			return ""
 		}
 		return what + " refuses nothing"
@@ -118,19 +119,19 @@ func awaitRefusal(t *testing.T, what string, object func() client.Object) {
 func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 2)
+	app := world.NewApp(t, 2)
 	b := s.backUp(t, app)
 	r, target := s.restoreOf(b.Name, app)
-	namespace := create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
-	remove(t, namespace)
-	r = await(t, create(t, r), "it restores", func(r *v1alpha1.Restore) bool { return r.Status.Attempts == 1 })
+	namespace := stage.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
+	world.Remove(t, namespace)
+	r = stage.Await(t, world.Client, stage.Create(t, world.Client, r), "it restores", func(r *v1alpha1.Restore) bool { return r.Status.Attempts == 1 })
 	if r.Status.CompletionTimestamp != nil {
 		t.Fatalf("it did not wait: %s", r.Status.Message)
 	}
 	namespace = there(t, "", target, namespace)
 	old := namespace.UID
 	namespace.Spec.Finalizers = nil
-	if err := world.client.SubResource("finalize").Update(t.Context(), namespace); err != nil {
+	if err := world.Client.SubResource("finalize").Update(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
 	outcome(t, r, v1alpha1.RestorePhaseCompleted, "3 created")
@@ -141,37 +142,35 @@ func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 }
 
 // TestABackupThatComesLate is in the location only after somebody has asked for it, as
-// when buckets are synchronised. The location is looked at for each Restore, not
-// remembered; and one that waits for its location finds what came meanwhile.
+// when buckets are synchronised. The location is looked at for each Restore, right
+// before it begins.
 func TestABackupThatComesLate(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
-	app := newApp(t, 1)
-	b := s.backUp(t, app)
-	remove(t, b)
-	awaitGone(t, b)
-	stored := filepath.Join(s.folder(defaultLocation), "backups", b.Name)
+	s := newSite(t) // which restores one thing at a time
+	app := gatedApp(t, 1)
+	other, b := s.backUp(t, app), s.backUp(t, app)
+	world.Remove(t, b)
+	world.AwaitGone(t, b)
+	stored := filepath.Join(s.Folder(stage.DefaultLocation), "backups", b.Name)
 	elsewhere := filepath.Join(t.TempDir(), b.Name)
 	move(t, stored, elsewhere)
 	r, target := s.restoreOf(b.Name, app)
-	outcome(t, create(t, r), v1alpha1.RestorePhaseFailedValidation, "has no finished backup")
+	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "has no finished backup", "for example to one of: "+other.Name)
 	untouched(t, target)
 
-	move(t, elsewhere, stored)
+	gate := newGate(t, app)
+	first, _ := s.restoreOf(other.Name, app)
+	stage.Create(t, world.Client, first)
+	gate.await(t)
 	r, target = s.restoreOf(b.Name, app)
-	outcome(t, create(t, r), v1alpha1.RestorePhaseCompleted, "2 created")
-	equal(t, "objects", restored(t, target), []string{"c0=0"})
-
-	late := s.location("late-" + app)
-	r, target = s.restoreOf(b.Name, app)
-	r.Spec.StorageLocation = late.Name
-	await(t, create(t, r), "it waits for the location", func(r *v1alpha1.Restore) bool {
-		return reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonWaitingForLocation
+	stage.Await(t, world.Client, stage.Create(t, world.Client, r), "it waits", func(r *v1alpha1.Restore) bool {
+		return reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonQueued
 	})
-	move(t, stored, filepath.Join(s.folder(late.Name), "backups", b.Name))
-	create(t, late)
-	outcome(t, r, v1alpha1.RestorePhaseCompleted, "2 created")
-	equal(t, "objects", restored(t, target), []string{"c0=0"})
+	move(t, elsewhere, stored)
+	gate.open()
+	outcome(t, r, v1alpha1.RestorePhaseCompleted, "3 created")
+	equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	outcome(t, first, v1alpha1.RestorePhaseCompleted, "3 created")
 }
 
 // move moves a folder.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // TestTheOperatorIsKilled kills the operator in the middle of a Restore and starts it
@@ -29,7 +30,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 			action: first, pre: 1, post: 1, attempts: 2, kill: func(t *testing.T, target string) {
 				t.Helper()
 				awaitObjects(t, target, many)
-				if err := s.op.Kill(); err != nil {
+				if err := s.Op.Kill(); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -38,17 +39,17 @@ func TestTheOperatorIsKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { // Not parallel: they have one operator.
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = use(c.action)
+			r.Labels = stage.Use(c.action)
 			gate := newGate(t, app)
 			if c.kill == nil {
 				gate.open()
 			}
-			create(t, r)
+			stage.Create(t, world.Client, r)
 			if c.kill != nil {
 				c.kill(t, target)
 				gate.open()
 			}
-			s.restart(t)
+			s.Restart(t)
 			r = outcome(t, r, v1alpha1.RestorePhaseCompleted, "42 created")
 			equal(t, "objects", restored(t, target), want)
 			if counts := r.Status.Counts; counts.Created != many+2 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -27,16 +28,16 @@ func TestARestoreIsStopped(t *testing.T) {
 		},
 		"deleted": func(t *testing.T, r *v1alpha1.Restore) {
 			t.Helper()
-			remove(t, r)
-			awaitGone(t, r)
+			world.Remove(t, r)
+			world.AwaitGone(t, r)
 			checkPaid(t, r)
 		},
 	} {
 		t.Run(name+" in a PreRestore action", func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = use(first, holds)
-			create(t, r)
+			r.Labels = stage.Use(first, holds)
+			stage.Create(t, world.Client, r)
 			called(t, r, v1alpha1.HookPreRestore, holds)
 			stop(t, r)
 			untouched(t, target)
@@ -45,8 +46,8 @@ func TestARestoreIsStopped(t *testing.T) {
 		t.Run(name+" while it restores", func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = use(first)
-			create(t, r)
+			r.Labels = stage.Use(first)
+			stage.Create(t, world.Client, r)
 			awaitObjects(t, target, 2)
 			stop(t, r)
 			equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
@@ -59,7 +60,7 @@ func TestARestoreIsStopped(t *testing.T) {
 func TestOwedCleanUpIsNotStopped(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	b := s.backUp(t, app)
 	for name, stop := range map[string]func(*testing.T, *v1alpha1.Restore){
 		"cancelled": func(t *testing.T, r *v1alpha1.Restore) {
@@ -69,16 +70,16 @@ func TestOwedCleanUpIsNotStopped(t *testing.T) {
 		},
 		"deleted": func(t *testing.T, r *v1alpha1.Restore) {
 			t.Helper()
-			remove(t, r)
-			awaitGone(t, r)
+			world.Remove(t, r)
+			world.AwaitGone(t, r)
 			checkPaid(t, r)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels, r.Spec.Parameters = use(first), parameter(first, "fault", "sleep:1s")
-			create(t, r)
+			r.Labels, r.Spec.Parameters = stage.Use(first), parameter(first, "fault", "sleep:1s")
+			stage.Create(t, world.Client, r)
 			called(t, r, v1alpha1.HookPostRestore, first)
 			stop(t, r)
 			equal(t, "objects", restored(t, target), []string{"c0=0"})
@@ -101,13 +102,13 @@ func awaitObjects(t *testing.T, namespace string, n int) {
 func TestARestoreIsCancelledBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	app := newApp(t, 1)
+	app := world.NewApp(t, 1)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DesiredState = v1alpha1.DesiredStateCancel
-	r = outcome(t, create(t, r), v1alpha1.RestorePhaseCancelled, "Cancelled before it began")
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCancelled, "Cancelled before it began")
 	untouched(t, target)
 	r.Spec.DesiredState = v1alpha1.DesiredStateRun
-	if err := world.client.Update(t.Context(), r); err == nil {
+	if err := world.Client.Update(t.Context(), r); err == nil {
 		t.Error("the API server took it back")
 	}
 }

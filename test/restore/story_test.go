@@ -5,8 +5,6 @@ package restore
 
 import (
 	"crypto/rand"
-	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,120 +13,28 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
-
-// create creates an object.
-func create[T client.Object](t *testing.T, object T) T {
-	t.Helper()
-	if err := world.client.Create(t.Context(), object); err != nil {
-		t.Fatal(err)
-	}
-	return object
-}
-
-// patch merges JSON into an object.
-func patch(t *testing.T, object client.Object, change string) {
-	t.Helper()
-	object = object.DeepCopyObject().(client.Object)
-	if err := world.client.Patch(t.Context(), object, mergePatch(change)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func mergePatch(change string) client.Patch {
-	return client.RawPatch(types.MergePatchType, []byte(change))
-}
 
 func cancelRestore(t *testing.T, r *v1alpha1.Restore) {
 	t.Helper()
-	patch(t, r, `{"spec":{"desiredState":"Cancel"}}`)
-}
-
-// remove asks for the end of an object, without waiting for it.
-func remove(t *testing.T, object client.Object) {
-	t.Helper()
-	if err := world.client.Delete(t.Context(), object.DeepCopyObject().(client.Object)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// exists reads an object again, and says whether it is there.
-func exists(t *testing.T, object client.Object) bool {
-	t.Helper()
-	err := world.client.Get(t.Context(), client.ObjectKeyFromObject(object), object)
-	if client.IgnoreNotFound(err) != nil {
-		t.Fatal(err)
-	}
-	return !apierrors.IsNotFound(err)
-}
-
-// await waits until an object is as a test wants it, and returns it.
-func await[T client.Object](t *testing.T, object T, what string, right func(T) bool) T {
-	t.Helper()
-	object = object.DeepCopyObject().(T)
-	suite.Eventually(t, func() string {
-		if exists(t, object) && right(object) {
-			return ""
-		}
-		text, _ := json.Marshal(object)
-		return fmt.Sprintf("%s never was so: %s\n%s", object.GetName(), what, text)
-	})
-	return object
-}
-
-func awaitGone(t *testing.T, object client.Object) {
-	t.Helper()
-	suite.Eventually(t, func() string {
-		if exists(t, object) {
-			return object.GetName() + " is still there"
-		}
-		return ""
-	})
-}
-
-// newApp makes a namespace with ConfigMaps c0, c1 and so on.
-func newApp(t *testing.T, configMaps int) string {
-	t.Helper()
-	namespace := newNamespace(t, "app-")
-	for i := range configMaps {
-		create(t, configMap(namespace, i))
-	}
-	return namespace
-}
-
-func configMap(namespace string, i int) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c%d", i)},
-		Data:       map[string]string{"n": fmt.Sprint(i)},
-	}
-}
-
-// newBackup returns a Backup of the ConfigMaps of a namespace, which asks for no
-// action.
-func newBackup(s *site, app string) *v1alpha1.Backup {
-	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "backup-"}}
-	b.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(app)}
-	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps"}
-	return b
+	world.Patch(t, r, `{"spec":{"desiredState":"Cancel"}}`)
 }
 
 // backUp backs a namespace up, with some changes to what newBackup returns.
-func (s *site) backUp(t *testing.T, app string, change ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
+func (s site) backUp(t *testing.T, app string, change ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
 	t.Helper()
-	b := newBackup(s, app)
+	b := s.BackupOf(app)
 	for _, f := range change {
 		f(b)
 	}
-	b = await(t, create(t, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.Settled(b) })
+	b = stage.Await(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.Settled(b) })
 	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
 		t.Fatalf("the Backup ended %s: %s", b.Status.Phase, b.Status.Message)
 	}
@@ -137,9 +43,9 @@ func (s *site) backUp(t *testing.T, app string, change ...func(*v1alpha1.Backup)
 
 // restoreOf returns a Restore of an app into a new namespace, and that namespace. It
 // asks for no action.
-func (s *site) restoreOf(backup, app string) (r *v1alpha1.Restore, target string) {
+func (s site) restoreOf(backup, app string) (r *v1alpha1.Restore, target string) {
 	target = "to-" + strings.ToLower(rand.Text()[:12])
-	r = &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "story-"}}
+	r = &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}}
 	r.Spec.BackupName = backup
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(target)}
 	return r, target
@@ -149,7 +55,7 @@ func (s *site) restoreOf(backup, app string) (r *v1alpha1.Restore, target string
 // that its message has some texts.
 func outcome(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RestorePhase, texts ...string) *v1alpha1.Restore {
 	t.Helper()
-	r = await(t, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool {
+	r = stage.Await(t, world.Client, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool {
 		return run.Settled(r) && len(r.Finalizers) == 0
 	})
 	if r.Status.Phase != phase {
@@ -190,7 +96,7 @@ func checkPaid(t *testing.T, r *v1alpha1.Restore) {
 func restored(t *testing.T, namespace string) []string {
 	t.Helper()
 	var list corev1.ConfigMapList
-	if err := world.client.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
+	if err := world.Client.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
 		t.Fatal(err)
 	}
 	var texts []string
@@ -203,7 +109,7 @@ func restored(t *testing.T, namespace string) []string {
 // untouched checks that nothing was written to a namespace that did not exist.
 func untouched(t *testing.T, namespace string) {
 	t.Helper()
-	if exists(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}) || len(restored(t, namespace)) > 0 {
+	if world.Exists(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}) || len(restored(t, namespace)) > 0 {
 		t.Errorf("something was written to namespace %s: %q", namespace, restored(t, namespace))
 	}
 }
@@ -222,9 +128,9 @@ func statuses(list *[]v1alpha1.ActionStatus) []string {
 }
 
 // stored reads a file of a Restore, which holds compressed text, by its key.
-func (s *site) stored(t *testing.T, key string) string {
+func (s site) stored(t *testing.T, key string) string {
 	t.Helper()
-	file, err := os.Open(filepath.Join(s.folder(defaultLocation), key))
+	file, err := os.Open(filepath.Join(s.Folder(stage.DefaultLocation), key))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -74,8 +75,8 @@ func TestTheChoiceOfVersions(t *testing.T) {
 			fmt.Fprintf(&installation, "%s=%s\n", kinds[name].resource(), c.installation)
 		}
 	}
-	create(t, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "enableapigroupversions"},
+	stage.Create(t, world.Client, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "enableapigroupversions"},
 		Data:       map[string]string{"restoreResourcesVersionPriority": installation.String()},
 	})
 	for name, c := range choiceStories {
@@ -83,7 +84,7 @@ func TestTheChoiceOfVersions(t *testing.T) {
 			t.Parallel()
 			bands := kinds[name]
 			bands.serve(t, true, c.archived)
-			app := newApp(t, 0)
+			app := world.NewApp(t, 0)
 			bands.create(t, app, c.archived)
 			b := s.backUp(t, app, func(b *v1alpha1.Backup) {
 				b.Spec.IncludedResources = []v1alpha1.NamePattern{v1alpha1.NamePattern(bands.resource())}
@@ -94,13 +95,13 @@ func TestTheChoiceOfVersions(t *testing.T) {
 			if c.user != "" {
 				r.Spec.APIVersionPriorities = bands.resource() + "=" + c.user
 			}
-			c.check(t, s, create(t, r), bands, target)
+			c.check(t, s, stage.Create(t, world.Client, r), bands, target)
 		})
 	}
 }
 
 // check looks at what was restored, and at what the files of the Restore tell.
-func (c choiceStory) check(t *testing.T, s *site, r *v1alpha1.Restore, bands *bandKind, target string) {
+func (c choiceStory) check(t *testing.T, s site, r *v1alpha1.Restore, bands *bandKind, target string) {
 	t.Helper()
 	if c.rule == version.Fallback {
 		r = outcome(t, r, v1alpha1.RestorePhasePartiallyFailed, "1 created, 1 failed; 1 error")
@@ -135,7 +136,7 @@ type bandKind struct {
 
 func newBandKind(t *testing.T) *bandKind {
 	t.Helper()
-	c, err := dynamic.NewForConfig(world.plane.Config())
+	c, err := dynamic.NewForConfig(world.Plane.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func (k *bandKind) serve(t *testing.T, narrow bool, versions []string) {
 // served returns the versions that the API server tells of, the preferred one first.
 func (k *bandKind) served(t *testing.T) []string {
 	t.Helper()
-	c, err := discovery.NewDiscoveryClientForConfig(world.plane.Config())
+	c, err := discovery.NewDiscoveryClientForConfig(world.Plane.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

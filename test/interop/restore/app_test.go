@@ -5,9 +5,7 @@ package restore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -21,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -66,8 +65,8 @@ func newApp(t *testing.T, namespace string) {
 		// A test that failed may have deleted them already.
 		ctx := context.WithoutCancel(t.Context())
 		if err := errors.Join(
-			client.IgnoreNotFound(world.client.Delete(ctx, namespaceObject(namespace))),
-			client.IgnoreNotFound(world.client.Delete(ctx, definition())),
+			client.IgnoreNotFound(world.Client.Delete(ctx, namespaceObject(namespace))),
+			client.IgnoreNotFound(world.Client.Delete(ctx, definition())),
 		); err != nil {
 			t.Error(err)
 		}
@@ -89,7 +88,7 @@ func newApp(t *testing.T, namespace string) {
 		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 		object.SetNamespace(namespace)
 		object.SetName(name)
-		await(t, object, "it is there", func(*unstructured.Unstructured) bool { return true })
+		stage.Await(t, world.Client, object, "it is there", func(*unstructured.Unstructured) bool { return true })
 	}
 	suite.Eventually(t, func() string {
 		if len(list(t, schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}, namespace)) == 0 {
@@ -104,7 +103,7 @@ func newApp(t *testing.T, namespace string) {
 func createServed(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	suite.Eventually(t, func() string {
-		err := world.client.Create(t.Context(), object)
+		err := world.Client.Create(t.Context(), object)
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
 			return err.Error()
 		}
@@ -125,11 +124,11 @@ func remove(t *testing.T, namespace string) {
 	claim.SetNamespace(namespace)
 	claim.SetName("drawer")
 	for _, object := range []client.Object{claim, namespaceObject(namespace), definition()} {
-		if err := world.client.Delete(t.Context(), object); err != nil {
+		if err := world.Client.Delete(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 		suite.Eventually(t, func() string {
-			if exists(t, object) {
+			if world.Exists(t, object) {
 				return object.GetName() + " is still there"
 			}
 			return ""
@@ -143,7 +142,7 @@ func snapshot(t *testing.T, namespace string) map[string]*unstructured.Unstructu
 	t.Helper()
 	objects := map[string]*unstructured.Unstructured{"Namespace": namespaceObject(namespace), "CustomResourceDefinition": definition()}
 	for name, object := range objects {
-		if !exists(t, object) {
+		if !world.Exists(t, object) {
 			t.Fatalf("%s is not there", name)
 		}
 	}
@@ -159,39 +158,8 @@ func list(t *testing.T, kind schema.GroupVersionKind, namespace string) []unstru
 	t.Helper()
 	objects := &unstructured.UnstructuredList{}
 	objects.SetGroupVersionKind(kind)
-	if err := world.client.List(t.Context(), objects, client.InNamespace(namespace)); err != nil {
+	if err := world.Client.List(t.Context(), objects, client.InNamespace(namespace)); err != nil {
 		t.Fatal(err)
 	}
 	return objects.Items
-}
-
-func create[T client.Object](t *testing.T, object T) T {
-	t.Helper()
-	if err := world.client.Create(t.Context(), object); err != nil {
-		t.Fatal(err)
-	}
-	return object
-}
-
-// exists reads an object again, and says whether it is there.
-func exists(t *testing.T, object client.Object) bool {
-	t.Helper()
-	err := world.client.Get(t.Context(), client.ObjectKeyFromObject(object), object)
-	if client.IgnoreNotFound(err) != nil {
-		t.Fatal(err)
-	}
-	return err == nil
-}
-
-// await waits until an object is as a test wants it, and returns it.
-func await[T client.Object](t *testing.T, object T, what string, right func(T) bool) T {
-	t.Helper()
-	suite.Eventually(t, func() string {
-		if exists(t, object) && right(object) {
-			return ""
-		}
-		text, _ := json.Marshal(object)
-		return fmt.Sprintf("%s never was so: %s\n%s", object.GetName(), what, text)
-	})
-	return object
 }

@@ -14,25 +14,26 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
-// prepareGrapnel makes a location for the bucket.
+// prepareGrapnel makes what its location needs.
 func prepareGrapnel(ctx context.Context) error {
-	if err := operator.Install(ctx, world.client); err != nil {
-		return err
-	}
-	secret := &corev1.Secret{
+	return errors.Join(operator.Install(ctx, world.Client), world.Client.Create(ctx, &corev1.Secret{
 		ObjectMeta: grapnelObject("bucket"),
 		StringData: map[string]string{"accessKeyID": world.bucket.AccessKey, "secretAccessKey": world.bucket.SecretKey},
-	}
-	location := &v1alpha1.BackupStorageLocation{
-		ObjectMeta: grapnelObject("bucket"),
-		Spec: v1alpha1.BackupStorageLocationSpec{Default: true, S3: &v1alpha1.S3Location{
+	}))
+}
+
+// bucketOf returns a location for the bucket.
+func bucketOf(namespace string) *v1alpha1.BackupStorageLocation {
+	return &v1alpha1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bucket"},
+		Spec: v1alpha1.BackupStorageLocationSpec{S3: &v1alpha1.S3Location{
 			Bucket: world.bucket.Bucket, Endpoint: world.bucket.URL, Region: "us-east-1", ForcePathStyle: true,
-			CredentialsSecret: &v1alpha1.SecretReference{Name: secret.Name},
+			CredentialsSecret: &v1alpha1.SecretReference{Name: "bucket"},
 		}},
 	}
-	return errors.Join(world.client.Create(ctx, secret), world.client.Create(ctx, location))
 }
 
 func grapnelObject(name string) metav1.ObjectMeta {
@@ -42,9 +43,10 @@ func grapnelObject(name string) metav1.ObjectMeta {
 // grapnelBacksUp backs a namespace up.
 func grapnelBacksUp(t *testing.T, name, app string) {
 	t.Helper()
+	world.Shared(t)
 	b := &v1alpha1.Backup{ObjectMeta: grapnelObject(name)}
 	b.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(app)}
-	b = await(t, create(t, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.Settled(b) })
+	b = stage.Await(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.Settled(b) })
 	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
 		t.Fatalf("the Backup ended %s: %s", b.Status.Phase, b.Status.Message)
 	}
@@ -55,12 +57,13 @@ func grapnelBacksUp(t *testing.T, name, app string) {
 // is the same.
 func grapnelRestores(t *testing.T, name, backup, from, to string) {
 	t.Helper()
+	world.Shared(t)
 	r := &v1alpha1.Restore{ObjectMeta: grapnelObject(name)}
 	r.Spec.BackupName = backup
 	if from != to {
 		r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{from: v1alpha1.NamespaceName(to)}
 	}
-	r = await(t, create(t, r), "it has ended", func(r *v1alpha1.Restore) bool { return run.Settled(r) })
+	r = stage.Await(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return run.Settled(r) })
 	if r.Status.Phase != v1alpha1.RestorePhaseCompleted {
 		t.Fatalf("the Restore ended %s: %s %q", r.Status.Phase, r.Status.Message, r.Status.ValidationErrors)
 	}

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // veleroPrograms is what was built of Velero.
@@ -36,7 +37,11 @@ type veleroPrograms struct {
 const veleroPlugin = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws"
 
 // buildVelero compiles Velero, which takes minutes the first time on a machine.
-func buildVelero(ctx context.Context, root string) (veleroPrograms, error) {
+func buildVelero(ctx context.Context) (veleroPrograms, error) {
+	root, err := program.Root()
+	if err != nil {
+		return veleroPrograms{}, err
+	}
 	source := filepath.Join(root, "test", "interop", "velero")
 	dir := filepath.Join(root, "bin", "test", "velero")
 	p := veleroPrograms{server: filepath.Join(dir, "velero"), plugins: filepath.Join(dir, "plugins")}
@@ -88,9 +93,9 @@ func prepareVelero(ctx context.Context) error {
 		Config:      map[string]string{"region": "us-east-1", "s3ForcePathStyle": "true", "s3Url": world.bucket.URL},
 	}
 	return errors.Join(
-		world.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: velerov1.DefaultNamespace}}),
-		world.client.Create(ctx, deployment),
-		world.client.Create(ctx, location),
+		world.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: velerov1.DefaultNamespace}}),
+		world.Client.Create(ctx, deployment),
+		world.Client.Create(ctx, location),
 	)
 }
 
@@ -105,21 +110,21 @@ const stopTimeout = 30 * time.Second
 // it can use the bucket.
 func startVelero(t *testing.T) (stop func()) {
 	t.Helper()
-	path := filepath.Join(world.dir, "velero.log")
+	path := filepath.Join(world.Dir, "velero.log")
 	log, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(world.velero.server, "server",
-		"--kubeconfig="+world.plane.Kubeconfig(),
+		"--kubeconfig="+world.Plane.Kubeconfig(),
 		"--plugin-dir="+world.velero.plugins,
 		"--metrics-address=127.0.0.1:0", "--profiler-address=", "--log-level=warning",
 		"--backup-sync-period=1s", "--store-validation-frequency=1s",
 	)
 	cmd.Env = append(os.Environ(),
 		"AWS_ACCESS_KEY_ID="+world.bucket.AccessKey, "AWS_SECRET_ACCESS_KEY="+world.bucket.SecretKey,
-		"AWS_EC2_METADATA_DISABLED=true", "TMPDIR="+world.dir, "VELERO_NAMESPACE="+velerov1.DefaultNamespace)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = world.dir, log, log
+		"AWS_EC2_METADATA_DISABLED=true", "TMPDIR="+world.Dir, "VELERO_NAMESPACE="+velerov1.DefaultNamespace)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = world.Dir, log, log
 	// Its plugins hold its output open if they end after it.
 	cmd.WaitDelay = 5 * time.Second
 	process, err := program.Start(cmd)
@@ -138,7 +143,7 @@ func startVelero(t *testing.T) (stop func()) {
 		stop()
 		_ = log.Close() // Velero wrote to it, nothing here did.
 	})
-	await(t, &velerov1.BackupStorageLocation{ObjectMeta: veleroObject("bucket")}, "it is available",
+	stage.Await(t, world.Client, &velerov1.BackupStorageLocation{ObjectMeta: veleroObject("bucket")}, "it is available",
 		func(l *velerov1.BackupStorageLocation) bool {
 			select {
 			case <-process.Done():
@@ -165,7 +170,7 @@ func veleroBacksUp(t *testing.T, name, app string) {
 	t.Helper()
 	b := &velerov1.Backup{ObjectMeta: veleroObject(name)}
 	b.Spec.IncludedNamespaces, b.Spec.StorageLocation = []string{app}, "bucket"
-	b = await(t, create(t, b), "it has ended", func(b *velerov1.Backup) bool {
+	b = stage.Await(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *velerov1.Backup) bool {
 		return b.Status.CompletionTimestamp != nil || len(b.Status.ValidationErrors) > 0
 	})
 	if b.Status.Phase != velerov1.BackupPhaseCompleted {
@@ -177,11 +182,11 @@ func veleroBacksUp(t *testing.T, name, app string) {
 // restored.
 func veleroRestores(t *testing.T, name, backup string) {
 	t.Helper()
-	await(t, &velerov1.Backup{ObjectMeta: veleroObject(backup)}, "it was found in the bucket",
+	stage.Await(t, world.Client, &velerov1.Backup{ObjectMeta: veleroObject(backup)}, "it was found in the bucket",
 		func(b *velerov1.Backup) bool { return b.Status.Phase == velerov1.BackupPhaseCompleted })
 	r := &velerov1.Restore{ObjectMeta: veleroObject(name)}
 	r.Spec.BackupName = backup
-	r = await(t, create(t, r), "it has ended", func(r *velerov1.Restore) bool {
+	r = stage.Await(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *velerov1.Restore) bool {
 		return r.Status.CompletionTimestamp != nil || len(r.Status.ValidationErrors) > 0
 	})
 	if r.Status.Phase != velerov1.RestorePhaseCompleted {

@@ -1,0 +1,105 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// NewApp makes a namespace with the ConfigMaps 0, 1 and so on.
+func (w *World) NewApp(t *testing.T, configMaps int) string {
+	t.Helper()
+	namespace := w.NewNamespace(t, "app-")
+	for i := range configMaps {
+		Create(t, w.Client, ConfigMap(namespace, i))
+	}
+	return namespace
+}
+
+// ConfigMap returns the ConfigMap c0, c1 or so on, with its number as data "n".
+func ConfigMap(namespace string, i int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c%d", i)},
+		Data:       map[string]string{"n": fmt.Sprint(i)},
+	}
+}
+
+// Create creates an object and returns it as it is stored.
+func Create[T client.Object](t *testing.T, c client.Client, object T) T {
+	t.Helper()
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// Patch merges JSON into an object, which stays as it was in memory.
+func (w *World) Patch(t *testing.T, object client.Object, change string) {
+	t.Helper()
+	if err := w.Client.Patch(t.Context(), clone(object), client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Remove asks for the end of an object, without waiting for it.
+func (w *World) Remove(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := w.Client.Delete(t.Context(), clone(object)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Exists reads an object again, and says whether it is there.
+func (w *World) Exists(t *testing.T, object client.Object) bool {
+	t.Helper()
+	return exists(t, w.Client, object)
+}
+
+func exists(t *testing.T, c client.Client, object client.Object) bool {
+	t.Helper()
+	err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// Await waits until an object is as a test wants it, and returns it.
+func Await[T client.Object](t *testing.T, c client.Client, object T, what string, right func(T) bool) T {
+	t.Helper()
+	object = clone(object)
+	suite.Eventually(t, func() string {
+		if exists(t, c, object) && right(object) {
+			return ""
+		}
+		text, _ := json.Marshal(object)
+		return fmt.Sprintf("%s never was so: %s\n%s", object.GetName(), what, text)
+	})
+	return object
+}
+
+// AwaitGone waits until an object is no more.
+func (w *World) AwaitGone(t *testing.T, object client.Object) {
+	t.Helper()
+	object = clone(object)
+	suite.Eventually(t, func() string {
+		if w.Exists(t, object) {
+			return object.GetName() + " is still there"
+		}
+		return ""
+	})
+}
+
+func clone[T client.Object](object T) T {
+	return object.DeepCopyObject().(T) //nolint:forcetypeassert // a copy is of the type of what was copied
+}

@@ -1,0 +1,88 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// Absent stands for the value of a metric that is not there.
+const Absent = -1
+
+// Metrics returns what the operator measured, by name with labels.
+func (s *Site) Metrics(t *testing.T) map[string]float64 {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, s.Op.MetricsURL(), http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	values := map[string]float64{}
+	for scanner := bufio.NewScanner(resp.Body); scanner.Scan(); {
+		line := scanner.Text()
+		end := strings.LastIndexByte(line, ' ')
+		if strings.HasPrefix(line, "#") || end < 0 {
+			continue
+		}
+		value, err := strconv.ParseFloat(line[end+1:], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values[line[:end]] = value
+	}
+	return values
+}
+
+// AwaitMetric waits until a metric has a value, which may be Absent. Nobody tells when
+// it changes, so that it is asked for again and again.
+func (s *Site) AwaitMetric(t *testing.T, name string, want float64) {
+	t.Helper()
+	suite.Eventually(t, func() string {
+		value, there := s.Metrics(t)[name]
+		if !there {
+			value = Absent
+		}
+		if value == want {
+			return ""
+		}
+		return fmt.Sprintf("%s is %v, want %v (%v stands for none)", name, value, want, Absent)
+	})
+}
+
+// CheckLogs checks that no operator logged a secret so far.
+func (w *World) CheckLogs() error {
+	logs, err := filepath.Glob(filepath.Join(w.Dir, "*", "operator.log"))
+	if err != nil {
+		return err
+	}
+	for _, log := range logs {
+		content, err := os.ReadFile(log)
+		if err != nil {
+			return err
+		}
+		for _, secret := range append([]string{Token}, w.opts.Secrets...) {
+			for line := range bytes.Lines(content) {
+				if bytes.Contains(line, []byte(secret)) {
+					return fmt.Errorf("an operator logged the secret %q: %s", secret, line)
+				}
+			}
+		}
+	}
+	return nil
+}

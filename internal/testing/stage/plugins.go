@@ -1,0 +1,111 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+)
+
+// Token is a secret in the environment of the fault plugins, which log it when asked to.
+const Token = "tok-5f1d0a7be2c94d60"
+
+// Use returns the labels of an object that asks for actions; see FaultPlugin.
+func Use(actions ...string) map[string]string {
+	labels := map[string]string{}
+	for _, action := range actions {
+		labels["use-"+path.Base(action)] = "yes"
+	}
+	return labels
+}
+
+// ForUsers returns the selector of an action that runs only for objects that ask for
+// it with Use.
+func ForUsers(action string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: Use(action)}
+}
+
+// FaultPlugin returns a Plugin of test/faultplugin with some actions. Variables are
+// "NAME=value" of its environment and say what it does; its calls are kept for Calls,
+// unless FAULT_CALL_LOG says otherwise.
+func (w *World) FaultPlugin(name string, actions []v1alpha1.PluginAction, variables ...string) *v1alpha1.Plugin {
+	announced := make([]string, len(actions))
+	for i, action := range actions {
+		announced[i] = string(action.Kind) + ":" + action.Name
+	}
+	env := map[string]string{
+		"FAULT_ACTIONS": strings.Join(announced, ","), "FAULT_CALL_LOG": w.callLog(), "FAULT_TOKEN": Token,
+	}
+	for _, variable := range variables {
+		key, value, _ := strings.Cut(variable, "=")
+		env[key] = value
+	}
+	process := &v1alpha1.ProcessExecutor{Command: "fault"}
+	for _, key := range slices.Sorted(maps.Keys(env)) {
+		process.Env = append(process.Env, v1alpha1.EnvVar{Name: key, Value: env[key]})
+	}
+	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	plugin.Spec.Actions, plugin.Spec.Executor.Process = actions, process
+	return plugin
+}
+
+// InstallPlugins creates Plugins, without waiting for them.
+func (w *World) InstallPlugins(ctx context.Context, plugins []*v1alpha1.Plugin) error {
+	for _, plugin := range plugins {
+		if err := w.Client.Create(ctx, plugin.DeepCopy()); err != nil {
+			return fmt.Errorf("creating Plugin %s: %w", plugin.Name, err)
+		}
+	}
+	return nil
+}
+
+// AwaitPlugins waits until Plugins are loaded.
+func (w *World) AwaitPlugins(t *testing.T, plugins ...*v1alpha1.Plugin) {
+	t.Helper()
+	for _, plugin := range plugins {
+		Await(t, w.Client, plugin, "it is ready", func(p *v1alpha1.Plugin) bool { return conditions.IsTrue(p, v1alpha1.ConditionReady) })
+	}
+}
+
+// callLog is the file to which the fault plugins write what they are called for.
+func (w *World) callLog() string { return filepath.Join(w.Dir, "calls.jsonl") }
+
+// Calls returns the calls that the fault plugins got with some idempotency keys, in
+// order, as "PreBackup name #attempt".
+func (w *World) Calls(t *testing.T, ours func(key string) bool) []string {
+	t.Helper()
+	content, err := os.ReadFile(w.callLog())
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	var calls []string
+	for scanner := bufio.NewScanner(bytes.NewReader(content)); scanner.Scan(); {
+		var call struct {
+			Point, Action, Key string
+			Attempt            int32
+		}
+		if err := json.Unmarshal(scanner.Bytes(), &call); err != nil {
+			t.Fatal(err)
+		}
+		if ours(call.Key) {
+			calls = append(calls, fmt.Sprintf("%s %s #%d", call.Point, call.Action, call.Attempt))
+		}
+	}
+	return calls
+}

@@ -1,0 +1,147 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
+)
+
+// parallel is how many tests run at a time: they wait much more than they work.
+const parallel = "12"
+
+// Options say what is special about the World of a test package.
+type Options struct {
+	// CRDs are files, or folders of files, with CRDs besides Grapnel's own.
+	CRDs []string
+	// Kinds add to what the client knows besides Kubernetes' and Grapnel's kinds.
+	Kinds []func(*k8sruntime.Scheme) error
+	// ControllerManager is for stories in which namespaces go away. Without it a
+	// namespace has nothing that a test did not put there.
+	ControllerManager bool
+	// SharedArgs are flags of the shared operator.
+	SharedArgs []string
+	// Location returns the default location of a Site; nil means one in a folder.
+	Location func(namespace string) *v1alpha1.BackupStorageLocation
+	// Prepare is called before the first test. Its context ends after the last one.
+	Prepare func(ctx context.Context) error
+	// Secrets are what no operator may log, besides Token.
+	Secrets []string
+}
+
+// World is what all tests of a package share. Its fields are there during
+// Options.Prepare and the tests, which may use it from several goroutines.
+type World struct {
+	Plane    *controlplane.ControlPlane
+	Client   client.WithWatch
+	Programs operator.Programs
+	// Dir holds the folders of the Sites, and whatever else tests put there.
+	Dir string
+
+	opts       Options
+	sharedOnce sync.Once
+	shared     *Site
+	sharedErr  error
+}
+
+// Run makes the world, runs the tests in it and returns the exit code.
+func (w *World) Run(m *testing.M, opts Options) int {
+	ctrl.SetLogger(logr.Discard())
+	flag.Parse()
+	if err := flag.Set("test.parallel", parallel); err != nil {
+		return Fail(err)
+	}
+	w.opts = opts
+	code, err := w.run(m)
+	if err != nil {
+		return max(code, Fail(err))
+	}
+	return code
+}
+
+// Fail says why no test could run, and returns the exit code.
+func Fail(err error) int {
+	_, _ = fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+func (w *World) run(m *testing.M) (code int, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if w.Dir, err = os.MkdirTemp("", "grapnel-stage-"); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(w.Dir)) }()
+	if err := w.start(ctx); err != nil {
+		return 1, err
+	}
+	defer func() {
+		cancel() // The API server waits for those that watch it.
+		err = errors.Join(err, w.Plane.Stop())
+	}()
+	if w.opts.Prepare != nil {
+		if err := w.opts.Prepare(ctx); err != nil {
+			return 1, err
+		}
+	}
+	code = m.Run()
+	if w.shared != nil {
+		err = w.shared.Op.Stop()
+	}
+	return code, errors.Join(err, w.CheckLogs())
+}
+
+// start builds the programs, starts the control plane meanwhile and connects to it.
+func (w *World) start(ctx context.Context) error {
+	root, err := program.Root()
+	if err != nil {
+		return err
+	}
+	building := make(chan error, 1)
+	go func() {
+		var err error
+		w.Programs, err = operator.Build(ctx)
+		building <- err
+	}()
+	w.Plane, err = controlplane.Start(ctx, controlplane.Options{
+		Dir: filepath.Join(w.Dir, "plane"), ControllerManager: w.opts.ControllerManager,
+		CRDPaths: append([]string{filepath.Join(root, "config", "crd", "bases")}, w.opts.CRDs...),
+	})
+	if err = errors.Join(err, <-building); err == nil {
+		err = w.connect()
+	}
+	if err != nil && w.Plane != nil {
+		err = errors.Join(err, w.Plane.Stop())
+	}
+	return err
+}
+
+func (w *World) connect() error {
+	scheme := k8sruntime.NewScheme()
+	for _, add := range append([]func(*k8sruntime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme}, w.opts.Kinds...) {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	var err error
+	w.Client, err = client.NewWithWatch(w.Plane.Config(), client.Options{Scheme: scheme})
+	return err
+}

@@ -45,7 +45,7 @@ func refused(t *testing.T, b *v1alpha1.Backup, texts ...[]string) {
 
 func TestASpecThatCanNotWork(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	selector := func(expression metav1.LabelSelectorRequirement) func(*v1alpha1.Backup) {
 		return func(b *v1alpha1.Backup) {
@@ -103,7 +103,7 @@ func TestASpecThatCanNotWork(t *testing.T) {
 
 func TestALocationThatCanNotBeUsed(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	if err := os.WriteFile(filepath.Join(s.StoreRoot(), "a-file"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 
 func TestANameThatIsTaken(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	owner := outcome(t, s.apply(t, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
 	world.Remove(t, owner)
@@ -180,7 +180,7 @@ func TestANameThatIsTaken(t *testing.T) {
 			b.Labels = stage.Use(pair)
 			b = s.apply(t, b)
 			refused(t, b, []string{c.owner, "choose another name, or remove that backup first"})
-			equal(t, "files", folder(t, s, c.name), before)
+			stage.Equal(t, "files", folder(t, s, c.name), before)
 		})
 	}
 	s.undisturbed(t, app)
@@ -210,7 +210,7 @@ func folder(t *testing.T, s site, name string) []string {
 
 func TestSecretsThatAPluginLogs(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	b.Labels = stage.Use(pair, preOnly)
 	parameter(b, pair, "fault", "log-secret")
@@ -226,7 +226,7 @@ func TestSecretsThatAPluginLogs(t *testing.T) {
 
 func TestAPluginAppliedRightBeforeIsNotLeftOut(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	for range 5 {
 		action := own(t, "late")
@@ -236,6 +236,6 @@ func TestAPluginAppliedRightBeforeIsNotLeftOut(t *testing.T) {
 		createPlugin(t, plugin)
 		s.apply(t, b)
 		b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
-		equal(t, "calls", callsOf(t, b), []string{"PreBackup " + action + " #1", "PostBackup " + action + " #1"})
+		stage.Equal(t, "calls", callsOf(t, b), []string{"PreBackup " + action + " #1", "PostBackup " + action + " #1"})
 	}
 }

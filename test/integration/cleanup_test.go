@@ -19,7 +19,7 @@ import (
 
 func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		actions []string
@@ -135,7 +135,7 @@ func brokenCleanup(t *testing.T, s site) (b *v1alpha1.Backup, plugin *v1alpha1.P
 
 func TestOwedCleanupIsTriedUntilItIsMended(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b, plugin, action := brokenCleanup(t, s)
 	env := plugin.Spec.Executor.Process.Env
 	env[len(env)-1].Value = "none"
@@ -157,7 +157,7 @@ func TestOwedCleanupIsTriedUntilItIsMended(t *testing.T) {
 
 func TestOwedCleanupIsGivenUpWithAnAnnotation(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b, _, action := brokenCleanup(t, s)
 	world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
@@ -170,7 +170,7 @@ func TestOwedCleanupIsGivenUpWithAnAnnotation(t *testing.T) {
 // TestOwedCleanupSurvivesDeletion is not parallel: an operator of another namespace
 // knows nothing of the HookRuns here, and would let go of the Plugin.
 func TestOwedCleanupSurvivesDeletion(t *testing.T) {
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b, plugin, action := brokenCleanup(t, s)
 	world.Remove(t, b)
 	world.Remove(t, plugin)
@@ -192,7 +192,7 @@ func TestOwedCleanupSurvivesDeletion(t *testing.T) {
 
 func TestAFailedPostActionDoesNotChangeTheOutcome(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	b.Labels = stage.Use(after)
 	parameter(b, after, "fault", "error")
@@ -202,5 +202,5 @@ func TestAFailedPostActionDoesNotChangeTheOutcome(t *testing.T) {
 		t.Errorf("PostActionsSucceeded is %q", got)
 	}
 	awaitEvent(t, b, "Warning PostBackupActionFailed: ")
-	equal(t, "PostBackup actions", statuses(b.Status.PostBackupActionsStatuses), []string{after + " Failed"})
+	stage.Equal(t, "PostBackup actions", stage.Statuses(b.Status.PostBackupActionsStatuses), []string{after + " Failed"})
 }

@@ -7,7 +7,7 @@
 //
 // All tests share a control plane and the Plugins of plugins_test.go, whose actions
 // run only for Backups that ask for them with a label. A test that needs an operator
-// of its own starts one for a namespace of its own (site_test.go). Every version of
+// of its own starts one for a namespace of its own. Every version of
 // every object is recorded (chronicle_test.go), so that a test can wait for a moment
 // that is over before it looks, and so that the rules that hold for every Backup are
 // checked after every test (rules_test.go).

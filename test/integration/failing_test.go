@@ -14,7 +14,7 @@ import (
 
 func TestAnArchiveThatCanNotBeStored(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	store := newBucket(t, s)
 	refuse := uploadsArchive
@@ -25,7 +25,7 @@ func TestAnArchiveThatCanNotBeStored(t *testing.T) {
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseFailed, "The archive could not be made: ", "Not today")
 	awaitEvent(t, b, "Warning Failed: The archive could not be made: ")
-	equal(t, "PostBackup actions", statuses(b.Status.PostBackupActionsStatuses), []string{
+	stage.Equal(t, "PostBackup actions", stage.Statuses(b.Status.PostBackupActionsStatuses), []string{
 		pair + " Completed", afterFailed + " Completed", afterCompleted,
 	})
 	says(t, []string{s.file(t, b, backupstore.Logs)}, "Archiving failed", "Not today")
@@ -39,7 +39,7 @@ func TestAnArchiveThatCanNotBeStored(t *testing.T) {
 // what is to be stored does.
 func TestAStoreThatGoesAway(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	store := newBucket(t, s)
 	b := s.BackupOf(app)

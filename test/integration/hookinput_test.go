@@ -15,7 +15,7 @@ import (
 
 func TestSkipAnnotations(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		annotations map[string]string
@@ -54,7 +54,7 @@ func TestSkipAnnotations(t *testing.T) {
 			b.Labels, b.Annotations = stage.Use(plain, pair), c.annotations
 			s.apply(t, b)
 			b = outcome(t, b, c.phase, c.message)
-			equal(t, "calls", callsOf(t, b), c.calls)
+			stage.Equal(t, "calls", callsOf(t, b), c.calls)
 			awaitEvent(t, b, c.event)
 			if got := len(runsOf(b)); got != len(c.calls) {
 				t.Errorf("there are %d HookRuns for %d calls", got, len(c.calls))
@@ -65,7 +65,7 @@ func TestSkipAnnotations(t *testing.T) {
 
 func TestAnActionIsCalledAgainLater(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	b.Labels = stage.Use(freeze)
 	parameter(b, freeze, "again", "1")
@@ -86,7 +86,7 @@ func TestAnActionIsCalledAgainLater(t *testing.T) {
 
 func TestOutputsReachThePostActionAndTheManifest(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	b.Labels = stage.Use(pair, freeze)
 	parameter(b, pair, "fault", "outputs")
@@ -111,7 +111,7 @@ func TestOutputsReachThePostActionAndTheManifest(t *testing.T) {
 
 func TestParametersOfNobodyAreAWarning(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	parameter(b, "example.io/freese", "replicas", "5")
 	s.apply(t, b)
@@ -121,7 +121,7 @@ func TestParametersOfNobodyAreAWarning(t *testing.T) {
 
 func TestLogsOfActions(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	b.Labels = stage.Use(pair, notify)
 	parameter(b, pair, "fault", "log:3")

@@ -16,21 +16,21 @@ import (
 
 func TestActionsRunInOrderAndBack(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 2)
 	b := s.BackupOf(app)
 	b.Labels = stage.Use(first, second, third, after)
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "in the archive")
 
-	equal(t, "calls", callsOf(t, b), []string{
+	stage.Equal(t, "calls", callsOf(t, b), []string{
 		"PreBackup " + first + " #1", "PreBackup " + second + " #1", "PreBackup " + third + " #1",
 		"PostBackup " + third + " #1", "PostBackup " + second + " #1", "PostBackup " + first + " #1", "PostBackup " + after + " #1",
 	})
-	equal(t, "PreBackup actions", statuses(b.Status.PreBackupActionsStatuses), []string{
+	stage.Equal(t, "PreBackup actions", stage.Statuses(b.Status.PreBackupActionsStatuses), []string{
 		first + " Completed", second + " Completed", third + " Completed",
 	})
-	equal(t, "PostBackup actions", statuses(b.Status.PostBackupActionsStatuses), []string{
+	stage.Equal(t, "PostBackup actions", stage.Statuses(b.Status.PostBackupActionsStatuses), []string{
 		third + " Completed", second + " Completed", first + " Completed", after + " Completed",
 	})
 	contains(t, s.archived(t, b), configMap(app, "c0"), configMap(app, "c1"))
@@ -40,13 +40,13 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 	planned := await(t, b, "the plan is recorded", func(b *v1alpha1.Backup) bool {
 		return conditionOf(b, v1alpha1.ConditionPlanned) == "True"
 	})
-	equal(t, "PostBackup actions when the plan was recorded", statuses(planned.Status.PostBackupActionsStatuses),
+	stage.Equal(t, "PostBackup actions when the plan was recorded", stage.Statuses(planned.Status.PostBackupActionsStatuses),
 		[]string{third, second, first, after})
 }
 
 func TestARunWithoutActionsHasNoStatusesOfActions(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b := outcome(t, s.apply(t, s.BackupOf(world.NewApp(t, 1))), v1alpha1.BackupPhaseCompleted)
 	if b.Status.PreBackupActionsStatuses != nil || b.Status.PostBackupActionsStatuses != nil {
 		t.Errorf("there are statuses of actions: %s", describe(b))
@@ -55,7 +55,7 @@ func TestARunWithoutActionsHasNoStatusesOfActions(t *testing.T) {
 
 func TestAFailedPreActionEndsTheRun(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		action, fault string
@@ -99,13 +99,13 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 
 func TestAttemptNumbersReachThePlugin(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	b.Labels = stage.Use(stubborn)
 	parameter(b, stubborn, "fault", "unavailable")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the database is unavailable")
-	equal(t, "calls", callsOf(t, b), []string{
+	stage.Equal(t, "calls", callsOf(t, b), []string{
 		"PreBackup " + stubborn + " #1", "PreBackup " + stubborn + " #2", "PreBackup " + stubborn + " #3",
 	})
 	run := runOf(t, b, v1alpha1.HookPreBackup, stubborn)
@@ -114,7 +114,7 @@ func TestAttemptNumbersReachThePlugin(t *testing.T) {
 
 func TestWhatAFailurePolicyIgnores(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		fault   string
@@ -145,7 +145,7 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 				return
 			}
 			b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 warning")
-			equal(t, "PreBackup actions", statuses(b.Status.PreBackupActionsStatuses), []string{action + " Completed"})
+			stage.Equal(t, "PreBackup actions", stage.Statuses(b.Status.PreBackupActionsStatuses), []string{action + " Completed"})
 			status := (*b.Status.PreBackupActionsStatuses)[0]
 			if !strings.HasPrefix(status.Message, "ignored: ") || !strings.Contains(status.Message, c.says) {
 				t.Errorf("the action says %q", status.Message)
@@ -158,7 +158,7 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 
 func TestRunOn(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	posts := []string{after, afterCancelled, afterCompleted, afterFailed, afterPartial}
 	for name, c := range map[string]struct {

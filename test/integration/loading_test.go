@@ -19,7 +19,7 @@ import (
 // TestPluginsThatNeverLoad is not parallel: their actions are not known, so they are
 // in the way of every Backup.
 func TestPluginsThatNeverLoad(t *testing.T) {
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	err := os.WriteFile(filepath.Join(s.Dir, "plugins", "not-executable"), []byte("#!/bin/sh\n"), 0o600)
 	if err != nil {

@@ -21,7 +21,7 @@ func newFolder(s site, name string) *v1alpha1.BackupStorageLocation {
 
 func TestALocationCreatedRightAfterTheBackup(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	name := "of-" + app
 	b := s.BackupOf(app)
@@ -38,7 +38,7 @@ func TestALocationCreatedRightAfterTheBackup(t *testing.T) {
 
 func TestTheDefaultLocation(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := site{world.New(t)}
 	app := world.NewApp(t, 1)
 	try := func() *v1alpha1.Backup { return s.apply(t, s.BackupOf(app)) }
 	marked := func(name string) {

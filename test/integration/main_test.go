@@ -5,7 +5,6 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"os"
 	"testing"
 	"time"
@@ -25,17 +24,21 @@ var world struct {
 	watched *chronicle
 }
 
+// site is an operator with what these stories do with it.
+type site struct{ *stage.Site }
+
 func TestMain(m *testing.M) {
 	os.Exit(world.Run(m, stage.Options{
 		CRDs: []string{"testdata"}, ControllerManager: true,
+		// Many Backups may run at a time, so that those that are held hold up nobody.
 		SharedArgs: []string{"--max-concurrent-backups=64"},
 		Secrets:    secrets(),
+		Plugins:    sharedPlugins,
 		Prepare: func(ctx context.Context) error {
 			world.watched = newChronicle()
-			err := world.watched.record(ctx, world.Client,
+			return world.watched.record(ctx, world.Client,
 				&v1alpha1.BackupList{}, &v1alpha1.HookRunList{}, &v1alpha1.PluginList{},
 				&v1alpha1.BackupStorageLocationList{}, &eventsv1.EventList{})
-			return errors.Join(err, world.InstallPlugins(ctx, sharedPlugins()))
 		},
 	}))
 }

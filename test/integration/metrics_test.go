@@ -13,7 +13,7 @@ import (
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := site{world.New(t)}
 	app := world.NewApp(t, 2)
 
 	completed := s.BackupOf(app)
@@ -68,7 +68,7 @@ func TestMetrics(t *testing.T) {
 
 func TestOverdueCleanupIsMeasured(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := site{world.New(t)}
 	b, _, _ := brokenCleanup(t, s)
 	name := fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="true"}`, b.Name, s.Namespace)
 	s.AwaitMetric(t, name, 1)

@@ -19,7 +19,7 @@ import (
 
 func TestVolumesAreNamedInAWarning(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	for _, name := range []string{"data", "wal"} {
 		stage.Create(t, world.Client, &corev1.PersistentVolumeClaim{
@@ -53,7 +53,7 @@ func newGadget(namespace, name string) *unstructured.Unstructured {
 
 func TestAVeryLargeObject(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 0)
 	gadget := newGadget(app, "large")
 	large := strings.Repeat("0123456789abcdef", 1400<<10/16)
@@ -73,7 +73,7 @@ func TestAVeryLargeObject(t *testing.T) {
 
 func TestNamesWithEveryLegalCharacter(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 0)
 	roles := []string{
 		"system:controller:Reader.v1_X", "two words", "Größe", "!\"#$&'()*+,-", ":;<=>?@[\\]^_`{|}~", "...", ".hidden", "-dash",
@@ -98,7 +98,7 @@ func TestNamesWithEveryLegalCharacter(t *testing.T) {
 
 func TestNothingIsSelected(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.BackupSpec)

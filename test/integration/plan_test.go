@@ -17,7 +17,7 @@ import (
 
 func TestAnActionThatItsPluginDoesNotProvide(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	for _, policy := range []v1alpha1.FailurePolicy{v1alpha1.FailurePolicyFail, v1alpha1.FailurePolicyIgnore} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestAnActionThatItsPluginDoesNotProvide(t *testing.T) {
 
 func TestASuspendedPluginIsLeftOut(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	action := own(t, "suspended")
 	plugin := install(t, world.FaultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action})))
 	b := s.BackupOf(world.NewApp(t, 1))
@@ -53,12 +53,12 @@ func TestASuspendedPluginIsLeftOut(t *testing.T) {
 	world.Patch(t, plugin, `{"spec":{"suspend":true}}`)
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
-	equal(t, "calls", callsOf(t, b), []string{"PreBackup " + pair + " #1", "PostBackup " + pair + " #1"})
+	stage.Equal(t, "calls", callsOf(t, b), []string{"PreBackup " + pair + " #1", "PostBackup " + pair + " #1"})
 }
 
 func TestWhatIsNotDoneYetIsAWarning(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	b.Spec.TTL = &metav1.Duration{Duration: time.Hour}
 	b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
@@ -74,7 +74,7 @@ func TestWhatIsNotDoneYetIsAWarning(t *testing.T) {
 
 func TestACatalogueEntryIsNeverRun(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	entry := s.BackupOf(app)
 	entry.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: stage.DefaultLocation}
@@ -87,7 +87,7 @@ func TestACatalogueEntryIsNeverRun(t *testing.T) {
 
 func TestRunsAreNeverData(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := site{world.New(t)}
 	s.undisturbed(t, world.NewApp(t, 1))
 	b := s.BackupOf(s.Namespace)
 	b.Labels = stage.Use(pair)

@@ -15,7 +15,7 @@ import (
 // TestBackupsQueue holds the only slot, queues others and lets them go one by one.
 func TestBackupsQueue(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "--max-concurrent-backups=1")
+	s := site{world.New(t, "--max-concurrent-backups=1")}
 	app := world.NewApp(t, 1)
 	holder := s.BackupOf(app)
 	holder.Labels = stage.Use(preHolds)
@@ -76,7 +76,7 @@ func moment(t *testing.T, b *v1alpha1.Backup, what string, right func(*v1alpha1.
 
 func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "--max-concurrent-backups=2")
+	s := site{world.New(t, "--max-concurrent-backups=2")}
 	app := world.NewApp(t, 1)
 	var all []*v1alpha1.Backup
 	for range 6 {

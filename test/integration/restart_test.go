@@ -15,7 +15,7 @@ import (
 // starts it again.
 func TestTheOperatorIsKilled(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := site{world.New(t)}
 	app := world.NewApp(t, 3)
 	undisturbed := s.BackupOf(app)
 	undisturbed.Labels = stage.Use(freeze)

@@ -19,7 +19,7 @@ import (
 // TestAPairIsUndoneIfItWasStarted.
 func TestABackupIsStopped(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	stops := map[string]func(*testing.T, *v1alpha1.Backup){
 		"cancelled": cancelBackup,
@@ -73,7 +73,7 @@ func TestABackupIsStopped(t *testing.T) {
 
 func TestAnActionThatOwesNothingIsStopped(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	b.Labels = stage.Use(preOnly)
 	parameter(b, preOnly, "fault", "wait")
@@ -90,7 +90,7 @@ func TestAnActionThatOwesNothingIsStopped(t *testing.T) {
 
 func TestABackupIsCancelledBeforeItsLocationComes(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	b := s.BackupOf(app)
 	b.Spec.StorageLocation = "never-comes"
@@ -102,7 +102,7 @@ func TestABackupIsCancelledBeforeItsLocationComes(t *testing.T) {
 
 func TestTheNameOfACancelledBackupIsFreeAgain(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	b := s.BackupOf(app)
 	b.Labels = stage.Use(preHolds)
@@ -117,7 +117,7 @@ func TestTheNameOfACancelledBackupIsFreeAgain(t *testing.T) {
 
 func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	b.Spec.DesiredState = v1alpha1.DesiredStateCancel
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCancelled, "Cancelled before it began: spec.desiredState is Cancel")
@@ -132,7 +132,7 @@ func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
 // something to undo.
 func TestTheNamespaceOfABackupIsDeleted(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := site{world.New(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	b.Labels = stage.Use(preHolds, after)
 	stage.Create(t, world.Client, b)

@@ -133,24 +133,3 @@ func reasonOf(object conditions.Object, name string) string {
 	}
 	return ""
 }
-
-// statuses returns what a Backup tells of its actions, as "name Phase"; one that did
-// not start has no phase.
-func statuses(list *[]v1alpha1.ActionStatus) []string {
-	if list == nil {
-		return nil
-	}
-	var texts []string
-	for _, status := range *list {
-		texts = append(texts, strings.TrimSpace(status.PluginName+" "+string(status.Phase)))
-	}
-	return texts
-}
-
-// equal compares lists.
-func equal(t *testing.T, what string, got, want []string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
-	}
-}

@@ -23,9 +23,9 @@ func TestEveryServedVersionIsArchived(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := sharedSite(t)
+			s := site{world.Shared(t)}
 			if c.args != nil {
-				s = newSite(t, c.args...)
+				s = site{world.New(t, c.args...)}
 			}
 			app := world.NewApp(t, 0)
 			stage.Create(t, world.Client, newGadget(app, "one"))
@@ -45,7 +45,7 @@ func TestEveryServedVersionIsArchived(t *testing.T) {
 
 // TestAnAPIGroupThatIsDown is not parallel: every Backup of all kinds meets it.
 func TestAnAPIGroupThatIsDown(t *testing.T) {
-	s := newSite(t)
+	s := site{world.New(t)}
 	app := world.NewApp(t, 1)
 	down := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"group": "down.example.io", "version": "v1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(10),
@@ -65,7 +65,7 @@ func TestAnAPIGroupThatIsDown(t *testing.T) {
 	says(t, messages(s.results(t, b).Errors), "API group version down.example.io/v1 does not answer")
 	contains(t, s.archived(t, b), configMap(app, "c0"))
 	awaitEvent(t, b, "Warning PartiallyFailed: ")
-	equal(t, "PostBackup actions", statuses(b.Status.PostBackupActionsStatuses), []string{
+	stage.Equal(t, "PostBackup actions", stage.Statuses(b.Status.PostBackupActionsStatuses), []string{
 		pair + " Completed", afterPartial + " Completed", afterCompleted,
 	})
 	s.AwaitMetric(t, `grapnel_backup_partial_failure_total{schedule=""}`, 1)
@@ -77,7 +77,7 @@ func TestAnAPIGroupThatIsDown(t *testing.T) {
 
 func TestObjectsThatAreNotThereAreWarnings(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	b := s.BackupOf(app)
 	b.Spec.OrderedResources = map[string]v1alpha1.OrderedNames{"configmaps": v1alpha1.OrderedNames(app + "/vanished," + app + "/c0")}

@@ -18,7 +18,7 @@ import (
 // TestTheBackupCanNotBeUsed names Backups that hold nothing.
 func TestTheBackupCanNotBeUsed(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 
 	running := s.BackupOf(app)
@@ -48,20 +48,20 @@ func TestTheBackupCanNotBeUsed(t *testing.T) {
 // TestABackupWithoutObjectIsFound restores what only the location knows.
 func TestABackupWithoutObjectIsFound(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	b := s.backUp(t, app)
 	world.Remove(t, b)
 	world.AwaitGone(t, b)
 	r, target := s.restoreOf(b.Name, app)
 	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-	equal(t, "objects", restored(t, target), []string{"c0=0"})
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
 }
 
 // TestTheLocationIsMissing also tells of what is wrong besides.
 func TestTheLocationIsMissing(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.StorageLocation = "never-comes"
@@ -78,7 +78,7 @@ func TestTheLocationIsMissing(t *testing.T) {
 // TestDamagedBackups changes the files of backups.
 func TestDamagedBackups(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	for name, c := range map[string]struct {
 		damage func(content []byte) []byte
@@ -170,7 +170,7 @@ func damage(t *testing.T, path string, change func([]byte) []byte) {
 // TestEverythingThatIsWrongIsToldAtOnce is about the spec.
 func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	r, _ := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{"a": "Not_A_Name", "b": "forbidden"}
@@ -190,7 +190,7 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 // Velero keeps those, Grapnel does not.
 func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	for phase, want := range map[string]v1alpha1.RestorePhase{
 		"Failed":          v1alpha1.RestorePhaseFailedValidation,
@@ -210,7 +210,7 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 			r, target := s.restoreOf(b.Name, app)
 			r = outcome(t, stage.Create(t, world.Client, r), want)
 			if want == v1alpha1.RestorePhaseCompleted {
-				equal(t, "objects", restored(t, target), []string{"c0=0"})
+				stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
 				return
 			}
 			untouched(t, target)
@@ -223,7 +223,7 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 // are restored, and a person is told that nobody can read what became of each.
 func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	location := stage.Create(t, world.Client, s.Location("sealed-"+strings.ToLower(rand.Text()[:8])))
 	app := world.NewApp(t, 1)
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Spec.StorageLocation = location.Name })
@@ -240,7 +240,7 @@ func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 		t.Errorf("the phase is %s with the counts %v, want Failed and 2 created", r.Status.Phase, r.Status.Counts)
 	}
 	says(t, r.Status.FailureReason, "Objects: 2 created; what became of each object could not be stored: ")
-	equal(t, "objects", restored(t, target), []string{"c0=0"})
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
 	// The pair is undone meanwhile, and the rest follows when the folder is there.
 	runOf(t, r, v1alpha1.HookPostRestore, first, func(run v1alpha1.HookRun) bool {
 		return run.Status.Phase == v1alpha1.HookRunPhaseCompleted

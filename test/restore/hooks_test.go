@@ -15,7 +15,7 @@ import (
 // the PreBackup action of their name put out, and what was put out before.
 func TestActionsRunInOrderAndBack(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 2)
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) {
 		b.Labels, b.Spec.Parameters = stage.Use(first), parameter(first, "fault", "outputs")
@@ -24,13 +24,13 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 	r.Labels, r.Spec.Parameters = stage.Use(first, second), parameter(first, "fault", "outputs")
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "3 created")
 
-	equal(t, "calls", callsOf(t, r, "story"), []string{
+	stage.Equal(t, "calls", callsOf(t, r, "story"), []string{
 		"PreRestore " + first + " #1", "PreRestore " + second + " #1",
 		"PostRestore " + second + " #1", "PostRestore " + first + " #1",
 	})
-	equal(t, "PreRestore actions", statuses(r.Status.PreRestoreActionsStatuses), []string{first + " Completed", second + " Completed"})
-	equal(t, "PostRestore actions", statuses(r.Status.PostRestoreActionsStatuses), []string{second + " Completed", first + " Completed"})
-	equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	stage.Equal(t, "PreRestore actions", stage.Statuses(r.Status.PreRestoreActionsStatuses), []string{first + " Completed", second + " Completed"})
+	stage.Equal(t, "PostRestore actions", stage.Statuses(r.Status.PostRestoreActionsStatuses), []string{second + " Completed", first + " Completed"})
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 
 	ended := func(run v1alpha1.HookRun) bool { return run.Status.CompletionTimestamp != nil }
 	kept := string(runOf(t, b, v1alpha1.HookPreBackup, first, ended).UID)
@@ -53,7 +53,7 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 // was started is undone.
 func TestAFailedPreActionEndsTheRun(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	b := s.backUp(t, app)
 	for name, actions := range map[string][]string{
@@ -67,7 +67,7 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedPreRestoreActions,
 				"PreRestore action "+fails+" failed: ", "the database said no", "nothing was restored")
 			untouched(t, target)
-			equal(t, "calls", callsOf(t, r, "fails"), []string{"PreRestore " + fails + " #1", "PostRestore " + fails + " #1"})
+			stage.Equal(t, "calls", callsOf(t, r, "fails"), []string{"PreRestore " + fails + " #1", "PostRestore " + fails + " #1"})
 			if r.Status.FailureReason == "" || r.Status.Attempts != 0 {
 				t.Errorf("the reason is %q after %d attempts at the objects", r.Status.FailureReason, r.Status.Attempts)
 			}
@@ -79,7 +79,7 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 
 func TestActionsAreSkipped(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	b := s.backUp(t, app)
 	for name, c := range map[string]struct {
@@ -98,7 +98,7 @@ func TestActionsAreSkipped(t *testing.T) {
 			r.Labels = stage.Use(first, second)
 			r.Annotations = map[string]string{c.key: v1alpha1.SkipValue}
 			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
-			equal(t, "calls", callsOf(t, r, "story"), c.want)
+			stage.Equal(t, "calls", callsOf(t, r, "story"), c.want)
 			says(t, conditions.Get(r, v1alpha1.ConditionPlanned).Message, "is skipped: ")
 		})
 	}

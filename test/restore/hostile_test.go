@@ -140,7 +140,7 @@ func damaged(texts ...string) []string {
 // behind: neither files nor open ones, nor an operator that can not go on.
 func TestHostileArchives(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fmt.Sprintf("--max-archive-size=%d", maxArchive))
+	s := site{world.New(t, fmt.Sprintf("--max-archive-size=%d", maxArchive))}
 	app := world.NewApp(t, 1)
 	good := s.backUp(t, app)
 	pid := s.Op.PID()
@@ -158,7 +158,7 @@ func TestHostileArchives(t *testing.T) {
 
 			r, target = s.restoreOf(good.Name, app)
 			outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-			equal(t, "objects", restored(t, target), []string{"c0=0"})
+			stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
 			s.spoolIsEmpty(t)
 		})
 	}
@@ -193,7 +193,7 @@ func (s site) spoolIsEmpty(t *testing.T) {
 // cluster does not serve. It is restored, and the others are told of in one sentence.
 // That takes seconds of work, so it is not done while other tests wait for theirs.
 func TestAMillionEntries(t *testing.T) {
-	s := newSite(t)
+	s := site{world.New(t)}
 	app := world.NewApp(t, 1)
 	const many = 1_000_000
 	archive := newArchive(t, func(w *tar.Writer) {
@@ -205,12 +205,12 @@ func TestAMillionEntries(t *testing.T) {
 	backup := s.fromVelero(t, manifestOfVelero, archive)
 	r, target := s.restoreOf(backup, app)
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "2 created, 1000000 failed; 1 error")
-	equal(t, "objects", restored(t, target), []string{"c0=0"})
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
 	says(t, s.stored(t, r.Status.Files.Results), "1000000 objects of flies.example.io are not restored: the cluster does not serve them")
 	s.spoolIsEmpty(t)
 
 	r, target = s.restoreOf(backup, app)
 	r.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps"}
 	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-	equal(t, "objects", restored(t, target), []string{"c0=0"})
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
 }

@@ -5,7 +5,6 @@ package restore
 
 import (
 	"context"
-	"errors"
 	"os"
 	"testing"
 
@@ -18,13 +17,18 @@ var world struct {
 	gates *gatekeeper
 }
 
+// site is an operator with what these stories do with it.
+type site struct{ *stage.Site }
+
 func TestMain(m *testing.M) {
 	code := world.Run(m, stage.Options{
+		// Many Restores may run at a time, so that those that are held hold up nobody.
 		SharedArgs: []string{"--max-concurrent-restores=64", "--max-concurrent-backups=64"},
+		Plugins:    sharedPlugins,
 		Prepare: func(ctx context.Context) error {
 			var err error
 			world.gates, err = newGatekeeper(ctx, world.Client)
-			return errors.Join(err, world.InstallPlugins(ctx, sharedPlugins()))
+			return err
 		},
 	})
 	if world.gates != nil {

@@ -20,7 +20,7 @@ import (
 // that differs and none of the third, under every policy, and really or as a dry run.
 func TestWhatExists(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 3)
 	b := s.backUp(t, app)
 	before := []string{"c0=0", "c1=changed"}
@@ -45,12 +45,12 @@ func TestWhatExists(t *testing.T) {
 			r.Labels = stage.Use(first)
 			r.Spec.ExistingResourcePolicy, r.Spec.DryRun = c.policy, c.dry
 			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
-			equal(t, "objects", restored(t, target), c.after)
+			stage.Equal(t, "objects", restored(t, target), c.after)
 			var list map[string][]string
 			if err := json.Unmarshal([]byte(s.stored(t, r.Status.Files.ResourceList)), &list); err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "resource list", list["v1/ConfigMap"], []string{
+			stage.Equal(t, "resource list", list["v1/ConfigMap"], []string{
 				target + "/c0(unchanged)", target + "/c1(" + c.c1 + ")", target + "/c2(created)",
 			})
 			if c.c1 == "skipped" {
@@ -58,12 +58,12 @@ func TestWhatExists(t *testing.T) {
 				says(t, r.Status.Message, " warning")
 			}
 			if !c.dry {
-				equal(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
+				stage.Equal(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
 				return
 			}
 			says(t, r.Status.Message, "Dry run, nothing was written; ")
-			equal(t, "versions of the objects", versionsOf(t, target), versions)
-			equal(t, "calls", callsOf(t, r, "story"), nil)
+			stage.Equal(t, "versions of the objects", versionsOf(t, target), versions)
+			stage.Equal(t, "calls", callsOf(t, r, "story"), nil)
 			if !slices.ContainsFunc(r.Status.PlanWarnings, func(warning string) bool {
 				return warning == "this is a dry run: no action runs; otherwise these would: PreRestore: "+first+"; PostRestore: "+first
 			}) {
@@ -100,7 +100,7 @@ func versionsOf(t *testing.T, namespace string) []string {
 // TestADryRunOfWhatDoesNotExistWritesNothing also to a new namespace.
 func TestADryRunOfWhatDoesNotExistWritesNothing(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 2)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DryRun = true
@@ -112,7 +112,7 @@ func TestADryRunOfWhatDoesNotExistWritesNothing(t *testing.T) {
 // restored.
 func TestWhatTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 2)
 	refused := stage.ConfigMap(app, 2)
 	refused.Labels = map[string]string{labelGate: refusing}
@@ -122,7 +122,7 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 	r, target := s.restoreOf(b.Name, app)
 	r.Labels = stage.Use(first)
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "3 created, 1 failed; 1 error", "restore again")
-	equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	says(t, s.stored(t, r.Status.Files.Results), "no ConfigMap may pass")
 	says(t, s.stored(t, r.Status.Files.ResourceList), target+"/c2(failed)")
 }

@@ -22,7 +22,7 @@ import (
 // TestTheNewestBackupOfAScheduleIsRestored leaves out those that did not complete.
 func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	const schedule = "nightly"
 	scheduled := func(b *v1alpha1.Backup) { b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule} }
 	app := world.NewApp(t, 1)
@@ -50,7 +50,7 @@ func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 	if r.Status.BackupName != newest.Name {
 		t.Errorf("Backup %s was restored, want %s", r.Status.BackupName, newest.Name)
 	}
-	equal(t, "objects", restored(t, target), []string{"c0=0"})
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
 
 	r, _ = s.restoreOf("", app)
 	r.Spec.ScheduleName = "never"
@@ -61,7 +61,7 @@ func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 // at a time.
 func TestRestoresQueueAndAreMeasured(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := site{world.New(t)}
 	app := gatedApp(t, 1)
 	b := s.backUp(t, app)
 	gate := newGate(t, app)
@@ -111,7 +111,7 @@ func TestRestoresQueueAndAreMeasured(t *testing.T) {
 // wrote them.
 func TestMalformedPriorities(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "--features=EnableAPIGroupVersions")
+	s := site{world.New(t, "--features=EnableAPIGroupVersions")}
 	app := world.NewApp(t, 1)
 	b := s.backUp(t, app)
 	t.Run("of the Restore", func(t *testing.T) {
@@ -133,6 +133,6 @@ func TestMalformedPriorities(t *testing.T) {
 		world.Patch(t, config, `{"data":{"restoreResourcesVersionPriority":"configmaps=v1"}}`)
 		r, target = s.restoreOf(b.Name, app)
 		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-		equal(t, "objects", restored(t, target), []string{"c0=0"})
+		stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -115,12 +114,4 @@ func callsOf(t *testing.T, r *v1alpha1.Restore, plugin string) []string {
 		run, ours := runs[key]
 		return ours && strings.HasPrefix(run.Spec.PluginName, plugin+".example.io/")
 	})
-}
-
-// equal compares lists.
-func equal(t *testing.T, what string, got, want []string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
-	}
 }

@@ -24,7 +24,7 @@ import (
 // The results have its own words and what to do, and the others are restored.
 func TestEachRefusalIsTold(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 2)
 	down := stage.ConfigMap(app, 2)
 	down.Labels = map[string]string{labelDown: app}
@@ -43,7 +43,7 @@ func TestEachRefusalIsTold(t *testing.T) {
 	stage.Create(t, world.Client, fixed)
 	r.Spec.ExistingResourcePolicy = v1alpha1.ExistingResourcePolicyUpdate
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "1 created", "3 failed; 3 errors", "mend what it says and restore again")
-	equal(t, "objects", restored(t, target), []string{"c0=0", "c1=fixed"})
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=fixed"})
 	results := s.stored(t, r.Status.Files.Results)
 	for _, text := range []string{
 		"exceeded quota: none", "raise the quota of the namespace and restore again",
@@ -118,7 +118,7 @@ func awaitRefusal(t *testing.T, what string, object func() client.Object) {
 // when the test says so.
 func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 2)
 	b := s.backUp(t, app)
 	r, target := s.restoreOf(b.Name, app)
@@ -135,7 +135,7 @@ func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	outcome(t, r, v1alpha1.RestorePhaseCompleted, "3 created")
-	equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	if there(t, "", target, namespace).UID == old {
 		t.Error("the old namespace is still there")
 	}
@@ -146,7 +146,7 @@ func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 // before it begins.
 func TestABackupThatComesLate(t *testing.T) {
 	t.Parallel()
-	s := newSite(t) // which restores one thing at a time
+	s := site{world.New(t)} // which restores one thing at a time
 	app := gatedApp(t, 1)
 	other, b := s.backUp(t, app), s.backUp(t, app)
 	world.Remove(t, b)
@@ -169,7 +169,7 @@ func TestABackupThatComesLate(t *testing.T) {
 	move(t, elsewhere, stored)
 	gate.open()
 	outcome(t, r, v1alpha1.RestorePhaseCompleted, "3 created")
-	equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	outcome(t, first, v1alpha1.RestorePhaseCompleted, "3 created")
 }
 

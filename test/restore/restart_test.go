@@ -14,7 +14,7 @@ import (
 // again. The end is the same as if nothing had happened.
 func TestTheOperatorIsKilled(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := site{world.New(t)}
 	const many = 40 // and one that is held, and the namespace
 	app := gatedApp(t, many)
 	b := s.backUp(t, app)
@@ -51,7 +51,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 			}
 			s.Restart(t)
 			r = outcome(t, r, v1alpha1.RestorePhaseCompleted, "42 created")
-			equal(t, "objects", restored(t, target), want)
+			stage.Equal(t, "objects", restored(t, target), want)
 			if counts := r.Status.Counts; counts.Created != many+2 {
 				t.Errorf("the counts are %v, want %d created", counts, many+2)
 			}

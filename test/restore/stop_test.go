@@ -16,7 +16,7 @@ import (
 // is paid, and what was restored stays.
 func TestARestoreIsStopped(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := gatedApp(t, 2)
 	b := s.backUp(t, app)
 	newGate(t, app)
@@ -41,7 +41,7 @@ func TestARestoreIsStopped(t *testing.T) {
 			called(t, r, v1alpha1.HookPreRestore, holds)
 			stop(t, r)
 			untouched(t, target)
-			equal(t, "calls", callsOf(t, r, "holds"), []string{"PreRestore " + holds + " #1", "PostRestore " + holds + " #1"})
+			stage.Equal(t, "calls", callsOf(t, r, "holds"), []string{"PreRestore " + holds + " #1", "PostRestore " + holds + " #1"})
 		})
 		t.Run(name+" while it restores", func(t *testing.T) {
 			t.Parallel()
@@ -50,8 +50,8 @@ func TestARestoreIsStopped(t *testing.T) {
 			stage.Create(t, world.Client, r)
 			awaitObjects(t, target, 2)
 			stop(t, r)
-			equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
-			equal(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
+			stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+			stage.Equal(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
 		})
 	}
 }
@@ -59,7 +59,7 @@ func TestARestoreIsStopped(t *testing.T) {
 // TestOwedCleanUpIsNotStopped stops Restores whose outcome is known already. It stays.
 func TestOwedCleanUpIsNotStopped(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	b := s.backUp(t, app)
 	for name, stop := range map[string]func(*testing.T, *v1alpha1.Restore){
@@ -82,8 +82,8 @@ func TestOwedCleanUpIsNotStopped(t *testing.T) {
 			stage.Create(t, world.Client, r)
 			called(t, r, v1alpha1.HookPostRestore, first)
 			stop(t, r)
-			equal(t, "objects", restored(t, target), []string{"c0=0"})
-			equal(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
+			stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+			stage.Equal(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
 		})
 	}
 }
@@ -101,7 +101,7 @@ func awaitObjects(t *testing.T, namespace string, n int) {
 
 func TestARestoreIsCancelledBeforeItBegins(t *testing.T) {
 	t.Parallel()
-	s := sharedSite(t)
+	s := site{world.Shared(t)}
 	app := world.NewApp(t, 1)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DesiredState = v1alpha1.DesiredStateCancel

@@ -114,19 +114,6 @@ func untouched(t *testing.T, namespace string) {
 	}
 }
 
-// statuses returns what a Restore tells of its actions, as "name Phase"; one that did
-// not start has no phase.
-func statuses(list *[]v1alpha1.ActionStatus) []string {
-	if list == nil {
-		return nil
-	}
-	var texts []string
-	for _, status := range *list {
-		texts = append(texts, strings.TrimSpace(status.PluginName+" "+string(status.Phase)))
-	}
-	return texts
-}
-
 // stored reads a file of a Restore, which holds compressed text, by its key.
 func (s site) stored(t *testing.T, key string) string {
 	t.Helper()

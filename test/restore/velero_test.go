@@ -25,7 +25,7 @@ import (
 func TestBackupsOfVelero(t *testing.T) {
 	t.Parallel()
 	for feature, s := range map[string]site{
-		"as they are": sharedSite(t), "with the choice of versions": newSite(t, "--features=EnableAPIGroupVersions"),
+		"as they are": {world.Shared(t)}, "with the choice of versions": {world.New(t, "--features=EnableAPIGroupVersions")},
 	} {
 		for format, c := range map[string]struct {
 			others   []string

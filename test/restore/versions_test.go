@@ -66,7 +66,7 @@ var choiceStories = map[string]choiceStory{
 // TestTheChoiceOfVersions also shows that the Restore has the last word on priorities.
 func TestTheChoiceOfVersions(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "--features=EnableAPIGroupVersions")
+	s := site{world.New(t, "--features=EnableAPIGroupVersions")}
 	kinds := map[string]*bandKind{}
 	var installation strings.Builder
 	for name, c := range choiceStories {
@@ -112,7 +112,7 @@ func (c choiceStory) check(t *testing.T, s site, r *v1alpha1.Restore, bands *ban
 		if c.want == c.archived[0] {
 			want = slices.Sorted(slices.Values(c.archived))
 		}
-		equal(t, "fields", bands.fields(t, target, c.served[0]), want)
+		stage.Equal(t, "fields", bands.fields(t, target, c.served[0]), want)
 	}
 	var results struct{ Versions map[string]version.Choice }
 	if err := json.Unmarshal([]byte(s.stored(t, r.Status.Files.Results)), &results); err != nil {

@@ -11,10 +11,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -85,4 +87,25 @@ func (w *World) CheckLogs() error {
 		}
 	}
 	return nil
+}
+
+// Statuses returns what a Backup or Restore tells of its actions, as "name Phase"; one that did
+// not start has no phase.
+func Statuses(list *[]v1alpha1.ActionStatus) []string {
+	if list == nil {
+		return nil
+	}
+	var texts []string
+	for _, status := range *list {
+		texts = append(texts, strings.TrimSpace(status.PluginName+" "+string(status.Phase)))
+	}
+	return texts
+}
+
+// Equal compares lists.
+func Equal(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
+	}
 }

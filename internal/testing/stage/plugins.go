@@ -6,10 +6,8 @@ package stage
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -42,37 +40,34 @@ func ForUsers(action string) *metav1.LabelSelector {
 }
 
 // FaultPlugin returns a Plugin of test/faultplugin with some actions. Variables are
-// "NAME=value" of its environment and say what it does; its calls are kept for Calls,
-// unless FAULT_CALL_LOG says otherwise.
+// "NAME=value" of its environment, the last ones in it, and say what it does. Its calls
+// are kept for Calls, unless FAULT_CALL_LOG says otherwise.
 func (w *World) FaultPlugin(name string, actions []v1alpha1.PluginAction, variables ...string) *v1alpha1.Plugin {
 	announced := make([]string, len(actions))
 	for i, action := range actions {
 		announced[i] = string(action.Kind) + ":" + action.Name
 	}
-	env := map[string]string{
-		"FAULT_ACTIONS": strings.Join(announced, ","), "FAULT_CALL_LOG": w.callLog(), "FAULT_TOKEN": Token,
-	}
+	process := &v1alpha1.ProcessExecutor{Command: "fault", Env: []v1alpha1.EnvVar{
+		{Name: "FAULT_ACTIONS", Value: strings.Join(announced, ",")},
+		{Name: "FAULT_CALL_LOG", Value: w.callLog()},
+		{Name: "FAULT_TOKEN", Value: Token},
+	}}
 	for _, variable := range variables {
 		key, value, _ := strings.Cut(variable, "=")
-		env[key] = value
-	}
-	process := &v1alpha1.ProcessExecutor{Command: "fault"}
-	for _, key := range slices.Sorted(maps.Keys(env)) {
-		process.Env = append(process.Env, v1alpha1.EnvVar{Name: key, Value: env[key]})
+		process.Env = slices.DeleteFunc(process.Env, func(v v1alpha1.EnvVar) bool { return v.Name == key })
+		process.Env = append(process.Env, v1alpha1.EnvVar{Name: key, Value: value})
 	}
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	plugin.Spec.Actions, plugin.Spec.Executor.Process = actions, process
 	return plugin
 }
 
-// InstallPlugins creates Plugins, without waiting for them.
-func (w *World) InstallPlugins(ctx context.Context, plugins []*v1alpha1.Plugin) error {
-	for _, plugin := range plugins {
-		if err := w.Client.Create(ctx, plugin.DeepCopy()); err != nil {
-			return fmt.Errorf("creating Plugin %s: %w", plugin.Name, err)
-		}
+// plugins are those of Options.Plugins.
+func (w *World) plugins() []*v1alpha1.Plugin {
+	if w.opts.Plugins == nil {
+		return nil
 	}
-	return nil
+	return w.opts.Plugins()
 }
 
 // AwaitPlugins waits until Plugins are loaded.

@@ -44,6 +44,7 @@ func (w *World) Shared(t *testing.T) *Site {
 	if w.sharedErr != nil {
 		t.Fatal(w.sharedErr)
 	}
+	w.AwaitPlugins(t, w.plugins()...)
 	return w.shared
 }
 
@@ -60,6 +61,7 @@ func (w *World) New(t *testing.T, args ...string) *Site {
 			t.Error(err)
 		}
 	})
+	w.AwaitPlugins(t, w.plugins()...)
 	return s
 }
 

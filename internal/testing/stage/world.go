@@ -41,6 +41,9 @@ type Options struct {
 	SharedArgs []string
 	// Location returns the default location of a Site; nil means one in a folder.
 	Location func(namespace string) *v1alpha1.BackupStorageLocation
+	// Plugins returns what is installed before the first test, and loaded when a Site
+	// is handed out.
+	Plugins func() []*v1alpha1.Plugin
 	// Prepare is called before the first test. Its context ends after the last one.
 	Prepare func(ctx context.Context) error
 	// Secrets are what no operator may log, besides Token.
@@ -97,16 +100,28 @@ func (w *World) run(m *testing.M) (code int, err error) {
 		cancel() // The API server waits for those that watch it.
 		err = errors.Join(err, w.Plane.Stop())
 	}()
-	if w.opts.Prepare != nil {
-		if err := w.opts.Prepare(ctx); err != nil {
-			return 1, err
-		}
+	if err := w.prepare(ctx); err != nil {
+		return 1, err
 	}
 	code = m.Run()
 	if w.shared != nil {
 		err = w.shared.Op.Stop()
 	}
 	return code, errors.Join(err, w.CheckLogs())
+}
+
+func (w *World) prepare(ctx context.Context) error {
+	if w.opts.Prepare != nil {
+		if err := w.opts.Prepare(ctx); err != nil {
+			return err
+		}
+	}
+	for _, plugin := range w.plugins() {
+		if err := w.Client.Create(ctx, plugin); err != nil {
+			return fmt.Errorf("creating Plugin %s: %w", plugin.Name, err)
+		}
+	}
+	return nil
 }
 
 // start builds the programs, starts the control plane meanwhile and connects to it.

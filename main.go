@@ -65,6 +65,8 @@ type options struct {
 	maxBackups    int
 	maxRestores   int
 	maxArchive    resource.QuantityValue
+	restoreOrder  restoreengine.Order
+	workers       int
 	features      string
 }
 
@@ -106,6 +108,9 @@ func parseFlags() (options, zap.Options) {
 	flag.IntVar(&o.maxBackups, "max-concurrent-backups", 4, "how many Backups may run at a time; the others wait")
 	flag.IntVar(&o.maxRestores, "max-concurrent-restores", 1, "how many Restores may run at a time; the others wait")
 	flag.Var(&o.maxArchive, "max-archive-size", "how many bytes the archive of a backup may have, decompressed; a Restore of a larger one fails")
+	flag.IntVar(&o.workers, "restore-workers", restoreengine.DefaultWorkers, "how many objects of a Restore are written at a time")
+	flag.TextVar(&o.restoreOrder, "restore-resource-priorities", restoreengine.DefaultOrder(),
+		"resources that are restored first, one after the other, then \"-\" and those that are restored last")
 	flag.StringVar(&o.features, "features", "", "comma-separated features to turn on: "+featureAllVersions)
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -213,10 +218,11 @@ func (p parts) restores() (reconciler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reaching the cluster: %w", err)
 	}
+	engine := restoreengine.New(cluster, restoreengine.Options{Workers: p.opts.workers, Order: &p.opts.restoreOrder})
 	return &restore.Reconciler{
 		Environment: p.Environment,
 		Job: &restorejob.Job{
-			Engine: restoreengine.New(cluster, restoreengine.Options{}), Logs: p.Logs, ScratchDir: p.opts.scratchDir, Now: p.Now,
+			Engine: engine, Logs: p.Logs, ScratchDir: p.opts.scratchDir, Now: p.Now,
 			Limits: archive.Limits{TotalBytes: p.opts.maxArchive.Value()},
 		},
 		MaxConcurrent: p.opts.maxRestores, UseVersions: slices.Contains(p.features, featureAllVersions),

@@ -58,6 +58,8 @@ type Options struct {
 	// Workers is how many objects are restored at a time, by default
 	// DefaultWorkers.
 	Workers int
+	// Order of the resources, by default DefaultOrder.
+	Order *Order
 	// Wait is how long a run waits for a single thing, by default two minutes:
 	// that a definition is established, or that an object that is being deleted
 	// is gone.
@@ -73,6 +75,10 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Workers <= 0 {
 		o.Workers = DefaultWorkers
+	}
+	if o.Order == nil {
+		order := DefaultOrder()
+		o.Order = &order
 	}
 	if o.Wait <= 0 {
 		o.Wait = defaultWait

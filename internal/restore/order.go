@@ -4,12 +4,55 @@
 package restore
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// Order says which resources are restored before and after all others, by names
+// in any form the cluster resolves.
+type Order struct {
+	// High are restored first, one resource after the other. Definitions of
+	// custom resources and namespaces come before them in any case.
+	High []string
+	// Low are restored last, one resource after the other.
+	Low []string
+}
+
+// lowFollows separates the two lists of an Order in a text.
+const lowFollows = "-"
+
+// MarshalText returns what UnmarshalText reads.
+func (o Order) MarshalText() ([]byte, error) {
+	return []byte(strings.Join(slices.Concat(o.High, []string{lowFollows}, o.Low), ",")), nil
+}
+
+// UnmarshalText reads the format of Velero's flag --restore-resource-priorities:
+// "serviceaccounts,secrets,-,resourcequotas". What follows the "-", which may be
+// left out, is restored last.
+func (o *Order) UnmarshalText(text []byte) error {
+	var order Order
+	list, seen := &order.High, map[string]bool{}
+	for entry := range strings.SplitSeq(string(text), ",") {
+		entry = strings.TrimSpace(entry)
+		switch {
+		case entry == "" && len(text) > 0:
+			return errors.New("there is an empty entry; write names of resources, separated by commas")
+		case seen[entry]:
+			return fmt.Errorf("%q is there twice", entry)
+		case entry == lowFollows:
+			list = &order.Low
+		case entry != "":
+			*list = append(*list, entry)
+		}
+		seen[entry] = true
+	}
+	*o = order
+	return nil
+}
 
 // DefaultOrder returns the order of Velero, with three kinds more at the end: a
 // webhook that is called before the pods behind it run, and a quota that was
@@ -46,10 +89,7 @@ func DefaultOrder() Order {
 // together, one wave after the other. Definitions and namespaces are no part of
 // it.
 func (r *run) waves() [][]*kind {
-	order := DefaultOrder()
-	if r.req.Order != nil {
-		order = *r.req.Order
-	}
+	order := r.engine.opts.Order
 	placed := map[schema.GroupResource]bool{definitionsResource: true, namespacesResource: true}
 	high, low := r.inOrder(order.High, placed), r.inOrder(order.Low, placed)
 	var rest []*kind
@@ -83,12 +123,14 @@ func (r *run) resolve(entry string) (schema.GroupResource, bool) {
 	return r.served.Resolve(entry)
 }
 
-// checkOrder warns about entries that name nothing.
+// checkOrder warns about entries that name nothing. Those of the default are for
+// clusters that have more than Kubernetes itself.
 func (p *planner) checkOrder() {
-	if p.req.Order == nil {
-		return
-	}
-	for _, entry := range slices.Concat(p.req.Order.High, p.req.Order.Low) {
+	order, usual := p.engine.opts.Order, DefaultOrder()
+	for _, entry := range slices.Concat(order.High, order.Low) {
+		if slices.Contains(usual.High, entry) || slices.Contains(usual.Low, entry) {
+			continue
+		}
 		if _, ok := p.resolve(entry); !ok {
 			p.warnRun(fmt.Sprintf("the order of restoring names %q, which neither the backup nor the cluster has", entry))
 		}

@@ -48,16 +48,6 @@ type StatusFilter struct {
 	ExcludedResources []string
 }
 
-// Order says which resources are restored before and after all others, by names
-// in any form the cluster resolves.
-type Order struct {
-	// High are restored first, one resource after the other. Definitions of
-	// custom resources and namespaces come before them in any case.
-	High []string
-	// Low are restored last, one resource after the other.
-	Low []string
-}
-
 // Request says what to restore, and how.
 type Request struct {
 	// Archive is read from many goroutines, and not closed.
@@ -81,8 +71,6 @@ type Request struct {
 	UseVersions bool
 	// Priorities are the versions the user prefers.
 	Priorities version.Priorities
-	// Order of the resources, DefaultOrder if it is nil.
-	Order *Order
 	// BackupName is what restored objects are labelled with.
 	BackupName string
 	// RestoreName is what restored objects are labelled with.

@@ -241,7 +241,6 @@ func TestDryRun(t *testing.T) {
 
 // TestOrder looks at the order of the requests.
 func TestOrder(t *testing.T) {
-	c := newTarget(t, restore.Options{})
 	objects := func(ns string) []*unstructured.Unstructured {
 		return []*unstructured.Unstructured{
 			configMap(t, ns, "c", "x"), obj(t, "v1", "Secret", ns, "s", ""), obj(t, "v1", "ServiceAccount", ns, "a", ""),
@@ -250,7 +249,7 @@ func TestOrder(t *testing.T) {
 			obj(t, "v1", "LimitRange", ns, "l", `{"spec":{"limits":[]}}`),
 		}
 	}
-	posts := func() string {
+	posts := func(c *target) string {
 		var out []string
 		for _, post := range c.wire.requests("POST", "/") {
 			path, _, _ := strings.Cut(post, "?")
@@ -258,18 +257,17 @@ func TestOrder(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
+	c := newTarget(t, restore.Options{})
 	c.run(restore.Request{Archive: spool(t, objects("order-default"))})
-	if got, want := posts(), "namespaces serviceaccounts secrets configmaps limitranges services resourcequotas"; got != want {
+	if got, want := posts(c), "namespaces serviceaccounts secrets configmaps limitranges services resourcequotas"; got != want {
 		t.Errorf("default order: %s, want %s", got, want)
 	}
-	result := c.run(restore.Request{
-		Archive: spool(t, objects("order-own")),
-		Order: &restore.Order{
-			High: []string{"quota", "svc", "nothing.example.org", "namespaces"},
-			Low:  []string{"LimitRange", "cm", "secrets", "services", "pods"},
-		},
-	})
-	if got, want := posts(), "namespaces resourcequotas services serviceaccounts limitranges configmaps secrets"; got != want {
+	c = newTarget(t, restore.Options{Order: &restore.Order{
+		High: []string{"quota", "svc", "nothing.example.org", "namespaces", "volumesnapshots.snapshot.storage.k8s.io"},
+		Low:  []string{"LimitRange", "cm", "secrets", "services", "pods"},
+	}})
+	result := c.run(restore.Request{Archive: spool(t, objects("order-own"))})
+	if got, want := posts(c), "namespaces resourcequotas services serviceaccounts limitranges configmaps secrets"; got != want {
 		t.Errorf("own order: %s, want %s", got, want)
 	}
 	wantMessages(t, result, `warning run: the order of restoring names "nothing.example.org"`)

@@ -5,7 +5,6 @@ package integration
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -15,16 +14,17 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // awaitLeader waits until somebody else than the one before leads the operators of a
 // site, and returns who. Only the lease tells, which is asked for again and again.
-func awaitLeader(t *testing.T, s *site, before string) string {
+func awaitLeader(t *testing.T, s site, before string) string {
 	t.Helper()
 	var lease coordinationv1.Lease
-	key := client.ObjectKey{Namespace: s.namespace, Name: "operator.grapnel.dev"}
+	key := client.ObjectKey{Namespace: s.Namespace, Name: "operator.grapnel.dev"}
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		if err := world.client.Get(ctx, key, &lease); err != nil {
+		if err := world.Client.Get(ctx, key, &lease); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
 		holder := lease.Spec.HolderIdentity
@@ -34,29 +34,6 @@ func awaitLeader(t *testing.T, s *site, before string) string {
 		t.Fatalf("nobody leads after %q: %v", before, err)
 	}
 	return *lease.Spec.HolderIdentity
-}
-
-// standBy starts another operator for a site, with the same store and a scratch
-// folder of its own, until the test ends.
-func standBy(t *testing.T, s *site) *operator.Operator {
-	t.Helper()
-	dir := s.dir + "-standby"
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	op, err := operator.Start(t.Context(), operator.Options{
-		Programs: world.programs, Kubeconfig: world.plane.Kubeconfig(), Dir: dir,
-		Args: append([]string{"--namespace=" + s.namespace, "--store-root=" + s.storeRoot()}, s.args...),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := op.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return op
 }
 
 // TestAnotherOperatorTakesOver ends the operator that leads in the middle of a
@@ -70,18 +47,18 @@ func TestAnotherOperatorTakesOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, "--leader-elect")
+			s := site{world.New(t, "--leader-elect")}
 			first := awaitLeader(t, s, "")
-			second := standBy(t, s)
-			b := s.backupOf(newApp(t, 3))
-			b.Labels = use(freeze)
+			second := s.StandBy(t)
+			b := s.BackupOf(world.NewApp(t, 3))
+			b.Labels = stage.Use(freeze)
 			parameter(b, freeze, "sleep", "2s")
 			s.apply(t, b)
 			awaitCall(t, b, v1alpha1.HookPreBackup, freeze)
 			if now := awaitLeader(t, s, ""); now != first {
 				t.Fatalf("%s took over from %s, which goes on", now, first)
 			}
-			if err := end(s.op); err != nil {
+			if err := end(s.Op); err != nil {
 				t.Fatal(err)
 			}
 			awaitLeader(t, s, first)
@@ -98,9 +75,9 @@ func TestAnotherOperatorTakesOver(t *testing.T) {
 				t.Errorf("the operator that took over has ended: %v", second.Err())
 			default:
 			}
-			s.op = second
-			next := s.backupOf(newApp(t, 1))
-			next.Labels = use(pair)
+			s.Op = second
+			next := s.BackupOf(world.NewApp(t, 1))
+			next.Labels = stage.Use(pair)
 			outcome(t, s.apply(t, next), v1alpha1.BackupPhaseCompleted)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,11 +88,36 @@ func (w *World) open(ctx context.Context, namespace string, args []string) (*Sit
 
 func (s *Site) start(ctx context.Context) error {
 	var err error
-	s.Op, err = operator.Start(ctx, operator.Options{
-		Programs: s.world.Programs, Kubeconfig: s.world.Plane.Kubeconfig(), Dir: s.Dir,
-		Args: append([]string{"--namespace=" + s.Namespace}, s.args...),
-	})
+	s.Op, err = s.operate(ctx, s.Dir)
 	return err
+}
+
+// operate starts an operator that keeps a folder, with further flags.
+func (s *Site) operate(ctx context.Context, dir string, more ...string) (*operator.Operator, error) {
+	return operator.Start(ctx, operator.Options{
+		Programs: s.world.Programs, Kubeconfig: s.world.Plane.Kubeconfig(), Dir: dir,
+		Args: slices.Concat([]string{"--namespace=" + s.Namespace}, s.args, more),
+	})
+}
+
+// StandBy starts another operator with the same store and a folder of its own, until
+// the test ends.
+func (s *Site) StandBy(t *testing.T) *operator.Operator {
+	t.Helper()
+	dir := s.Dir + "-standby"
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	op, err := s.operate(t.Context(), dir, "--store-root="+s.StoreRoot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := op.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return op
 }
 
 // Restart starts the operator again once it was killed.

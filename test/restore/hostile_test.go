@@ -45,7 +45,7 @@ var hostileArchives = map[string]struct {
 		func(t *testing.T, app string) []byte {
 			t.Helper()
 			return evil(tar.Header{Name: pathOf(app, "c0")}, "{}")(t, app)
-		}, forged("c0.json"),
+		}, forged("already", "c0"),
 	},
 	"another archive behind it": {
 		func(t *testing.T, app string) []byte {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
 
@@ -184,15 +185,15 @@ func TestTargetsExist(t *testing.T) {
 // TestMetricsExist looks for the names of metrics in the code that registers them.
 func TestMetricsExist(t *testing.T) {
 	found := 0
-	for subject, controller := range map[string]string{"backup": "backup", "restore": "restore", "hook": "hookrun"} {
-		code, err := os.ReadFile(filepath.Join("../controllers", controller, "metrics.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for subject, code := range map[string]string{
+		"backup":  metricsCode(t, "controllers/backup", "internal/kube/run", kuberun.Backup.Failure),
+		"restore": metricsCode(t, "controllers/restore", "internal/kube/run", kuberun.Restore.Failure),
+		"hook":    metricsCode(t, "controllers/hookrun", "controllers/hookrun", ""),
+	} {
 		names := regexp.MustCompile(`grapnel_`+subject+`_([a-z_]+[a-z])`).FindAllStringSubmatch(documents(t)["docs/usage.md"], -1)
 		found += len(names)
 		for _, name := range names {
-			if !strings.Contains(string(code), `"`+name[0]+`"`) && !strings.Contains(string(code), `counter("`+name[1]+`"`) {
+			if !strings.Contains(code, `"`+name[0]+`"`) && !strings.Contains(code, `("`+name[1]+`"`) {
 				t.Errorf("docs/usage.md names the metric %s, which nobody registers", name[0])
 			}
 		}
@@ -200,6 +201,21 @@ func TestMetricsExist(t *testing.T) {
 	if found < 20 {
 		t.Fatalf("found only %d metrics in docs/usage.md", found)
 	}
+}
+
+// metricsCode is the code that registers metrics, of a controller and of what it
+// shares with others, with the word that its kind has for a failure.
+func metricsCode(t *testing.T, own, shared, failure string) string {
+	t.Helper()
+	var code strings.Builder
+	for _, dir := range []string{own, shared} {
+		file, err := os.ReadFile(filepath.Join("..", dir, "metrics.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(file)
+	}
+	return strings.NewReplacer(`"+k.Failure+"`, failure, `k.Failure+"`, `"`+failure).Replace(code.String())
 }
 
 func TestFlagsExist(t *testing.T) {

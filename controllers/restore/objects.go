@@ -31,7 +31,7 @@ func (r *Reconciler) restore(ctx context.Context, s *scope) (bool, error) {
 			return true, nil
 		}
 	}
-	priorities, _, err := r.priorities(ctx, s)
+	preferred, _, err := r.priorities(ctx, s)
 	if err != nil {
 		return false, err
 	}
@@ -41,7 +41,7 @@ func (r *Reconciler) restore(ctx context.Context, s *scope) (bool, error) {
 	s.Running(v1alpha1.ReasonRestoring, r.report(s.Object))
 	report := r.driver.Reporter(s.Object)
 	made := run.InStore(r.driver, s, stepRestore, r.requestOf, func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
-		request.Engine.Progress, request.Engine.Priorities = report, priorities
+		request.Engine.Progress, request.Engine.Priorities, request.Engine.Named = report, preferred.all, preferred.named
 		return r.Job.Restore(ctx, store, request)
 	})
 	if made == nil {

@@ -6,6 +6,8 @@ package restore
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,30 +53,35 @@ func validate(o *v1alpha1.Restore) []string {
 	return errs
 }
 
+// priorities are the API versions that a person prefers.
+type priorities struct {
+	all version.Priorities
+	// named are the resources that the Restore itself names.
+	named []string
+}
+
 // priorities returns which API versions a person prefers, and what is wrong with
 // how they said it.
-func (r *Reconciler) priorities(ctx context.Context, s *scope) (version.Priorities, []string, error) {
-	if !r.UseVersions {
-		return nil, nil, nil
-	}
-	priorities, faults := version.ParsePriorities(s.Object.Spec.APIVersionPriorities)
+func (r *Reconciler) priorities(ctx context.Context, s *scope) (priorities, []string, error) {
+	own, faults := version.ParsePriorities(s.Object.Spec.APIVersionPriorities)
 	errs := located("spec.apiVersionPriorities", faults)
+	preferred := priorities{all: own, named: slices.Sorted(maps.Keys(own))}
+	if !r.UseVersions {
+		return preferred, errs, nil
+	}
 	var config corev1.ConfigMap
 	err := r.Reader.Get(ctx, types.NamespacedName{Namespace: s.Object.Namespace, Name: prioritiesConfigMap}, &config)
 	if apierrors.IsNotFound(err) {
-		return priorities, errs, nil
+		return preferred, errs, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading ConfigMap %s: %w", prioritiesConfigMap, err)
+		return priorities{}, nil, fmt.Errorf("reading ConfigMap %s: %w", prioritiesConfigMap, err)
 	}
 	general, faults := version.ParsePriorities(config.Data[prioritiesKey])
 	errs = append(errs, located(fmt.Sprintf("ConfigMap %s, %s", prioritiesConfigMap, prioritiesKey), faults)...)
-	for resource, versions := range general {
-		if _, own := priorities[resource]; !own {
-			priorities[resource] = versions
-		}
-	}
-	return priorities, errs, nil
+	maps.Copy(general, own)
+	preferred.all = general
+	return preferred, errs, nil
 }
 
 func located(where string, faults []error) []string {

@@ -25,7 +25,8 @@ type SpoolOptions struct {
 	// Limits of the archive. TotalBytes limits the scratch file too.
 	Limits Limits
 	// IndexBytes limits the memory that remembers which object is where, by an
-	// estimate; default 1 GiB. An object of usual names takes 100 bytes.
+	// estimate; default 256 MiB, a quarter of what the operator's container may
+	// have. An object of usual names takes 100 bytes.
 	IndexBytes int64
 	// SHA256 of the compressed archive in hexadecimal, empty if it is not known.
 	SHA256 string

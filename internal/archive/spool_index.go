@@ -15,7 +15,7 @@ import (
 // What the index takes in memory, roughly: a Spooled in a slice that grows by
 // a quarter, and what comes with the first object of a folder or namespace.
 const (
-	defaultIndexBytes = 1 << 30
+	defaultIndexBytes = 256 << 20
 	spooledCost       = 64
 	namespaceCost     = 64
 	folderCost        = 512

@@ -122,17 +122,3 @@ func (r *run) resolve(entry string) (schema.GroupResource, bool) {
 	}
 	return r.served.Resolve(entry)
 }
-
-// checkOrder warns about entries that name nothing. Those of the default are for
-// clusters that have more than Kubernetes itself.
-func (p *planner) checkOrder() {
-	order, usual := p.engine.opts.Order, DefaultOrder()
-	for _, entry := range slices.Concat(order.High, order.Low) {
-		if slices.Contains(usual.High, entry) || slices.Contains(usual.Low, entry) {
-			continue
-		}
-		if _, ok := p.resolve(entry); !ok {
-			p.warnRun(fmt.Sprintf("the order of restoring names %q, which neither the backup nor the cluster has", entry))
-		}
-	}
-}

@@ -101,8 +101,7 @@ func (r *run) makePlan(ctx context.Context) error {
 		}
 		selected += k.countSelected()
 	}
-	p.checkMapping()
-	p.checkOrder()
+	p.check()
 	logger(ctx).Info("Restoring objects", "resources", len(r.kinds), "objects", selected)
 	return nil
 }
@@ -253,16 +252,4 @@ func (r *run) servedIn(gvr schema.GroupVersionResource) (discovery.Resource, boo
 		return discovery.Resource{}, false
 	}
 	return versions[at], true
-}
-
-// checkMapping warns about what the mapping of namespaces cannot do.
-func (p *planner) checkMapping() {
-	for _, original := range slices.Sorted(maps.Keys(p.req.NamespaceMapping)) {
-		switch {
-		case !slices.Contains(p.places.originals, original):
-			p.warnRun(fmt.Sprintf("spec.namespaceMapping[%s]: the backup has nothing of that namespace", original))
-		case !p.selection.IncludesNamespace(original):
-			p.warnRun(fmt.Sprintf("spec.namespaceMapping[%s]: the namespace is not selected", original))
-		}
-	}
 }

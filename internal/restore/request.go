@@ -71,6 +71,9 @@ type Request struct {
 	UseVersions bool
 	// Priorities are the versions the user prefers.
 	Priorities version.Priorities
+	// Named are the resources of Priorities that the Restore itself names. Where
+	// they have no effect, a warning says so; others may be for other backups.
+	Named []string
 	// BackupName is what restored objects are labelled with.
 	BackupName string
 	// RestoreName is what restored objects are labelled with.

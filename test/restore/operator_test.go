@@ -136,3 +136,60 @@ func TestMalformedPriorities(t *testing.T) {
 		stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
 	})
 }
+
+// TestPrioritiesWithoutEffect are a warning of the Restore that has them.
+func TestPrioritiesWithoutEffect(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		flags    []string
+		priority string
+		want     []string
+	}{
+		"the feature is off": {
+			nil, "configmaps=v1", []string{"spec.apiVersionPriorities has no effect: ", "--features=EnableAPIGroupVersions"},
+		},
+		"the backup has no such thing": {
+			[]string{"--features=EnableAPIGroupVersions"}, "deployments=v1", []string{"spec.apiVersionPriorities names ", "for example deployments.apps"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := site{world.New(t, c.flags...)}
+			app := world.NewApp(t, 1)
+			r, target := s.restoreOf(s.backUp(t, app).Name, app)
+			r.Spec.APIVersionPriorities = c.priority
+			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+			stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+			if r.Status.Warnings != 1 {
+				t.Errorf("%d warnings, want 1", r.Status.Warnings)
+			}
+			for _, text := range c.want {
+				says(t, s.stored(t, r.Status.Files.Results), text)
+			}
+		})
+	}
+}
+
+// TestTheOrderIsTheOperators has a Secret restored after a ConfigMap, and not before
+// it as by default.
+func TestTheOrderIsTheOperators(t *testing.T) {
+	t.Parallel()
+	s := site{world.New(t, "--restore-resource-priorities=configmaps,-,secrets", "--restore-workers=2")}
+	app := gatedApp(t, 1)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "later"}}
+	stage.Create(t, world.Client, secret)
+	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Spec.IncludedResources = append(b.Spec.IncludedResources, "secrets") })
+	r, target := s.restoreOf(b.Name, app)
+	gate := newGate(t, app)
+	stage.Create(t, world.Client, r)
+	gate.await(t)
+	secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: target, Name: "later"}}
+	if world.Exists(t, secret) {
+		t.Error("the Secret was restored before the ConfigMap")
+	}
+	gate.open()
+	outcome(t, r, v1alpha1.RestorePhaseCompleted, "4 created")
+	if !world.Exists(t, secret) {
+		t.Error("the Secret was not restored")
+	}
+}

@@ -59,15 +59,25 @@ func install(source, target string) error {
 // nothing if it cannot be read.
 func (f folder) lastLines(offset int64) string {
 	const lines = 60 // A wrong flag is answered with the list of all flags.
+	all := bytes.Split(bytes.TrimSpace(f.logFrom(offset)), []byte("\n"))
+	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
+}
+
+// logged reports whether the log has a text at or after offset.
+func (f folder) logged(offset int64, text string) bool {
+	return bytes.Contains(f.logFrom(offset), []byte(text))
+}
+
+// logFrom returns the log from offset on, or nothing if it cannot be read.
+func (f folder) logFrom(offset int64) []byte {
 	file, err := os.Open(f.log())
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer func() { _ = file.Close() }()
 	content, err := io.ReadAll(io.NewSectionReader(file, offset, 1<<30))
 	if err != nil {
-		return ""
+		return nil
 	}
-	all := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
-	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
+	return content
 }

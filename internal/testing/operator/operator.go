@@ -129,7 +129,12 @@ func command(opts Options, f folder, health, metrics string, log *os.File) *exec
 	return cmd
 }
 
-// waitUntilReady kills the operator if it does not become ready.
+// servesMetrics is what the operator logs when it listens for those who scrape it.
+const servesMetrics = "Serving metrics server"
+
+// waitUntilReady kills the operator if it does not become ready. Whoever answers may
+// be another operator that was faster to take a port; this one ends for it then, but
+// never says that it serves.
 func (o *Operator) waitUntilReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -143,7 +148,7 @@ func (o *Operator) waitUntilReady(ctx context.Context, url string) error {
 			return errors.Join(fmt.Errorf("it is not ready: %w", context.Cause(ctx)), o.Kill())
 		case <-tick.C:
 		}
-		if answersOK(ctx, url) {
+		if o.folder.logged(o.logStart, servesMetrics) && answersOK(ctx, url) {
 			return nil
 		}
 	}

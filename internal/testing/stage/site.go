@@ -58,6 +58,9 @@ func (w *World) New(t *testing.T, args ...string) *Site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the log of the operator of %s (it ended with %v, if it did):\n%s", s.Namespace, s.Op.Err(), s.Op.LastLines())
+		}
 		if err := s.Op.Stop(); err != nil {
 			t.Error(err)
 		}

@@ -147,7 +147,32 @@ func (e *environment) withNewPlane(ctx context.Context, measure func(op *operato
 	if err := e.replacePlane(ctx); err != nil {
 		return err
 	}
-	return e.withOperator(ctx, measure)
+	return e.withOperator(ctx, func(op *operator.Operator) error {
+		if err := e.awaitAtWork(ctx); err != nil {
+			return err
+		}
+		return measure(op)
+	})
+}
+
+// awaitAtWork waits until the operator has looked at the location. It is ready before
+// its caches are filled, and an API server that has just started has them wait for
+// about a second.
+func (e *environment) awaitAtWork(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	watch, err := e.client.Watch(ctx, &v1alpha1.BackupStorageLocationList{}, client.InNamespace(operator.Namespace))
+	if err != nil {
+		return fmt.Errorf("watching the storage location: %w", err)
+	}
+	defer watch.Stop()
+	for event := range watch.ResultChan() {
+		location, ok := event.Object.(*v1alpha1.BackupStorageLocation)
+		if ok && location.Status.Phase == v1alpha1.LocationPhaseAvailable {
+			return nil
+		}
+	}
+	return errors.New("the operator never looked at the storage location")
 }
 
 // store is where the operator keeps what is in the location.

@@ -62,7 +62,7 @@ func (r *run) create(ctx context.Context, it *item, outcome Outcome) verdict {
 // every part of the control plane knows it.
 func (r *run) post(ctx context.Context, it *item, body []byte) error {
 	for n := 1; ; n++ {
-		_, err := r.cluster.Create(ctx, it.target, body)
+		err := r.cluster.Create(ctx, it.target, body)
 		r.noteAnswer(err)
 		if err == nil || n == request.MaxAttempts || !r.tooNew(ctx, it, err) {
 			return err
@@ -160,9 +160,9 @@ func (r *run) restoreStatus(ctx context.Context, it *item) error {
 	if err != nil {
 		return fmt.Errorf("encoding the status: %w", err)
 	}
-	_, err = r.cluster.Patch(ctx, it.target, "status", patch)
+	err = r.cluster.Patch(ctx, it.target, "status", patch)
 	if apierrors.IsNotFound(err) {
-		_, err = r.cluster.Patch(ctx, it.target, "", patch) // the kind has no status subresource
+		err = r.cluster.Patch(ctx, it.target, "", patch) // the kind has no status subresource
 	}
 	if err != nil {
 		return fmt.Errorf("it was restored, but its status was not: %w", err)

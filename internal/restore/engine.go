@@ -29,9 +29,9 @@ type Reader interface {
 
 // Writer is how the engine changes a cluster; see write.Client.
 type Writer interface {
-	Create(ctx context.Context, t write.Target, object []byte) (write.Meta, error)
-	Patch(ctx context.Context, t write.Target, subresource string, patch []byte) (write.Meta, error)
-	Replace(ctx context.Context, t write.Target, object []byte) (write.Meta, error)
+	Create(ctx context.Context, t write.Target, object []byte) error
+	Patch(ctx context.Context, t write.Target, subresource string, patch []byte) error
+	Replace(ctx context.Context, t write.Target, object []byte) error
 	Delete(ctx context.Context, t write.Target, uid string) error
 	// Wait waits for a state of one object.
 	Wait(ctx context.Context, t write.Target, ready func(object []byte) (bool, error)) error

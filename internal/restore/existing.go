@@ -127,7 +127,7 @@ func (r *run) update(ctx context.Context, it *item, existing *unstructured.Unstr
 	if err != nil {
 		return failed(fmt.Errorf("encoding the patch: %w", err))
 	}
-	_, err = r.cluster.Patch(ctx, it.target, "", body)
+	err = r.cluster.Patch(ctx, it.target, "", body)
 	return r.written(ctx, it, err)
 }
 
@@ -183,7 +183,7 @@ func (r *run) put(ctx context.Context, it *item, object *unstructured.Unstructur
 	if err != nil {
 		return failed(fmt.Errorf("encoding the object: %w", err))
 	}
-	_, err = r.cluster.Replace(ctx, it.target, body)
+	err = r.cluster.Replace(ctx, it.target, body)
 	return r.written(ctx, it, err)
 }
 

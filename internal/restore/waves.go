@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -71,24 +72,32 @@ func (r *run) restoreKind(ctx context.Context, k *kind) {
 	if !k.looked {
 		r.meetListed(ctx, k)
 	}
+	var next atomic.Int64
 	var wg sync.WaitGroup
-	for e := range k.entries() {
-		if !e.selected || e.state.Load() != pending {
-			continue
-		}
-		if !r.enter(ctx) {
-			break
-		}
-		if !e.claim() {
-			r.leave()
-			continue
-		}
+	for range min(cap(r.workers), len(k.marks)) {
 		wg.Go(func() {
-			defer r.leave()
-			r.restoreEntry(ctx, k, e, nil)
+			for at := next.Add(1) - 1; at < int64(len(k.marks)); at = next.Add(1) - 1 {
+				m := &k.marks[at]
+				if m.selected && m.state.Load() == pending && !r.restoreNext(ctx, k, entry{k.objects[at], m}) {
+					return
+				}
+			}
 		})
 	}
 	wg.Wait()
+}
+
+// restoreNext restores an entry, unless somebody else does, when there is a place
+// for it. It returns false if the run has ended.
+func (r *run) restoreNext(ctx context.Context, k *kind, e entry) bool {
+	if !r.enter(ctx) {
+		return false
+	}
+	defer r.leave()
+	if e.claim() {
+		r.restoreEntry(ctx, k, e, nil)
+	}
+	return true
 }
 
 // notServed says why a resource is not served.

@@ -4,7 +4,6 @@
 package write
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,17 +81,8 @@ func (t Target) String() string {
 	return fmt.Sprintf("%s %q", t.Resource.GroupResource(), key)
 }
 
-// Meta is what the API server says of an object it wrote.
-type Meta struct {
-	// UID of the object.
-	UID string
-	// ResourceVersion after the write. It is what it was before if the write
-	// changed nothing.
-	ResourceVersion string
-}
-
 // Create creates an object from its JSON.
-func (c *Client) Create(ctx context.Context, t Target, object []byte) (Meta, error) {
+func (c *Client) Create(ctx context.Context, t Target, object []byte) error {
 	collection := t
 	collection.Name = ""
 	return c.write(ctx, "creating "+t.String(), request.Request{
@@ -102,7 +92,7 @@ func (c *Client) Create(ctx context.Context, t Target, object []byte) (Meta, err
 
 // Patch applies a JSON merge patch to an object or, if subresource is not empty,
 // to a part of it such as "status".
-func (c *Client) Patch(ctx context.Context, t Target, subresource string, patch []byte) (Meta, error) {
+func (c *Client) Patch(ctx context.Context, t Target, subresource string, patch []byte) error {
 	target := c.url(t)
 	if subresource != "" {
 		target = target.JoinPath(subresource)
@@ -114,7 +104,7 @@ func (c *Client) Patch(ctx context.Context, t Target, subresource string, patch 
 
 // Replace replaces an object, which must have the resourceVersion that it
 // replaces.
-func (c *Client) Replace(ctx context.Context, t Target, object []byte) (Meta, error) {
+func (c *Client) Replace(ctx context.Context, t Target, object []byte) error {
 	return c.write(ctx, "replacing "+t.String(), request.Request{
 		Method: http.MethodPut, URL: c.url(t), Body: object,
 	}, t)
@@ -133,10 +123,9 @@ func (c *Client) Delete(ctx context.Context, t Target, uid string) error {
 	}
 	target := c.url(t)
 	target.RawQuery = "" // who deletes is not noted
-	_, err = c.write(ctx, "deleting "+t.String(), request.Request{
+	return c.write(ctx, "deleting "+t.String(), request.Request{
 		Method: http.MethodDelete, URL: target, Body: body,
 	}, t)
-	return err
 }
 
 func (c *Client) url(t Target) *url.URL {
@@ -148,16 +137,16 @@ func (c *Client) url(t Target) *url.URL {
 }
 
 // write sends a request until it is answered for good.
-func (c *Client) write(ctx context.Context, what string, r request.Request, t Target) (Meta, error) {
+func (c *Client) write(ctx context.Context, what string, r request.Request, t Target) error {
 	r.Resource, r.Accept = t.Resource.GroupResource(), metadataOnly
 	for n := 1; ; n++ {
-		meta, err := c.once(ctx, r)
+		err := c.once(ctx, r)
 		if err == nil {
-			return meta, nil
+			return nil
 		}
 		delay, again := retryDelay(err, n)
 		if !again || ctx.Err() != nil || c.opts.Sleep(ctx, delay) != nil {
-			return Meta{}, fmt.Errorf("%s: %w", what, err)
+			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
 }
@@ -173,24 +162,26 @@ func retryDelay(err error, n int) (time.Duration, bool) {
 	return request.RetryDelay(err, n)
 }
 
-func (c *Client) once(ctx context.Context, r request.Request) (Meta, error) {
+// errNoObject is the error of an answer that no API server gives.
+var errNoObject = errors.New("the answer is no JSON object; is there a proxy before the API server?")
+
+// once sends a request once. The answer is read to its end, so that one which is
+// cut off is noticed, and not decoded: nobody needs what is in it.
+func (c *Client) once(ctx context.Context, r request.Request) error {
 	body, err := c.requests.Do(ctx, r)
 	if err != nil {
-		return Meta{}, err
+		return err
 	}
 	defer func() { _ = body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(body, maxAnswerBytes))
-	if err != nil {
-		return Meta{}, fmt.Errorf("reading an answer: %w", err)
+	var first [1]byte
+	if _, err := io.ReadFull(body, first[:]); err != nil {
+		return fmt.Errorf("reading an answer: %w", err)
 	}
-	var written struct {
-		Metadata struct {
-			UID             string `json:"uid"`
-			ResourceVersion string `json:"resourceVersion"`
-		} `json:"metadata"`
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		return fmt.Errorf("reading an answer: %w", err)
 	}
-	if err := json.Unmarshal(bytes.TrimSpace(answer), &written); err != nil {
-		return Meta{}, fmt.Errorf("reading an answer: %w", err)
+	if first[0] != '{' {
+		return errNoObject
 	}
-	return Meta(written.Metadata), nil
+	return nil
 }

@@ -97,15 +97,18 @@ func versionsOf(t *testing.T, namespace string) []string {
 	return versions
 }
 
-// TestADryRunOfWhatDoesNotExistWritesNothing also to a new namespace.
+// TestADryRunOfWhatDoesNotExistWritesNothing also to a new namespace. It says which
+// restore actions were asked.
 func TestADryRunOfWhatDoesNotExistWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := site{world.Shared(t)}
 	app := world.NewApp(t, 2)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DryRun = true
-	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "Dry run, nothing was written; Objects: 3 created")
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "Dry run, nothing was written; Objects: 3 created")
 	untouched(t, target)
+	says(t, s.stored(t, r.Status.Files.ResourceList), `"v1/ConfigMap":["`+target+`/c0(created)","`+target+`/c1(created)"]`)
+	says(t, s.stored(t, r.Status.Files.Results), `"configmaps":["grapnel.dev/platform"]`)
 }
 
 // TestWhatTheAPIServerRefuses has the reason of one object told, and the others

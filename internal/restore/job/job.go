@@ -145,7 +145,7 @@ func (j *Job) Restore(ctx context.Context, store *backupstore.Store, req Request
 	}
 	log.Info("Storing results", "counts", made.Counts, "warnings", result.Warnings, "errors", result.Errors)
 	return result, j.tell(ctx, store, req, told{
-		report: report{Results: made.Results, Versions: made.Choices},
+		report: report{Results: made.Results, Versions: made.Choices, Actions: made.Actions},
 		list:   func(w io.Writer) error { return writeList(w, made.ResourceList) },
 	})
 }

@@ -32,11 +32,12 @@ type told struct {
 	list func(io.Writer) error
 }
 
-// report is the results file: what Velero has there, and which API versions were
-// chosen and why.
+// report is the results file: what Velero has there, which API versions were chosen
+// and why, and which restore actions were asked about the objects of which kind.
 type report struct {
 	results.Results
 	Versions map[string]version.Choice `json:"versions,omitempty"`
+	Actions  map[string][]string       `json:"actions,omitempty"`
 }
 
 func (r report) write(w io.Writer) error { return json.NewEncoder(w).Encode(r) }

@@ -59,6 +59,7 @@ func (engine) Run(context.Context, restore.Request) (restore.Result, error) {
 	return restore.Result{
 		Counts: map[restore.Outcome]int{restore.Created: restored}, Results: collected.Results(), ResourceList: maps.All(list()),
 		Choices: map[string]version.Choice{"gadgets.example.io": {Version: "v2", Reason: "it is preferred"}},
+		Actions: map[string][]string{"pods": {"grapnel.dev/pod"}},
 	}, nil
 }
 
@@ -144,6 +145,7 @@ func tellsAll(t *testing.T, objects objectstore.Store, reasons ...string) {
 	var found struct {
 		results.Results
 		Versions map[string]version.Choice `json:"versions"`
+		Actions  map[string][]string       `json:"actions"`
 	}
 	read(t, objects, "-results.gz", &found)
 	want, _ := engine{}.Run(t.Context(), restore.Request{})
@@ -154,6 +156,9 @@ func tellsAll(t *testing.T, objects objectstore.Store, reasons ...string) {
 	}
 	if diff := cmp.Diff(want.Choices, found.Versions); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want.Actions, found.Actions); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
 	}
 	var resources map[string][]string
 	read(t, objects, "-resource-list.json.gz", &resources)

@@ -23,7 +23,7 @@ type LineError struct {
 	Line int
 	// Text of the line, without spaces around it.
 	Text string
-	// Problem is what is wrong and what became of the line.
+	// Problem is what is wrong.
 	Problem string
 }
 
@@ -65,12 +65,12 @@ func ParsePriorities(text string) (Priorities, []error) {
 		}
 		resource, versions, problem := parseLine(used)
 		if problem != "" {
-			errs = append(errs, &LineError{Line: number, Text: line, Problem: problem + "; the line is ignored"})
+			errs = append(errs, &LineError{Line: number, Text: line, Problem: problem})
 			continue
 		}
 		if earlier, taken := lines[resource]; taken {
 			errs = append(errs, &LineError{Line: number, Text: line, Problem: fmt.Sprintf(
-				"line %d is about the same resource; the later line counts", earlier)})
+				"line %d is about the same resource; remove one of them", earlier)})
 		}
 		lines[resource], priorities[resource] = number, versions
 	}

@@ -80,7 +80,7 @@ func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
 	o := run.Outcome{Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: sum(result.Counts, s.Object.Spec.DryRun)}
 	if result.Errors > 0 {
 		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
-		o.Message += fmt.Sprintf("; %s, each with its reason in the results file: mend what it says and restore again",
+		o.Message += fmt.Sprintf("; %s, with the reason in the results file: mend what it says and restore again",
 			run.Count(status.Errors, "error"))
 	}
 	if result.Warnings > 0 {

@@ -64,15 +64,8 @@ func (r *Reconciler) report(o *v1alpha1.Restore) string {
 // settle records the outcome.
 func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
 	untold := errors.Is(made.Err, job.ErrNotStored)
-	switch {
-	case made.Err != nil && !untold && s.Stopping():
-		s.Decide(s.CancelledOutcome(), r.Now())
-		return
-	case made.Err != nil && !untold:
-		s.Decide(run.Outcome{
-			Phase: run.PhaseFailed, Reason: v1alpha1.ReasonFailed,
-			Message: "The restore failed: " + r.Redactor.String(made.Err.Error()),
-		}, r.Now())
+	if made.Err != nil && !untold {
+		r.settleEarly(s, made)
 		return
 	}
 	result, status := made.Value, &s.Object.Status
@@ -91,6 +84,27 @@ func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
 		o.Message += "; " + r.Redactor.String(made.Err.Error())
 	}
 	s.Decide(o, result.Completed)
+}
+
+// settleEarly records the outcome of a restore that did not come to its end. What was
+// restored stays, so it is counted.
+func (r *Reconciler) settleEarly(s *scope, made *run.Ended[job.Result]) {
+	o := run.Outcome{
+		Phase: run.PhaseFailed, Reason: v1alpha1.ReasonFailed,
+		Message: "The restore failed: " + r.Redactor.String(made.Err.Error()),
+	}
+	if s.Stopping() {
+		o = s.CancelledOutcome()
+	}
+	if done := made.Value.Total(); done > 0 {
+		status, of := &s.Object.Status, s.Object.Status.Progress
+		count(status, made.Value)
+		if of != nil {
+			status.Progress.TotalItems = max(of.TotalItems, int64(done))
+		}
+		o.Message += "; " + sum(made.Value.Counts, s.Object.Spec.DryRun) + " before"
+	}
+	s.Decide(o, r.Now())
 }
 
 // count copies what became of the objects into the status.

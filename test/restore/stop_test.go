@@ -56,6 +56,26 @@ func TestARestoreIsStopped(t *testing.T) {
 	}
 }
 
+// TestACancelledRestoreTellsWhatItDid in its counts and in its files, for what was
+// restored stays.
+func TestACancelledRestoreTellsWhatItDid(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	app := gatedApp(t, 2)
+	b := s.backUp(t, app)
+	newGate(t, app)
+	r, target := s.restoreOf(b.Name, app)
+	stage.Create(t, world.Client, r)
+	awaitObjects(t, target, 2)
+	cancelRestore(t, r)
+	r = outcome(t, r, v1alpha1.RestorePhaseCancelled, "Cancelled: spec.desiredState is Cancel", "Objects: 3 created before")
+	if r.Status.Counts == nil || r.Status.Counts.Created != 3 {
+		t.Errorf("the counts are %+v, want 3 created", r.Status.Counts)
+	}
+	says(t, s.stored(t, r.Status.Files.ResourceList), `"v1/ConfigMap":["`+target+`/c0(created)","`+target+`/c1(created)"]`)
+	says(t, s.stored(t, r.Status.Files.Results), "Cancelled: spec.desiredState is Cancel")
+}
+
 // TestOwedCleanUpIsNotStopped stops Restores whose outcome is known already. It stays.
 func TestOwedCleanUpIsNotStopped(t *testing.T) {
 	t.Parallel()

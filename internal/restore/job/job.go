@@ -127,27 +127,33 @@ func (j *Job) Find(ctx context.Context, store *backupstore.Store, name string) (
 	return found, nil
 }
 
-// Restore restores the backup. With an error, objects may have been restored;
-// doing it again goes on. With ErrNotStored there is a Result too.
+// Restore restores the backup. With an error, objects may have been restored, as far
+// as the Result says; doing it again goes on. What became of them is kept for Abandon
+// then.
 func (j *Job) Restore(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	ctx = logr.NewContext(ctx, log)
 	log.Info("Restoring objects", "restore", req.Namespace+"/"+req.Name, "backup", req.BackupName)
 	made, err := j.objects(ctx, store, req)
-	if err != nil {
-		log.Error(err, "Restoring failed")
-		return Result{}, err
-	}
 	made.Results.Warnings.Velero = append(made.Results.Warnings.Velero, req.Warnings...)
 	made.Results.WarningCount += len(req.Warnings)
 	result := Result{
 		Counts: made.Counts, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount, Completed: j.Now(),
 	}
-	log.Info("Storing results", "counts", made.Counts, "warnings", result.Warnings, "errors", result.Errors)
-	return result, j.tell(ctx, store, req, told{
+	what := told{
 		report: report{Results: made.Results, Versions: made.Choices, Actions: made.Actions},
 		list:   func(w io.Writer) error { return writeList(w, made.ResourceList) },
-	})
+	}
+	switch {
+	case err != nil && result.Total() == 0:
+		log.Error(err, "Restoring failed")
+		return Result{}, err
+	case err != nil:
+		log.Error(err, "Restoring ended early", "counts", made.Counts)
+		return result, errors.Join(err, j.keep(req.UID, what))
+	}
+	log.Info("Storing results", "counts", made.Counts, "warnings", result.Warnings, "errors", result.Errors)
+	return result, j.tell(ctx, store, req, what)
 }
 
 // objects spools and verifies the archive, and has its objects restored.

@@ -26,7 +26,7 @@ type SpoolOptions struct {
 	Limits Limits
 	// IndexBytes limits the memory that remembers which object is where, by an
 	// estimate; default 256 MiB, a quarter of what the operator's container may
-	// have. An object of usual names takes 100 bytes.
+	// have. An object of usual names takes 60 bytes.
 	IndexBytes int64
 	// SHA256 of the compressed archive in hexadecimal, empty if it is not known.
 	SHA256 string
@@ -66,10 +66,6 @@ type Spooled struct {
 
 	offset, size int64
 }
-
-// Objects are the objects of a resource in one version, sorted by namespace and
-// name.
-type Objects []Spooled
 
 // NewSpool reads the archive r to its end and returns it for reading in any
 // order. Before it returns, everything was verified: the digest and size of
@@ -202,8 +198,7 @@ func (s *Spool) FormatVersion() string { return s.formatVersion }
 func (s *Spool) Resources() []Resource { return s.resources }
 
 // Objects returns those of a resource ("deployments.apps") in a version, or
-// those that are stored without one. The result is shared and must not be
-// changed.
+// those that are stored without one.
 func (s *Spool) Objects(resource, version string) Objects {
 	return s.index.objects(resource, version)
 }

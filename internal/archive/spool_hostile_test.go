@@ -48,7 +48,7 @@ func TestSpoolRefusesWhatCannotBeTrusted(t *testing.T) {
 		"many folders":                {tarball(t, directories(3)...), SpoolOptions{Limits: Limits{Entries: 2}}, ErrLimit},
 		"bomb":                        {bomb(t), SpoolOptions{Limits: Limits{TotalBytes: 1 << 20}}, ErrLimit},
 		"bomb of holes":               {gzipped(t, sparse(t, 1<<20)), SpoolOptions{Limits: Limits{TotalBytes: 1 << 20}}, ErrLimit},
-		"more than the memory":        {tarball(t, a, regular("resources/pods/namespaces/ns/b.json", 1)), SpoolOptions{IndexBytes: 700}, ErrLimit},
+		"more than the memory":        {tarball(t, a, regular("resources/pods/namespaces/ns/b.json", 1)), SpoolOptions{IndexBytes: 640}, ErrLimit},
 		"an essay as format version":  {tarball(t, regular("metadata/version", 65)), SpoolOptions{}, ErrLimit},
 		"preferred and not preferred": {tarball(t, regular("resources/pods/v1-preferredversion/cluster/a.json", 1), regular("resources/pods/v1/cluster/b.json", 1)), SpoolOptions{}, ErrAmbiguous},
 		"two preferred versions":      {tarball(t, regular("resources/pods/v1-preferredversion/cluster/a.json", 1), regular("resources/pods/v2-preferredversion/cluster/b.json", 1)), SpoolOptions{}, ErrAmbiguous},

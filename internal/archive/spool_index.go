@@ -4,19 +4,19 @@
 package archive
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
 
-// What the index takes in memory, roughly: a Spooled in a slice that grows by
-// a quarter, and what comes with the first object of a folder or namespace.
+// What the index takes in memory, roughly: a ref in a slice that grows by a
+// quarter, and what comes with the first object of a folder or namespace.
 const (
 	defaultIndexBytes = 256 << 20
-	spooledCost       = 64
+	refCost           = 32
 	namespaceCost     = 64
 	folderCost        = 512
 )
@@ -28,9 +28,18 @@ var ErrAmbiguous = errors.New("archive is ambiguous")
 // folder is a resource in one version, or without one.
 type folder struct{ resource, version string }
 
+// ref is a Spooled in a few bytes: there may be millions of them.
+type ref struct {
+	offset     int64
+	size       uint32
+	name       uint32 // where it begins in index.names
+	namespace  uint32 // in index.namespaces
+	nameLength uint16
+}
+
 // spooledFolder is what a folder holds.
 type spooledFolder struct {
-	items     Objects
+	refs      []ref
 	preferred bool
 }
 
@@ -41,12 +50,16 @@ type index struct {
 	preferred map[string]string // by resource
 	// twins are, by resource, the objects that are in two folders, the one
 	// without a version and the preferred one. They are kept once.
-	twins map[string]Objects
+	twins map[string][]ref
 	files int
 	// left is the memory it may still take, in bytes.
 	left int64
-	// namespaces and last let equal strings share their bytes.
-	namespaces map[string]string
+	// names are those of all objects, one after the other, and namespaces all
+	// that they are in; numbers has their places in it.
+	names      strings.Builder
+	namespaces []string
+	numbers    map[string]uint32
+	lastName   string
 	last       addition
 }
 
@@ -55,7 +68,7 @@ type addition struct {
 	resource string
 	in       *spooledFolder
 	plain    bool // without a version
-	item     Spooled
+	ref      ref
 }
 
 func newIndex(limit int64) *index {
@@ -65,8 +78,9 @@ func newIndex(limit int64) *index {
 	return &index{
 		folders:    map[folder]*spooledFolder{},
 		preferred:  map[string]string{},
-		twins:      map[string]Objects{},
-		namespaces: map[string]string{},
+		twins:      map[string][]ref{},
+		namespaces: []string{""},
+		numbers:    map[string]uint32{"": 0},
 		left:       limit,
 	}
 }
@@ -77,31 +91,39 @@ func (x *index) add(id Identity, offset, size int64) error {
 	if err != nil {
 		return err
 	}
-	name := x.last.item.Name
-	if id.Name != name {
-		name = strings.Clone(id.Name)
-		x.left -= int64(len(name))
+	if len(id.Name) > math.MaxUint16 || size > math.MaxUint32 || x.names.Len() > math.MaxUint32-math.MaxUint16 {
+		return fmt.Errorf("%w: %d bytes, with a name of %d", ErrLimit, size, len(id.Name))
 	}
-	now := addition{
-		resource: id.GroupResource(), in: in, plain: id.Version == "",
-		item: Spooled{Namespace: x.namespace(id.Namespace), Name: name, offset: offset, size: size},
-	}
+	now := addition{resource: id.GroupResource(), in: in, plain: id.Version == "", ref: ref{
+		offset: offset, size: uint32(size), name: x.name(id.Name), nameLength: uint16(len(id.Name)), //nolint:gosec // checked
+		namespace: x.namespace(id.Namespace),
+	}}
 	if x.last.in != nil && now.isTwinOf(x.last) {
-		x.last.in.items = x.last.in.items[:len(x.last.in.items)-1]
-		x.twins[now.resource] = append(x.twins[now.resource], now.item)
+		x.last.in.refs = x.last.in.refs[:len(x.last.in.refs)-1]
+		x.twins[now.resource] = append(x.twins[now.resource], now.ref)
 		now.in = nil
 	} else {
-		in.items = append(in.items, now.item)
-		x.left -= spooledCost
+		in.refs = append(in.refs, now.ref)
+		x.left -= refCost
 	}
 	x.last = now
 	x.files++
 	return x.checkLimit()
 }
 
+// name returns where a name begins. The copies of an object follow each other.
+func (x *index) name(name string) uint32 {
+	if name != x.lastName {
+		x.lastName = strings.Clone(name)
+		x.names.WriteString(name)
+		x.left -= int64(len(name))
+	}
+	return uint32(x.names.Len() - len(name)) //nolint:gosec // add checks it
+}
+
 // isTwinOf reports whether two additions are the two copies of one object.
 func (a addition) isTwinOf(b addition) bool {
-	return a.item == b.item && a.resource == b.resource &&
+	return a.ref == b.ref && a.resource == b.resource &&
 		(a.plain && b.in.preferred || b.plain && a.in.preferred)
 }
 
@@ -135,21 +157,22 @@ func (x *index) folder(id Identity) (*spooledFolder, error) {
 	return in, nil
 }
 
-// namespace returns the one string that stands for a namespace.
-func (x *index) namespace(name string) string {
-	if kept, ok := x.namespaces[name]; ok {
-		return kept
+// namespace returns the number of a namespace.
+func (x *index) namespace(name string) uint32 {
+	if number, ok := x.numbers[name]; ok {
+		return number
 	}
 	name = strings.Clone(name)
-	x.namespaces[name] = name
+	number := uint32(len(x.namespaces)) //nolint:gosec // limited by left
+	x.namespaces, x.numbers[name] = append(x.namespaces, name), number
 	x.left -= namespaceCost + int64(len(name))
-	return name
+	return number
 }
 
 // finish sorts the index and returns the resources in it. The error is
 // ErrDuplicate if an object was added twice to a folder.
 func (x *index) finish() ([]Resource, error) {
-	x.namespaces, x.last = nil, addition{}
+	x.numbers, x.last = nil, addition{}
 	for resource, twins := range x.twins {
 		if err := x.join(resource, twins); err != nil {
 			return nil, err
@@ -157,7 +180,7 @@ func (x *index) finish() ([]Resource, error) {
 	}
 	resources := map[string]*Resource{}
 	for key, in := range x.folders {
-		if err := in.items.sort(key); err != nil {
+		if err := x.of(in).sort(key); err != nil {
 			return nil, err
 		}
 		resource, ok := resources[key.resource]
@@ -179,45 +202,29 @@ func (x *index) finish() ([]Resource, error) {
 
 // join puts the twins of a resource into both of their folders, which share
 // them unless one has more.
-func (x *index) join(resource string, twins Objects) error {
+func (x *index) join(resource string, twins []ref) error {
 	delete(x.twins, resource)
 	for _, version := range []string{"", x.preferred[resource]} {
 		in := x.folders[folder{resource, version}]
-		if len(in.items) == 0 {
-			in.items = twins
+		if len(in.refs) == 0 {
+			in.refs = twins
 			continue
 		}
-		if x.left -= int64(len(twins)) * spooledCost; x.left < 0 {
+		if x.left -= int64(len(twins)) * refCost; x.left < 0 {
 			return x.checkLimit()
 		}
-		in.items = slices.Concat(in.items, twins)
-	}
-	return nil
-}
-
-// sort sorts the objects of a folder, which must differ.
-func (o Objects) sort(in folder) error {
-	slices.SortFunc(o, Spooled.compare)
-	for i := range o[min(1, len(o)):] {
-		if o[i].compare(o[i+1]) == 0 {
-			return fmt.Errorf("%w: %s/%s of %s", ErrDuplicate, o[i].Namespace, o[i].Name, in.resource)
-		}
+		in.refs = slices.Concat(in.refs, twins)
 	}
 	return nil
 }
 
 func (x *index) objects(resource, version string) Objects {
 	if in, ok := x.folders[folder{resource, version}]; ok {
-		return in.items
+		return x.of(in)
 	}
-	return nil
+	return Objects{}
 }
 
-// Find returns the place of an object, or the one where it would be.
-func (o Objects) Find(namespace, name string) (at int, found bool) {
-	return slices.BinarySearchFunc(o, Spooled{Namespace: namespace, Name: name}, Spooled.compare)
-}
-
-func (o Spooled) compare(other Spooled) int {
-	return cmp.Or(strings.Compare(o.Namespace, other.Namespace), strings.Compare(o.Name, other.Name))
+func (x *index) of(in *spooledFolder) Objects {
+	return Objects{names: x.names.String(), namespaces: x.namespaces, refs: in.refs}
 }

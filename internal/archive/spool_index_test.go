@@ -46,7 +46,7 @@ func TestIndexIsSmall(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	for name, preferred := range map[string]bool{"stored once": false, "stored twice": true} {
-		most := int64(120)
+		most := int64(70)
 		if preferred {
 			most /= 2
 		}
@@ -178,7 +178,7 @@ func BenchmarkSpoolRead(b *testing.B) {
 		var buf []byte
 		var err error
 		for i := 0; pb.Next(); i++ {
-			if buf, err = s.Read(items[i*31%len(items)], buf); err != nil {
+			if buf, err = s.Read(items.At(i*31%items.Len()), buf); err != nil {
 				b.Fatal(err)
 			}
 		}

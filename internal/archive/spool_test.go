@@ -33,8 +33,8 @@ func contents(t *testing.T, s *Spool) map[string]string {
 		for _, version := range append(slices.Clone(resource.Versions), "") {
 			last := Spooled{}
 			objects := s.Objects(resource.Name, version)
-			for i, item := range objects {
-				if item.compare(last) <= 0 {
+			for i, item := range objects.All() {
+				if i > 0 && item.Namespace+"\x00"+item.Name <= last.Namespace+"\x00"+last.Name {
 					t.Errorf("%s: %+v follows %+v", resource.Name, item, last)
 				}
 				last = item
@@ -266,11 +266,11 @@ func TestSpoolIsReadByManyAtOnce(t *testing.T) {
 				objects := s.Objects("pods", "v1")
 				at, ok := objects.Find("ns", want.Name)
 				var err error
-				if buf, err = s.Read(objects[at], buf); !ok || err != nil || !bytes.Equal(buf, want.JSON) {
+				if buf, err = s.Read(objects.At(at), buf); !ok || err != nil || !bytes.Equal(buf, want.JSON) {
 					t.Errorf("%s: %t, %v, %d bytes of %d", want.Name, ok, err, len(buf), len(want.JSON))
 				}
 			}
-			for _, item := range s.Objects("pods", "") {
+			for _, item := range s.Objects("pods", "").All() {
 				if _, err := s.Read(item, nil); err != nil {
 					t.Errorf("%s: %v", item.Name, err)
 				}
@@ -282,7 +282,7 @@ func TestSpoolIsReadByManyAtOnce(t *testing.T) {
 
 func TestSpoolIsGoneAfterClose(t *testing.T) {
 	s := spooled(t, written(t, Item{Identity: pod("a", "x"), JSON: []byte("{}")}), SpoolOptions{})
-	item := s.Objects("pods", "v1")[0]
+	item := s.Objects("pods", "v1").At(0)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

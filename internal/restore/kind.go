@@ -79,12 +79,15 @@ const (
 // else has it.
 func (m *mark) claim() bool { return m.state.CompareAndSwap(pending, running) }
 
+// entry returns the one at a place.
+func (k *kind) entry(at int) entry { return entry{k.objects.At(at), &k.marks[at]} }
+
 // entries goes through the objects that may be restored, sorted by namespace
 // and name.
 func (k *kind) entries() iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		for i := range k.marks {
-			if k.marks[i].inScope && !yield(entry{k.objects[i], &k.marks[i]}) {
+			if k.marks[i].inScope && !yield(k.entry(i)) {
 				return
 			}
 		}
@@ -105,7 +108,7 @@ func (k *kind) find(namespace, name string) (entry, bool) {
 	if !found || !k.marks[at].inScope {
 		return entry{}, false
 	}
-	return entry{k.objects[at], &k.marks[at]}, true
+	return k.entry(at), true
 }
 
 // countSelected returns how many entries are restored for their own sake.

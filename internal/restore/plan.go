@@ -37,7 +37,7 @@ func (r *run) newPlanner() (*planner, error) {
 	existing := map[string]bool{}
 	for _, resource := range r.req.Archive.Resources() {
 		gr := schema.ParseGroupResource(resource.Name)
-		for _, item := range r.objects(resource, r.folder(resource)) {
+		for _, item := range r.objects(resource, r.folder(resource)).All() {
 			if gr == namespacesResource {
 				existing[item.Name] = true
 			}
@@ -65,7 +65,7 @@ func (r *run) newPlanner() (*planner, error) {
 // folder returns where the objects of a resource are, unless a version is
 // chosen for them.
 func (r *run) folder(resource archive.Resource) string {
-	if len(r.req.Archive.Objects(resource.Name, "")) > 0 {
+	if r.req.Archive.Objects(resource.Name, "").Len() > 0 {
 		return ""
 	}
 	return resource.Preferred
@@ -150,8 +150,8 @@ func (p *planner) choose(ctx context.Context, k *kind, resource archive.Resource
 // addEntries finds the objects of a resource that may be restored.
 func (p *planner) addEntries(ctx context.Context, k *kind, resource archive.Resource) error {
 	k.objects = p.objects(resource, k.folder)
-	k.marks = make([]mark, len(k.objects))
-	for i, item := range k.objects {
+	k.marks = make([]mark, k.objects.Len())
+	for i, item := range k.objects.All() {
 		k.marks[i].inScope = p.inScope(item.Namespace)
 	}
 	var buf []byte
@@ -177,7 +177,7 @@ func (p *planner) anySelected(gr schema.GroupResource, objects archive.Objects) 
 		return false
 	}
 	var buf []byte
-	for _, item := range objects {
+	for _, item := range objects.All() {
 		if !p.inScope(item.Namespace) {
 			continue
 		}
@@ -232,7 +232,7 @@ func (p *planner) resolveServed(k *kind) {
 	}
 	wanted := k.folder
 	if wanted == "" {
-		first, _ := p.read(k.objects[0], nil)
+		first, _ := p.read(k.objects.At(0), nil)
 		gv, err := schema.ParseGroupVersion(first.APIVersion)
 		if err != nil {
 			return

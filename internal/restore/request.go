@@ -17,7 +17,7 @@ type Archive interface {
 	// Resources returns what kinds of objects there are.
 	Resources() []archive.Resource
 	// Objects returns the objects of a resource in a version or, without a
-	// version, those stored without one. They must not be changed.
+	// version, those stored without one.
 	Objects(resource, version string) archive.Objects
 	// Read returns the JSON of an object, in buf if it has the capacity. It is
 	// called from many goroutines.

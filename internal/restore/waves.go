@@ -76,9 +76,9 @@ func (r *run) restoreKind(ctx context.Context, k *kind) {
 	var wg sync.WaitGroup
 	for range min(cap(r.workers), len(k.marks)) {
 		wg.Go(func() {
-			for at := next.Add(1) - 1; at < int64(len(k.marks)); at = next.Add(1) - 1 {
+			for at := int(next.Add(1)) - 1; at < len(k.marks); at = int(next.Add(1)) - 1 {
 				m := &k.marks[at]
-				if m.selected && m.state.Load() == pending && !r.restoreNext(ctx, k, entry{k.objects[at], m}) {
+				if m.selected && m.state.Load() == pending && !r.restoreNext(ctx, k, k.entry(at)) {
 					return
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -82,7 +83,9 @@ func (r *run) restoreDefinitions(ctx context.Context) error {
 			return err
 		}
 		r.kinds[definitionsResource] = k
-		p.selectNeeded(k)
+		if err := p.selectNeeded(ctx, k); err != nil {
+			return err
+		}
 		r.log.total.Add(int64(k.countSelected()))
 		r.restoreKinds(ctx, []*kind{k})
 	}
@@ -101,20 +104,47 @@ func (r *run) restoreDefinitions(ctx context.Context) error {
 
 // selectNeeded selects the definitions of selected objects that the cluster
 // does not serve, where definitions come only along with others.
-func (p *planner) selectNeeded(k *kind) {
+func (p *planner) selectNeeded(ctx context.Context, k *kind) error {
 	if k.inclusion != selection.RelatedOnly {
-		return
+		return nil
 	}
 	for _, resource := range p.req.Archive.Resources() {
 		gr := schema.ParseGroupResource(resource.Name)
-		if _, served := p.served.For(gr); served {
+		definition, ok := k.find("", resource.Name) // it is called like its resource
+		if !ok || !p.anySelected(gr, p.objects(resource, p.folder(resource))) {
 			continue
 		}
-		definition, ok := k.find("", resource.Name) // it is called like its resource
-		if ok && p.anySelected(gr, p.objects(resource, p.folder(resource))) {
-			definition.selected = true
+		needed := true
+		if _, served := p.served.For(gr); served {
+			var err error
+			if needed, err = p.defined(ctx, k, definition); err != nil {
+				return err
+			}
 		}
+		definition.selected = needed
 	}
+	return nil
+}
+
+// defined reports whether this restore wrote a definition before it was interrupted:
+// what it defines is served since, and it is still a part of what was restored.
+func (p *planner) defined(ctx context.Context, k *kind, definition entry) (bool, error) {
+	if p.req.RestoreUID == "" || p.req.DryRun {
+		return false, nil
+	}
+	found, err := p.cluster.Get(ctx, kindOf(k.served), "", definition.Name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	existing := map[string]any{}
+	if err == nil {
+		err = json.Unmarshal(found.JSON, &existing)
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading definition %s: %w", definition.Name, err)
+	}
+	_, own := p.stamped(existing)
+	return own, nil
 }
 
 // awaitEstablished waits for all definitions at the same time.

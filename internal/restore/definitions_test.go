@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -62,7 +63,7 @@ func TestDefinitionsComeFirst(t *testing.T) {
 }
 
 // TestDefinitionsComeAlong selects a namespace: definitions are cluster-scoped,
-// and still needed.
+// and still needed. A restore that goes on after an interruption knows its own.
 func TestDefinitionsComeAlong(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "along"
@@ -71,10 +72,16 @@ func TestDefinitionsComeAlong(t *testing.T) {
 		widgets(t, "elsewhere.example.org", "v1"), widget(t, "elsewhere.example.org", "v1", "along-else", "w"),
 		widgets(t, "unused.example.org", "v1"),
 	})
-	result := c.run(restore.Request{Archive: s, Selection: selection.Spec{IncludedNamespaces: []string{ns}}})
+	request := restore.Request{Archive: s, Selection: selection.Spec{IncludedNamespaces: []string{ns}}, RestoreUID: "u"}
+	result := c.run(request)
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 3})
 	wantMessages(t, result)
 	c.get(widget(t, "along.example.org", "v1", ns, "w"))
+	if diff := cmp.Diff(listOf(result), listOf(c.run(request))); diff != "" {
+		t.Errorf("the same restore tells something else when it goes on (-want +got):\n%s", diff)
+	}
+	request.RestoreUID = "another"
+	wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Unchanged: 1})
 }
 
 func TestDefinitionThatIsNotAccepted(t *testing.T) {

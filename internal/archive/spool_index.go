@@ -92,7 +92,8 @@ func (x *index) add(id Identity, offset, size int64) error {
 		return err
 	}
 	if len(id.Name) > math.MaxUint16 || size > math.MaxUint32 || x.names.Len() > math.MaxUint32-math.MaxUint16 {
-		return fmt.Errorf("%w: %d bytes, with a name of %d", ErrLimit, size, len(id.Name))
+		return fmt.Errorf("%w: object %d has %d bytes and a name of %d, after %d bytes of names",
+			ErrLimit, x.files+1, size, len(id.Name), x.names.Len())
 	}
 	now := addition{resource: id.GroupResource(), in: in, plain: id.Version == "", ref: ref{
 		offset: offset, size: uint32(size), name: x.name(id.Name), nameLength: uint16(len(id.Name)), //nolint:gosec // checked

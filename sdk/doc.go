@@ -1,8 +1,10 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sdk is what you need to extend Grapnel: to run code of your own once
-// before and once after a backup or a restore.
+// Package sdk is what you need to extend Grapnel with code of your own: once before
+// and once after a backup or a restore (hooks), for single objects on their way into an
+// archive or a cluster, and to keep backups somewhere else (object stores).
+// docs/plugins/AUTHORING.md is the longer introduction.
 //
 // # A hook in 20 lines
 //
@@ -33,11 +35,27 @@
 // it in a Plugin object. The operator starts the process, asks it what it
 // provides and calls it over gRPC; everything between is done by package serve.
 //
-// # What the operator promises and expects
+// The other kinds look the same: an interface of a package, a registration method of
+// package serve.
+//
+// # What the operator promises and expects, whatever the kind
 //
 //   - Deadline. The ctx ends when the attempt's time is over or the run is
 //     cancelled. Return soon after it does: a process that still works on an
 //     abandoned call may be killed to make room for the next attempt.
+//   - Errors. Return an ordinary error, one sentence that says what to do. A
+//     panic is reported as a failure, the process lives on.
+//   - Logs. Use [Logger]; its lines end up in the log of the run they belong
+//     to, also when the process works for several at once. Lines printed in other
+//     ways are attributed only while a single call is in progress. Do not write
+//     to standard output before Serve: the handshake uses it.
+//   - Parameters. [Parameters] are what the user configured for the action in the
+//     Backup or Restore. Check them: others may write them.
+//   - Concurrency. One instance serves all calls of its name in a process, at the same
+//     time.
+//
+// # What holds for hooks besides
+//
 //   - Idempotency. The operator may have died after your action worked and
 //     before it could write that down, so the same work is asked for again.
 //     Request.IdempotencyKey is the same for all attempts of one run and
@@ -55,18 +73,21 @@
 //     with the backup and handed to the actions of every restore of it
 //     (Request.BackupOutputs), perhaps years later and in another cluster. Never
 //     put a secret there. For the limits see package hook.
-//   - Errors. Return an ordinary error, one sentence that says what to do. A
-//     panic is reported as a failure, the process lives on.
-//   - Logs. Use [Logger]; its lines end up in the log of the run they belong
-//     to, also when the process works for several at once. Lines printed in other
-//     ways are attributed only while a single call is in progress. Do not write
-//     to standard output before Serve: the handshake uses it.
+//
+// # What holds for actions on objects and for object stores besides
+//
+//   - Actions on objects are asked once per run what they apply to, and then shown each
+//     such object. nil leaves it as it is; an error is one of that object alone.
+//   - An ObjectStore stores an object as a whole or not at all.
+//   - Both are served under Velero's names too, so that one program extends both.
 //
 // # Where to look
 //
-//   - hook: requests and responses
-//   - prebackupaction/v1, postbackupaction/v1, prerestoreaction/v1,
-//     postrestoreaction/v1: the interfaces to implement
+//   - hook: requests and responses of hooks; prebackupaction/v1, postbackupaction/v1,
+//     prerestoreaction/v1, postrestoreaction/v1: their interfaces
+//   - item: requests and responses of actions on objects; backupitemaction/v1 and v2,
+//     restoreitemaction/v1 and v2, deleteitemaction/v1: their interfaces
+//   - objectstore/v1: the interface of object stores
 //   - serve: the whole main function of a plugin
 //   - plugintest: run your plugin inside a test and check it against the contract
 //   - proto: the wire protocol, for authors of SDKs in other languages

@@ -29,11 +29,22 @@ const (
 	KindPreRestoreAction Kind = "PreRestoreAction"
 	// KindPostRestoreAction runs once per Restore, after its outcome is recorded.
 	KindPostRestoreAction Kind = "PostRestoreAction"
+	// KindBackupItemAction sees single objects on their way into an archive.
+	KindBackupItemAction Kind = "BackupItemAction"
+	// KindRestoreItemAction sees single objects on their way into a cluster.
+	KindRestoreItemAction Kind = "RestoreItemAction"
+	// KindDeleteItemAction sees the objects of a backup that is being deleted.
+	KindDeleteItemAction Kind = "DeleteItemAction"
+	// KindObjectStore keeps backups.
+	KindObjectStore Kind = "ObjectStore"
 )
 
-// V1 is the first version of an interface. Versions are compared as a whole:
-// "v2" is another interface, not a newer form of the same one.
-const V1 = "v1"
+// Versions of interfaces. They are compared as a whole: "v2" is another interface,
+// not a newer form of the same one.
+const (
+	V1 = "v1"
+	V2 = "v2"
+)
 
 // Logger returns the logger for the call that ctx belongs to. Its lines arrive in
 // the log of the run that made the call. Outside a call it returns
@@ -41,6 +52,13 @@ const V1 = "v1"
 // action has returned: such lines go to the operator's own log.
 func Logger(ctx context.Context) *slog.Logger {
 	return call.Logger(ctx)
+}
+
+// Parameters returns what the user configured for the action in spec.parameters of the
+// Backup or Restore that the call belongs to. Outside a call it returns nil. The caller
+// must not change them.
+func Parameters(ctx context.Context) map[string]string {
+	return call.Parameters(ctx)
 }
 
 // FeatureEnabled reports whether the operator runs with a feature, for example

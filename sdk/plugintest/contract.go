@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
@@ -43,6 +45,17 @@ type Contract struct {
 	// NewRestoreRequest. Key, attempt and action name are filled in by the check, and
 	// the outputs of actions that were checked before are added.
 	Request func(action Action) *hook.Request
+	// Objects returns objects that an action on items can be shown, in the namespaces
+	// that they have in the cluster of the backup. By default they are those of
+	// SampleObjects that the action applies to.
+	Objects func(action Action) []*unstructured.Unstructured
+	// Parameters returns what sdk.Parameters returns to an action on items; none by
+	// default.
+	Parameters func(action Action) map[string]string
+	// Store returns the configuration that an ObjectStore is initialised with. The
+	// check writes to the bucket that the key "bucket" names, by default "contract",
+	// below the prefix "plugintest/", and removes what it wrote.
+	Store func(action Action) map[string]string
 	// Patience is how long an action may take to answer, and to return after its
 	// time is over; 10 seconds by default.
 	Patience time.Duration
@@ -105,24 +118,45 @@ func steps() []step {
 	}
 }
 
-// CheckContract checks every action of the plugin in sub-tests: that it succeeds,
-// that a second call with the same idempotency key gives the same outputs, that runs
-// do not disturb each other, that it returns when its time is over, and that a
-// clean-up (the post action of a pair) works without the outputs of other actions.
-// Restore actions get what the plugin's PreBackup actions returned.
+// CheckContract checks every action of the plugin in sub-tests.
+//
+// Of a hook, that it succeeds, that a second call with the same idempotency key gives
+// the same outputs, that runs do not disturb each other, and that a clean-up (the post
+// action of a pair) works without the outputs of other actions. Restore actions get
+// what the plugin's PreBackup actions returned.
+//
+// Of an action on items, that its selector can be understood, that it leaves the names
+// of objects alone, that what it names besides is well-formed, that calls at the same
+// time agree, and that operations it starts can be asked about.
+//
+// Of an ObjectStore, that objects come back as they were, are replaced as a whole,
+// listed and deleted, and that an interrupted upload leaves nothing.
+//
+// Of all but an ObjectStore, that a call returns when its time is over.
 func CheckContract(t *testing.T, p *Plugin, c Contract) {
 	t.Helper()
 	if c.Patience <= 0 {
 		c.Patience = defaultPatience
 	}
-	actions, err := p.Actions(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	checkHooks(t, p, c)
+	for _, action := range p.actions {
+		name := fmt.Sprintf("%s %s %s", action.Kind, action.Version, action.Name)
+		if action.Kind == sdk.KindObjectStore {
+			t.Run(name, func(t *testing.T) { checkStore(t, p, c, action) })
+		} else if versions := itemTargets()[action.Kind]; versions != nil {
+			target := versions[action.Version](p, action.Name)
+			t.Run(name, (&itemCheck{plugin: p, contract: c, action: action, target: target}).run)
+		}
 	}
+}
+
+// checkHooks checks the run-once actions.
+func checkHooks(t *testing.T, p *Plugin, c Contract) {
+	t.Helper()
 	returned := map[sdk.Kind]outputs{}
 	for _, s := range steps() {
 		returned[s.kind] = outputs{}
-		for _, action := range actions {
+		for _, action := range p.actions {
 			if action.Kind != s.kind {
 				continue
 			}
@@ -220,30 +254,38 @@ func (c *check) succeeds(t *testing.T, req *hook.Request) map[string]string {
 	return nil
 }
 
-// returnsInTime calls the action with a ctx that ends soon. Whether it succeeds then
-// does not matter, only that it does not go on.
+// returnsInTime calls the action with a ctx that ends soon.
 func (c *check) returnsInTime(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), c.contract.Patience)
-	callID := c.plugin.newCallID()
-	call := c.plugin.follow(callID)
+	returnsInTime(t, c.plugin, c.contract.Patience, func(ctx context.Context, callID string) {
+		_, _ = c.plugin.execute(ctx, c.action, c.request("contract-short", 1), callID)
+	})
+}
+
+// returnsInTime makes a call with a ctx that ends soon. Whether it succeeds then does
+// not matter, only that it does not go on.
+func returnsInTime(t *testing.T, p *Plugin, patience time.Duration, execute func(ctx context.Context, callID string)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	callID := p.newCallID()
+	call := p.calls.follow(callID)
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = c.plugin.execute(ctx, c.action, c.request("contract-short", 1), callID) })
+	wg.Go(func() { execute(ctx, callID) })
 	defer func() {
 		cancel()
 		wg.Wait()
 	}()
 	// The time is over only once the call is there: one that is given up on its way
 	// never begins, and so never ends.
-	if !within(c.contract.Patience, call.begun) {
-		t.Errorf("the call did not reach the action within %s", c.contract.Patience)
+	if !within(patience, call.begun) {
+		t.Errorf("the call did not reach the action within %s", patience)
 		return
 	}
 	if within(shortTime, call.ended) {
 		return
 	}
 	cancel()
-	if !within(c.contract.Patience, call.ended) {
-		t.Errorf("the action was still running %s after its time was over: watch ctx.Done()", c.contract.Patience)
+	if !within(patience, call.ended) {
+		t.Errorf("the action was still running %s after its time was over: watch ctx.Done()", patience)
 	}
 }
 

@@ -13,6 +13,26 @@
 //		plugintest.CheckContract(t, p, plugintest.Contract{})
 //	}
 //
+// Actions on objects and object stores are called by the interfaces that they
+// implement, version by version, as they were registered:
+//
+//	pod := plugintest.SampleObjects()[0]
+//	resp, err := p.BackupItemActionV1("example.io/secrets").Execute(ctx, plugintest.NewBackupItemRequest(pod))
+//
+//	store := p.ObjectStoreV1("example.io/folder")
+//	err := store.Init(ctx, map[string]string{"bucket": "backups", "folder": t.TempDir()})
+//
+// Where to look:
+//
+//	plugintest      Start, and calls of hooks
+//	items           calls of actions on objects; backupitem and restoreitem by version
+//	store           calls of object stores
+//	calls           what the operator says beside a request; following a call
+//	contract        CheckContract, and the check of hooks
+//	itemcheck, itemtarget, itemproblems, samples
+//	                the check of actions on objects
+//	storecheck      the check of object stores
+//
 // It is NOT a test of the process around the actions (handshake, flags): that is
 // code of the SDK.
 package plugintest

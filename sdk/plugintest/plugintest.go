@@ -31,15 +31,19 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
+// maxResponse is the largest response that the operator accepts, in bytes: a list of keys.
+// gRPC's own limit is less than an answer about an object may have.
+const maxResponse = 64 << 20
+
 // Plugin is a plugin that runs in the test. It is safe for concurrent use.
 type Plugin struct {
 	conn   *grpc.ClientConn
 	log    logCapture
 	lastID atomic.Int64
+	// actions are what the plugin lists.
+	actions []Action
 
-	// mu guards followed, the calls that are followed and have not begun, by ID.
-	mu       sync.Mutex
-	followed map[string]followed
+	calls calls
 }
 
 // Action is one action that a plugin provides.
@@ -53,9 +57,10 @@ type Action struct {
 // test if a registration is wrong.
 func Start(tb testing.TB, server *serve.Server) *Plugin {
 	tb.Helper()
-	p := &Plugin{followed: map[string]followed{}}
+	p := &Plugin{calls: calls{followed: map[string]followed{}}}
 	server.SetLogOutput(&p.log)
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(proto.MaxRequestBytes), grpc.UnaryInterceptor(p.intercept))
+	g := grpc.NewServer(grpc.MaxRecvMsgSize(proto.MaxRequestBytes),
+		grpc.UnaryInterceptor(p.calls.unary), grpc.StreamInterceptor(p.calls.stream))
 	if err := server.Install(g); err != nil {
 		tb.Fatalf("starting the plugin: %v", err)
 	}
@@ -64,7 +69,7 @@ func Start(tb testing.TB, server *serve.Server) *Plugin {
 	go func() { served <- g.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:plugin",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)))
 	if err != nil {
 		tb.Fatalf("connecting to the plugin: %v", err)
 	}
@@ -76,6 +81,9 @@ func Start(tb testing.TB, server *serve.Server) *Plugin {
 			tb.Errorf("serving the plugin: %v", err)
 		}
 	})
+	if p.actions, err = p.Actions(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
 	return p
 }
 
@@ -146,34 +154,6 @@ func (p *Plugin) execute(ctx context.Context, action Action, req *hook.Request, 
 // as JSON.
 func (p *Plugin) LogLines(key string) []string {
 	return p.log.linesOf(key)
-}
-
-// followed is one call inside the plugin. Its channels are closed when the call has
-// begun and when it has ended, whatever the caller was told.
-type followed struct{ begun, ended chan struct{} }
-
-// follow makes the call of an ID, which is not made yet, a followed one.
-func (p *Plugin) follow(callID string) followed {
-	f := followed{begun: make(chan struct{}), ended: make(chan struct{})}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.followed[callID] = f
-	return f
-}
-
-// intercept tells about the calls that are followed.
-func (p *Plugin) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if in, ok := req.(*hookpb.ExecuteRequest); ok {
-		p.mu.Lock()
-		f, ok := p.followed[in.GetCallId()]
-		delete(p.followed, in.GetCallId())
-		p.mu.Unlock()
-		if ok {
-			close(f.begun)
-			defer close(f.ended)
-		}
-	}
-	return handler(ctx, req)
 }
 
 // logCapture is the log of a plugin.

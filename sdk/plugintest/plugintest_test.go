@@ -91,7 +91,7 @@ func TestRefusedRequests(t *testing.T) {
 		req    *hook.Request
 		want   codes.Code
 	}{
-		"unknown action": {action: "b", req: plugintest.NewRequest(), want: codes.NotFound},
+		"unknown action": {action: "b", req: plugintest.NewRequest(), want: codes.Unimplemented},
 		"no key":         {action: "a", req: noKey, want: codes.InvalidArgument},
 		"no backup":      {action: "a", req: noBackup, want: codes.InvalidArgument},
 	} {

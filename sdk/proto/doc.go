@@ -10,21 +10,29 @@
 // handshake line (protocol version 2, cookie VELERO_PLUGIN=hello), serve
 // grapnel.plugin.v1.PluginLister and one service per kind and version.
 //
+// The services of Velero's kinds (item actions and object stores) are called by the
+// names that Velero gives them: grapnel.backupitemaction.v2.BackupItemAction is
+// v2.BackupItemAction on the wire, and a server that knows it by its own name alone is
+// not found. RegisterVelero and VeleroConn translate; the comment of each such service
+// has its name. Their calls have attributes beside the messages, see the Metadata
+// constants.
+//
 // A plugin writes its log to standard error, one JSON object per line with the
 // keys @level, @message and @timestamp (the format of hclog). The keys named by
 // the Field constants attribute a line to the call it belongs to.
 //
-// It is NOT a copy of Velero's protocol: the packages have names of our own, so
-// that one binary can link both.
+// It is NOT a copy of Velero's packages: those of messages that Velero has, too, have
+// names of our own, so that one binary can link both.
 package proto
 
 // The names of fields that this protocol adds to log lines.
 const (
 	// FieldKey holds the idempotency key of the run a line belongs to.
 	FieldKey = "@key"
-	// FieldCall holds ExecuteRequest.call_id of the call a line belongs to.
+	// FieldCall holds the id of the call a line belongs to: ExecuteRequest.call_id, or
+	// the attribute MetadataCall.
 	FieldCall = "@call"
-	// FieldEnd holds ExecuteRequest.call_id in the line that follows the last log
+	// FieldEnd holds the id of a call in the line that follows the last log
 	// line of a call; such a line has no other fields. It is written before the
 	// call is answered. See CapabilityLogEnd.
 	FieldEnd = "@end"
@@ -50,7 +58,9 @@ const (
 	// MaxRequestBytes is the largest request that a plugin built with the SDK
 	// accepts.
 	MaxRequestBytes = 8 << 20
-	// MaxResponseBytes is the largest response that the operator accepts.
+	// MaxResponseBytes is the largest response of a lister or a hook that the operator
+	// accepts. For an answer about an object it is that of the object (item.MaxBytes)
+	// and 2 MiB, for a list of keys 64 MiB, and for a part of an object in a store 16 MiB.
 	MaxResponseBytes = 1 << 20
 )
 

@@ -18,10 +18,31 @@
 // Serve speaks go-plugin's protocol with the operator (the same handshake as
 // Velero's), lists the registered actions and answers the calls:
 //
-//	registry   what is registered; creates each action once, when first needed
-//	keyed      lets only one call per idempotency key run at a time
-//	hook       one call: request in, action, response or status out
-//	server     the registration methods, Install and Serve
+//	register      the registration methods
+//	server        Install and Serve
+//	registry      what is registered; creates each action once, when first needed
+//	call          what is the same for all calls: log, parameters, errors, panics
+//	hook, keyed   hooks; only one call per idempotency key runs at a time
+//	velero        what Velero's kinds have in common, and its lister
+//	backupitem, restoreitem, deleteitem
+//	              actions on objects
+//	objectstore, objectstream
+//	              object stores
+//
+// Actions on objects and object stores are served in Velero's messages under Velero's
+// names, so that a plugin works under a Velero server, too. That one is told only of
+// what it knows. What its messages have no fields for (which call and run it is, and
+// the parameters) comes as gRPC metadata, see package proto.
+//
+// # Statuses
+//
+// An error of an action is the status Unknown with its text, and a panic Aborted with
+// where it was as a detail. The code of a status that an action got from elsewhere is
+// not kept. An end of the ctx is Canceled or DeadlineExceeded, whatever the action says
+// then. InvalidArgument is a request that cannot be read, Unimplemented an action that
+// the plugin does not provide, NotFound an object that an object store does not have,
+// FailedPrecondition a store that was not initialised, and DataLoss an upload that a store
+// took for complete before its end: a part may be visible under the key of the object.
 //
 // It is NOT for running actions inside a test; see package plugintest.
 package serve

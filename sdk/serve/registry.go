@@ -4,28 +4,18 @@
 package serve
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/grapnel-dev/grapnel/sdk"
-	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
-
-// executeFunc is the newest form of an action inside this package.
-type executeFunc func(ctx context.Context, req *hook.Request) (*hook.Response, error)
-
-// action is what the run-once kinds have in common, whatever their version is.
-type action interface {
-	Execute(ctx context.Context, req *hook.Request) (*hook.Response, error)
-}
 
 var errNilAction = errors.New("the function returned no action and no error")
 
-// register adds an action to those of s.
-func register[A action](s *Server, key id, create func() (A, error)) *Server {
-	s.registry.add(key, func() (executeFunc, error) {
+// register adds an action to those of s. A is the interface of its kind and version.
+func register[A any](s *Server, key id, create func() (A, error)) *Server {
+	s.registry.add(key, func() (any, error) {
 		a, err := create()
 		if err != nil {
 			return nil, err
@@ -33,7 +23,7 @@ func register[A action](s *Server, key id, create func() (A, error)) *Server {
 		if any(a) == nil {
 			return nil, errNilAction
 		}
-		return a.Execute, nil
+		return a, nil
 	})
 	return s
 }
@@ -47,31 +37,31 @@ type id struct {
 // entry is one registration; the action is created when it is first needed.
 type entry struct {
 	id     id
-	create func() (executeFunc, error)
+	create func() (any, error)
 
-	mu      sync.Mutex
-	execute executeFunc
+	mu     sync.Mutex
+	action any
 }
 
 // get returns the action. Concurrent first calls create it once; if creating it
 // fails, the next call tries again.
-func (e *entry) get() (execute executeFunc, err error) {
+func (e *entry) get() (action any, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.execute != nil {
-		return e.execute, nil
+	if e.action != nil {
+		return e.action, nil
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("creating the action: %w", newPanic(r))
+			action, err = nil, fmt.Errorf("creating the action: %w", newPanic(r))
 		}
 	}()
-	execute, err = e.create()
+	action, err = e.create()
 	if err != nil {
 		return nil, fmt.Errorf("creating the action: %w", err)
 	}
-	e.execute = execute
-	return execute, nil
+	e.action = action
+	return action, nil
 }
 
 // registry holds what the plugin registered. It is filled before serving and only
@@ -82,7 +72,7 @@ type registry struct {
 	problems []error
 }
 
-func (r *registry) add(key id, create func() (executeFunc, error)) {
+func (r *registry) add(key id, create func() (any, error)) {
 	if err := sdk.ValidateName(key.name); err != nil {
 		r.problems = append(r.problems, fmt.Errorf("registering a %s %s: %w", key.kind, key.version, err))
 		return

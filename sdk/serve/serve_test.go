@@ -94,12 +94,12 @@ func TestActionIsCreatedOnceItCanBe(t *testing.T) {
 	t.Parallel()
 	created := 0
 	results := []error{errors.New("no config yet"), nil}
-	e := &entry{create: func() (executeFunc, error) {
+	e := &entry{create: func() (any, error) {
 		created++
 		if created == 1 {
 			panic("too early")
 		}
-		return nothing{}.Execute, results[created-2]
+		return nothing{}, results[created-2]
 	}}
 	for i, want := range []string{"plugin panicked: too early", "no config yet", "", ""} {
 		_, err := e.get()

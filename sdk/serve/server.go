@@ -19,10 +19,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/internal/logline"
-	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
-	postrestorev1 "github.com/grapnel-dev/grapnel/sdk/postrestoreaction/v1"
-	prebackupv1 "github.com/grapnel-dev/grapnel/sdk/prebackupaction/v1"
-	prerestorev1 "github.com/grapnel-dev/grapnel/sdk/prerestoreaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 	postbackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postbackupaction/v1"
@@ -56,32 +52,6 @@ func (s *Server) SetLogOutput(out io.Writer) *Server {
 	return s
 }
 
-// RegisterPreBackupActionV1 registers a PreBackupAction under a name, see the
-// package comment. create is called once per process, before the first call; an
-// error it returns fails that call, and the next one tries again. What is wrong
-// with the name is reported by Serve.
-func (s *Server) RegisterPreBackupActionV1(name string, create func() (prebackupv1.PreBackupAction, error)) *Server {
-	return register(s, id{kind: sdk.KindPreBackupAction, version: sdk.V1, name: name}, create)
-}
-
-// RegisterPostBackupActionV1 registers a PostBackupAction in the same way as
-// RegisterPreBackupActionV1.
-func (s *Server) RegisterPostBackupActionV1(name string, create func() (postbackupv1.PostBackupAction, error)) *Server {
-	return register(s, id{kind: sdk.KindPostBackupAction, version: sdk.V1, name: name}, create)
-}
-
-// RegisterPreRestoreActionV1 registers a PreRestoreAction in the same way as
-// RegisterPreBackupActionV1.
-func (s *Server) RegisterPreRestoreActionV1(name string, create func() (prerestorev1.PreRestoreAction, error)) *Server {
-	return register(s, id{kind: sdk.KindPreRestoreAction, version: sdk.V1, name: name}, create)
-}
-
-// RegisterPostRestoreActionV1 registers a PostRestoreAction in the same way as
-// RegisterPreBackupActionV1.
-func (s *Server) RegisterPostRestoreActionV1(name string, create func() (postrestorev1.PostRestoreAction, error)) *Server {
-	return register(s, id{kind: sdk.KindPostRestoreAction, version: sdk.V1, name: name}, create)
-}
-
 // Install registers the gRPC services with r, or returns every problem of the
 // registrations. Serve calls it; tests may do so with a server of their own.
 func (s *Server) Install(r grpc.ServiceRegistrar) error {
@@ -93,6 +63,7 @@ func (s *Server) Install(r grpc.ServiceRegistrar) error {
 	postbackuppb.RegisterPostBackupActionServer(r, postBackupV1{server: s})
 	prerestorepb.RegisterPreRestoreActionServer(r, preRestoreV1{server: s})
 	postrestorepb.RegisterPostRestoreActionServer(r, postRestoreV1{server: s})
+	s.installVelero(r)
 	return nil
 }
 

@@ -16,6 +16,8 @@ type loggerKey struct{}
 
 type featuresKey struct{}
 
+type parametersKey struct{}
+
 // WithLogger returns a ctx whose Logger is l.
 func WithLogger(ctx context.Context, l *slog.Logger) context.Context {
 	return context.WithValue(ctx, loggerKey{}, l)
@@ -38,4 +40,15 @@ func WithFeatures(ctx context.Context, features []string) context.Context {
 func FeatureEnabled(ctx context.Context, name string) bool {
 	features, _ := ctx.Value(featuresKey{}).([]string)
 	return slices.Contains(features, name)
+}
+
+// WithParameters returns a ctx with the parameters of the action.
+func WithParameters(ctx context.Context, parameters map[string]string) context.Context {
+	return context.WithValue(ctx, parametersKey{}, parameters)
+}
+
+// Parameters returns the parameters of ctx, or nil.
+func Parameters(ctx context.Context) map[string]string {
+	parameters, _ := ctx.Value(parametersKey{}).(map[string]string)
+	return parameters
 }

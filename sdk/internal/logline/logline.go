@@ -54,6 +54,10 @@ func (w *Writer) End(callID string) error {
 	return err
 }
 
+// timeFormat is hclog's. Hosts that read lines with go-plugin, as Velero does, take a
+// line with any other for unstructured text.
+const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
+
 // replaceAttr renames slog's fields to hclog's.
 func replaceAttr(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
@@ -62,6 +66,9 @@ func replaceAttr(groups []string, a slog.Attr) slog.Attr {
 	switch a.Key {
 	case slog.TimeKey:
 		a.Key = "@timestamp"
+		if a.Value.Kind() == slog.KindTime {
+			a.Value = slog.StringValue(a.Value.Time().Format(timeFormat))
+		}
 	case slog.MessageKey:
 		a.Key = "@message"
 	case slog.LevelKey:

@@ -1,0 +1,27 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1 is the first version of the interface of a DeleteItemAction, which
+// sees the objects of a backup that is being deleted. It is served as Velero's
+// DeleteItemAction.
+//
+// Implement [DeleteItemAction] and register it with
+// serve.Server.RegisterDeleteItemActionV1.
+package v1
+
+import (
+	"context"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// DeleteItemAction removes what belongs to an archived object and is kept outside
+// of the archive, for example a snapshot. One instance serves all calls of its name
+// in a process: it must be safe for concurrent use.
+type DeleteItemAction interface {
+	// AppliesTo says which objects concern the action. It is asked once per run.
+	AppliesTo(ctx context.Context) (item.Selector, error)
+	// Execute cleans up after one archived object. It must be idempotent: what is
+	// gone already is no error. An error does not keep the backup from being deleted.
+	Execute(ctx context.Context, req *item.DeleteRequest) error
+}

@@ -1,0 +1,17 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package item has what actions on single objects are told and answer, whatever
+// their kind and version.
+//
+//	Selector          which objects concern an action
+//	Ref               the name of an object
+//	BackupRequest     one object on its way into an archive
+//	RestoreRequest    one object on its way into a cluster
+//	DeleteRequest     one object of a backup that is being deleted
+//	Backup, Restore   the run that an object belongs to
+//	Progress          how far an operation is
+//
+// On the wire these are the messages of Velero's item actions, so that an action
+// serves both systems.
+package item

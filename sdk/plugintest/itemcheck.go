@@ -1,0 +1,167 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugintest
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// unknownOperation is an operation that no action started.
+const unknownOperation = "plugintest-unknown"
+
+// itemAnswer is what an action of any kind made of an object.
+type itemAnswer struct {
+	Item *unstructured.Unstructured
+	// Refs are the objects that it named, by what they are.
+	Refs   map[string][]item.Ref
+	Labels map[string]string
+	// Left says that the object is left out.
+	Left bool
+	// Converts says that the object may come back in another apiVersion or kind.
+	Converts bool
+	// Operation is left out when answers are compared: each call starts its own.
+	Operation string
+	// Waits says that AreAdditionalItemsReady is asked next.
+	Waits bool
+}
+
+// itemCheck is the check of one action on items.
+type itemCheck struct {
+	plugin   *Plugin
+	contract Contract
+	action   Action
+	target   itemTarget
+}
+
+func (c *itemCheck) run(t *testing.T) {
+	var selector item.Selector
+	t.Run("says what it applies to", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), c.contract.Patience)
+		defer cancel()
+		var err error
+		if selector, err = c.target.AppliesTo(ctx); err != nil {
+			t.Fatalf("the action failed: %v", err)
+		}
+		report(t, selectorProblems(selector))
+		if again, err := c.target.AppliesTo(ctx); err != nil || !reflect.DeepEqual(again, selector) {
+			t.Errorf("the second answer is %v (%v), the first one was %v", again, err, selector)
+		}
+	})
+	objects := c.objects(selector)
+	if len(objects) == 0 {
+		t.Errorf("none of the sample objects concerns the action: set Contract.Objects")
+		return
+	}
+	for _, object := range objects {
+		t.Run(fmt.Sprintf("%s %s", object.GetKind(), object.GetName()), func(t *testing.T) { c.shows(t, object) })
+	}
+	t.Run("returns when its time is over", func(t *testing.T) {
+		returnsInTime(t, c.plugin, c.contract.Patience, func(ctx context.Context, callID string) {
+			_, _ = c.target.execute(withCallID(c.with(ctx), callID), objects[0].DeepCopy())
+		})
+	})
+	if target, ok := c.target.(operating); ok {
+		t.Run("survives an operation that it does not know", func(t *testing.T) { c.survives(t, target) })
+	}
+}
+
+// survives asks about an operation that was never started.
+func (c *itemCheck) survives(t *testing.T, target operating) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(c.with(t.Context()), c.contract.Patience)
+	defer cancel()
+	_, progressErr := target.progress(ctx, unknownOperation)
+	for what, err := range map[string]error{"Progress": progressErr, "Cancel": target.cancel(ctx, unknownOperation)} {
+		if status.Code(err) == codes.Aborted {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func report(t *testing.T, problems []string) {
+	t.Helper()
+	for _, problem := range problems {
+		t.Error(problem)
+	}
+}
+
+func (c *itemCheck) objects(selector item.Selector) []*unstructured.Unstructured {
+	if c.contract.Objects != nil {
+		return c.contract.Objects(c.action)
+	}
+	return samplesFor(selector)
+}
+
+// with adds the author's parameters.
+func (c *itemCheck) with(ctx context.Context) context.Context {
+	if c.contract.Parameters == nil {
+		return ctx
+	}
+	return WithParameters(ctx, c.contract.Parameters(c.action))
+}
+
+// shows shows one object, several times at once, and follows what was started.
+func (c *itemCheck) shows(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(c.with(t.Context()), c.contract.Patience)
+	defer cancel()
+	first, err := c.target.execute(ctx, object.DeepCopy())
+	if err != nil {
+		t.Fatalf("the action failed: %v", err)
+	}
+	report(t, answerProblems(object, first))
+	c.follows(t, ctx, first)
+	var wg sync.WaitGroup
+	for range parallel {
+		wg.Go(func() {
+			again, err := c.target.execute(ctx, object.DeepCopy())
+			if err != nil {
+				t.Errorf("one of several calls at once failed: %v", err)
+				return
+			}
+			if !first.agrees(again) {
+				t.Errorf("one of several calls at once answered %+v, the first one %+v", again, first)
+			}
+			c.follows(t, ctx, again)
+		})
+	}
+	wg.Wait()
+}
+
+// agrees reports whether two answers say the same.
+func (a *itemAnswer) agrees(other *itemAnswer) bool {
+	mine, theirs := *a, *other
+	mine.Operation, theirs.Operation = "", ""
+	return reflect.DeepEqual(mine, theirs)
+}
+
+// follows asks what the operator asks after an answer, and ends what was started.
+func (c *itemCheck) follows(t *testing.T, ctx context.Context, answer *itemAnswer) { //nolint:revive // the test comes first
+	t.Helper()
+	if target, ok := c.target.(waiting); ok && answer.Waits {
+		if err := target.ready(ctx, answer.Refs[additional]); err != nil {
+			t.Errorf("AreAdditionalItemsReady failed: %v", err)
+		}
+	}
+	target, ok := c.target.(operating)
+	if !ok || answer.Operation == "" {
+		return
+	}
+	if _, err := target.progress(ctx, answer.Operation); err != nil {
+		t.Errorf("Progress of an operation that was started failed: %v", err)
+	}
+	if err := target.cancel(ctx, answer.Operation); err != nil {
+		t.Errorf("Cancel of an operation that was started failed: %v", err)
+	}
+}

@@ -1,0 +1,169 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugintest
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/sdk"
+	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
+	backupitemv2 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v2"
+	deleteitemv1 "github.com/grapnel-dev/grapnel/sdk/deleteitemaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+	restoreitemv1 "github.com/grapnel-dev/grapnel/sdk/restoreitemaction/v1"
+	restoreitemv2 "github.com/grapnel-dev/grapnel/sdk/restoreitemaction/v2"
+)
+
+// The words for objects that an action names.
+const (
+	additional    = "additional"
+	postOperation = "post-operation"
+)
+
+// itemTarget is an action on items of any kind and version.
+type itemTarget interface {
+	AppliesTo(ctx context.Context) (item.Selector, error)
+	// execute shows one object.
+	execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error)
+}
+
+// operating is an itemTarget of a version that may start operations.
+type operating interface {
+	progress(ctx context.Context, operation string) (*item.Progress, error)
+	cancel(ctx context.Context, operation string) error
+}
+
+// waiting is an itemTarget of a version that may wait for additional items.
+type waiting interface {
+	ready(ctx context.Context, refs []item.Ref) error
+}
+
+// itemTargets are the actions on items that can be checked: every version that
+// package serve registers has its own.
+func itemTargets() map[sdk.Kind]map[string]func(p *Plugin, name string) itemTarget {
+	return map[sdk.Kind]map[string]func(p *Plugin, name string) itemTarget{
+		sdk.KindBackupItemAction: {
+			sdk.V1: func(p *Plugin, name string) itemTarget { return backupTargetV1{p.BackupItemActionV1(name)} },
+			sdk.V2: func(p *Plugin, name string) itemTarget { return backupTargetV2{p.BackupItemActionV2(name)} },
+		},
+		sdk.KindRestoreItemAction: {
+			sdk.V1: func(p *Plugin, name string) itemTarget { return restoreTargetV1{p.RestoreItemActionV1(name)} },
+			sdk.V2: func(p *Plugin, name string) itemTarget { return restoreTargetV2{p.RestoreItemActionV2(name)} },
+		},
+		sdk.KindDeleteItemAction: {
+			sdk.V1: func(p *Plugin, name string) itemTarget { return deleteTargetV1{p.DeleteItemActionV1(name)} },
+		},
+	}
+}
+
+// backupTargetV1 is version 1 of a BackupItemAction to check.
+type backupTargetV1 struct{ backupitemv1.BackupItemAction }
+
+func (b backupTargetV1) execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
+	resp, err := b.Execute(ctx, NewBackupItemRequest(object))
+	if err != nil {
+		return nil, err
+	}
+	return backupAnswer(resp), nil
+}
+
+func backupAnswer(resp *item.BackupResponse) *itemAnswer {
+	return &itemAnswer{
+		Item: resp.Item, Labels: resp.BackupLabels, Refs: map[string][]item.Ref{additional: resp.AdditionalItems},
+	}
+}
+
+// backupTargetV2 is version 2 of a BackupItemAction to check.
+type backupTargetV2 struct{ backupitemv2.BackupItemAction }
+
+func (b backupTargetV2) execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
+	resp, err := b.Execute(ctx, NewBackupItemRequest(object))
+	if err != nil {
+		return nil, err
+	}
+	answer := backupAnswer(&resp.BackupResponse)
+	answer.Operation, answer.Refs[postOperation] = resp.OperationID, resp.PostOperationItems
+	return answer, nil
+}
+
+func (b backupTargetV2) operation(id string) *backupitemv2.OperationRequest {
+	return &backupitemv2.OperationRequest{OperationID: id, Backup: NewBackupItemRequest(nil).Backup}
+}
+
+func (b backupTargetV2) progress(ctx context.Context, id string) (*item.Progress, error) {
+	return b.Progress(ctx, b.operation(id))
+}
+
+func (b backupTargetV2) cancel(ctx context.Context, id string) error {
+	return b.Cancel(ctx, b.operation(id))
+}
+
+// restoreTargetV1 is version 1 of a RestoreItemAction to check.
+type restoreTargetV1 struct {
+	restoreitemv1.RestoreItemAction
+}
+
+func (r restoreTargetV1) execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
+	resp, err := r.Execute(ctx, NewRestoreItemRequest(object))
+	if err != nil {
+		return nil, err
+	}
+	return restoreAnswer(resp), nil
+}
+
+func restoreAnswer(resp *item.RestoreResponse) *itemAnswer {
+	return &itemAnswer{
+		Item: resp.Item, Left: resp.SkipRestore, Converts: true,
+		Refs: map[string][]item.Ref{additional: resp.AdditionalItems},
+	}
+}
+
+// restoreTargetV2 is version 2 of a RestoreItemAction to check.
+type restoreTargetV2 struct {
+	restoreitemv2.RestoreItemAction
+}
+
+func (r restoreTargetV2) execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
+	resp, err := r.Execute(ctx, NewRestoreItemRequest(object))
+	if err != nil {
+		return nil, err
+	}
+	answer := restoreAnswer(&resp.RestoreResponse)
+	answer.Operation, answer.Waits = resp.OperationID, resp.WaitForAdditionalItems
+	return answer, nil
+}
+
+func (r restoreTargetV2) operation(id string) *restoreitemv2.OperationRequest {
+	return &restoreitemv2.OperationRequest{OperationID: id, Restore: NewRestoreItemRequest(nil).Restore}
+}
+
+func (r restoreTargetV2) progress(ctx context.Context, id string) (*item.Progress, error) {
+	return r.Progress(ctx, r.operation(id))
+}
+
+func (r restoreTargetV2) cancel(ctx context.Context, id string) error {
+	return r.Cancel(ctx, r.operation(id))
+}
+
+// ready asks about the items as the operator does: as Execute named them. The SDK tells
+// the action where they are now.
+func (r restoreTargetV2) ready(ctx context.Context, refs []item.Ref) error {
+	_, err := r.AreAdditionalItemsReady(ctx, &restoreitemv2.ReadyRequest{
+		AdditionalItems: refs, Restore: NewRestoreItemRequest(nil).Restore,
+	})
+	return err
+}
+
+// deleteTargetV1 is version 1 of a DeleteItemAction to check. That it is called several
+// times with one object also shows that what is gone already is no error.
+type deleteTargetV1 struct{ deleteitemv1.DeleteItemAction }
+
+func (d deleteTargetV1) execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
+	if err := d.Execute(ctx, NewDeleteItemRequest(object)); err != nil {
+		return nil, err
+	}
+	return &itemAnswer{Item: object}, nil
+}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// exits tells the reconciler about processes that ended by themselves. It is a
-// part of the manager, so that it ends with it.
+// exits tells the reconciler about Plugins to which something happened: their process
+// ended by itself, for one. It is a part of the manager, so that it ends with it.
 type exits struct {
 	names <-chan string
 	told  func(ctx context.Context, name string)

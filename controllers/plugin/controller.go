@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -28,7 +26,7 @@ import (
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns;backups;restores,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Catalog loads plugins.
@@ -46,12 +44,23 @@ type Reconciler struct {
 	Dir string
 	// Exited receives the names of Plugins whose process ended by itself.
 	Exited <-chan string
+	// Changed receives the names of Plugins of which the catalog has something new to
+	// say, because of another one.
+	Changed <-chan string
+	// Unwatched turns off the watch on Dir.
+	Unwatched bool
+	// Settle is how long nothing must change in Dir before Plugins are loaded again;
+	// half a second by default.
+	Settle time.Duration
 	// Retry is the first pause after a failed load, doubled up to 5 minutes; 2
 	// seconds by default.
 	Retry time.Duration
 
 	loads *runner.Runner[catalog.Info]
 	pause *backoff
+	// replaced are the Plugins that are to be loaded again: their binary changed, or
+	// another Plugin that registers the same.
+	replaced names
 }
 
 // SetupWithManager registers the controller and its background loads.
@@ -76,22 +85,23 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(exits{names: r.Exited, told: r.exited, wake: wake}); err != nil {
 		return fmt.Errorf("adding the watch on processes: %w", err)
 	}
+	again := func(_ context.Context, name string) { r.replaced.add(name) }
+	if err := mgr.Add(exits{names: r.Changed, told: again, wake: wake}); err != nil {
+		return fmt.Errorf("adding the watch on the catalog: %w", err)
+	}
+	if !r.Unwatched {
+		if err := mgr.Add(&binaries{reconciler: r, wake: wake}); err != nil {
+			return fmt.Errorf("adding the watch on the plugin folder: %w", err)
+		}
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("plugin").
 		For(&v1alpha1.Plugin{}).
 		Watches(&v1alpha1.HookRun{}, handler.EnqueueRequestsFromMapFunc(pluginOfHookRun)).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(pluginsOfRun)).
+		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(pluginsOfRun)).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
 		Complete(r)
-}
-
-// pluginOfHookRun wakes a Plugin that is being deleted when one of its HookRuns
-// ends.
-func pluginOfHookRun(_ context.Context, obj client.Object) []reconcile.Request {
-	run, ok := obj.(*v1alpha1.HookRun)
-	if !ok || (run.Status.CompletionTimestamp == nil && run.DeletionTimestamp.IsZero()) {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: run.Spec.PluginRef.Name}}}
 }
 
 // Reconcile loads the Plugin and records what came of it.
@@ -132,6 +142,11 @@ func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Re
 	if known && outcome == nil {
 		return ctrl.Result{}, nil
 	}
+	if r.replaced.take(plugin.Name) { // what was found out is no longer so
+		r.pause.reset(plugin.Name)
+		r.loads.Forget(id)
+		known = false
+	}
 	if known {
 		if err := r.record(ctx, plugin, *outcome); err != nil {
 			return ctrl.Result{}, err
@@ -163,7 +178,9 @@ func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Re
 // spec translates a Plugin for the catalog.
 func (r *Reconciler) spec(plugin *v1alpha1.Plugin) catalog.Spec {
 	process := plugin.Spec.Executor.Process
-	spec := catalog.Spec{Name: plugin.Name, UID: string(plugin.UID), Generation: plugin.Generation}
+	spec := catalog.Spec{
+		Name: plugin.Name, UID: string(plugin.UID), Generation: plugin.Generation, Created: plugin.CreationTimestamp.Time,
+	}
 	spec.Process.Path = filepath.Join(r.Dir, filepath.FromSlash(process.Command))
 	spec.Process.Args = process.Args
 	spec.Process.Env = map[string]string{}
@@ -208,22 +225,6 @@ var (
 	errDeleted = errors.New("the Plugin was deleted")
 	errChanged = errors.New("the Plugin was changed")
 )
-
-// users returns the HookRuns that have not ended and name the Plugin.
-func (r *Reconciler) users(ctx context.Context, name string) ([]string, error) {
-	var runs v1alpha1.HookRunList
-	if err := r.Client.List(ctx, &runs); err != nil {
-		return nil, fmt.Errorf("listing the HookRuns of Plugin %s: %w", name, err)
-	}
-	var users []string
-	for _, run := range runs.Items {
-		if run.Spec.PluginRef.Name == name && run.Status.CompletionTimestamp == nil {
-			users = append(users, run.Name)
-		}
-	}
-	slices.Sort(users) // a cache has no order, and the status must not change by itself
-	return users, nil
-}
 
 // exited forgets the last load of a Plugin whose process ended, so that it is
 // loaded again: at once, or with back-off if it ends again and again.

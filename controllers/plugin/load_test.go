@@ -40,6 +40,7 @@ func TestLoad(t *testing.T) {
 	})
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	want := v1alpha1.PluginStatus{Digest: "d1", SDKVersion: "v0.1.0", Actions: []v1alpha1.ProvidedAction{
+		{Name: "example.io/item", Kind: v1alpha1.ActionKindBackupItem, Version: "v1"},
 		{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPostBackup, Version: "v1"},
 		{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPreBackup, Version: "v2"},
 	}}
@@ -49,14 +50,14 @@ func TestLoad(t *testing.T) {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]catalog.Spec{{
-		Name: p.Name, UID: string(p.UID), Generation: 1,
+		Name: p.Name, UID: string(p.UID), Generation: 1, Created: p.CreationTimestamp.Time,
 		Process: catalog.ProcessSpec{
 			Path: "/plugins/sub/example", Args: []string{"--fast"}, Env: map[string]string{"MODE": "deep"}, StartTimeout: 7 * time.Second,
 		},
 	}}, plugins.loads()); diff != "" {
 		t.Errorf("loads (-want +got):\n%s", diff)
 	}
-	env.AwaitEvent(p, "Normal Loaded: The plugin runs and provides 2 actions")
+	env.AwaitEvent(p, "Normal Loaded: The plugin runs and provides 3 actions")
 }
 
 // TestBroken keeps what a plugin provided while it can not be loaded: a backup that
@@ -76,7 +77,7 @@ func TestBroken(t *testing.T) {
 	suite.Change(env, p, command("missing"))
 	await(env, p, metav1.ConditionFalse, "BinaryNotFound")
 	const message = "there is no file example: copy it into the plugin folder"
-	if p.Status.Message != message || !conditions.IsTrue(p, v1alpha1.ConditionStalled) || len(p.Status.Actions) != 2 {
+	if p.Status.Message != message || !conditions.IsTrue(p, v1alpha1.ConditionStalled) || len(p.Status.Actions) != 3 {
 		t.Errorf("status is %+v", p.Status)
 	}
 	env.AwaitEvent(p, "Warning LoadFailed: "+message)
@@ -109,7 +110,7 @@ func TestMendedFromOutside(t *testing.T) {
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	env.AwaitEvent(p, "Normal Loaded")
 	want := []string{
-		"Normal Loaded: The plugin runs and provides 2 actions",
+		"Normal Loaded: The plugin runs and provides 3 actions",
 		"Warning LoadFailed: there is no file example: copy it into the plugin folder",
 	}
 	if diff := cmp.Diff(want, sorted(env.Events(p))); diff != "" {
@@ -156,7 +157,7 @@ func TestExits(t *testing.T) {
 	exited <- "nobody-knows"
 	exited <- p.Name
 	await(env, p, metav1.ConditionFalse, "CrashLoop")
-	if got := len(plugins.loads()); got != 2 || len(p.Status.Actions) != 2 || p.Status.Message == "" {
+	if got := len(plugins.loads()); got != 2 || len(p.Status.Actions) != 3 || p.Status.Message == "" {
 		t.Errorf("%d loads, want 2; status %+v", got, p.Status)
 	}
 	env.AwaitEvent(p, "Warning LoadFailed: the process of the plugin ended several times by itself")

@@ -6,6 +6,7 @@ package plugin_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,9 +57,9 @@ func awaitKnown(t *testing.T, cached client.Client, run *v1alpha1.HookRun) {
 func awaitInUse(env *suite.Env, p *v1alpha1.Plugin, runs ...*v1alpha1.HookRun) {
 	var names []string
 	for _, run := range runs {
-		names = append(names, run.Name)
+		names = append(names, "HookRun "+run.Name)
 	}
-	message := fmt.Sprintf("The Plugin is being deleted and still needed by %d HookRuns, for example %s; annotate it with grapnel.dev/abandon-cleanup=true to give their clean-up up",
+	message := fmt.Sprintf("The Plugin is being deleted and still needed by %d runs, for example %s; annotate it with grapnel.dev/abandon-cleanup=true to give them up, owed clean-up too",
 		len(runs), slices.Min(names))
 	suite.Await(env, p, func(p *v1alpha1.Plugin) string {
 		c := conditions.Get(p, v1alpha1.ConditionReconciling)
@@ -118,5 +119,44 @@ func TestAbandoned(t *testing.T) {
 	suite.Change(env, p, func(p *v1alpha1.Plugin) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationAbandonCleanup: "true"}
 	})
+	env.AwaitGone(p)
+}
+
+// TestHeldWhileObjectsAreShown deletes a Plugin whose item action a Backup has planned.
+func TestHeldWhileObjectsAreShown(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	plugins := &loader{load: well}
+	var cached client.Client
+	operator(t, env, plugins, func(r *plugin.Reconciler) { cached = r.Client })
+	p := create(t, env)
+	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+	b := suite.Create(env, &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{GenerateName: "nightly-"}})
+	b.Status.ItemActions = []v1alpha1.PlannedItemAction{{Name: "example.io/item", Plugin: p.Name}}
+	if err := env.Client.Status().Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, func() string {
+		var known v1alpha1.Backup
+		if err := cached.Get(t.Context(), client.ObjectKeyFromObject(b), &known); err != nil {
+			return err.Error()
+		}
+		if len(known.Status.ItemActions) == 0 {
+			return "the operator does not know what the Backup planned"
+		}
+		return ""
+	})
+	env.Delete(p)
+	suite.Await(env, p, func(p *v1alpha1.Plugin) string {
+		if want := "needed by 1 runs, for example Backup " + b.Name; !strings.Contains(p.Status.Message, want) {
+			return fmt.Sprintf("message %q, want %q", p.Status.Message, want)
+		}
+		return ""
+	})
+	now := metav1.Now()
+	b.Status.CompletionTimestamp = &now
+	if err := env.Client.Status().Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
 	env.AwaitGone(p)
 }

@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,18 +61,20 @@ func (r *Reconciler) record(ctx context.Context, plugin *v1alpha1.Plugin, outcom
 		return nil
 	}
 	before := plugin.DeepCopy()
+	found := outcome.Value
+	if outcome.Err == nil || len(found.Actions) > 0 { // one that is refused is known too
+		plugin.Status.Actions, plugin.Status.Ignored = provided(found), shortest(found.Ignored)
+		plugin.Status.Digest, plugin.Status.SDKVersion = found.Digest, found.SDKVersion
+	}
 	if outcome.Err != nil {
 		reason, message := describe(outcome.Err)
 		plugin.Status.Message = message
 		conditions.Summary(plugin, conditions.StalledRetrying, reason, message)
 	} else {
-		plugin.Status.Message = ""
-		plugin.Status.Actions = provided(outcome.Value)
-		plugin.Status.Digest = outcome.Value.Digest
-		plugin.Status.SDKVersion = outcome.Value.SDKVersion
-		conditions.Summary(plugin, conditions.Current, v1alpha1.ReasonLoaded,
-			fmt.Sprintf("The plugin runs and provides %d actions", len(plugin.Status.Actions)))
+		plugin.Status.Message = rivals(found)
+		conditions.Summary(plugin, conditions.Current, v1alpha1.ReasonLoaded, loaded(plugin))
 	}
+	duplicates(plugin, outcome)
 	if equality.Semantic.DeepEqual(before.Status, plugin.Status) {
 		return nil
 	}
@@ -80,10 +84,54 @@ func (r *Reconciler) record(ctx context.Context, plugin *v1alpha1.Plugin, outcom
 	if outcome.Err != nil {
 		r.Recorder.Eventf(plugin, nil, corev1.EventTypeWarning, "LoadFailed", "Load", "%s", plugin.Status.Message)
 	} else {
-		r.Recorder.Eventf(plugin, nil, corev1.EventTypeNormal, v1alpha1.ReasonLoaded, "Load",
-			"The plugin runs and provides %d actions", len(plugin.Status.Actions))
+		r.Recorder.Eventf(plugin, nil, corev1.EventTypeNormal, v1alpha1.ReasonLoaded, "Load", "%s", loaded(plugin))
+	}
+	if text := rivals(found); text != "" && text != before.Status.Message {
+		r.Recorder.Eventf(plugin, nil, corev1.EventTypeWarning, v1alpha1.ReasonDuplicateAction, "Load", "%s", text)
 	}
 	return nil
+}
+
+func loaded(plugin *v1alpha1.Plugin) string {
+	return fmt.Sprintf("The plugin runs and provides %d actions", len(plugin.Status.Actions))
+}
+
+// rivals says which other Plugins register the same as one that is used.
+func rivals(info catalog.Info) string {
+	if len(info.Rivals) == 0 {
+		return ""
+	}
+	first := info.Rivals[0]
+	text := fmt.Sprintf("Plugin %s registers %s too and is not used: remove one of the two", first.Plugin, first.Action)
+	if more := len(info.Rivals) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// duplicates tells on both Plugins that they register the same.
+func duplicates(plugin *v1alpha1.Plugin, outcome runner.Outcome[catalog.Info]) {
+	message := rivals(outcome.Value)
+	if outcome.Err != nil {
+		if reason, text := describe(outcome.Err); reason == v1alpha1.ReasonDuplicateAction {
+			message = text
+		}
+	}
+	if message == "" {
+		meta.RemoveStatusCondition(&plugin.Status.Conditions, v1alpha1.ConditionDuplicateActions)
+		return
+	}
+	conditions.Set(plugin, v1alpha1.ConditionDuplicateActions, metav1.ConditionTrue, v1alpha1.ReasonDuplicateAction, message)
+}
+
+// shortest keeps a list within what the status can hold.
+func shortest(list []string) []string {
+	const most, length = 64, 512
+	var out []string
+	for _, text := range list[:min(len(list), most)] {
+		out = append(out, strings.ToValidUTF8(text[:min(len(text), length)], ""))
+	}
+	return out
 }
 
 func describe(err error) (reason, message string) {
@@ -93,12 +141,14 @@ func describe(err error) (reason, message string) {
 	return "LoadFailed", "The plugin could not be loaded because of an internal error; see the operator's log"
 }
 
-// provided keeps the hook actions this version of the API knows, in the newest
-// version of each.
+// provided keeps the actions this version of the API knows, in the newest version of
+// each.
 func provided(info catalog.Info) []v1alpha1.ProvidedAction {
 	known := map[v1alpha1.ActionKind]bool{
 		v1alpha1.ActionKindPreBackup: true, v1alpha1.ActionKindPostBackup: true,
 		v1alpha1.ActionKindPreRestore: true, v1alpha1.ActionKindPostRestore: true,
+		v1alpha1.ActionKindBackupItem: true, v1alpha1.ActionKindRestoreItem: true,
+		v1alpha1.ActionKindDeleteItem: true, v1alpha1.ActionKindObjectStore: true,
 	}
 	var list []v1alpha1.ProvidedAction
 	for _, action := range info.Actions {
@@ -118,7 +168,7 @@ func provided(info catalog.Info) []v1alpha1.ProvidedAction {
 // inUse says why a deleted Plugin is still there.
 func (r *Reconciler) inUse(ctx context.Context, plugin *v1alpha1.Plugin, users []string) error {
 	before := plugin.DeepCopy()
-	plugin.Status.Message = fmt.Sprintf("The Plugin is being deleted and still needed by %d HookRuns, for example %s; annotate it with %s=true to give their clean-up up",
+	plugin.Status.Message = fmt.Sprintf("The Plugin is being deleted and still needed by %d runs, for example %s; annotate it with %s=true to give them up, owed clean-up too",
 		len(users), users[0], v1alpha1.AnnotationAbandonCleanup)
 	conditions.Set(plugin, v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonInUse, plugin.Status.Message)
 	if equality.Semantic.DeepEqual(before.Status, plugin.Status) {

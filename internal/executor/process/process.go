@@ -12,11 +12,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
@@ -26,70 +25,37 @@ import (
 // maxRequest leaves room for the parts of a message that are not counted.
 const maxRequest = proto.MaxRequestBytes - 1<<20
 
-// maxResolve is how often an action is looked up again because its process was
-// replaced at that very moment.
-const maxResolve = 3
-
-// ErrNoSuchAction matches the error of a Resolve whose plugin is there and does not
-// provide the action.
-var ErrNoSuchAction = errors.New("no such action")
-
-// Connection makes calls to a plugin process; *process.Process does.
-type Connection interface {
-	// Do is documented at process.Process.Do.
-	Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error
-}
-
-// Resolve returns the process that provides the action now and how to call it. Its
-// error is shown to people.
-type Resolve func() (Connection, adapter.Hook, error)
-
 // Executor runs one action.
 type Executor struct {
 	id       adapter.ID
-	resolve  Resolve
+	caller   *caller.Caller[adapter.Hook]
 	redactor *redact.Redactor
 }
 
 var _ executor.Executor = (*Executor)(nil)
 
 // New returns an Executor for one action.
-func New(id adapter.ID, resolve Resolve, redactor *redact.Redactor) *Executor {
-	return &Executor{id: id, resolve: resolve, redactor: redactor}
+func New(id adapter.ID, resolve caller.Resolve[adapter.Hook], redactor *redact.Redactor) *Executor {
+	return &Executor{id: id, caller: caller.New(resolve, redactor), redactor: redactor}
 }
 
 // Execute makes one attempt; see executor.Executor.
-func (e *Executor) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
-	if err := e.check(call); err != nil {
-		return executor.Answer{}, executor.NewError(executor.Invalid, call, err.Error(), err)
+func (e *Executor) Execute(ctx context.Context, attempt executor.Call) (executor.Answer, error) {
+	if err := e.check(attempt); err != nil {
+		return executor.Answer{}, executor.NewError(executor.Invalid, attempt, err.Error(), err)
 	}
 	var answer executor.Answer
-	var err error
-	for range maxResolve {
-		answer, err = e.attempt(ctx, call)
-		if !errors.Is(err, process.ErrClosed) {
-			break
-		}
-	}
-	if err != nil {
-		return executor.Answer{}, e.explain(ctx, call, err)
+	err := e.caller.Do(ctx, process.Call{Key: attempt.Key, Log: logr.FromContextOrDiscard(ctx)},
+		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, hook adapter.Hook) error {
+			var err error
+			answer, err = hook(ctx, conn, callID, attempt)
+			return err
+		})
+	if failed := new(caller.Error); errors.As(err, &failed) {
+		return executor.Answer{}, executor.NewError(failed.Kind, attempt, failed.Text, failed.Err)
 	}
 	answer.Message = executor.OneLine(e.redactor.String(answer.Message))
 	return answer, nil
-}
-
-func (e *Executor) attempt(ctx context.Context, call executor.Call) (answer executor.Answer, err error) {
-	conn, hook, err := e.resolve()
-	if err != nil {
-		return executor.Answer{}, &resolveError{err: err}
-	}
-	err = conn.Do(ctx, process.Call{Key: call.Key, Log: logr.FromContextOrDiscard(ctx)},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error {
-			var err error
-			answer, err = hook(ctx, conn, callID, call)
-			return err
-		})
-	return answer, err
 }
 
 // check refuses a call that no plugin would accept.
@@ -138,62 +104,4 @@ func sizeOf(outputs map[string]map[string]string, what string) (int, error) {
 		}
 	}
 	return size, nil
-}
-
-// resolveError marks an error of Resolve.
-type resolveError struct{ err error }
-
-func (r *resolveError) Error() string { return r.err.Error() }
-
-func (r *resolveError) Unwrap() error { return r.err }
-
-// explain turns any error of a call into an *executor.Error.
-func (e *Executor) explain(ctx context.Context, call executor.Call, err error) error {
-	kind, text := classify(err)
-	if kind == executor.Unreachable && ctx.Err() != nil {
-		// The process was on its way when the time was over.
-		kind, text = classify(ctx.Err())
-		err = ctx.Err()
-	}
-	return executor.NewError(kind, call, e.redactor.String(text), err)
-}
-
-func classify(err error) (executor.Kind, string) {
-	var start *process.StartError
-	var lost *process.LostError
-	var contract *adapter.ContractError
-	switch {
-	case errors.Is(err, ErrNoSuchAction):
-		return executor.Invalid, err.Error()
-	case errors.As(err, &start) && start.Reason == process.ReasonInvalidSpec:
-		return executor.Invalid, err.Error()
-	case errors.As(err, &start), errors.As(err, &lost), errors.As(err, new(*resolveError)):
-		return executor.Unreachable, err.Error()
-	case errors.As(err, &contract):
-		return executor.Failed, contract.Message
-	case errors.Is(err, context.DeadlineExceeded):
-		return executor.Timeout, "did not answer before its deadline: raise its timeout or check what it waits for"
-	case errors.Is(err, context.Canceled):
-		return executor.Interrupted, "was interrupted before it answered"
-	}
-	return classifyStatus(status.Convert(err))
-}
-
-// classifyStatus reads the status of a call that was answered. What the SDK sends
-// is documented in sdk/serve; other plugins may send anything.
-func classifyStatus(s *status.Status) (executor.Kind, string) {
-	text := s.Message()
-	if text == "" {
-		text = "failed without saying why"
-	}
-	switch s.Code() {
-	case codes.Unimplemented, codes.NotFound, codes.InvalidArgument:
-		return executor.Invalid, text
-	case codes.ResourceExhausted:
-		return executor.Failed, fmt.Sprintf("answered with more than %d bytes, which is not part of the contract", proto.MaxResponseBytes)
-	case codes.Internal:
-		return executor.Failed, "answered something that is not part of the contract: " + text
-	default:
-		return executor.Failed, text
-	}
 }

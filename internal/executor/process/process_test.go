@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	executorprocess "github.com/grapnel-dev/grapnel/internal/executor/process"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
@@ -44,7 +45,7 @@ func newExecutor(conn *fakeConnection, resolveErr error) *executorprocess.Execut
 		return executor.Answer{Message: "done with\npassword=hunter2"}, nil
 	}
 	return executorprocess.New(adapter.ID{Kind: "PreBackupAction", Name: "a.io/b"},
-		func() (executorprocess.Connection, adapter.Hook, error) { return conn, hook, resolveErr }, redact.New())
+		func() (caller.Connection, adapter.Hook, error) { return conn, hook, resolveErr }, redact.New())
 }
 
 func TestExecuteKinds(t *testing.T) {
@@ -61,7 +62,7 @@ func TestExecuteKinds(t *testing.T) {
 		"lost":              {err: &process.LostError{Message: "gone"}, want: executor.Unreachable, text: "gone"},
 		"closed for good":   {err: closed, want: executor.Unreachable, text: "the plugin was unloaded"},
 		"not loaded":        {resolveErr: errors.New("not loaded"), want: executor.Unreachable, text: "not loaded"},
-		"no such action":    {resolveErr: fmt.Errorf("x: %w", executorprocess.ErrNoSuchAction), want: executor.Invalid, text: "x: no such action"},
+		"no such action":    {resolveErr: fmt.Errorf("x: %w", caller.ErrNoSuchAction), want: executor.Invalid, text: "x: no such action"},
 		"deadline":          {err: context.DeadlineExceeded, want: executor.Timeout, text: "did not answer before its deadline: raise its timeout or check what it waits for"},
 		"cancelled":         {err: context.Canceled, want: executor.Interrupted, text: "was interrupted before it answered"},
 		"contract":          {err: &adapter.ContractError{Message: "answered nonsense"}, want: executor.Failed, text: "answered nonsense"},

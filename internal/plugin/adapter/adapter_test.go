@@ -4,66 +4,163 @@
 package adapter
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	protobuf "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
+	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
 )
 
 func TestCheckActions(t *testing.T) {
 	t.Parallel()
-	const pre, post = "PreBackupAction", "PostBackupAction"
+	const pre, post, bia = "PreBackupAction", "PostBackupAction", "BackupItemAction"
 	for name, tc := range map[string]struct {
-		in      []*pluginpb.PluginIdentifier
-		want    []Action
-		wantErr string
+		in         []Action
+		want       []Action
+		ignored    []string
+		wantErr    string
+		wantReason string
 	}{
 		"sorted": {
-			in:   []*pluginpb.PluginIdentifier{{Kind: pre, Version: "v1", Name: "b"}, {Kind: post, Version: "v1", Name: "b"}, {Kind: pre, Version: "v1", Name: "a"}},
+			in:   []Action{{pre, "v1", "b"}, {post, "v1", "b"}, {pre, "v1", "a"}},
 			want: []Action{{post, "v1", "b"}, {pre, "v1", "a"}, {pre, "v1", "b"}},
 		},
 		"newer kind beside": {
-			in:   []*pluginpb.PluginIdentifier{{Kind: "MoonAction", Version: "v1", Name: "b"}, {Kind: pre, Version: "v1", Name: "b"}},
-			want: []Action{{pre, "v1", "b"}},
+			in:   []Action{{"MoonAction", "v1", "b"}, {pre, "v1", "b"}},
+			want: []Action{{pre, "v1", "b"}}, ignored: []string{"MoonAction b"},
 		},
-		"newer version beside": {
-			in:   []*pluginpb.PluginIdentifier{{Kind: pre, Version: "v2", Name: "b"}, {Kind: pre, Version: "v1", Name: "b"}},
-			want: []Action{{pre, "v1", "b"}},
+		"newer version beside": {in: []Action{{pre, "v2", "b"}, {pre, "v1", "b"}}, want: []Action{{pre, "v1", "b"}}},
+		"only newer": {
+			in:         []Action{{bia, "v9", "x.io/b"}, {pre, "v1", "a"}},
+			wantReason: ReasonNotAdaptable, wantErr: "BackupItemAction x.io/b is offered in v9 only, this Grapnel calls v2 or v1: upgrade Grapnel",
 		},
-		"only newer":     {in: []*pluginpb.PluginIdentifier{{Kind: pre, Version: "v2", Name: "b"}}, wantErr: "upgrade Grapnel"},
-		"none":           {wantErr: "provides no actions"},
-		"twice":          {in: []*pluginpb.PluginIdentifier{{Kind: pre, Version: "v1", Name: "b"}, {Kind: pre, Version: "v1", Name: "b"}}, wantErr: "twice"},
-		"no name":        {in: []*pluginpb.PluginIdentifier{{Kind: pre, Version: "v1"}}, wantErr: "empty"},
-		"too many":       {in: make([]*pluginpb.PluginIdentifier, maxActions+1), wantErr: "at most 256"},
-		"newer, no name": {in: []*pluginpb.PluginIdentifier{{Kind: "MoonAction", Version: "v1", Name: "a b"}}, wantErr: "not allowed"},
+		"two only newer": {
+			in:         []Action{{pre, "v9", "b"}, {pre, "v8", "a"}, {pre, "v9", "a"}},
+			wantReason: ReasonNotAdaptable, wantErr: "PreBackupAction a is offered in v8 and v9 only, this Grapnel calls v1 (the same goes for 1 more of its actions)",
+		},
+		"only newer kinds": {in: []Action{{"MoonAction", "v1", "b"}}, wantErr: "all it provides is MoonAction b"},
+		"none":             {wantErr: "provides no actions"},
+		"twice":            {in: []Action{{pre, "v1", "b"}, {pre, "v1", "b"}}, wantErr: "twice"},
+		"no name":          {in: []Action{{pre, "v1", ""}}, wantErr: "empty"},
+		"too many":         {in: make([]Action, maxActions+1), wantErr: "at most 256"},
+		"newer, no name":   {in: []Action{{"MoonAction", "v1", "a b"}}, wantErr: "not allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := checkActions(tc.in)
-			if tc.wantErr != "" {
-				var list *ListError
-				if !errors.As(err, &list) || list.Reason != ReasonInvalidRegistration || !strings.Contains(err.Error(), tc.wantErr) {
-					t.Errorf("error is %v, want InvalidRegistration with %q", err, tc.wantErr)
-				}
-				return
+			var response pluginpb.ListPluginsResponse
+			for _, a := range tc.in {
+				response.Plugins = append(response.Plugins, &pluginpb.PluginIdentifier{Kind: a.Kind, Version: a.Version, Name: a.Name})
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
-				t.Errorf("error %v, actions (-want +got):\n%s", err, diff)
-			}
+			got, err := List(t.Context(), fakeListers{ours: &response}, Kinds())
+			expectListing(t, got, err, Listing{Actions: tc.want, Ignored: tc.ignored}, tc.wantReason, tc.wantErr)
 		})
 	}
 }
 
-func TestHooks(t *testing.T) {
+func TestListVelero(t *testing.T) {
 	t.Parallel()
-	hooks := Hooks([]Action{
+	type plugin = velerov1.PluginIdentifier
+	for name, tc := range map[string]struct {
+		in         []*plugin
+		want       Listing
+		wantErr    string
+		wantReason string
+	}{
+		"all kinds": {
+			in: []*plugin{
+				{Kind: "BackupItemAction", Name: "x.io/a"},
+				{Kind: "BackupItemActionV2", Name: "x.io/a"},
+				{Kind: "RestoreItemAction", Name: "x.io/a"},
+				{Kind: "RestoreItemActionV2", Name: "x.io/b"},
+				{Kind: "DeleteItemAction", Name: "x.io/a"},
+				{Kind: "ObjectStore", Name: "x.io/a"},
+				{Kind: "VolumeSnapshotter", Name: "x.io/a"},
+				{Kind: "ItemBlockAction", Name: "x.io/a"},
+				// Not a kind of Velero's, whatever it may be there.
+				{Kind: "PreBackupAction", Name: "x.io/a"},
+			},
+			want: Listing{
+				Actions: []Action{
+					{"BackupItemAction", "v1", "x.io/a"},
+					{"BackupItemAction", "v2", "x.io/a"},
+					{"DeleteItemAction", "v1", "x.io/a"},
+					{"ObjectStore", "v1", "x.io/a"},
+					{"RestoreItemAction", "v1", "x.io/a"},
+					{"RestoreItemAction", "v2", "x.io/b"},
+				},
+				Ignored: []string{"ItemBlockAction x.io/a", "PreBackupAction x.io/a", "VolumeSnapshotter x.io/a"},
+				Velero:  true,
+			},
+		},
+		"a version to come": {
+			in:         []*plugin{{Kind: "BackupItemActionV3", Name: "x.io/a"}},
+			wantReason: ReasonNotAdaptable, wantErr: "BackupItemAction x.io/a is offered in v3 only",
+		},
+		"nothing of use": {in: []*plugin{{Kind: "VolumeSnapshotter", Name: "x.io/a"}}, wantErr: "all it provides is VolumeSnapshotter x.io/a"},
+		"no slash":       {in: []*plugin{{Kind: "ObjectStore", Name: "aws"}}, wantErr: `the name "aws"`},
+		"two slashes":    {in: []*plugin{{Kind: "ObjectStore", Name: "x.io/aws/s3"}}, wantErr: "more than one slash"},
+		"twice":          {in: []*plugin{{Kind: "ObjectStore", Name: "x.io/a"}, {Kind: "ObjectStore", Name: "x.io/a"}}, wantErr: "twice"},
+		"empty":          {wantErr: "provides no actions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := List(t.Context(), fakeListers{velero: &velerov1.ListPluginsResponse{Plugins: tc.in}}, Kinds())
+			expectListing(t, got, err, tc.want, tc.wantReason, tc.wantErr)
+		})
+	}
+}
+
+func expectListing(t *testing.T, got Listing, err error, want Listing, wantReason, wantErr string) {
+	t.Helper()
+	if wantErr == "" {
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("error %v, listing (-want +got):\n%s", err, diff)
+		}
+		return
+	}
+	if wantReason == "" {
+		wantReason = ReasonInvalidRegistration
+	}
+	var list *ListError
+	if !errors.As(err, &list) || list.Reason != wantReason || !strings.Contains(err.Error(), wantErr) {
+		t.Errorf("error is %v, want %s with %q", err, wantReason, wantErr)
+	}
+}
+
+// fakeListers is a process that serves the listers that are set.
+type fakeListers struct {
+	grpc.ClientConnInterface
+	ours   *pluginpb.ListPluginsResponse
+	velero *velerov1.ListPluginsResponse
+}
+
+func (f fakeListers) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
+	switch {
+	case method == "/grapnel.plugin.v1.PluginLister/ListPlugins" && f.ours != nil:
+		protobuf.Merge(reply.(protobuf.Message), f.ours)
+	case method == "/generated.PluginLister/ListPlugins" && f.velero != nil:
+		protobuf.Merge(reply.(protobuf.Message), f.velero)
+	default:
+		return status.Error(codes.Unimplemented, "unknown service")
+	}
+	return nil
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	chosen := Choose(Kinds(), []Action{
 		{"PreBackupAction", "v1", "a"},
 		{"PostBackupAction", "v1", "a"},
 		{"PreBackupAction", "v9", "b"},
@@ -75,7 +172,7 @@ func TestHooks(t *testing.T) {
 		{"PreBackupAction", "a"}: true, {"PostBackupAction", "a"}: true, {"PreBackupAction", "b"}: false,
 		{"PreRestoreAction", "a"}: true, {"PostRestoreAction", "a"}: true, {"PreRestoreAction", "b"}: false, {"PostRestoreAction", "b"}: false,
 	} {
-		if got := hooks[id] != nil; got != want {
+		if got := chosen[id].Hook != nil; got != want {
 			t.Errorf("%s can be called: %v, want %v", id, got, want)
 		}
 	}

@@ -7,7 +7,13 @@
 // Inside the operator there is only the newest interface. Each kind and version
 // has one file here, which turns that interface into the calls and messages of
 // the version; [Kinds] lists them, newest first. A new version is a file and a
-// line there. [List] asks a plugin process what it provides and checks the answer.
+// line there: docs/plugins/VERSIONING.md.
+//
+//	item.go          the interfaces of the kinds that are about objects
+//	<kind>_<v>.go    one version of one kind
+//	list.go          what does a process provide: Grapnel's lister, else Velero's
+//	registration.go  the rules for what a process may list
+//	velero.go        Velero's words for kinds, and the first calls of its plugins
 //
 // It is NOT concerned with processes, deadlines or logs: package process makes
 // the connection, package executor/process makes the calls.

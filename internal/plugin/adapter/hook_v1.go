@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
+	protobuf "google.golang.org/protobuf/proto"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
@@ -36,9 +37,10 @@ type executeV1 func(context.Context, *hookpb.ExecuteRequest, ...grpc.CallOption)
 
 // callHookV1 makes one call in the messages of grapnel.hook.v1.
 func callHookV1(ctx context.Context, execute executeV1, callID string, call executor.Call) (executor.Answer, error) {
-	response, err := execute(ctx, hookRequestV1(call, callID), callOptions()...)
+	request := hookRequestV1(call, callID)
+	response, err := execute(ctx, request, callOptions()...)
 	if err != nil {
-		return executor.Answer{}, err
+		return executor.Answer{}, explainSize(err, protobuf.Size(request), proto.MaxResponseBytes)
 	}
 	return hookAnswerV1(response)
 }

@@ -5,31 +5,32 @@ package adapter
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
+	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
 )
-
-// maxActions is how many actions one plugin may provide: all of them are shown in
-// the status of its Plugin object.
-const maxActions = 256
 
 // The values of ListError.Reason.
 const (
-	// ReasonNotAGrapnelPlugin means that the process serves no lister of ours.
+	// ReasonNotAGrapnelPlugin means that the process serves neither our lister nor
+	// Velero's.
 	ReasonNotAGrapnelPlugin = "NotAGrapnelPlugin"
 	// ReasonInvalidRegistration means that what it lists breaks a rule.
 	ReasonInvalidRegistration = "InvalidRegistration"
+	// ReasonNotAdaptable means that it offers an action in versions only that the
+	// operator does not know.
+	ReasonNotAdaptable = "NotAdaptable"
 	// ReasonListFailed means that the lister answered with an error.
 	ReasonListFailed = "ListFailed"
+	// ReasonPrimeFailed means that the first call of one of its actions failed.
+	ReasonPrimeFailed = "FirstCallFailed"
 )
 
 // ListError says why what a plugin provides could not be found out.
@@ -74,76 +75,67 @@ func (i ID) String() string { return i.Kind + "(" + i.Name + ")" }
 type Listing struct {
 	// Actions are those the operator knows how to call, sorted.
 	Actions []Action
+	// Ignored are those of kinds that it does not know, in the plugin's own words and
+	// sorted: "VolumeSnapshotter example.io/disks".
+	Ignored []string
 	// SDKVersion is the version of the SDK it was built with.
 	SDKVersion string
 	// LogEnd says that it marks the end of each call in its log.
 	LogEnd bool
+	// Velero says that it was built with Velero's framework: see Prime.
+	Velero bool
 }
 
-// List asks the process at the other end of conn what it provides. Apart from the
+// List asks the process at the other end of conn what it provides; kinds are those that
+// are known. It asks Grapnel's lister and, if there is none, Velero's. Apart from the
 // errors of ctx and of a broken connection (a status Unavailable), every error is a
 // *ListError.
-func List(ctx context.Context, conn grpc.ClientConnInterface) (Listing, error) {
+func List(ctx context.Context, conn grpc.ClientConnInterface, kinds []Kind) (Listing, error) {
 	response, err := pluginpb.NewPluginListerClient(conn).ListPlugins(ctx, &pluginpb.ListPluginsRequest{}, callOptions()...)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		return Listing{}, ctx.Err()
-	case status.Code(err) == codes.Unimplemented:
-		return Listing{}, &ListError{Reason: ReasonNotAGrapnelPlugin, Err: err, Message: "it is a plugin, perhaps one for Velero, " +
-			"but it provides no actions of Grapnel: build it with Grapnel's SDK, or remove the Plugin"}
-	case status.Code(err) == codes.Unavailable:
-		return Listing{}, err
-	default:
-		return Listing{}, &ListError{Reason: ReasonListFailed, Err: err, Message: "it did not list its actions: " + status.Convert(err).Message()}
+	if status.Code(err) == codes.Unimplemented {
+		return listVelero(ctx, conn, kinds)
 	}
-	actions, err := checkActions(response.GetPlugins())
 	if err != nil {
-		return Listing{}, err
+		return Listing{}, listFailed(ctx, err)
 	}
-	return Listing{
-		Actions: actions, SDKVersion: response.GetSdkVersion(),
-		LogEnd: slices.Contains(response.GetCapabilities(), proto.CapabilityLogEnd),
-	}, nil
-}
-
-// checkActions applies the rules for names and leaves out kinds and versions that
-// a newer operator may know.
-func checkActions(in []*pluginpb.PluginIdentifier) ([]Action, error) {
-	if len(in) > maxActions {
-		return nil, invalid("it provides %d actions, at most %d are allowed", len(in), maxActions)
-	}
-	seen := map[Action]bool{}
-	var actions []Action
-	var unknown []string
-	for _, p := range in {
+	var offers []offer
+	for _, p := range response.GetPlugins() {
 		action := Action{Kind: p.GetKind(), Version: p.GetVersion(), Name: p.GetName()}
-		if err := sdk.ValidateName(action.Name); err != nil {
-			return nil, invalid("a %s has a name that is not allowed: %s", action.Kind, err)
-		}
-		if seen[action] {
-			return nil, invalid("it lists %s %s twice: every name may be registered once per kind and version", action.ID(), action.Version)
-		}
-		seen[action] = true
-		if _, ok := find(action.Kind, action.Version); !ok {
-			unknown = append(unknown, action.Kind+" "+action.Version)
-			continue
-		}
-		actions = append(actions, action)
+		offers = append(offers, offer{action: action, known: isKnown(kinds, action.Kind), words: action.Kind + " " + action.Name})
 	}
-	if len(actions) == 0 && len(unknown) > 0 {
-		return nil, invalid("all it provides is %s, which this version of Grapnel does not know: "+
-			"upgrade Grapnel or use an older version of the plugin", strings.Join(slices.Compact(slices.Sorted(slices.Values(unknown))), ", "))
-	}
-	if len(actions) == 0 {
-		return nil, invalid("it provides no actions: register some before serving")
-	}
-	slices.SortFunc(actions, func(a, b Action) int {
-		return strings.Compare(a.Kind+" "+a.Name+" "+a.Version, b.Kind+" "+b.Name+" "+b.Version)
-	})
-	return actions, nil
+	listing, err := check(kinds, offers)
+	listing.SDKVersion = response.GetSdkVersion()
+	listing.LogEnd = slices.Contains(response.GetCapabilities(), proto.CapabilityLogEnd)
+	return listing, err
 }
 
-func invalid(format string, args ...any) *ListError {
-	return &ListError{Reason: ReasonInvalidRegistration, Message: fmt.Sprintf(format, args...)}
+// listVelero asks Velero's lister. What it says about the command is of no interest: the
+// binary that runs is the one that was named by the user.
+func listVelero(ctx context.Context, conn grpc.ClientConnInterface, kinds []Kind) (Listing, error) {
+	response, err := velerov1.NewPluginListerClient(proto.VeleroConn(conn)).ListPlugins(ctx, &emptypb.Empty{}, callOptions()...)
+	if status.Code(err) == codes.Unimplemented {
+		return Listing{}, &ListError{Reason: ReasonNotAGrapnelPlugin, Err: err, Message: "it is a plugin of go-plugin, " +
+			"but neither one of Grapnel nor one of Velero: build it with Grapnel's SDK, or remove the Plugin"}
+	}
+	if err != nil {
+		return Listing{}, listFailed(ctx, err)
+	}
+	var offers []offer
+	for _, p := range response.GetPlugins() {
+		offers = append(offers, veleroOffer(kinds, p))
+	}
+	listing, err := check(kinds, offers)
+	listing.Velero = true
+	return listing, err
+}
+
+func listFailed(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case status.Code(err) == codes.Unavailable:
+		return err
+	default:
+		return &ListError{Reason: ReasonListFailed, Err: err, Message: "it did not list its actions: " + status.Convert(err).Message()}
+	}
 }

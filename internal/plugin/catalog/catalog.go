@@ -5,11 +5,8 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
-	"github.com/grapnel-dev/grapnel/internal/executor"
-	executorprocess "github.com/grapnel-dev/grapnel/internal/executor/process"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
@@ -19,7 +16,10 @@ import (
 // different plugins do not wait for each other. Create it with New and end it with
 // Close.
 type Catalog struct {
-	host process.Host
+	host  process.Host
+	kinds []adapter.Kind
+	// onChange is Options.OnChange.
+	onChange func(plugin string)
 
 	// giveUp is closed when open calls may no longer be waited for.
 	giveUp chan struct{}
@@ -28,27 +28,40 @@ type Catalog struct {
 
 	mu      sync.Mutex
 	plugins map[string]*plugin
-	// owners says which plugin provides an action.
-	owners map[adapter.ID]string
+	// claims are what the plugins register, and verdicts what that means for each.
+	claims   map[string]claim
+	verdicts map[string]verdict
 	// tried has a channel for every plugin that was loaded or asked for; it is
 	// closed when the first load has ended.
-	tried  map[string]chan struct{}
-	closed bool
+	tried map[string]chan struct{}
+	// locations are those that have object stores, by their ids.
+	locations map[string]*location
+	closed    bool
 }
 
 // plugin is one Plugin object that Load was called for.
 type plugin struct {
-	// loading holds a token while a Load of this plugin is under way, which owns all
-	// fields then.
+	// loading holds a token while a Load of this plugin is under way. Only that changes
+	// what follows.
 	loading chan struct{}
+	binary  digested
+
+	// What follows is guarded by the mutex of the Catalog, too.
+
 	spec    Spec
+	info    Info
+	process *process.Process
+	actions map[adapter.ID]adapter.Version
+	// refused is what was started last and could not take over, because another plugin
+	// owns some of its actions; nil if that is not the case.
+	refused *refusal
+}
+
+// refusal is what would be in service if it did not provide what another plugin owns.
+type refusal struct {
+	process ProcessSpec
 	binary  digested
 	info    Info
-
-	// What follows is guarded by the mutex of the Catalog.
-
-	process *process.Process
-	hooks   map[adapter.ID]adapter.Hook
 }
 
 // New returns an empty Catalog.
@@ -56,43 +69,22 @@ func New(opts Options) *Catalog {
 	if opts.Redactor == nil {
 		opts.Redactor = redact.New()
 	}
+	if opts.Kinds == nil {
+		opts.Kinds = adapter.Kinds()
+	}
+	if opts.MaxMemory == 0 {
+		opts.MaxMemory = process.ContainerMemory() / 2
+	}
 	return &Catalog{
 		host: process.Host{
 			Spawner: process.NewSpawner(), Logger: opts.Logger, Redactor: opts.Redactor, LogLevel: opts.LogLevel,
 			Features: opts.Features, Env: opts.Env, LookupEnv: opts.LookupEnv, Now: opts.Now, OnExit: opts.OnExit,
-			CallTimeout: opts.CallTimeout, Grace: opts.Grace,
+			CallTimeout: opts.CallTimeout, Grace: opts.Grace, MaxMemory: opts.MaxMemory,
 		},
-		giveUp: make(chan struct{}), plugins: map[string]*plugin{}, owners: map[adapter.ID]string{},
-		tried: map[string]chan struct{}{},
+		kinds: opts.Kinds, onChange: opts.OnChange,
+		giveUp: make(chan struct{}), plugins: map[string]*plugin{}, claims: map[string]claim{},
+		tried: map[string]chan struct{}{}, locations: map[string]*location{},
 	}
-}
-
-// Executor returns what runs an action of a loaded plugin. It stays valid when the
-// plugin is loaded again; when the plugin is gone, its calls fail as Unreachable.
-// Executor itself fails if there is no such plugin or action now.
-func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor, error) {
-	id := adapter.ID{Kind: kind, Name: action}
-	resolve := func() (executorprocess.Connection, adapter.Hook, error) {
-		return c.resolve(pluginObject, id)
-	}
-	if _, _, err := resolve(); err != nil {
-		return nil, err
-	}
-	return executorprocess.New(id, resolve, c.host.Redactor), nil
-}
-
-func (c *Catalog) resolve(pluginObject string, id adapter.ID) (executorprocess.Connection, adapter.Hook, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.plugins[pluginObject]
-	if p == nil || p.process == nil {
-		return nil, nil, fmt.Errorf("the plugin %q is not loaded: look at the conditions of the Plugin", pluginObject)
-	}
-	hook, ok := p.hooks[id]
-	if !ok {
-		return nil, nil, fmt.Errorf("the plugin %q does not provide %s: %w", pluginObject, id, executorprocess.ErrNoSuchAction)
-	}
-	return p.process, hook, nil
 }
 
 // Tried returns a channel that is closed once a Load of the plugin has ended, well
@@ -129,12 +121,16 @@ func (c *Catalog) markTriedLocked(name string) {
 func (c *Catalog) Unload(ctx context.Context, name string) {
 	c.mu.Lock()
 	drained := c.removeLocked(name)
+	changed := c.settleLocked()
 	c.mu.Unlock()
-	wait(ctx, drained)
+	c.tell(changed, name)
+	for _, done := range drained {
+		wait(ctx, done)
+	}
 }
 
-// removeLocked takes a plugin out of the catalog and starts to drain its process.
-func (c *Catalog) removeLocked(name string) <-chan struct{} {
+// removeLocked takes a plugin out of the catalog and starts to drain its processes.
+func (c *Catalog) removeLocked(name string) []<-chan struct{} {
 	c.markTriedLocked(name) // nothing will come of it
 	delete(c.tried, name)
 	p := c.plugins[name]
@@ -142,14 +138,10 @@ func (c *Catalog) removeLocked(name string) <-chan struct{} {
 		return nil
 	}
 	delete(c.plugins, name)
-	for id, owner := range c.owners {
-		if owner == name {
-			delete(c.owners, id)
-		}
-	}
+	delete(c.claims, name)
 	old := p.process
-	p.process, p.hooks = nil, nil
-	return c.drain(old)
+	p.process, p.actions = nil, nil
+	return append(c.dropStoresOfLocked(name), c.drain(old))
 }
 
 // drain ends a process once its open calls have ended. The channel it returns is

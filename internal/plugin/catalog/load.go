@@ -6,7 +6,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -22,9 +21,13 @@ import (
 // and an unchanged binary only asks the process again, after starting it if it has
 // ended; this is cheap. If either changed, a new process is started and takes over,
 // while the old one ends after its last open call. If the new one cannot be started
-// or provides an action that another plugin provides, the old one stays.
+// or provides an action that an older plugin provides, the old one stays.
 //
-// Every error is a *LoadError.
+// If an older plugin provides an action of one that is in service, Load fails as well,
+// and yet that one stays: whoever names its Plugin can call it.
+//
+// Every error is a *LoadError. With that of a plugin that is refused because an older one
+// provides the same comes the Info of what it would provide.
 func (c *Catalog) Load(ctx context.Context, spec Spec) (Info, error) {
 	defer func() {
 		c.mu.Lock()
@@ -36,18 +39,59 @@ func (c *Catalog) Load(ctx context.Context, spec Spec) (Info, error) {
 		return Info{}, err
 	}
 	defer func() { <-p.loading }()
-	binary, err := digestOf(spec.Process.Path, p.binary)
+	known := p.binary
+	if p.refused != nil {
+		known = p.refused.binary
+	}
+	binary, err := digestOf(spec.Process.Path, known)
 	if err != nil {
 		return Info{}, c.loadError(err)
+	}
+	if err := c.stillRefused(p, spec, binary); err != nil {
+		return p.refused.info, err
 	}
 	if current := c.current(p); current != nil && p.spec.Process.equal(spec.Process) && p.binary.digest == binary.digest {
 		if err := current.Ensure(ctx); err != nil {
 			return Info{}, c.loadError(err)
 		}
-		p.spec.UID, p.spec.Generation, p.binary = spec.UID, spec.Generation, binary
-		return p.info, nil
+		p.binary = binary
+		return c.keep(p, spec)
 	}
 	return c.replace(ctx, p, spec, binary)
+}
+
+// stillRefused returns an error if the same was refused before and would be refused
+// again: then nothing has to be started to find that out.
+func (c *Catalog) stillRefused(p *plugin, spec Spec, binary digested) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.verdicts[spec.Name]
+	if p.refused == nil || !v.refused() || !p.refused.process.equal(spec.Process) || p.refused.binary.digest != binary.digest {
+		return nil
+	}
+	p.refused.binary = binary
+	return c.duplicate(spec.Name, v)
+}
+
+// keep notes what changed without consequences for the process, and returns what is to
+// be said about the plugin.
+func (c *Catalog) keep(p *plugin, spec Spec) (Info, error) {
+	c.mu.Lock()
+	if err := c.checkLocked(p, spec.Name); err != nil {
+		c.mu.Unlock()
+		return Info{}, err
+	}
+	p.spec.UID, p.spec.Generation, p.spec.Created, p.refused = spec.UID, spec.Generation, spec.Created, nil
+	c.claims[spec.Name] = claimOf(spec.Created, p.actions)
+	changed := c.settleLocked()
+	info, v := p.info, c.verdicts[spec.Name]
+	c.mu.Unlock()
+	c.tell(changed, spec.Name)
+	if v.refused() {
+		return info, c.duplicate(spec.Name, v)
+	}
+	info.Rivals = v.rivals
+	return info, nil
 }
 
 // begin returns the plugin of a name for the use of one Load at a time.
@@ -99,7 +143,7 @@ func (c *Catalog) current(p *plugin) *process.Process {
 // replace starts a new process for a plugin and lets it take over.
 func (c *Catalog) replace(ctx context.Context, p *plugin, spec Spec, binary digested) (Info, error) {
 	spec.Process = spec.Process.clone()
-	first := &firstListing{}
+	first := &firstListing{kinds: c.kinds}
 	next, err := process.New(c.host, process.Config{
 		Name: spec.Name, Path: spec.Process.Path, Args: spec.Process.Args, Env: spec.Process.Env,
 		StartTimeout: spec.Process.StartTimeout, Verify: first.verify,
@@ -111,61 +155,85 @@ func (c *Catalog) replace(ctx context.Context, p *plugin, spec Spec, binary dige
 		next.Close(ctx.Done())
 		return Info{}, c.loadError(err)
 	}
-	hooks := adapter.Hooks(first.listing.Actions)
-	if err := c.takeOver(p, spec.Name, next, hooks); err != nil {
-		next.Close(ctx.Done())
-		return Info{}, err
+	info := Info{
+		Actions: first.listing.Actions, Ignored: c.cleanAll(first.listing.Ignored),
+		Digest: binary.digest, SDKVersion: c.clean(first.listing.SDKVersion),
 	}
-	p.spec, p.binary = spec, binary
-	p.info = Info{Actions: first.listing.Actions, Digest: binary.digest, SDKVersion: c.clean(first.listing.SDKVersion)}
-	return p.info, nil
+	info, err = c.takeOver(p, successor{
+		spec: spec, binary: binary, info: info, process: next, actions: adapter.Choose(c.kinds, first.listing.Actions),
+	})
+	if err != nil {
+		next.Close(ctx.Done())
+	}
+	return info, err
+}
+
+// successor is what a plugin becomes.
+type successor struct {
+	spec    Spec
+	binary  digested
+	info    Info
+	process *process.Process
+	actions map[ActionID]adapter.Version
 }
 
 // takeOver gives a plugin a new process unless another plugin owns one of the
 // actions.
-func (c *Catalog) takeOver(p *plugin, name string, next *process.Process, hooks map[adapter.ID]adapter.Hook) error {
+func (c *Catalog) takeOver(p *plugin, next successor) (Info, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+	name := next.spec.Name
+	if err := c.checkLocked(p, name); err != nil {
+		c.mu.Unlock()
+		return Info{}, err
+	}
+	c.claims[name] = claimOf(next.spec.Created, next.actions)
+	v := judge(c.claims)[name]
+	if v.refused() {
+		p.refused = &refusal{process: next.spec.Process, binary: next.binary, info: next.info}
+		c.claims[name] = claimOf(next.spec.Created, next.actions, p.actions)
+	} else {
+		c.drain(p.process)
+		c.dropStoresOfLocked(name)
+		p.spec, p.info, p.process, p.actions, p.binary, p.refused = next.spec, next.info, next.process, next.actions, next.binary, nil
+	}
+	changed := c.settleLocked()
+	c.mu.Unlock()
+	c.tell(changed, name)
+	if v.refused() {
+		return next.info, c.duplicate(name, v)
+	}
+	next.info.Rivals = v.rivals
+	return next.info, nil
+}
+
+// checkLocked returns an error if a plugin that is being loaded is no longer wanted.
+func (c *Catalog) checkLocked(p *plugin, name string) error {
+	switch {
+	case c.closed:
 		return errClosing()
+	case c.plugins[name] != p:
+		return errRemoved()
+	default:
+		return nil
 	}
-	if c.plugins[name] != p {
-		return &LoadError{Reason: string(process.ReasonClosed), Message: "the plugin was removed while it was being loaded"}
-	}
-	var taken []string
-	for id := range hooks {
-		if owner, ok := c.owners[id]; ok && owner != name {
-			taken = append(taken, fmt.Sprintf("%s is provided by the plugin %q already", id, owner))
-		}
-	}
-	if len(taken) > 0 {
-		slices.Sort(taken)
-		return &LoadError{Reason: ReasonDuplicateAction, Message: c.clean(fmt.Sprintf(
-			"%s and may not be provided by %q as well: remove one of the two Plugins", taken[0], name))}
-	}
-	for id, owner := range c.owners {
-		if owner == name {
-			delete(c.owners, id)
-		}
-	}
-	for id := range hooks {
-		c.owners[id] = name
-	}
-	c.drain(p.process)
-	p.process, p.hooks = next, hooks
-	return nil
+}
+
+func errRemoved() *LoadError {
+	return &LoadError{Reason: string(process.ReasonClosed), Message: "the plugin was removed while it was being loaded"}
 }
 
 // firstListing remembers what a plugin provided when it was loaded: a child started
 // later has to provide the same, because plans were made with it. It is called by
 // one goroutine at a time until the Load has ended, and only read after that.
 type firstListing struct {
+	kinds []adapter.Kind
+
 	known   bool
 	listing adapter.Listing
 }
 
 func (f *firstListing) verify(ctx context.Context, conn grpc.ClientConnInterface) (process.Abilities, error) {
-	listing, err := adapter.List(ctx, conn)
+	listing, err := adapter.List(ctx, conn, f.kinds)
 	if err != nil {
 		return process.Abilities{}, err
 	}
@@ -173,12 +241,19 @@ func (f *firstListing) verify(ctx context.Context, conn grpc.ClientConnInterface
 		f.known, f.listing = true, listing
 	}
 	if !slices.Equal(f.listing.Actions, listing.Actions) {
-		return process.Abilities{}, &process.StartError{
-			Reason:  ReasonRegistrationChanged,
-			Message: "it provides other actions than when it was loaded: check whether its binary was replaced",
-		}
+		return process.Abilities{}, errRegistrationChanged()
 	}
-	return process.Abilities{LogEnd: listing.LogEnd}, nil
+	if listing.Velero {
+		err = adapter.Prime(ctx, conn, f.kinds, listing.Actions)
+	}
+	return process.Abilities{LogEnd: listing.LogEnd}, err
+}
+
+func errRegistrationChanged() error {
+	return &process.StartError{
+		Reason:  ReasonRegistrationChanged,
+		Message: "it provides other actions than when it was loaded: check whether its binary was replaced",
+	}
 }
 
 // loadError turns any error of a load into a *LoadError.
@@ -204,4 +279,12 @@ func (c *Catalog) loadError(err error) error {
 // clean makes text fit for a status.
 func (c *Catalog) clean(text string) string {
 	return executor.OneLine(c.host.Redactor.String(text))
+}
+
+func (c *Catalog) cleanAll(texts []string) []string {
+	var out []string
+	for _, text := range texts {
+		out = append(out, c.clean(text))
+	}
+	return out
 }

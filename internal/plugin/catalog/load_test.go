@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -88,6 +89,7 @@ func TestLoadFailures(t *testing.T) {
 		"rubbish, exits":  {spec: start("rubbish-and-exit"), wantReason: "HandshakeFailed", want: []string{`"usage: tool [flags]"`}},
 		"endless rubbish": {spec: start("endless"), wantReason: "HandshakeFailed", want: []string{`"xxx`}},
 		"wrong protocol":  {spec: start("wrong-protocol"), wantReason: "HandshakeFailed", want: []string{"version 2 is needed", "rebuild"}},
+		"wrong cookie":    {spec: start("wrong-cookie"), wantReason: "ExitedAtOnce"},
 		"net/rpc":         {spec: start("netrpc"), wantReason: "HandshakeFailed", want: []string{"does not offer gRPC"}},
 		"tcp":             {spec: start("tcp"), wantReason: "HandshakeFailed", want: []string{"only unix sockets"}},
 		"dead socket":     {spec: start("dead-socket"), wantReason: "HandshakeFailed", want: []string{"no connection"}},
@@ -98,9 +100,9 @@ func TestLoadFailures(t *testing.T) {
 		"lister fails":    {spec: start("lister-error"), wantReason: "ListFailed", want: []string{"did not list its actions"}},
 		"bad name":        {spec: start("lister-bad-name"), wantReason: "InvalidRegistration", want: []string{`"Not A/Name"`, `use one like`}},
 		"same name twice": {spec: start("lister-duplicate"), wantReason: "InvalidRegistration", want: []string{"PreBackupAction(a.io/b)", "twice"}},
-		"only newer":      {spec: start("lister-newer"), wantReason: "InvalidRegistration", want: []string{"MoonAction v1, PreBackupAction v9", "upgrade Grapnel"}},
+		"only newer":      {spec: start("lister-newer"), wantReason: "NotAdaptable", want: []string{"PreBackupAction a.io/b is offered in v9 only, this Grapnel calls v1", "upgrade Grapnel"}},
 		"no actions":      {spec: start("lister-empty"), wantReason: "InvalidRegistration", want: []string{"provides no actions"}},
-		"velero plugin":   {spec: start("velero"), wantReason: "NotAGrapnelPlugin", want: []string{"Velero", "Grapnel's SDK"}},
+		"no lister":       {spec: start("no-lister"), wantReason: "NotAGrapnelPlugin", want: []string{"neither one of Grapnel nor one of Velero", "Grapnel's SDK"}},
 		"sdk, bad name":   {spec: fault("p", map[string]string{"FAULT_ACTIONS": "PreBackupAction:a/b/c"}), wantReason: "ExitedAtOnce"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,9 +195,9 @@ func TestLoadReplacesAndDrains(t *testing.T) {
 		answer executor.Answer
 		err    error
 	}
-	slow := make(chan result, 1)
+	slow, barrier := make(chan result, 1), filepath.Join(t.TempDir(), "barrier")
 	go func() {
-		answer, err := execute(t, c, "p", preBackup("slow", map[string]string{"fault": "sleep:1500ms"}), nil)
+		answer, err := execute(t, c, "p", preBackup("slow", map[string]string{"fault": "until:" + barrier}), nil)
 		slow <- result{answer, err}
 	}()
 	plugintesting.WaitForFile(t, calls)
@@ -203,7 +205,8 @@ func TestLoadReplacesAndDrains(t *testing.T) {
 	// The binary is another one and provides other actions.
 	copyPlugin(t, "exampleplugin", binary)
 	next := load(t, c, spec)
-	if old.Digest == next.Digest || len(next.Actions) != 5 {
+	freeze := catalog.Action{Kind: "PreBackupAction", Version: "v1", Name: "example.io/freeze"}
+	if old.Digest == next.Digest || !slices.Contains(next.Actions, freeze) {
 		t.Errorf("the new binary was not loaded: %+v", next)
 	}
 	call := preBackup("new", nil)
@@ -213,9 +216,10 @@ func TestLoadReplacesAndDrains(t *testing.T) {
 	}
 	select {
 	case r := <-slow:
-		t.Errorf("the open call ended too early: %v", r.err)
+		t.Fatalf("the open call ended too early: %v", r.err)
 	default:
 	}
+	writeFile(t, barrier, "", 0o600)
 	if r := <-slow; r.err != nil {
 		t.Errorf("the call that was open during the replacement failed: %v", r.err)
 	}

@@ -22,6 +22,9 @@ type Spec struct {
 	// does not restart the process.
 	UID        string
 	Generation int64
+	// Created is when the Plugin object was created: of two plugins that register the
+	// same action, the older one provides it.
+	Created time.Time
 	// Process describes the process.
 	Process ProcessSpec
 }
@@ -59,6 +62,11 @@ type Action = adapter.Action
 type Info struct {
 	// Actions are sorted by kind, name and version. The caller must not change them.
 	Actions []Action
+	// Ignored are the actions of kinds that the operator does not know, in the plugin's
+	// own words and sorted: "VolumeSnapshotter example.io/disks".
+	Ignored []string
+	// Rivals are the plugins that are refused because they register the same as this one.
+	Rivals []Rival
 	// Digest is the SHA-256 of the binary in hexadecimal digits.
 	Digest string
 	// SDKVersion is the version of the SDK the plugin was built with, "" if it does
@@ -92,6 +100,8 @@ const (
 	// ReasonRegistrationChanged means that a restarted process provides other
 	// actions than the one that was loaded.
 	ReasonRegistrationChanged = "RegistrationChanged"
+	// ReasonInitFailed means that an object store refused its configuration.
+	ReasonInitFailed = "InitFailed"
 	// ReasonClosed means that the operator is stopping.
 	ReasonClosed = "Closed"
 )
@@ -106,6 +116,8 @@ type Options struct {
 	// LogLevel and Features are handed to every plugin: --log-level, --features.
 	LogLevel string
 	Features []string
+	// Kinds are the kinds and versions that can be called; adapter.Kinds() by default.
+	Kinds []adapter.Kind
 	// Env are variables for every plugin, for example VELERO_NAMESPACE.
 	Env map[string]string
 	// LookupEnv reads the variables that plugins inherit; os.LookupEnv by default.
@@ -113,8 +125,17 @@ type Options struct {
 	// OnExit is called, with the name of the Plugin object, when a process ended by
 	// itself, so that the object can be looked at again. It must not block.
 	OnExit func(plugin string)
+	// OnChange is called, with the name of a Plugin object, when another plugin that
+	// registers the same actions came, changed or was unloaded, so that Load would return
+	// something else: other Info.Rivals, or that the plugin is refused or is no longer. It
+	// must not block, and may call nothing of the Catalog.
+	OnChange func(plugin string)
 	// Now is the clock of the back-off; time.Now by default.
 	Now func() time.Time
+	// MaxMemory is how many bytes of memory one process of a plugin may use before it is
+	// ended, as if it had crashed. By default that is half of what the operator's
+	// container may use, and no limit if the container has none.
+	MaxMemory int64
 	// CallTimeout bounds calls whose ctx has no deadline; an hour by default.
 	CallTimeout time.Duration
 	// Grace is how long an abandoned call may take to end before its process is

@@ -28,10 +28,14 @@ const deadlineSlack = time.Second
 
 // Call is what Do has to know about a call.
 type Call struct {
-	// Key is the idempotency key.
+	// Key is the idempotency key, or the UID of the run that the call belongs to.
 	Key string
 	// Log receives the lines that the child logs during the call.
 	Log logr.Logger
+	// RunLog receives lines that belong to one of several calls with the same Key that
+	// are open, when nobody can tell to which: the lines of plugins that know nothing of
+	// calls. By default that is the Log of any of them.
+	RunLog logr.Logger
 }
 
 // Do makes one call: it starts the child if there is none and calls fn with a
@@ -62,11 +66,22 @@ func (p *Process) Do(
 	}
 	defer p.release(s)
 	callID := p.nextCallID()
-	log := s.router.begin(callID, call.Key, call.Log)
+	log := s.router.begin(callID, call)
 	// Whatever happens, also a panic of fn: the log of the run is left alone.
 	defer log.detach()
-	err = fn(ctx, s.conn, callID)
-	return p.finish(ctx, s, openCall{id: callID, log: log}, err)
+	conn := newConn(s.conn)
+	err = fn(ctx, conn, callID)
+	if where, ok := origin(err, p.host.Redactor); ok {
+		call.Log.V(1).Info("The plugin says where its error comes from", "origin", where)
+	}
+	return p.finish(ctx, s, openCall{id: callID, log: log, reached: conn.used.Load() && !isRefused(err)}, err)
+}
+
+// isRefused reports whether a call ended before it reached the plugin's own code: it was
+// too large, or for a service that is not there.
+func isRefused(err error) bool {
+	code := status.Code(err)
+	return code == codes.ResourceExhausted || code == codes.Unimplemented
 }
 
 // asStartError makes what Config.Verify returned distinguishable from the answer of
@@ -82,6 +97,8 @@ func asStartError(err error) error {
 type openCall struct {
 	id  string
 	log *sink
+	// reached says that the plugin's own code was asked, which marks the end of its log.
+	reached bool
 }
 
 func (p *Process) nextCallID() string {
@@ -100,7 +117,7 @@ func (p *Process) finish(ctx context.Context, s *session, call openCall, err err
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		p.abandon(s, call)
+		p.abandon(s, call, ctx.Err())
 		return ctx.Err()
 	case code == codes.Unavailable, code == codes.Canceled && p.isEnding(s):
 		defer s.router.forget(call.id)
@@ -131,28 +148,36 @@ func (p *Process) isEnding(s *session) bool {
 }
 
 // awaitLog waits until all lines that the child logged during the call are read:
-// they come another way than the answer.
+// they come another way than the answer. A child that does not mark the end of a call
+// has written them before it answered.
 func (s *session) awaitLog(call openCall) {
-	if !s.abilities.LogEnd {
+	if !call.reached {
 		return
+	}
+	ended := (<-chan struct{})(call.log.ended)
+	if !s.abilities.LogEnd {
+		ended = s.runner.log.drained()
 	}
 	timer := time.NewTimer(logWait)
 	defer timer.Stop()
 	select {
-	case <-call.log.ended:
+	case <-ended:
 	case <-s.runner.exited:
 	case <-timer.C:
 	}
 }
 
 // abandon notes a call that we no longer wait for and that the child may still be
-// working on.
-func (p *Process) abandon(s *session, call openCall) {
-	if !s.abilities.LogEnd {
-		s.router.forget(call.id)
-		return
-	}
+// working on. Of a child that does not mark the end of its calls nobody knows whether it
+// is: if a call ran into its deadline the child may be stuck, and is not kept.
+func (p *Process) abandon(s *session, call openCall, cause error) {
 	call.log.detach()
+	if !s.abilities.LogEnd {
+		s.router.stray(call.id)
+		if !errors.Is(cause, context.DeadlineExceeded) {
+			return
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.pruneOverdue()
@@ -225,7 +250,7 @@ func (p *Process) lost(ctx context.Context, s *session, cause error) error {
 	select {
 	case <-s.runner.exited:
 		return &LostError{Err: cause, Message: fmt.Sprintf(
-			"the plugin process %s %s during the call and is started again for the next one", name, exitText(s.runner.state))}
+			"the plugin process %s %s during the call and is started again for the next one", name, s.runner.ending())}
 	case <-ctx.Done():
 	case <-timer.C:
 	}

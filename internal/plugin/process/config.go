@@ -47,6 +47,9 @@ type Host struct {
 	// OnExit is called, from a goroutine of its own, after a child ended without
 	// having been told to. Optional.
 	OnExit func(plugin string)
+	// MaxMemory is how many bytes of memory a child may use before it is ended; without
+	// limit if it is zero. It is looked at now and then, and on Linux only.
+	MaxMemory int64
 	// CallTimeout and Grace replace DefaultCallTimeout and DefaultGrace.
 	CallTimeout, Grace time.Duration
 }
@@ -84,7 +87,8 @@ type Config struct {
 	// Env are variables for this plugin alone. Values whose names say that they are
 	// secret are registered with the Redactor.
 	Env map[string]string
-	// StartTimeout replaces DefaultStartTimeout.
+	// StartTimeout replaces DefaultStartTimeout. Callers that have less time than that
+	// do not end the start.
 	StartTimeout time.Duration
 	// Verify is called for every new child before it gets any other call, and
 	// decides whether the child may be used. Its error is returned as it is.

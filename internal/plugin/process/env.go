@@ -11,9 +11,11 @@ import (
 )
 
 // inherited lists the variables that every child gets from this program. All
-// others, credentials and KUBECONFIG among them, have to be listed for the plugin.
+// others, credentials and KUBECONFIG among them, have to be listed for the plugin. The
+// address of the API server is no secret, and what Velero's plugins look for; which
+// files with credentials a child can read is decided by the container.
 func inherited() []string {
-	return []string{"PATH", "HOME", "TMPDIR", "LANG", "TZ"}
+	return []string{"PATH", "HOME", "TMPDIR", "LANG", "TZ", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}
 }
 
 // environment returns the variables of a child: the few that are inherited, those

@@ -133,11 +133,12 @@ func (l *launch) clientConfig() *goplugin.ClientConfig {
 			return &spawnRecorder{runner: l.runner, err: &l.spawnErr}, nil
 		},
 		// Our own timer decides; go-plugin's only has to be later.
-		StartTimeout: l.config.StartTimeout + time.Minute,
-		Logger:       hclog.NewNullLogger(),
-		SyncStdout:   &lineWriter{handle: l.lineHandler()},
-		SyncStderr:   &lineWriter{handle: l.lineHandler()},
-		SkipHostEnv:  true,
+		StartTimeout:    l.config.StartTimeout + time.Minute,
+		Logger:          hclog.NewNullLogger(),
+		SyncStdout:      &lineWriter{handle: l.lineHandler()},
+		SyncStderr:      &lineWriter{handle: l.lineHandler()},
+		SkipHostEnv:     true,
+		GRPCDialOptions: []grpc.DialOption{grpc.WithStatsHandler(answers{})},
 	}
 }
 
@@ -178,7 +179,7 @@ func (l *launch) connect(ctx context.Context) error {
 		return fmt.Errorf("dispensing: %w", err)
 	}
 	l.conn, _ = conn.(*grpc.ClientConn)
-	if l.abilities, err = l.config.Verify(ctx, l.conn); err != nil {
+	if l.abilities, err = l.config.Verify(ctx, newConn(l.conn)); err != nil {
 		return &verifyError{err: err}
 	}
 	return nil
@@ -252,10 +253,10 @@ func (i *instance) stop(grace time.Duration) {
 	}
 }
 
-// hasExited reports whether the child is gone.
+// hasExited reports whether the child has ended, though something may be left of it.
 func (i *instance) hasExited() bool {
 	select {
-	case <-i.runner.exited:
+	case <-i.runner.dead:
 		return true
 	default:
 		return false

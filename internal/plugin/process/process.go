@@ -12,13 +12,8 @@ import (
 	"time"
 )
 
-const (
-	// stopGrace is how long a child may take to end when it is asked to.
-	stopGrace = 5 * time.Second
-	// minBackoff and maxBackoff bound the pause before another start.
-	minBackoff = time.Second
-	maxBackoff = time.Minute
-)
+// stopGrace is how long a child may take to end when it is asked to.
+const stopGrace = 5 * time.Second
 
 // Process is one plugin binary and, most of the time, one child that runs it. The
 // child is started when it is needed. It is safe for concurrent use. Create it
@@ -29,17 +24,15 @@ type Process struct {
 
 	mu      sync.Mutex
 	current *session
-	// starting is closed when the start that is under way has ended.
-	starting chan struct{}
-	// cancelStart ends the start that is under way.
-	cancelStart context.CancelFunc
-	closed      bool
+	// starting is the start that is under way; there is no current child then.
+	starting *starting
+	closed   bool
 	// failures counts failed starts and unexpected exits since the last answer.
 	failures  int
 	lastErr   error
 	nextStart time.Time
 	lastCall  uint64
-	// watchers are the goroutines that wait for the end of a child.
+	// watchers are the goroutines that start a child or wait for its end.
 	watchers sync.WaitGroup
 }
 
@@ -77,7 +70,7 @@ func New(host Host, config Config) (*Process, error) {
 
 // Ensure starts the child if there is none, without regard to the back-off (the
 // caller has its own), and asks Config.Verify about it in any case. It takes at
-// most twice the start timeout.
+// most twice the start timeout. A start goes on when ctx ends first: Close ends it.
 func (p *Process) Ensure(ctx context.Context) error {
 	s, err := p.acquire(ctx, true)
 	if err != nil {
@@ -102,7 +95,7 @@ func (p *Process) verify(ctx context.Context, s *session) error {
 	defer cancel()
 	callCtx, cancelCall := withoutDeadline(ctx)
 	defer cancelCall()
-	_, err := p.config.Verify(callCtx, s.conn)
+	_, err := p.config.Verify(callCtx, newConn(s.conn))
 	switch {
 	case err == nil:
 		return nil
@@ -122,37 +115,44 @@ func (p *Process) verify(ctx context.Context, s *session) error {
 // acquire returns a session with one more open call; release gives it back.
 func (p *Process) acquire(ctx context.Context, force bool) (*session, error) {
 	for {
+		var err error
 		p.mu.Lock()
-		if p.closed {
-			p.mu.Unlock()
-			return nil, &StartError{Reason: ReasonClosed, Message: ErrClosed.Error(), Err: ErrClosed}
-		}
-		s, wait := p.current, p.starting
+		s := p.current
 		switch {
-		case s != nil && (s.stopping || s.hasExited()):
-			wait = s.gone
-		case s != nil && s.active == 0 && len(s.overdue) > 0:
+		case p.closed:
 			p.mu.Unlock()
-			if err := p.clearOverdue(ctx, s); err != nil {
-				return nil, err
+			return nil, unloaded()
+		case s == nil:
+			var under *starting
+			under, err = p.startLocked(ctx, force)
+			p.mu.Unlock()
+			if err == nil {
+				err = under.await(ctx)
 			}
-			continue
-		case s != nil:
+		case s.stopping || s.hasExited():
+			p.mu.Unlock()
+			err = await(ctx, s.gone)
+		case s.active == 0 && len(s.overdue) > 0:
+			p.mu.Unlock()
+			err = p.clearOverdue(ctx, s)
+		default:
 			s.active++
 			p.mu.Unlock()
 			return s, nil
-		case wait == nil:
-			if err := p.startLocked(ctx, force); err != nil {
-				return nil, err
-			}
-			continue
 		}
-		p.mu.Unlock()
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return nil, interrupted(ctx)
+		if err != nil {
+			return nil, err
 		}
+	}
+}
+
+// await waits until done is closed or ctx ends, which is an error.
+func await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return interrupted(ctx)
 	}
 }
 
@@ -160,74 +160,8 @@ func interrupted(ctx context.Context) error {
 	return &StartError{Reason: ReasonInterrupted, Message: "waiting for the plugin was interrupted", Err: ctx.Err()}
 }
 
-// startLocked starts a child. It is called with mu held and releases it.
-func (p *Process) startLocked(ctx context.Context, force bool) error {
-	if now := p.host.Now(); !force && now.Before(p.nextStart) {
-		err := p.lastErr
-		p.mu.Unlock()
-		return &StartError{Reason: ReasonCrashLoop, Err: err, Message: fmt.Sprintf(
-			"the plugin failed repeatedly and is started again later; the last failure: %s", err)}
-	}
-	done := make(chan struct{})
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	p.starting, p.cancelStart = done, cancel
-	p.mu.Unlock()
-	i, err := start(ctx, p.host, p.config)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.starting = nil
-	close(done)
-	if err != nil {
-		if e := new(StartError); !errors.As(err, &e) || e.Reason != ReasonInterrupted {
-			p.failures++
-			p.lastErr = err
-			p.nextStart = p.host.Now().Add(backoff(p.failures))
-		}
-		return err
-	}
-	p.current = &session{instance: i, overdue: map[string]overdueCall{}, gone: make(chan struct{})}
-	p.watchers.Add(1)
-	go p.watch(p.current)
-	return nil
-}
-
-// backoff returns the pause after the n-th failure in a row.
-func backoff(n int) time.Duration {
-	if n < 1 {
-		return 0
-	}
-	pause := minBackoff
-	for ; n > 1 && pause < maxBackoff; n-- {
-		pause *= 2
-	}
-	return min(pause, maxBackoff)
-}
-
-// watch waits for the end of a child and removes what is left of it.
-func (p *Process) watch(s *session) {
-	defer p.watchers.Done()
-	<-s.runner.exited
-	s.stop(stopGrace)
-	p.mu.Lock()
-	unexpected := !s.stopping
-	if unexpected {
-		p.failures++
-		p.lastErr = &LostError{Message: fmt.Sprintf("%s %s", filepath.Base(p.config.Path), exitText(s.runner.state))}
-		// The first exit in a row costs no pause: the next call starts a new child.
-		p.nextStart = p.host.Now().Add(backoff(p.failures - 1))
-	}
-	if p.current == s {
-		p.current = nil
-	}
-	p.mu.Unlock()
-	close(s.gone)
-	if unexpected {
-		p.host.Logger.Info("Plugin process ended unexpectedly", "plugin", p.config.Name, "exit", exitText(s.runner.state))
-		if p.host.OnExit != nil {
-			p.host.OnExit(p.config.Name)
-		}
-	}
+func unloaded() error {
+	return &StartError{Reason: ReasonClosed, Message: ErrClosed.Error(), Err: ErrClosed}
 }
 
 // release ends what acquire began.
@@ -262,13 +196,11 @@ func (p *Process) Close(giveUp <-chan struct{}) {
 		}
 		idle = s.idle
 	}
-	starting := p.starting
-	if starting != nil {
-		p.cancelStart()
-	}
+	under := p.starting
 	p.mu.Unlock()
-	if starting != nil {
-		<-starting
+	if under != nil {
+		under.cancel()
+		<-under.done
 	}
 	if idle != nil {
 		select {

@@ -18,19 +18,25 @@ const (
 	tailLines = 3
 )
 
+// maxStrays is how many runs with abandoned calls a router tells apart.
+const maxStrays = 64
+
 // router hands the log lines of one child to the calls they belong to: by the id
-// of the call, else by its idempotency key, else to the only call in progress,
-// else to the operator's log.
+// of the call, else by its idempotency key, else to the run that all calls in progress
+// belong to, else to the operator's log.
 type router struct {
 	operator logr.Logger
 
 	mu    sync.Mutex
 	sinks map[string]*sink
-	tail  []string
+	// strays are the keys of calls that were abandoned and whose end nobody knows: their
+	// lines may still come.
+	strays map[string]bool
+	tail   []string
 }
 
 func newRouter(operator logr.Logger) *router {
-	return &router{operator: operator, sinks: map[string]*sink{}}
+	return &router{operator: operator, sinks: map[string]*sink{}, strays: map[string]bool{}}
 }
 
 // sink is the way to the log of one call. An overdue call keeps its sink, without
@@ -44,12 +50,16 @@ type sink struct {
 	open    atomic.Bool
 	mu      sync.Mutex
 	log     logr.Logger
+	runLog  logr.Logger
 	written int
 }
 
 // begin opens the log of a call.
-func (r *router) begin(callID, key string, log logr.Logger) *sink {
-	s := &sink{key: key, ended: make(chan struct{}), log: log}
+func (r *router) begin(callID string, call Call) *sink {
+	s := &sink{key: call.Key, ended: make(chan struct{}), log: call.Log, runLog: call.RunLog}
+	if s.runLog.IsZero() {
+		s.runLog = s.log
+	}
 	s.open.Store(true)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,14 +81,24 @@ func (r *router) forget(callID string) {
 	delete(r.sinks, callID)
 }
 
+// stray removes a call that was abandoned and that the child will never end.
+func (r *router) stray(callID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s, ok := r.sinks[callID]; ok && len(r.strays) <= maxStrays {
+		r.strays[s.key] = true
+	}
+	delete(r.sinks, callID)
+}
+
 // handle takes one record.
 func (r *router) handle(rec record) {
 	if rec.end != "" {
 		r.end(rec.end)
 		return
 	}
-	target := r.target(rec)
-	if target == nil || !target.write(rec) {
+	target, certain := r.target(rec)
+	if target == nil || !target.write(rec, certain) {
 		rec.write(r.operator)
 	}
 }
@@ -94,7 +114,9 @@ func (r *router) end(callID string) {
 	}
 }
 
-func (r *router) target(rec record) *sink {
+// target returns where a record goes, nil for the operator's log. It is certain if no
+// other call can be meant, else one of the same run may be.
+func (r *router) target(rec record) (found *sink, certain bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rec.message != "" {
@@ -104,19 +126,28 @@ func (r *router) target(rec record) *sink {
 		r.tail = r.tail[1:]
 	}
 	if s, ok := r.sinks[rec.call]; ok {
-		return s
+		return s, true
 	}
-	var found []*sink
+	certain = true
 	for _, s := range r.sinks {
-		if (rec.key == "" || rec.key == s.key) && s.open.Load() {
-			found = append(found, s)
+		if rec.key != "" && rec.key != s.key || !s.open.Load() {
+			continue
 		}
+		if found != nil && (found.key != s.key || s.key == "") {
+			return nil, false
+		}
+		certain = found == nil
+		found = s
 	}
-	// Two calls match only if nothing tells them apart: then neither gets it.
-	if len(found) != 1 {
-		return nil
+	if found == nil || rec.key == "" && r.straysBesides(found.key) {
+		return nil, false
 	}
-	return found[0]
+	return found, certain
+}
+
+// straysBesides reports whether calls of another run than that of key were abandoned.
+func (r *router) straysBesides(key string) bool {
+	return len(r.strays) > 1 || len(r.strays) == 1 && !r.strays[key]
 }
 
 // lastLines returns what the child logged last.
@@ -126,8 +157,9 @@ func (r *router) lastLines() []string {
 	return append([]string(nil), r.tail...)
 }
 
-// write returns false if the log of the call is closed.
-func (s *sink) write(rec record) bool {
+// write returns false if the log of the call is closed. If it is not certain that the
+// record is of this call, it goes to the log of the run.
+func (s *sink) write(rec record, certain bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.open.Load() {
@@ -141,6 +173,10 @@ func (s *sink) write(rec record) bool {
 		s.log.Info("Dropping further log lines of this call", "limitBytes", maxCallLog)
 		return true
 	}
-	rec.write(s.log)
+	if certain {
+		rec.write(s.log)
+	} else {
+		rec.write(s.runLog)
+	}
 	return true
 }

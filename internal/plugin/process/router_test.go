@@ -20,7 +20,9 @@ func TestRouter(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rec  record
 		open []string
-		want string
+		// strays are abandoned calls of a child that does not say when they end.
+		strays []string
+		want   string
 	}{
 		"by call":                      {rec: record{message: "m", call: "1", key: "a"}, open: []string{"1=a", "2=b"}, want: "1"},
 		"by call, two with one key":    {rec: record{message: "m", call: "2", key: "a"}, open: []string{"1=a", "2=a"}, want: "2"},
@@ -30,21 +32,32 @@ func TestRouter(t *testing.T) {
 		"untagged, two open":           {rec: record{message: "m"}, open: []string{"1=a", "2=b"}, want: "operator"},
 		"untagged, none open":          {rec: record{message: "m"}, want: "operator"},
 		"key of nobody":                {rec: record{message: "m", key: "z"}, open: []string{"1=a"}, want: "operator"},
-		"two calls with the same key":  {rec: record{message: "m", key: "a"}, open: []string{"1=a", "2=a"}, want: "operator"},
+		"two calls with the same key":  {rec: record{message: "m", key: "a"}, open: []string{"1=a", "2=a", "3=b"}, want: "run"},
+		"untagged, one run":            {rec: record{message: "m"}, open: []string{"1=a", "2=a", "3=a"}, want: "run"},
+		"untagged, a run and another":  {rec: record{message: "m"}, open: []string{"1=a", "2=a", "3=b"}, want: "operator"},
+		"untagged, calls of no run":    {rec: record{message: "m"}, open: []string{"1=", "2="}, want: "operator"},
+		"untagged, stray of the run":   {rec: record{message: "m"}, open: []string{"1=a", "2=a"}, strays: []string{"a"}, want: "run"},
+		"untagged, stray of another":   {rec: record{message: "m"}, open: []string{"1=a"}, strays: []string{"b"}, want: "operator"},
+		"untagged, many strays":        {rec: record{message: "m"}, open: []string{"1=a"}, strays: []string{"a", "b"}, want: "operator"},
+		"tagged, stray of another":     {rec: record{message: "m", key: "a"}, open: []string{"1=a"}, strays: []string{"b"}, want: "1"},
 		"call that is no longer open":  {rec: record{message: "m", call: "1", key: "a"}, open: []string{"1=a-"}, want: "operator"},
 		"untagged, the other one over": {rec: record{message: "m"}, open: []string{"1=a-", "2=b"}, want: "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			logs := map[string]*strings.Builder{"operator": {}}
+			logs := map[string]*strings.Builder{"operator": {}, "run": {}}
 			r := newRouter(logTo(logs["operator"]))
 			for _, entry := range tc.open {
 				id, key, _ := strings.Cut(entry, "=")
 				logs[id] = &strings.Builder{}
-				s := r.begin(id, strings.TrimSuffix(key, "-"), logTo(logs[id]))
+				s := r.begin(id, Call{Key: strings.TrimSuffix(key, "-"), Log: logTo(logs[id]), RunLog: logTo(logs["run"])})
 				if strings.HasSuffix(key, "-") {
 					s.detach()
 				}
+			}
+			for _, key := range tc.strays {
+				r.begin("stray", Call{Key: key, Log: logr.Discard()}).detach()
+				r.stray("stray")
 			}
 			r.handle(tc.rec)
 			for id, text := range logs {
@@ -59,7 +72,7 @@ func TestRouter(t *testing.T) {
 func TestRouterEnd(t *testing.T) {
 	t.Parallel()
 	r := newRouter(logr.Discard())
-	s := r.begin("1", "k", logr.Discard())
+	s := r.begin("1", Call{Key: "k", Log: logr.Discard()})
 	r.handle(record{end: "2"})
 	select {
 	case <-s.ended:
@@ -76,7 +89,7 @@ func TestLogOfACallIsBounded(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	r := newRouter(logr.Discard())
-	r.begin("1", "k", logTo(&text))
+	r.begin("1", Call{Key: "k", Log: logTo(&text)})
 	for range 3 {
 		r.handle(record{message: "m", call: "1", size: maxCallLog/2 + 1})
 	}

@@ -40,8 +40,11 @@ type runner struct {
 	// cmd is set before Start.
 	cmd    *exec.Cmd
 	stdout *headReader
-	// exited is closed when the child is reaped and its standard error is read.
-	exited chan struct{}
+	// log reads standard error. It is set when Start has returned without an error.
+	log *logPipe
+	// dead is closed when the child has ended, and exited when it is reaped, too, and its
+	// standard error is read.
+	dead, exited chan struct{}
 	// state is valid once exited is closed.
 	state *os.ProcessState
 
@@ -49,8 +52,9 @@ type runner struct {
 	// pid is 0 before the start.
 	pid    int
 	reaped bool
-	// killed says that the end was ours, not the child's.
+	// killed says that the end was ours, not the child's, and why it was.
 	killed bool
+	why    string
 }
 
 var _ goplugin.Runner = (*runner)(nil)
@@ -58,7 +62,7 @@ var _ goplugin.Runner = (*runner)(nil)
 var errKilledBeforeStart = errors.New("killed before the start")
 
 func newRunner(spawner *Spawner, onLine func([]byte, bool)) *runner {
-	return &runner{spawner: spawner, onLine: onLine, exited: make(chan struct{}), stdout: &headReader{end: make(chan struct{})}}
+	return &runner{spawner: spawner, onLine: onLine, dead: make(chan struct{}), exited: make(chan struct{}), stdout: &headReader{end: make(chan struct{})}}
 }
 
 // Start starts the child and the goroutines that watch it, which end with it.
@@ -70,6 +74,9 @@ func (r *runner) Start(context.Context) error {
 	errRead, errWrite, err := os.Pipe()
 	if err != nil {
 		return errors.Join(fmt.Errorf("creating a pipe: %w", err), outRead.Close(), outWrite.Close())
+	}
+	if r.log, err = newLogPipe(errRead); err != nil {
+		return errors.Join(err, outRead.Close(), outWrite.Close(), errRead.Close(), errWrite.Close())
 	}
 	// go-plugin would hand our own standard input to the child.
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = nil, outWrite, errWrite
@@ -84,7 +91,7 @@ func (r *runner) Start(context.Context) error {
 	stderrRead := make(chan struct{})
 	go func() {
 		defer close(stderrRead)
-		readLines(errRead, r.onLine)
+		readLines(r.log, r.onLine)
 	}()
 	go r.watch(outRead, errRead, stderrRead)
 	return nil
@@ -101,6 +108,7 @@ func (r *runner) spawn() error {
 		return err
 	}
 	r.pid = r.cmd.Process.Pid
+	preferForOOM(r.pid)
 	return nil
 }
 
@@ -108,6 +116,7 @@ func (r *runner) spawn() error {
 // pipes.
 func (r *runner) watch(outRead, errRead *os.File, stderrRead <-chan struct{}) {
 	if awaitExit(r.cmd.Process.Pid) {
+		close(r.dead)
 		r.mu.Lock()
 		r.killGroup()
 		_ = r.cmd.Wait()
@@ -115,6 +124,7 @@ func (r *runner) watch(outRead, errRead *os.File, stderrRead <-chan struct{}) {
 		r.mu.Unlock()
 	} else {
 		_ = r.cmd.Wait()
+		close(r.dead)
 		r.mu.Lock()
 		r.killGroup()
 		r.reaped = true
@@ -176,6 +186,24 @@ func (r *runner) kill() {
 			r.killGroup()
 		}
 	}
+}
+
+// killBecause kills the child and has the reason reported instead of a signal.
+func (r *runner) killBecause(why string) {
+	r.mu.Lock()
+	r.why = why
+	r.mu.Unlock()
+	r.kill()
+}
+
+// ending says how the child ended. It is called when exited is closed.
+func (r *runner) ending() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why != "" {
+		return r.why
+	}
+	return exitText(r.state)
 }
 
 // ended reports whether the child ended by itself, that is, without Kill.

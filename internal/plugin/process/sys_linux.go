@@ -5,6 +5,8 @@ package process
 
 import (
 	"errors"
+	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -26,4 +28,10 @@ func awaitExit(pid int) bool {
 			return err == nil
 		}
 	}
+}
+
+// preferForOOM has the kernel end the child before this program when memory runs out. If
+// that is not allowed, nothing is lost.
+func preferForOOM(pid int) {
+	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
 }

@@ -15,3 +15,6 @@ func childAttributes() *syscall.SysProcAttr {
 
 // awaitExit returns false: here a child cannot be awaited without reaping it.
 func awaitExit(int) bool { return false }
+
+// preferForOOM does nothing.
+func preferForOOM(int) {}

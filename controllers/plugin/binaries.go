@@ -1,0 +1,116 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/plugin/folder"
+)
+
+// binaries has Plugins loaded again when their binary comes, changes or goes. It is a
+// part of the manager, so that it ends with it.
+type binaries struct {
+	reconciler *Reconciler
+	wake       func(types.NamespacedName)
+	// proposed are the programs that nobody names and that were told of already.
+	proposed map[string]bool
+}
+
+// Start watches until ctx is done. A folder that cannot be watched stops nobody: its
+// changes are seen when the operator starts again.
+func (b *binaries) Start(ctx context.Context) error {
+	log := ctrl.LoggerFrom(ctx).WithName("plugin-folder")
+	ctx = ctrl.LoggerInto(ctx, log)
+	b.proposed = map[string]bool{}
+	b.changed(ctx, nil)
+	watch := folder.Watch{
+		Dir: filepath.Clean(b.reconciler.Dir), Settle: b.reconciler.Settle,
+		Changed: func(paths []string) { b.changed(ctx, paths) },
+		Failed:  func(err error) { log.Error(err, "Some changes of the plugin folder will not be seen") },
+	}
+	if err := watch.Run(ctx); err != nil {
+		log.Error(err, "Changes of the plugin folder will not be seen; restart the operator after a change")
+		<-ctx.Done()
+	}
+	return nil
+}
+
+// changed has the Plugins loaded again whose binary is one of paths, or lies below one.
+func (b *binaries) changed(ctx context.Context, paths []string) {
+	var plugins v1alpha1.PluginList
+	if err := b.reconciler.Client.List(ctx, &plugins); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the Plugins")
+		return
+	}
+	named := map[string]bool{}
+	for i := range plugins.Items {
+		p := &plugins.Items[i]
+		path := b.reconciler.spec(p).Process.Path
+		named[path] = true
+		if slices.ContainsFunc(paths, func(changed string) bool {
+			return path == changed || strings.HasPrefix(path, changed+string(filepath.Separator))
+		}) {
+			b.reconciler.replaced.add(p.Name)
+			b.wake(types.NamespacedName{Name: p.Name})
+		}
+	}
+	b.propose(ctx, named)
+}
+
+// propose tells of programs that no Plugin names. They are not executed: what lies in a
+// folder is not thereby wanted.
+func (b *binaries) propose(ctx context.Context, named map[string]bool) {
+	found := map[string]bool{}
+	dir := filepath.Clean(b.reconciler.Dir) + string(filepath.Separator) // it may be a link
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || named[path] {
+			return nil //nolint:nilerr // what cannot be read cannot be proposed
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().Perm()&0o111 != 0 {
+			found[path] = true
+		}
+		return nil
+	})
+	for _, path := range slices.Sorted(maps.Keys(found)) {
+		if !b.proposed[path] {
+			ctrl.LoggerFrom(ctx).Info("A program in the plugin folder is not used: create a Plugin that names it", "path", path)
+		}
+	}
+	b.proposed = found
+}
+
+// names is a set that several goroutines use.
+type names struct {
+	mu  sync.Mutex
+	all map[string]bool
+}
+
+func (n *names) add(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.all == nil {
+		n.all = map[string]bool{}
+	}
+	n.all[name] = true
+}
+
+// take removes a name and reports whether it was there.
+func (n *names) take(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	was := n.all[name]
+	delete(n.all, name)
+	return was
+}

@@ -1,0 +1,84 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// pluginOfHookRun wakes a Plugin that is being deleted when one of its HookRuns
+// ends.
+func pluginOfHookRun(_ context.Context, obj client.Object) []reconcile.Request {
+	run, ok := obj.(*v1alpha1.HookRun)
+	if !ok || (run.Status.CompletionTimestamp == nil && run.DeletionTimestamp.IsZero()) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: run.Spec.PluginRef.Name}}}
+}
+
+// pluginsOfRun wakes the Plugins whose item actions a run had planned when it ends.
+func pluginsOfRun(_ context.Context, obj client.Object) []reconcile.Request {
+	run, ok := obj.(subject)
+	if !ok || (run.Run().CompletionTimestamp == nil && run.GetDeletionTimestamp().IsZero()) {
+		return nil
+	}
+	var requests []reconcile.Request
+	for _, planned := range run.Run().ItemActions {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: planned.Plugin}})
+	}
+	return requests
+}
+
+// subject is a Backup or a Restore.
+type subject interface {
+	client.Object
+	Run() *v1alpha1.RunStatus
+}
+
+// users returns what has not ended and needs the Plugin: HookRuns, and Backups and
+// Restores that show objects to its actions.
+func (r *Reconciler) users(ctx context.Context, name string) ([]string, error) {
+	var (
+		hookRuns v1alpha1.HookRunList
+		backups  v1alpha1.BackupList
+		restores v1alpha1.RestoreList
+		users    []string
+	)
+	for _, list := range []client.ObjectList{&hookRuns, &backups, &restores} {
+		if err := r.Client.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("listing what needs Plugin %s: %w", name, err)
+		}
+	}
+	for _, run := range hookRuns.Items {
+		if run.Spec.PluginRef.Name == name && run.Status.CompletionTimestamp == nil {
+			users = append(users, "HookRun "+run.Name)
+		}
+	}
+	for i := range backups.Items {
+		if shows(&backups.Items[i], name) {
+			users = append(users, "Backup "+backups.Items[i].Name)
+		}
+	}
+	for i := range restores.Items {
+		if shows(&restores.Items[i], name) {
+			users = append(users, "Restore "+restores.Items[i].Name)
+		}
+	}
+	slices.Sort(users) // a cache has no order, and the status must not change by itself
+	return users, nil
+}
+
+// shows reports whether a run has not ended and shows objects to actions of a Plugin.
+func shows(run subject, plugin string) bool {
+	return run.Run().CompletionTimestamp == nil && slices.ContainsFunc(run.Run().ItemActions,
+		func(planned v1alpha1.PlannedItemAction) bool { return planned.Plugin == plugin })
+}

@@ -1,0 +1,43 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package adapter
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+	"github.com/grapnel-dev/grapnel/sdk/proto"
+	backupitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/backupitemaction/v1"
+	itempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/item/v1"
+)
+
+// backupItemActionV1 calls version 1 of BackupItemAction. It has no operations.
+type backupItemActionV1 struct{ noOperations }
+
+var _ BackupItemAction = backupItemActionV1{}
+
+func (backupItemActionV1) client(conn grpc.ClientConnInterface) backupitempb.BackupItemActionClient {
+	return backupitempb.NewBackupItemActionClient(proto.VeleroConn(conn))
+}
+
+// AppliesTo asks for the selector.
+func (a backupItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
+	out, err := callItem(ctx, call, a.client(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+	return selectorOf(out.GetSelector()), err
+}
+
+// Execute shows one object.
+func (a backupItemActionV1) Execute(
+	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte,
+) (BackupItemAnswer, error) {
+	out, err := callItem(ctx, call, a.client(conn).Execute,
+		&backupitempb.ExecuteRequest{Plugin: call.Action, Item: object, Backup: backup})
+	if err != nil {
+		return BackupItemAnswer{}, err
+	}
+	additional, err := refsOf("additional objects", out.GetAdditionalItems())
+	return BackupItemAnswer{Item: out.GetItem(), Additional: additional}, err
+}

@@ -1,0 +1,37 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package adapter
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+	"github.com/grapnel-dev/grapnel/sdk/proto"
+	deleteitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/deleteitemaction/v1"
+	itempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/item/v1"
+)
+
+// deleteItemActionV1 calls version 1 of DeleteItemAction.
+type deleteItemActionV1 struct{}
+
+var _ DeleteItemAction = deleteItemActionV1{}
+
+func (deleteItemActionV1) client(conn grpc.ClientConnInterface) deleteitempb.DeleteItemActionClient {
+	return deleteitempb.NewDeleteItemActionClient(proto.VeleroConn(conn))
+}
+
+// AppliesTo asks for the selector.
+func (a deleteItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
+	out, err := callItem(ctx, call, a.client(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+	return selectorOf(out.GetSelector()), err
+}
+
+// Execute shows one object.
+func (a deleteItemActionV1) Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) error {
+	_, err := callItem(ctx, call, a.client(conn).Execute,
+		&deleteitempb.ExecuteRequest{Plugin: call.Action, Item: object, Backup: backup})
+	return err
+}

@@ -1,0 +1,161 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package adapter
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// ItemCall is what every call about an object has.
+type ItemCall struct {
+	// Action is the registered name of the action.
+	Action string
+	// ID of the call, and Key, the UID of the run that it belongs to. Plugins written
+	// with the SDK put them into their log.
+	ID, Key string
+	// Parameters are what the user configured for the action.
+	Parameters map[string]string
+}
+
+// Operation names something that an action started.
+type Operation struct {
+	// ID is what the action called it.
+	ID string
+	// Subject is the Backup or Restore as JSON, in the form of velero.io/v1.
+	Subject []byte
+}
+
+// ErrNoOperations is the answer of a version that cannot start operations when it is
+// asked about one.
+var ErrNoOperations = errors.New("this version of the action starts no operations")
+
+// Operations asks about what an action started.
+type Operations interface {
+	// Progress tells how far an operation is.
+	Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) (item.Progress, error)
+	// Cancel asks for its end.
+	Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) error
+}
+
+// Selecting asks an action which objects concern it.
+type Selecting interface {
+	// AppliesTo makes one call.
+	AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error)
+}
+
+// BackupItemAction calls a BackupItemAction. Errors are those of gRPC, or a
+// *ContractError if the answer is not one that the version allows.
+type BackupItemAction interface {
+	Selecting
+	// Execute shows one object, as JSON. The Backup is JSON too, in the form of
+	// velero.io/v1.
+	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) (BackupItemAnswer, error)
+	Operations
+}
+
+// BackupItemAnswer is what a BackupItemAction made of an object. Nothing of it is
+// checked but its size.
+type BackupItemAnswer struct {
+	// Item is the object as JSON; empty if the action returned none.
+	Item []byte
+	// Additional are objects to be archived too.
+	Additional []item.Ref
+	// OperationID names what was started, if anything was, and PostOperation the
+	// objects to be archived again when it has ended.
+	OperationID   string
+	PostOperation []item.Ref
+}
+
+// RestoreItemAction calls a RestoreItemAction. Errors are as for BackupItemAction.
+type RestoreItemAction interface {
+	Selecting
+	// Execute shows one object as earlier actions left it and as it was archived.
+	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem) (RestoreItemAnswer, error)
+	Operations
+	// AdditionalItemsReady asks whether restored objects are ready.
+	AdditionalItemsReady(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, restored []item.Ref, restore []byte) (bool, error)
+}
+
+// RestoreItem is one object of a restore. All of it is JSON.
+type RestoreItem struct {
+	// Object as earlier actions left it, and Archived as it was archived.
+	Object, Archived []byte
+	// Restore is the Restore in the form of velero.io/v1.
+	Restore []byte
+}
+
+// RestoreItemAnswer is what a RestoreItemAction made of an object. Nothing of it is
+// checked but its size.
+type RestoreItemAnswer struct {
+	// Item is the object as JSON; empty if the action returned none.
+	Item []byte
+	// Skip leaves the object out.
+	Skip bool
+	// Additional are objects to be restored first. With Wait the object waits until
+	// they are ready, for WaitTimeout at most; zero means the host's default.
+	Additional  []item.Ref
+	Wait        bool
+	WaitTimeout time.Duration
+	// OperationID names what was started, if anything was.
+	OperationID string
+}
+
+// DeleteItemAction calls a DeleteItemAction. Errors are as for BackupItemAction.
+type DeleteItemAction interface {
+	Selecting
+	// Execute shows one object of a backup that is being deleted.
+	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) error
+}
+
+// ObjectStore calls an ObjectStore. Errors are as for BackupItemAction, and *CopyError
+// for those of readers and writers that are handed in.
+type ObjectStore interface {
+	// Init configures the store. It comes before every other call to a process.
+	Init(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, config map[string]string) error
+	// Put stores an object. If body or ctx ends with an error, nothing is stored.
+	Put(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, body io.Reader) error
+	// Exists says whether there is an object.
+	Exists(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject) (bool, error)
+	// Get writes an object to out.
+	Get(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, out io.Writer) error
+	// List returns the keys with a prefix, or with a delimiter the common prefixes.
+	List(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, bucket, prefix, delimiter string) ([]string, error)
+	// Delete removes an object.
+	Delete(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject) error
+	// SignedURL returns a URL from which an object can be read for a time.
+	SignedURL(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, ttl time.Duration) (string, error)
+}
+
+// StoredObject names an object in a bucket.
+type StoredObject struct {
+	// Bucket and Key are the names.
+	Bucket, Key string
+}
+
+// CopyError says that a reader or writer that was handed in failed, and not the plugin.
+type CopyError struct {
+	// Doing says what failed: "reading what is to be stored as a/b".
+	Doing string
+	// Err is the error of the reader or writer.
+	Err error
+}
+
+// Error returns what failed and why.
+func (e *CopyError) Error() string { return e.Doing + ": " + e.Err.Error() }
+
+// Unwrap returns the error of the reader or writer.
+func (e *CopyError) Unwrap() error { return e.Err }
+
+// GRPCStatus keeps a status that the reader or writer got from elsewhere from being
+// taken for one of the plugin.
+func (e *CopyError) GRPCStatus() *status.Status { return status.New(codes.Unknown, e.Error()) }

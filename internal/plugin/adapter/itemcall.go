@@ -1,0 +1,137 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	protobuf "google.golang.org/protobuf/proto"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+	"github.com/grapnel-dev/grapnel/sdk/proto"
+	itempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/item/v1"
+)
+
+// maxItemResponse is the largest answer about an object: the object itself and the
+// names of others.
+const maxItemResponse = item.MaxBytes + 2<<20
+
+// unary is a method of a generated client.
+type unary[In, Out protobuf.Message] func(ctx context.Context, in In, opts ...grpc.CallOption) (Out, error)
+
+// callItem makes one call of a kind whose messages are Velero's. What these have no
+// fields for travels beside them.
+func callItem[In, Out protobuf.Message](ctx context.Context, call ItemCall, method unary[In, Out], in In) (Out, error) {
+	return callLimited(ctx, call, method, in, maxItemResponse)
+}
+
+// callLimited is callItem with another limit for the answer, in bytes.
+func callLimited[In, Out protobuf.Message](
+	ctx context.Context, call ItemCall, method unary[In, Out], in In, limit int,
+) (Out, error) {
+	out, err := method(withAttributes(ctx, call), in, grpc.MaxCallRecvMsgSize(limit))
+	if err == nil {
+		return out, nil
+	}
+	var none Out
+	return none, explainSize(err, protobuf.Size(in), limit)
+}
+
+// withAttributes adds what describes a call to what is sent.
+func withAttributes(ctx context.Context, call ItemCall) context.Context {
+	var pairs []string
+	if call.ID != "" {
+		pairs = append(pairs, proto.MetadataCall, call.ID)
+	}
+	if call.Key != "" {
+		pairs = append(pairs, proto.MetadataKey, call.Key)
+	}
+	if encoded, err := json.Marshal(call.Parameters); err == nil && len(call.Parameters) > 0 {
+		pairs = append(pairs, proto.MetadataParameters, string(encoded))
+	}
+	return metadata.AppendToOutgoingContext(ctx, pairs...)
+}
+
+// explainSize finds out whose limit a message exceeded: gRPC uses one code and the
+// same words for both directions. Only the number tells them apart.
+func explainSize(err error, sent, limit int) error {
+	if status.Code(err) != codes.ResourceExhausted {
+		return err
+	}
+	text := status.Convert(err).Message()
+	switch {
+	case strings.HasSuffix(text, fmt.Sprintf("vs. %d)", limit)):
+		return &ContractError{Message: fmt.Sprintf(
+			"answered with more than %d bytes, which is not part of the contract: it has to answer with less", limit)}
+	case strings.HasPrefix(text, "grpc: "):
+		return status.Errorf(codes.ResourceExhausted,
+			"the call has %d bytes, which is more than the plugin accepts: make the object smaller, exclude it, or build the plugin with an SDK that accepts more", sent)
+	default:
+		return err
+	}
+}
+
+func selectorOf(in *itempb.ResourceSelector) item.Selector {
+	return item.Selector{
+		IncludedNamespaces: in.GetIncludedNamespaces(), ExcludedNamespaces: in.GetExcludedNamespaces(),
+		IncludedResources: in.GetIncludedResources(), ExcludedResources: in.GetExcludedResources(),
+		LabelSelector: in.GetSelector(),
+	}
+}
+
+// refsOf translates the names of objects, or returns a *ContractError if there are
+// too many. What says what the objects are.
+func refsOf(what string, in []*itempb.ResourceIdentifier) ([]item.Ref, error) {
+	if len(in) > item.MaxRefs {
+		return nil, &ContractError{Message: fmt.Sprintf(
+			"named %d %s, which is not part of the contract: at most %d are allowed", len(in), what, item.MaxRefs)}
+	}
+	var out []item.Ref
+	for _, ref := range in {
+		out = append(out, item.Ref{Group: ref.GetGroup(), Resource: ref.GetResource(), Namespace: ref.GetNamespace(), Name: ref.GetName()})
+	}
+	return out, nil
+}
+
+func messagesOf(refs []item.Ref) []*itempb.ResourceIdentifier {
+	var out []*itempb.ResourceIdentifier
+	for _, ref := range refs {
+		out = append(out, &itempb.ResourceIdentifier{Group: ref.Group, Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name})
+	}
+	return out
+}
+
+func progressOf(in *itempb.OperationProgress) item.Progress {
+	out := item.Progress{
+		Completed: in.GetCompleted(), Err: in.GetErr(), NCompleted: in.GetNCompleted(), NTotal: in.GetNTotal(),
+		OperationUnits: in.GetOperationUnits(), Description: in.GetDescription(),
+	}
+	if t := in.GetStarted(); t.IsValid() {
+		out.Started = t.AsTime()
+	}
+	if t := in.GetUpdated(); t.IsValid() {
+		out.Updated = t.AsTime()
+	}
+	return out
+}
+
+// noOperations is for versions that cannot start operations.
+type noOperations struct{}
+
+// Progress returns ErrNoOperations.
+func (noOperations) Progress(context.Context, grpc.ClientConnInterface, ItemCall, Operation) (item.Progress, error) {
+	return item.Progress{}, ErrNoOperations
+}
+
+// Cancel does nothing: there is nothing that could be cancelled.
+func (noOperations) Cancel(context.Context, grpc.ClientConnInterface, ItemCall, Operation) error {
+	return nil
+}

@@ -1,0 +1,131 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package adapter
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/sdk"
+)
+
+// maxActions is how many actions one plugin may provide: all of them are shown in
+// the status of its Plugin object.
+const maxActions = 256
+
+// offer is one action that a plugin lists.
+type offer struct {
+	action Action
+	// known says that the kind is one that the lister in question may name and that can
+	// be called in some version.
+	known bool
+	// words are what the lister called it.
+	words string
+	// problem says what is wrong with it beyond what applies to all listers.
+	problem string
+}
+
+// check applies the rules for what a plugin may list, and leaves out what a newer
+// operator may know.
+func check(kinds []Kind, offers []offer) (Listing, error) {
+	if err := validate(offers); err != nil {
+		return Listing{}, err
+	}
+	var listing Listing
+	var actions []Action
+	for _, o := range offers {
+		if o.known {
+			actions = append(actions, o.action)
+		} else {
+			listing.Ignored = append(listing.Ignored, o.words)
+		}
+	}
+	slices.Sort(listing.Ignored)
+	if len(actions) == 0 {
+		return Listing{}, nothing(listing.Ignored)
+	}
+	if err := adaptable(kinds, actions); err != nil {
+		return Listing{}, err
+	}
+	for _, action := range actions {
+		if isCallable(kinds, action) {
+			listing.Actions = append(listing.Actions, action)
+		}
+	}
+	slices.SortFunc(listing.Actions, compareActions)
+	return listing, nil
+}
+
+// validate applies the rules for names.
+func validate(offers []offer) error {
+	if len(offers) > maxActions {
+		return invalid("it provides %d actions, at most %d are allowed", len(offers), maxActions)
+	}
+	seen := map[Action]bool{}
+	for _, o := range offers {
+		if err := sdk.ValidateName(o.action.Name); err != nil {
+			return invalid("a %s has a name that is not allowed: %s", o.action.Kind, err)
+		}
+		if o.problem != "" {
+			return invalid("%s", o.problem)
+		}
+		if seen[o.action] {
+			return invalid("it lists %s %s twice: every name may be registered once per kind and version", o.action.ID(), o.action.Version)
+		}
+		seen[o.action] = true
+	}
+	return nil
+}
+
+func compareActions(a, b Action) int {
+	return strings.Compare(a.Kind+" "+a.Name+" "+a.Version, b.Kind+" "+b.Name+" "+b.Version)
+}
+
+// nothing explains a plugin of which nothing can be used.
+func nothing(ignored []string) *ListError {
+	if len(ignored) == 0 {
+		return invalid("it provides no actions: register some before serving")
+	}
+	return invalid("all it provides is %s, of which this version of Grapnel knows nothing: "+
+		"upgrade Grapnel, use an older version of the plugin, or remove the Plugin", strings.Join(ignored, ", "))
+}
+
+// adaptable returns an error if an action is offered in unknown versions only. It is no
+// reason to go on without it: whoever installed the plugin counts on the action.
+func adaptable(kinds []Kind, actions []Action) error {
+	chosen := Choose(kinds, actions)
+	var missing []ID
+	offered := map[ID][]string{}
+	for _, action := range actions {
+		id := action.ID()
+		if _, ok := chosen[id]; ok {
+			continue
+		}
+		if offered[id] == nil {
+			missing = append(missing, id)
+		}
+		offered[id] = append(offered[id], action.Version)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	id := slices.MinFunc(missing, func(a, b ID) int { return strings.Compare(a.String(), b.String()) })
+	var calls []string
+	for _, version := range versionsOf(kinds, id.Kind) {
+		calls = append(calls, version.Name)
+	}
+	slices.Sort(offered[id])
+	text := fmt.Sprintf("its %s %s is offered in %s only, this Grapnel calls %s",
+		id.Kind, id.Name, strings.Join(offered[id], " and "), strings.Join(calls, " or "))
+	if more := len(missing) - 1; more > 0 {
+		text += fmt.Sprintf(" (the same goes for %d more of its actions)", more)
+	}
+	return &ListError{Reason: ReasonNotAdaptable, Message: text +
+		": upgrade Grapnel, or use a release of the plugin that offers one of these versions"}
+}
+
+func invalid(format string, args ...any) *ListError {
+	return &ListError{Reason: ReasonInvalidRegistration, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,87 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/sdk"
+	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
+)
+
+// veleroKinds are the kinds that Velero's lister may name and that mean the same here.
+// Another one that has the name of one of ours is Velero's own business.
+func veleroKinds() []string {
+	return []string{
+		string(sdk.KindBackupItemAction), string(sdk.KindRestoreItemAction),
+		string(sdk.KindDeleteItemAction), string(sdk.KindObjectStore),
+	}
+}
+
+// veleroOffer translates what Velero's lister says: "BackupItemActionV2" is version 2 of
+// a kind, "BackupItemAction" its version 1.
+func veleroOffer(kinds []Kind, p *velerov1.PluginIdentifier) offer {
+	action := Action{Kind: p.GetKind(), Version: sdk.V1, Name: p.GetName()}
+	if parts := regexp.MustCompile(`^(.+)V([1-9][0-9]*)$`).FindStringSubmatch(action.Kind); parts != nil {
+		action.Kind, action.Version = parts[1], "v"+parts[2]
+	}
+	o := offer{
+		action: action, words: p.GetKind() + " " + p.GetName(),
+		known: slices.Contains(veleroKinds(), action.Kind) && isKnown(kinds, action.Kind),
+	}
+	if !strings.Contains(action.Name, "/") {
+		o.problem = fmt.Sprintf("its %s has the name %q, the names of Velero's plugins have a slash: use one like \"example.io/freeze\"",
+			p.GetKind(), action.Name)
+	}
+	return o
+}
+
+// Prime makes the first call to every action that will be called, one after another. A
+// process built with Velero's framework creates an action in its first call and does
+// not expect that two first calls come at the same time: it may crash. Object stores
+// are left out, their first call is Init. Errors are as for List.
+func Prime(ctx context.Context, conn grpc.ClientConnInterface, kinds []Kind, actions []Action) error {
+	chosen := Choose(kinds, actions)
+	for _, action := range actions {
+		version := chosen[action.ID()]
+		first := version.selecting()
+		if first == nil || version.Name != action.Version {
+			continue
+		}
+		_, err := first.AppliesTo(ctx, conn, ItemCall{Action: action.Name})
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case status.Code(err) == codes.Unavailable:
+			return err
+		default:
+			return &ListError{Reason: ReasonPrimeFailed, Err: err, Message: fmt.Sprintf(
+				"the first call of its %s %s %s failed: %s", action.Kind, action.Version, action.Name, status.Convert(err).Message())}
+		}
+	}
+	return nil
+}
+
+// selecting returns what calls the method AppliesTo, nil if the kind has none.
+func (v Version) selecting() Selecting {
+	switch {
+	case v.BackupItem != nil:
+		return v.BackupItem
+	case v.RestoreItem != nil:
+		return v.RestoreItem
+	case v.DeleteItem != nil:
+		return v.DeleteItem
+	default:
+		return nil
+	}
+}

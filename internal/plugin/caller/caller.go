@@ -1,0 +1,159 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package caller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// maxResolve is how often an action is looked up again because its process was
+// replaced at that very moment.
+const maxResolve = 3
+
+// ErrNoSuchAction matches the error of a Resolve whose plugin is there and does not
+// provide the action.
+var ErrNoSuchAction = errors.New("no such action")
+
+// Connection makes calls to a plugin process; *process.Process does.
+type Connection interface {
+	// Do is documented at process.Process.Do.
+	Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error
+}
+
+// Resolve returns the process that provides an action now and how to call it. Its
+// error is shown to people.
+type Resolve[A any] func() (Connection, A, error)
+
+// Caller makes calls to one action. It is safe for concurrent use.
+type Caller[A any] struct {
+	resolve  Resolve[A]
+	redactor *redact.Redactor
+}
+
+// New returns a Caller for an action.
+func New[A any](resolve Resolve[A], redactor *redact.Redactor) *Caller[A] {
+	return &Caller[A]{resolve: resolve, redactor: redactor}
+}
+
+// Error is the only type of error that leaves a Caller.
+type Error struct {
+	// Kind says what sort of failure it is.
+	Kind executor.Kind
+	// Text is one line for people, redacted.
+	Text string
+	// Err is the cause. Its text may hold anything and must not be shown.
+	Err error
+}
+
+// Error returns the text.
+func (e *Error) Error() string { return e.Text }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Do makes one call: fn gets a connection to the process that provides the action, an
+// id for the call and what calls the version that the plugin offers. It makes one gRPC
+// call and returns its error. Do looks the action up again, and calls fn again, if the
+// process was replaced before the call began. Every error is an *Error.
+func (c *Caller[A]) Do(
+	ctx context.Context, call process.Call,
+	fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error,
+) error {
+	var err error
+	for range maxResolve {
+		err = c.attempt(ctx, call, fn)
+		if !errors.Is(err, process.ErrClosed) {
+			break
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	kind, text := classify(err)
+	if kind == executor.Unreachable && ctx.Err() != nil {
+		// The process was on its way when the time was over.
+		err = ctx.Err()
+		kind, text = classify(err)
+	}
+	return &Error{Kind: kind, Text: executor.OneLine(c.redactor.String(text)), Err: err}
+}
+
+func (c *Caller[A]) attempt(
+	ctx context.Context, call process.Call,
+	fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error,
+) error {
+	conn, action, err := c.resolve()
+	if err != nil {
+		return &resolveError{err: err}
+	}
+	return conn.Do(ctx, call, func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error {
+		return fn(ctx, conn, callID, action)
+	})
+}
+
+// resolveError marks an error of Resolve.
+type resolveError struct{ err error }
+
+func (r *resolveError) Error() string { return r.err.Error() }
+
+func (r *resolveError) Unwrap() error { return r.err }
+
+func classify(err error) (executor.Kind, string) {
+	var start *process.StartError
+	var lost *process.LostError
+	var contract *adapter.ContractError
+	switch {
+	case errors.Is(err, ErrNoSuchAction):
+		return executor.Invalid, err.Error()
+	case errors.As(err, &start) && start.Reason == process.ReasonInvalidSpec:
+		return executor.Invalid, err.Error()
+	case errors.As(err, &start), errors.As(err, &lost), errors.As(err, new(*resolveError)):
+		return executor.Unreachable, err.Error()
+	case errors.As(err, &contract):
+		return executor.Failed, contract.Message
+	case errors.As(err, new(*adapter.CopyError)):
+		return executor.Failed, err.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return executor.Timeout, "did not answer before its deadline: raise its timeout or check what it waits for"
+	case errors.Is(err, context.Canceled):
+		return executor.Interrupted, "was interrupted before it answered"
+	}
+	return classifyStatus(status.Convert(err))
+}
+
+// classifyStatus reads the status of a call that was answered. What the SDK sends
+// is documented in sdk/serve; other plugins may send anything.
+func classifyStatus(s *status.Status) (executor.Kind, string) {
+	text := s.Message()
+	if s.Code() == codes.Aborted {
+		// This is how Velero's framework tells a panic with an error. What follows says
+		// something else every time.
+		text, _, _ = strings.Cut(text, ", stack trace: goroutine ")
+	}
+	if text == "" {
+		text = "failed without saying why"
+	}
+	switch s.Code() {
+	case codes.Unimplemented, codes.NotFound, codes.InvalidArgument:
+		return executor.Invalid, text
+	case codes.ResourceExhausted:
+		return executor.Failed, fmt.Sprintf("a message is larger than the plugin or Grapnel accepts: %s", text)
+	case codes.Internal:
+		return executor.Failed, "answered something that is not part of the contract: " + text
+	default:
+		return executor.Failed, text
+	}
+}

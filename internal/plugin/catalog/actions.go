@@ -1,0 +1,78 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"fmt"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	executorprocess "github.com/grapnel-dev/grapnel/internal/executor/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/sdk"
+)
+
+// Executor returns what runs an action of a loaded plugin. It stays valid when the
+// plugin is loaded again; when the plugin is gone, its calls fail as Unreachable.
+// Executor itself fails if there is no such plugin or action now.
+func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor, error) {
+	id := adapter.ID{Kind: kind, Name: action}
+	resolve := resolver(c, pluginObject, id, func(v adapter.Version) adapter.Hook { return v.Hook })
+	if _, _, err := resolve(); err != nil {
+		return nil, err
+	}
+	return executorprocess.New(id, resolve, c.host.Redactor), nil
+}
+
+// BackupItemAction returns how to reach an action of a plugin, for caller.New. It stays
+// valid when the plugin is loaded again, and may be asked for before the plugin is
+// loaded: its calls fail as long as there is no such plugin or action.
+func (c *Catalog) BackupItemAction(pluginObject, action string) caller.Resolve[adapter.BackupItemAction] {
+	return resolver(c, pluginObject, adapter.ID{Kind: string(sdk.KindBackupItemAction), Name: action},
+		func(v adapter.Version) adapter.BackupItemAction { return v.BackupItem })
+}
+
+// RestoreItemAction is BackupItemAction for the kind of this name.
+func (c *Catalog) RestoreItemAction(pluginObject, action string) caller.Resolve[adapter.RestoreItemAction] {
+	return resolver(c, pluginObject, adapter.ID{Kind: string(sdk.KindRestoreItemAction), Name: action},
+		func(v adapter.Version) adapter.RestoreItemAction { return v.RestoreItem })
+}
+
+// DeleteItemAction is BackupItemAction for the kind of this name.
+func (c *Catalog) DeleteItemAction(pluginObject, action string) caller.Resolve[adapter.DeleteItemAction] {
+	return resolver(c, pluginObject, adapter.ID{Kind: string(sdk.KindDeleteItemAction), Name: action},
+		func(v adapter.Version) adapter.DeleteItemAction { return v.DeleteItem })
+}
+
+// Redactor returns what keeps secrets out of the errors of calls, for caller.New.
+func (c *Catalog) Redactor() *redact.Redactor { return c.host.Redactor }
+
+// resolver looks an action up at every call. of takes what calls it from the version
+// that the plugin offers.
+func resolver[A any](c *Catalog, pluginObject string, id adapter.ID, of func(adapter.Version) A) caller.Resolve[A] {
+	return func() (caller.Connection, A, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		p, version, err := c.lookLocked(pluginObject, id)
+		if err != nil {
+			var none A
+			return nil, none, err
+		}
+		return p.process, of(version), nil
+	}
+}
+
+// lookLocked returns a plugin that is loaded and how to call one of its actions.
+func (c *Catalog) lookLocked(pluginObject string, id adapter.ID) (*plugin, adapter.Version, error) {
+	p := c.plugins[pluginObject]
+	if p == nil || p.process == nil {
+		return nil, adapter.Version{}, fmt.Errorf("the plugin %q is not loaded: look at the conditions of the Plugin", pluginObject)
+	}
+	version, ok := p.actions[id]
+	if !ok {
+		return nil, adapter.Version{}, fmt.Errorf("the plugin %q does not provide %s: %w", pluginObject, id, caller.ErrNoSuchAction)
+	}
+	return p, version, nil
+}

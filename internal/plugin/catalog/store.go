@@ -1,0 +1,176 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/sdk"
+)
+
+// StoreSpec describes an ObjectStore that a plugin keeps for one location.
+type StoreSpec struct {
+	// Plugin is the name of the Plugin object, Name the registered name of the store.
+	Plugin, Name string
+	// Location identifies the location: its UID.
+	Location string
+	// Config is what the store is configured with. Values whose names say that they are
+	// secret are kept out of logs and errors.
+	Config map[string]string
+}
+
+// location is what the stores of one location have in common.
+type location struct {
+	// released says that the location is gone. Its stores cannot be called any more.
+	released bool
+	// stores has the process of every configuration in use, by its fingerprint.
+	stores map[string]*store
+}
+
+// store is one process that serves a location.
+type store struct {
+	plugin  string
+	process *process.Process
+}
+
+// ObjectStore returns how to reach an ObjectStore, for caller.New. It starts nothing and
+// may be asked for before the plugin is loaded: calls fail as long as there is no such
+// plugin or store.
+//
+// Velero's plugins keep one configuration per store and process, so every location has
+// a process of its own. It is started by the first call and configured, with Init,
+// before any other call, also when it is started again. It is kept, and ended after its
+// last open call when the plugin's binary or specification changes (the next call
+// starts another one), when ObjectStore is called for the location with something else
+// in spec, or by ReleaseStore, Unload or Close.
+//
+// What was returned for an older spec of the location goes on to reach a store of that
+// spec: a run never finds itself in another bucket than it began in. A configuration
+// that the store refuses is an error of the call, whose *process.StartError has the
+// reason ReasonInitFailed.
+func (c *Catalog) ObjectStore(spec StoreSpec) caller.Resolve[adapter.ObjectStore] {
+	for name, value := range spec.Config {
+		if c.host.Redactor.IsSensitive(name) {
+			c.host.Redactor.AddValues(value)
+		}
+	}
+	key := fingerprint(spec)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.locations[spec.Location]
+	if at == nil {
+		at = &location{stores: map[string]*store{}}
+		c.locations[spec.Location] = at
+	}
+	c.dropStoresLocked(at, func(other string, _ *store) bool { return other != key })
+	return func() (caller.Connection, adapter.ObjectStore, error) {
+		return c.resolveStore(at, key, spec)
+	}
+}
+
+// ReleaseStore ends the processes of a location that is gone. It returns when they have
+// ended, which they do after their last open call, or when ctx has ended.
+func (c *Catalog) ReleaseStore(ctx context.Context, id string) {
+	c.mu.Lock()
+	var drained []<-chan struct{}
+	if at := c.locations[id]; at != nil {
+		at.released = true
+		drained = c.dropStoresLocked(at, func(string, *store) bool { return true })
+		delete(c.locations, id)
+	}
+	c.mu.Unlock()
+	for _, done := range drained {
+		wait(ctx, done)
+	}
+}
+
+// dropStoresLocked starts to drain the stores of a location that drop says.
+func (c *Catalog) dropStoresLocked(at *location, drop func(key string, s *store) bool) []<-chan struct{} {
+	var drained []<-chan struct{}
+	for key, s := range at.stores {
+		if drop(key, s) {
+			delete(at.stores, key)
+			drained = append(drained, c.drain(s.process))
+		}
+	}
+	return drained
+}
+
+// dropStoresOfLocked starts to drain the stores of a plugin.
+func (c *Catalog) dropStoresOfLocked(plugin string) []<-chan struct{} {
+	var drained []<-chan struct{}
+	for _, at := range c.locations {
+		drained = append(drained, c.dropStoresLocked(at, func(_ string, s *store) bool { return s.plugin == plugin })...)
+	}
+	return drained
+}
+
+// fingerprint tells specifications apart.
+func fingerprint(spec StoreSpec) string {
+	encoded, err := json.Marshal(spec) // maps are sorted
+	if err != nil {
+		panic(err) // strings only
+	}
+	return string(encoded)
+}
+
+func (c *Catalog) resolveStore(at *location, key string, spec StoreSpec) (caller.Connection, adapter.ObjectStore, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at.released {
+		return nil, nil, errors.New("the location of the object store was removed")
+	}
+	p, version, err := c.lookLocked(spec.Plugin, adapter.ID{Kind: string(sdk.KindObjectStore), Name: spec.Name})
+	if err != nil {
+		return nil, nil, err
+	}
+	if s := at.stores[key]; s != nil {
+		return s.process, version.ObjectStore, nil
+	}
+	host := c.host
+	// Whether the store works is the business of its location, not of the Plugin.
+	host.OnExit = nil
+	next, err := process.New(host, process.Config{
+		Name: spec.Plugin, Path: p.spec.Process.Path, Args: p.spec.Process.Args, Env: p.spec.Process.Env,
+		StartTimeout: p.spec.Process.StartTimeout, Verify: c.initialise(spec, version.ObjectStore, p.info.Actions),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	at.stores[key] = &store{plugin: spec.Plugin, process: next}
+	return next, version.ObjectStore, nil
+}
+
+// initialise returns what makes a new process ready for calls: it has to provide what
+// was provided when the plugin was loaded, and to accept its configuration.
+func (c *Catalog) initialise(
+	spec StoreSpec, calls adapter.ObjectStore, actions []Action,
+) func(context.Context, grpc.ClientConnInterface) (process.Abilities, error) {
+	return func(ctx context.Context, conn grpc.ClientConnInterface) (process.Abilities, error) {
+		listing, err := adapter.List(ctx, conn, c.kinds)
+		if err != nil {
+			return process.Abilities{}, err
+		}
+		if !slices.Equal(actions, listing.Actions) {
+			return process.Abilities{}, errRegistrationChanged()
+		}
+		err = calls.Init(ctx, conn, adapter.ItemCall{Action: spec.Name}, spec.Config)
+		if err != nil && ctx.Err() == nil && status.Code(err) != codes.Unavailable {
+			err = &process.StartError{Reason: ReasonInitFailed, Err: err, Message: c.clean(fmt.Sprintf(
+				"the object store %q refused its configuration: %s", spec.Name, status.Convert(err).Message()))}
+		}
+		return process.Abilities{LogEnd: listing.LogEnd}, err
+	}
+}

@@ -1,0 +1,392 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+)
+
+// veleroActions are what velero lets faultplugin provide.
+const veleroActions = "BackupItemAction:fault.example.io/a,BackupItemAction:fault.example.io/b"
+
+// velero is a plugin for Velero. More variables than the list come in pairs.
+func velero(name string, env ...string) catalog.Spec {
+	variables := map[string]string{"FAULT_VELERO": veleroActions}
+	for i := 0; i < len(env); i += 2 {
+		variables[env[i]] = env[i+1]
+	}
+	return fault(name, variables)
+}
+
+// itemCall is one call of a BackupItemAction.
+type itemCall struct {
+	plugin, action  string
+	key             string
+	fault, argument string
+	log             logr.Logger
+}
+
+func (i itemCall) do(ctx context.Context, c *catalog.Catalog) (adapter.BackupItemAnswer, error) {
+	var answer adapter.BackupItemAnswer
+	object := fmt.Appendf(nil, `{"fault":%q,"argument":%q}`, i.fault, i.argument)
+	err := caller.New(c.BackupItemAction(i.plugin, i.action), c.Redactor()).Do(ctx, process.Call{Key: i.key, Log: i.log},
+		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action adapter.BackupItemAction) error {
+			var err error
+			call := adapter.ItemCall{Action: i.action, ID: callID, Key: i.key}
+			answer, err = action.Execute(ctx, conn, call, object, []byte(subject))
+			return err
+		})
+	return answer, err
+}
+
+func faulty(fault string) itemCall {
+	return itemCall{plugin: "p", action: "fault.example.io/a", key: "run", fault: fault}
+}
+
+func kindOf(err error) executor.Kind {
+	var failed *caller.Error
+	if errors.As(err, &failed) {
+		return failed.Kind
+	}
+	return ""
+}
+
+func TestLoadVelero(t *testing.T) {
+	c := newCatalog(t, catalog.Options{})
+	info := load(t, c, velero("p", "FAULT_VELERO", veleroActions+",VolumeSnapshotter:fault.example.io/disks,ObjectStore:fault.example.io/store"))
+	want := []catalog.Action{
+		{Kind: "BackupItemAction", Version: "v1", Name: "fault.example.io/a"},
+		{Kind: "BackupItemAction", Version: "v1", Name: "fault.example.io/b"},
+		{Kind: "ObjectStore", Version: "v1", Name: "fault.example.io/store"},
+	}
+	if diff := cmp.Diff(want, info.Actions); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"VolumeSnapshotter fault.example.io/disks"}, info.Ignored); diff != "" {
+		t.Errorf("ignored (-want +got):\n%s", diff)
+	}
+	answer, err := faulty("none").do(t.Context(), c)
+	if err != nil || !strings.Contains(string(answer.Item), "none") {
+		t.Errorf("answer %+v, error %v", answer, err)
+	}
+}
+
+func TestVeleroCallFailures(t *testing.T) {
+	c := newCatalog(t, catalog.Options{Grace: 50 * time.Millisecond})
+	load(t, c, velero("p"))
+	for name, tc := range map[string]struct {
+		fault    string
+		argument string
+		timeout  time.Duration
+		want     executor.Kind
+		text     string
+	}{
+		"ends":         {fault: "exit", want: executor.Unreachable, text: "exit code 4 during the call"},
+		"killed":       {fault: "kill", want: executor.Unreachable, text: "signal 9"},
+		"hangs":        {fault: "hang", timeout: 200 * time.Millisecond, want: executor.Timeout, text: "before its deadline"},
+		"too large":    {fault: "oversize", want: executor.Failed, text: "answered with more than 6291456 bytes"},
+		"endless":      {fault: "endless", want: executor.Failed, text: "named 20000 additional objects"},
+		"large object": {fault: "none", argument: strings.Repeat("x", 5<<20), want: executor.Failed, text: "more than the plugin accepts"},
+		"panic":        {fault: "panic", want: executor.Failed, text: "plugin panicked: a pointer is nil"},
+		// The plugin is there: only what it works with is not.
+		"unavailable": {fault: "unavailable", want: executor.Failed, text: "the storage is unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			if tc.timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, tc.timeout)
+				defer cancel()
+			}
+			call := faulty(tc.fault)
+			call.argument = tc.argument
+			_, err := call.do(ctx, c)
+			if kindOf(err) != tc.want || !strings.Contains(err.Error(), tc.text) {
+				t.Errorf("error is %v (%s), want %s with %q", err, kindOf(err), tc.want, tc.text)
+			}
+			// Whatever it was, the next object is treated as if nothing had been.
+			if _, err := faulty("none").do(t.Context(), c); err != nil {
+				t.Errorf("the next call: %v", err)
+			}
+			if running := plugintesting.Children(plugins); len(running) != 1 {
+				t.Errorf("running are %q, want one process", running)
+			}
+		})
+	}
+}
+
+// TestGarbageIsHandedOn: what an object looks like is judged by those who know it.
+func TestGarbageIsHandedOn(t *testing.T) {
+	c := newCatalog(t, catalog.Options{})
+	load(t, c, velero("p"))
+	answer, err := faulty("garbage").do(t.Context(), c)
+	if err != nil || string(answer.Item) != "\x00\xff no json" {
+		t.Errorf("answer %q, error %v", answer.Item, err)
+	}
+}
+
+// TestOwnStatusKeepsTheProcess: a plugin that says "unavailable" of something else is
+// not restarted, which would end the calls of others.
+func TestOwnStatusKeepsTheProcess(t *testing.T) {
+	exits := make(chan string, 1)
+	c := newCatalog(t, catalog.Options{OnExit: func(name string) { exits <- name }})
+	load(t, c, velero("p"))
+	before := plugintesting.Children(plugins)
+	if _, err := faulty("unavailable").do(t.Context(), c); err == nil {
+		t.Fatal("no error")
+	}
+	if diff := cmp.Diff(before, plugintesting.Children(plugins)); diff != "" || len(exits) > 0 {
+		t.Errorf("the process was restarted (-before +after):\n%s", diff)
+	}
+}
+
+// TestFirstCallsAreMadeOneByOne: the framework of these plugins dies of two first calls
+// at a time, so after every start somebody has to make them in order.
+func TestFirstCallsAreMadeOneByOne(t *testing.T) {
+	c := newCatalog(t, catalog.Options{})
+	load(t, c, velero("p"))
+	for range 3 {
+		if _, err := faulty("kill").do(t.Context(), c); kindOf(err) != executor.Unreachable {
+			t.Fatalf("error of the call that kills: %v", err)
+		}
+		var calls sync.WaitGroup
+		for i := range 16 {
+			call := faulty("none")
+			call.action = []string{"fault.example.io/a", "fault.example.io/b"}[i%2]
+			calls.Go(func() {
+				if _, err := call.do(t.Context(), c); err != nil {
+					t.Errorf("call of %s after a restart: %v", call.action, err)
+				}
+			})
+		}
+		calls.Wait()
+	}
+}
+
+func TestFirstCallFails(t *testing.T) {
+	for name, tc := range map[string]struct{ how, wantReason, want string }{
+		"error":         {how: "error", wantReason: adapter.ReasonPrimeFailed, want: "BackupItemAction v1 fault.example.io/a failed: the licence has expired"},
+		"unimplemented": {how: "unimplemented", wantReason: adapter.ReasonPrimeFailed, want: "BackupItemAction v1 fault.example.io/a failed: unknown method"},
+		"ends":          {how: "exit", wantReason: "ExitedAtOnce", want: "exit code 6"},
+		"hangs":         {how: "hang", wantReason: "StartTimeout", want: "within 1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCatalog(t, catalog.Options{})
+			spec := velero("p", "FAULT_VELERO_BREAK", writeFile(t, filepath.Join(t.TempDir(), "break"), tc.how, 0o600))
+			if tc.how == "hang" {
+				spec.Process.StartTimeout = time.Second
+			}
+			_, err := c.Load(t.Context(), spec)
+			var failed *catalog.LoadError
+			if !errors.As(err, &failed) || failed.Reason != tc.wantReason || !strings.Contains(failed.Message, tc.want) {
+				t.Errorf("error %v, want %s with %q", err, tc.wantReason, tc.want)
+			}
+			checkNoSecret(t, "the message", fmt.Sprint(err))
+			if left := plugintesting.Children(plugins); len(left) > 0 {
+				t.Errorf("processes left behind: %q", left)
+			}
+		})
+	}
+}
+
+// TestRestartThatFailsHalfWay: a process that runs but is not ready is not used, and
+// does not keep a good one from being started later.
+func TestRestartThatFailsHalfWay(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Now()
+	c := newCatalog(t, catalog.Options{Now: func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}})
+	broken := filepath.Join(t.TempDir(), "break")
+	load(t, c, velero("p", "FAULT_VELERO_BREAK", broken))
+	writeFile(t, broken, "error", 0o600)
+	if _, err := faulty("kill").do(t.Context(), c); kindOf(err) != executor.Unreachable {
+		t.Fatalf("error of the call that kills: %v", err)
+	}
+	for range 2 {
+		_, err := faulty("none").do(t.Context(), c)
+		if kindOf(err) != executor.Unreachable || !strings.Contains(err.Error(), "the licence has expired") {
+			t.Errorf("error while the process does not get ready: %v", err)
+		}
+		if left := plugintesting.Children(plugins); len(left) > 0 {
+			t.Errorf("a process that is not ready was kept: %q", left)
+		}
+	}
+	if err := os.Remove(broken); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	now = now.Add(2 * time.Minute)
+	mu.Unlock()
+	if _, err := faulty("none").do(t.Context(), c); err != nil {
+		t.Errorf("the plugin works again, and its calls do not: %v", err)
+	}
+}
+
+func TestForkedChildrenEndWithThePlugin(t *testing.T) {
+	c := newCatalog(t, catalog.Options{})
+	load(t, c, velero("p"))
+	if _, err := faulty("fork").do(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	const child = "sleep 31536001"
+	if len(plugintesting.Running(child)) != 1 {
+		t.Fatal("the plugin forked nothing")
+	}
+	c.Unload(t.Context(), "p")
+	plugintesting.Eventually(t, "what the plugin forked has ended", func() bool { return len(plugintesting.Running(child)) == 0 })
+}
+
+// TestLinesWithoutCalls: lines of plugins that know nothing of calls go to the run if it
+// is the only one at work.
+func TestLinesWithoutCalls(t *testing.T) {
+	operator, one, other := plugintesting.NewLog(t), plugintesting.NewLog(t), plugintesting.NewLog(t)
+	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
+	load(t, c, velero("p"))
+	dir := t.TempDir()
+	begin := func(barrier, key string, log, seenIn *plugintesting.Log) func() {
+		t.Helper()
+		call := faulty("barrier")
+		call.argument, call.key, call.log = filepath.Join(dir, barrier), key, log.Logger()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if _, err := call.do(t.Context(), c); err != nil {
+				t.Errorf("%s: %v", barrier, err)
+			}
+		}()
+		plugintesting.Eventually(t, "the line of "+barrier+" was logged", func() bool { return strings.Contains(seenIn.Text(), call.argument) })
+		return func() {
+			writeFile(t, call.argument, "", 0o600)
+			<-ended
+		}
+	}
+	end1 := begin("1", "run-1", one, one)
+	end2 := begin("2", "run-1", one, one)
+	end3 := begin("3", "run-2", other, operator)
+	end1()
+	end2()
+	end4 := begin("4", "run-2", other, other)
+	end3()
+	end4()
+	if text := one.Text() + other.Text(); strings.Contains(text, filepath.Join(dir, "3")) {
+		t.Errorf("a line of nobody knows whom is in the log of a run: %s", text)
+	}
+}
+
+// TestLinesOfAbandonedCalls: nobody can tell when a call has ended that the plugin does
+// not end, so its lines must not get into the log of another run.
+func TestLinesOfAbandonedCalls(t *testing.T) {
+	operator, one, other := plugintesting.NewLog(t), plugintesting.NewLog(t), plugintesting.NewLog(t)
+	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
+	load(t, c, velero("p"))
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := faulty("wait")
+	waits.argument, waits.key, waits.log = "first", "run-1", one.Logger()
+	done := make(chan error, 1)
+	go func() {
+		_, err := waits.do(ctx, c)
+		done <- err
+	}()
+	plugintesting.Eventually(t, "the call has begun", func() bool { return strings.Contains(one.Text(), "waiting of first") })
+	cancel()
+	if err := <-done; kindOf(err) != executor.Interrupted {
+		t.Errorf("error is %v, want Interrupted", err)
+	}
+	one.Close()
+	next := faulty("barrier")
+	next.argument, next.key, next.log = writeFile(t, filepath.Join(t.TempDir(), "open"), "", 0o600), "run-2", other.Logger()
+	if _, err := next.do(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	plugintesting.Eventually(t, "the line is in the operator's log", func() bool { return strings.Contains(operator.Text(), "at the barrier") })
+	if text := other.Text(); text != "" {
+		t.Errorf("the log of the other run holds %s", text)
+	}
+}
+
+// TestStackOfAnError is for the log and for nothing else.
+func TestStackOfAnError(t *testing.T) {
+	c := newCatalog(t, catalog.Options{})
+	load(t, c, velero("p"))
+	log := plugintesting.NewLog(t)
+	call := faulty("stack")
+	call.log = log.Logger()
+	_, err := call.do(t.Context(), c)
+	if err == nil || err.Error() != "freezing failed" {
+		t.Errorf("error is %v", err)
+	}
+	if text := log.Text(); !strings.Contains(text, "/src/plugin/action.go:42 plugin.(*Action).Execute") || strings.Contains(text, "main.go") {
+		t.Errorf("the log does not say where the error comes from: %s", text)
+	}
+}
+
+// TestVeleroEnvironment hands on where the API server is, and no more than that.
+func TestVeleroEnvironment(t *testing.T) {
+	c := newCatalog(t, catalog.Options{
+		Env: map[string]string{"VELERO_NAMESPACE": "backups"},
+		LookupEnv: func(name string) (string, bool) {
+			return "host-" + name, name != "PATH" && name != "TMPDIR"
+		},
+	})
+	load(t, c, fault("p", nil))
+	answer, err := execute(t, c, "p", preBackup("k", map[string]string{"fault": "environment"}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := "\n" + answer.Outputs["env"] + "\n"
+	for _, want := range []string{
+		"KUBERNETES_SERVICE_HOST=host-KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT=host-KUBERNETES_SERVICE_PORT", "VELERO_NAMESPACE=backups",
+	} {
+		if !strings.Contains(env, "\n"+want+"\n") {
+			t.Errorf("the environment lacks %s:%s", want, env)
+		}
+	}
+	if strings.Contains(env, "KUBECONFIG") {
+		t.Errorf("the environment holds more than it should:%s", env)
+	}
+}
+
+// TestLeakingPluginIsEnded before it takes the operator along.
+func TestLeakingPluginIsEnded(t *testing.T) {
+	exits := make(chan string, 1)
+	c := newCatalog(t, catalog.Options{MaxMemory: 100 << 20, OnExit: func(name string) { exits <- name }})
+	load(t, c, velero("p"))
+	for range 2 {
+		if _, err := faulty("leak").do(t.Context(), c); err != nil && kindOf(err) != executor.Unreachable {
+			t.Fatal(err)
+		}
+	}
+	if name := <-exits; name != "p" {
+		t.Errorf("the process of %q ended", name)
+	}
+	if _, err := faulty("none").do(t.Context(), c); err != nil {
+		t.Errorf("the call after it: %v", err)
+	}
+	leak := faulty("leak-and-hang")
+	if _, err := leak.do(t.Context(), c); kindOf(err) != executor.Unreachable || !strings.Contains(err.Error(), "used more than 100 MiB of memory and was ended during the call") {
+		t.Errorf("error of the call that leaks is %v", err)
+	}
+}

@@ -1,0 +1,143 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// backupItemV3 calls the version 3 of BackupItemAction that exists only in these tests.
+// It is all that a host needs for a new version, with its line in the table.
+type backupItemV3 struct{}
+
+var _ adapter.BackupItemAction = backupItemV3{}
+
+// AppliesTo makes no call: version 3 has no such method, its actions see every object.
+func (backupItemV3) AppliesTo(context.Context, grpc.ClientConnInterface, adapter.ItemCall) (item.Selector, error) {
+	return item.Selector{}, nil
+}
+
+// Execute puts everything into one message.
+func (backupItemV3) Execute(
+	ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, object, backup []byte,
+) (adapter.BackupItemAnswer, error) {
+	in, err := structpb.NewStruct(map[string]any{
+		"plugin": call.Action, "key": call.Key, "item": string(object), "backup": string(backup),
+	})
+	if err != nil {
+		return adapter.BackupItemAnswer{}, err
+	}
+	out := &structpb.Struct{}
+	err = conn.Invoke(ctx, "/"+itemV3Name+"/Execute", in, out)
+	return adapter.BackupItemAnswer{Item: []byte(out.GetFields()["item"].GetStringValue())}, err
+}
+
+// Progress and Cancel are as in version 1: this version starts nothing.
+func (backupItemV3) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) (item.Progress, error) {
+	return item.Progress{}, adapter.ErrNoOperations
+}
+
+func (backupItemV3) Cancel(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) error {
+	return nil
+}
+
+// kindsWithV3 is the table of a Grapnel that knows version 3.
+func kindsWithV3() []adapter.Kind {
+	kinds := adapter.Kinds()
+	i := slices.IndexFunc(kinds, func(k adapter.Kind) bool { return k.Name == "BackupItemAction" })
+	kinds[i].Versions = append([]adapter.Version{{Name: "v3", BackupItem: backupItemV3{}}}, kinds[i].Versions...)
+	return kinds
+}
+
+// versioned is a plugin that offers its action in the versions of a list.
+func versioned(t *testing.T, versions string) catalog.Spec {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalog.Spec{Name: "p", Process: catalog.ProcessSpec{
+		Path: self, Env: map[string]string{"CATALOG_TEST_VERSIONS": versions}, StartTimeout: safety,
+	}}
+}
+
+// show calls the action with one object.
+func show(t *testing.T, c *catalog.Catalog, object string) (adapter.BackupItemAnswer, error) {
+	t.Helper()
+	var answer adapter.BackupItemAnswer
+	err := caller.New(c.BackupItemAction("p", versionedAction), c.Redactor()).Do(t.Context(), process.Call{Key: "run"},
+		func(ctx context.Context, conn grpc.ClientConnInterface, id string, action adapter.BackupItemAction) error {
+			var err error
+			answer, err = action.Execute(ctx, conn, adapter.ItemCall{Action: versionedAction, ID: id, Key: "run"}, []byte(object), nil)
+			return err
+		})
+	return answer, err
+}
+
+// TestVersions is the worked example of docs/plugins/VERSIONING.md: old and new plugins
+// under old and new hosts.
+func TestVersions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kinds   []adapter.Kind
+		offered string
+		want    string
+		// operation says that what only version 2 can do arrives.
+		operation string
+	}{
+		"new host, new plugin":            {kinds: kindsWithV3(), offered: "v3,v2", want: "v3"},
+		"new host, newest plugin":         {kinds: kindsWithV3(), offered: "v3", want: "v3"},
+		"new host, older plugin":          {kinds: kindsWithV3(), offered: "v2,v1", want: "v2", operation: "op"},
+		"new host, oldest plugin":         {kinds: kindsWithV3(), offered: "v1", want: "v1"},
+		"old host, new plugin":            {offered: "v3,v2", want: "v2", operation: "op"},
+		"old host, plugin with all":       {offered: "v1,v2,v3", want: "v2", operation: "op"},
+		"old host, newest and oldest":     {offered: "v3,v1", want: "v1"},
+		"old host, plugin of its own age": {offered: "v2", want: "v2", operation: "op"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCatalog(t, catalog.Options{Kinds: tc.kinds})
+			load(t, c, versioned(t, tc.offered))
+			answer, err := show(t, c, "{}")
+			if want := `{"calledBy":"` + tc.want + `"}`; err != nil || string(answer.Item) != want || answer.OperationID != tc.operation {
+				t.Errorf("answer is %s with operation %q, error %v; want %s with %q", answer.Item, answer.OperationID, err, want, tc.operation)
+			}
+		})
+	}
+}
+
+// TestNotAdaptable: a host that knows too little says so, and names both sides.
+func TestNotAdaptable(t *testing.T) {
+	c := newCatalog(t, catalog.Options{})
+	_, err := c.Load(t.Context(), versioned(t, "v3"))
+	var failed *catalog.LoadError
+	const want = "BackupItemAction example.io/versioned is offered in v3 only, this Grapnel calls v2 or v1"
+	if !errors.As(err, &failed) || failed.Reason != adapter.ReasonNotAdaptable || !strings.Contains(failed.Message, want) {
+		t.Errorf("error is %v, want NotAdaptable with %q", err, want)
+	}
+}
+
+// TestErrorsAreNotDowngraded: a version that is offered and fails has failed, whatever
+// it says. Another one might do half of the work twice.
+func TestErrorsAreNotDowngraded(t *testing.T) {
+	c := newCatalog(t, catalog.Options{Kinds: kindsWithV3()})
+	load(t, c, versioned(t, "v3,v2"))
+	answer, err := show(t, c, `{"x":"please fail"}`)
+	if kindOf(err) != executor.Invalid || !strings.Contains(err.Error(), "version 3 does not do that") || len(answer.Item) > 0 {
+		t.Errorf("answer %s, error %v (%s)", answer.Item, err, kindOf(err))
+	}
+}

@@ -1,0 +1,55 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+)
+
+// TestLogPipeIsDrained: when it says so, every line that was written before has been
+// handled.
+func TestLogPipeIsDrained(t *testing.T) {
+	t.Parallel()
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := newLogPipe(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var handled atomic.Int64
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		readLines(pipe, func([]byte, bool) { handled.Add(1) })
+	}()
+	for i := range int64(2000) {
+		// Sometimes nothing was written, as in most calls.
+		if i%3 > 0 {
+			if _, err := fmt.Fprintf(out, "line %d\n", i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-pipe.drained()
+		if want := (i + 1) - (i+3)/3; handled.Load() != want {
+			t.Fatalf("%d lines are handled after round %d, want %d", handled.Load(), i, want)
+		}
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	select {
+	case <-pipe.drained():
+	default:
+		t.Error("a log that has ended is waited for")
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

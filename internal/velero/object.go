@@ -1,0 +1,49 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package velero
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// PhaseInProgress is the phase of what plugins are told about.
+const PhaseInProgress = "InProgress"
+
+// Metadata is the part of an object's metadata that Velero and its plugins read.
+type Metadata struct {
+	Name              string            `json:"name"`
+	Namespace         string            `json:"namespace"`
+	UID               types.UID         `json:"uid"`
+	Labels            map[string]string `json:"labels,omitempty"`
+	Annotations       map[string]string `json:"annotations,omitempty"`
+	CreationTimestamp metav1.Time       `json:"creationTimestamp"`
+}
+
+// TypeOf returns the type of a kind of Velero.
+func TypeOf(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: "velero.io/v1", Kind: kind}
+}
+
+// Pick returns the fields of a spec as JSON that have one of the names. The others of a
+// Backup or Restore are Grapnel's own, and some hold what a user tells another plugin.
+// An empty spec has no fields.
+func Pick(spec json.RawMessage, names []string) (map[string]json.RawMessage, error) {
+	picked := map[string]json.RawMessage{}
+	if len(spec) == 0 {
+		return picked, nil
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(spec, &all); err != nil {
+		return nil, err // the caller knows whose spec it is
+	}
+	for _, name := range names {
+		if value, ok := all[name]; ok {
+			picked[name] = value
+		}
+	}
+	return picked, nil
+}

@@ -5,8 +5,11 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,35 +24,63 @@ import (
 // action is an item action in a run.
 type action struct {
 	itemaction.Action
+	// external is the same action if it is one, else nil.
+	external itemaction.External
 	// ready is closed when the action may be asked; failed is set before that.
 	ready  chan struct{}
 	failed bool
 }
 
 // prepareActions finds out which actions matter to this run and lets them get
-// ready, beside everything else. The caller waits for the group.
+// ready, beside everything else. The caller waits for the group. Those of plugins
+// are asked at the same time which objects concern them; it returns when they have
+// answered.
 func (r *run) prepareActions(ctx context.Context) *sync.WaitGroup {
-	var wg sync.WaitGroup
-	for _, candidate := range r.engine.opts.Actions() {
+	var prepared, chosen sync.WaitGroup
+	for _, candidate := range slices.Concat(r.engine.opts.Actions(), r.req.Actions) {
 		if !r.matters(candidate) {
 			continue
 		}
 		a := &action{Action: candidate, ready: make(chan struct{})}
 		r.actions = append(r.actions, a)
-		preparer, ok := candidate.(itemaction.Preparer)
-		if !ok {
+		switch candidate := candidate.(type) {
+		case itemaction.Preparer:
+			prepared.Go(func() { r.prepare(ctx, a, candidate) })
+		case itemaction.External:
+			a.external = candidate
+			chosen.Go(func() { r.choose(ctx, a) })
+		default:
 			close(a.ready)
-			continue
 		}
-		wg.Go(func() {
-			defer close(a.ready)
-			if err := preparer.Prepare(ctx, reader{r}); err != nil {
-				a.failed = true
-				r.actionFailed(ctx, a, results.Run(), fmt.Errorf("preparing item action %s: %w", a.Name(), err))
-			}
-		})
 	}
-	return &wg
+	chosen.Wait()
+	return &prepared
+}
+
+// prepare lets an action look at the cluster.
+func (r *run) prepare(ctx context.Context, a *action, preparer itemaction.Preparer) {
+	defer close(a.ready)
+	if err := preparer.Prepare(ctx, reader{r}); err != nil {
+		a.failed = true
+		r.actionFailed(ctx, a, results.Run(), fmt.Errorf("preparing item action %s: %w", a.Name(), err))
+	}
+}
+
+// choose asks an action of a plugin which objects concern it.
+func (r *run) choose(ctx context.Context, a *action) {
+	defer close(a.ready)
+	err := a.external.Choose(ctx, r.plan.cluster)
+	if err == nil {
+		return
+	}
+	a.failed = true
+	var leftOut *itemaction.LeftOutError
+	if !errors.As(err, &leftOut) {
+		r.actionFailed(ctx, a, results.Run(), fmt.Errorf("backing up without an item action: %w", err))
+		return
+	}
+	r.results.Warn(results.Run(), leftOut.Reason)
+	logr.FromContextOrDiscard(ctx).Info("Leaving out an item action", "action", a.Name(), "reason", leftOut.Reason)
 }
 
 // matters reports whether an action can have an effect on this backup.
@@ -79,69 +110,40 @@ func (r *run) mayAdd(resources []schema.GroupResource) bool {
 	return false
 }
 
+// chain are the actions that the objects of a resource are shown to, in order.
+type chain struct {
+	// quick are those before the first one of a plugin. They are asked about one
+	// object after another: that costs less than to do it at once.
+	quick []*step
+	// rest are the others. They are asked about several objects at once.
+	rest []*step
+}
+
+// step is an action and what came of showing it the objects of one resource.
+type step struct {
+	*action
+	resource                        schema.GroupResource
+	shown, changed, skipped, failed atomic.Int64
+	// took is the time of all calls together, of external actions only.
+	took atomic.Int64
+}
+
 // actionsFor returns the actions that the objects of a resource are shown to.
-func (r *run) actionsFor(resource discovery.Resource) []*action {
-	var out []*action
+func (r *run) actionsFor(resource discovery.Resource) chain {
+	var out chain
 	for _, a := range r.actions {
-		if a.AppliesTo(resource.GroupResource()) {
-			out = append(out, a)
+		if a.external != nil && a.failed || !a.AppliesTo(resource.GroupResource()) {
+			continue
+		}
+		s := &step{action: a, resource: resource.GroupResource()}
+		if a.external == nil && len(out.rest) == 0 {
+			out.quick = append(out.quick, s)
+		} else {
+			out.rest = append(out.rest, s)
 		}
 	}
+	r.told.addSteps(out)
 	return out
-}
-
-// offer shows objects that are on their way into the archive to the actions
-// and notes what follows from that. Objects that an action failed on are taken
-// out of the batch. The error is that the run has ended.
-func (c *collection) offer(ctx context.Context, batch *list.Batch) error {
-	for _, a := range c.actions {
-		select {
-		case <-a.ready:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	kept := batch.Items[:0]
-	namespace := ""
-	for _, item := range batch.Items {
-		if !c.act(ctx, &item) {
-			continue
-		}
-		kept = append(kept, item)
-		if item.Namespace != namespace {
-			namespace = item.Namespace
-			c.inhabited.LoadOrStore(namespace, struct{}{})
-		}
-		c.noteVolume(item)
-	}
-	batch.Items = kept
-	return nil
-}
-
-// act shows one object to the actions and reports whether all went well.
-func (c *collection) act(ctx context.Context, item *list.Item) bool {
-	for _, a := range c.actions {
-		if a.failed {
-			continue
-		}
-		result, err := a.Execute(ctx, itemaction.Item{
-			Resource:  c.resource.GVR,
-			Namespace: item.Namespace,
-			Name:      item.Name,
-			JSON:      item.JSON,
-		})
-		if err != nil {
-			c.actionFailed(ctx, a, results.Object(item.Namespace), fmt.Errorf(
-				"%s %q is missing from this backup: item action %s: %w",
-				c.resource.GroupResource(), item.Key, a.Name(), err))
-			return false
-		}
-		if result.JSON != nil {
-			item.JSON = result.JSON
-		}
-		c.related.add(c.resource.GroupResource(), item.Key, result.Related)
-	}
-	return true
 }
 
 func (r *run) actionFailed(ctx context.Context, a *action, scope results.Scope, err error) {

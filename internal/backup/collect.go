@@ -33,7 +33,10 @@ const (
 type collection struct {
 	*run
 	resource discovery.Resource
-	actions  []*action
+	actions  chain
+	// always are the related objects, by key, that are archived even if they are
+	// excluded. It is set before any of them is read.
+	always map[string]struct{}
 
 	// announced is the part of run.expected that is not read yet. It belongs
 	// to the goroutine that lists across namespaces.

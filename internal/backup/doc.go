@@ -13,6 +13,30 @@
 // goroutine that called Run, which is the only one to write (write.go). Nothing
 // is held back but names, so that memory does not grow with the cluster.
 //
+// # Item actions
+//
+// Actions are asked in their order about each object, the built-in ones first, and each
+// sees what the one before left (act.go). Those of Grapnel itself are asked one object
+// after another, as it comes in. Those of plugins (itemaction.External) are asked
+// before anything is listed which objects concern them, and then about several objects
+// at a time, Options.ActionWorkers in all for a run; the objects of a batch wait for
+// each other and keep their order. While a plugin is slow, the lists that are being
+// read wait with it, and memory does not grow.
+//
+// With AllVersions an action sees an object once in each version that is archived, as
+// in Velero: what it changes must be changed in all of them, because a restore takes
+// any of them.
+//
+// What actions say beside that is in told.go: labels for the Backup, of which the first
+// value counts; operations that they started, for which nobody waits yet; and how often
+// each was asked, for the log and the results.
+//
+// Objects that actions name are fetched after everything is listed, each at most once
+// and only if it is not in the archive by then, until no new ones are named. So cycles
+// end, and an endless list ends at a limit (related.go).
+//
+// # Failures
+//
 // What fails for one object, kind or API group is recorded in Result.Results
 // and never ends a run. Run returns an error only for what makes a backup
 // impossible: the context ended, the cluster cannot be discovered or its

@@ -33,6 +33,9 @@ type Options struct {
 	// Actions returns the item actions of one run, by default the built-in
 	// ones. They are asked in this order.
 	Actions func() []itemaction.Action
+	// ActionWorkers is how many objects of each run are shown to external item
+	// actions at a time, by default DefaultActionWorkers.
+	ActionWorkers int
 	// InFlight bounds the open requests of each run, by default
 	// list.DefaultInFlight.
 	InFlight int
@@ -42,6 +45,10 @@ type Options struct {
 	// Level of compression, by default archive.DefaultLevel.
 	Level int
 }
+
+// DefaultActionWorkers is enough for calls to overlap, and few enough for plugins
+// that never met a second one.
+const DefaultActionWorkers = 4
 
 // Engine makes backups of one cluster. It is safe for concurrent use.
 type Engine struct {
@@ -54,6 +61,9 @@ func New(cluster Cluster, opts Options) *Engine {
 	if opts.Actions == nil {
 		opts.Actions = builtin.Actions
 	}
+	if opts.ActionWorkers <= 0 {
+		opts.ActionWorkers = DefaultActionWorkers
+	}
 	return &Engine{cluster: cluster, opts: opts}
 }
 
@@ -64,6 +74,9 @@ type Request struct {
 	// AllVersions archives every object in every version that its group
 	// serves (the feature EnableAPIGroupVersions), not only in the preferred.
 	AllVersions bool
+	// Actions are asked after those of the Options, in this order. They are this
+	// run's own.
+	Actions []itemaction.Action
 	// StartTime is the modification time of the files in the archive.
 	StartTime time.Time
 	// Progress, if set, is told after each batch how many objects there are,
@@ -84,6 +97,14 @@ type Result struct {
 	// Volumes are the PersistentVolumeClaims in the archive, sorted. Their data
 	// is not in it.
 	Volumes []Volume
+	// Actions has the names of the item actions that objects were shown to, in their
+	// order, by resource ("deployments.apps").
+	Actions map[string][]string
+	// Labels are what item actions want to be added to the Backup.
+	Labels map[string]string
+	// Operations are what item actions started. Each is a warning of its object,
+	// because nobody waits for their end.
+	Operations []Operation
 }
 
 // Volume is a PersistentVolumeClaim whose data was not captured.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(pluginEnv) != "" {
+		servePlugin()
+		return
+	}
 	goleak.VerifyTestMain(m,
 		// Connections that the HTTP client keeps for the next request.
 		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"),

@@ -4,6 +4,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -79,6 +80,8 @@ type fakeAPI struct {
 	kinds []*kind
 	// fault, if set, may answer a request instead of the server.
 	fault func(w http.ResponseWriter, r *http.Request) (handled bool)
+	// pageSize of a LIST, 2 by default.
+	pageSize int
 
 	mu    sync.Mutex
 	asked []string
@@ -90,7 +93,7 @@ func (f *fakeAPI) cluster(t *testing.T) Cluster {
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	cluster, err := NewCluster(&rest.Config{Host: server.URL}, list.Options{
-		PageSize: 2,
+		PageSize: cmp.Or(f.pageSize, 2),
 		Sleep:    func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
 	if err != nil {

@@ -26,6 +26,10 @@ const (
 	// getsPerList is the number of objects of one resource from which on a
 	// LIST costs less than a GET for each.
 	getsPerList = 100
+	// maxExternal bounds the objects that external actions name in one run, beside those
+	// that are in the archive when they are named: an endless list must not take all
+	// memory.
+	maxExternal = 200_000
 )
 
 // relatedKey identifies a related object.
@@ -49,31 +53,85 @@ type relatedObject struct {
 	neededBy string
 }
 
-// relatedSet has the objects that actions named. Each is handed out once.
+// relatedSet has the objects that actions named. Each is handed out once, or once
+// more if it is named with Always for the first time.
 type relatedSet struct {
-	mu      sync.Mutex
-	known   map[relatedKey]struct{}
+	mu sync.Mutex
+	// known are the objects that were named, and whether with Always.
+	known   map[relatedKey]bool
 	pending []relatedObject
+	// room is for how many objects more that external actions name; full says that there
+	// was one too many.
+	room int
+	full bool
 }
 
-// add takes the references of one object.
-func (s *relatedSet) add(resource schema.GroupResource, key string, refs []itemaction.Ref) {
+// add takes the references of one object. Of those that only external actions named
+// there may be as many as there is room for; it reports whether one was turned away for
+// the first time.
+func (s *relatedSet) add(resource schema.GroupResource, key string, refs []itemaction.Ref, external bool) (filled bool) {
 	if len(refs) == 0 {
-		return
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil {
-		s.known = map[relatedKey]struct{}{}
+		s.known = map[relatedKey]bool{}
 	}
 	for _, ref := range refs {
 		k := relatedKey{ref.Resource, ref.Namespace, ref.Name}
-		if _, twice := s.known[k]; twice {
+		always, twice := s.known[k]
+		switch {
+		case twice && (always || !ref.Always):
 			continue
+		case twice || !external:
+		case s.room == 0:
+			filled, s.full = filled || !s.full, true
+			continue
+		default:
+			s.room--
 		}
-		s.known[k] = struct{}{}
+		s.known[k] = ref.Always
 		s.pending = append(s.pending, relatedObject{k, ref, resource.String() + " " + key})
 	}
+	return filled
+}
+
+// addRelatedTo takes the objects that an action named for one of the batch.
+func (c *collection) addRelatedTo(s *step, item *list.Item, refs []itemaction.Ref) {
+	if s.external != nil {
+		refs = c.acceptable(refs)
+	}
+	if c.related.add(c.resource.GroupResource(), item.Key, refs, s.external != nil) {
+		c.results.Error(results.Run(), fmt.Errorf("the item actions of plugins, among them %s, named more than %d objects "+
+			"that were not in the archive: the others of them may be missing from this backup", s.Name(), maxExternal))
+	}
+}
+
+// acceptable returns those of the references of an external action that still have to
+// be looked at.
+func (r *run) acceptable(refs []itemaction.Ref) []itemaction.Ref {
+	if len(refs) == 0 {
+		return nil
+	}
+	out := make([]itemaction.Ref, 0, len(refs))
+	for _, ref := range refs {
+		resource, served := r.plan.cluster.For(ref.Resource)
+		if served && !resource.Namespaced {
+			ref.Namespace = "" // plugins tend to add that of the object
+		}
+		if !served || !r.archive.Has(identity(resource, ref.Namespace, ref.Name)) {
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
+// waiting reports whether something was added since the last time.
+func (s *relatedSet) waiting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pending) > 0
 }
 
 // take returns what was added since the last time, sorted.
@@ -118,8 +176,12 @@ func (r *run) addRelated(ctx context.Context) error {
 // backup.
 func (r *run) addRelatedOf(ctx context.Context, gr schema.GroupResource, objects []relatedObject, places chan struct{}) {
 	preferred, served := r.plan.cluster.For(gr)
-	if !served || r.plan.selection.Resource(gr, preferred.Namespaced) == selection.Excluded {
+	if !served {
+		r.warnNotServed(gr, objects)
 		return
+	}
+	if r.plan.selection.Resource(gr, preferred.Namespaced) == selection.Excluded {
+		objects = slices.DeleteFunc(objects, func(o relatedObject) bool { return !o.ref.Always })
 	}
 	for _, resource := range r.versions(preferred) {
 		c := &collection{run: r, resource: resource, actions: r.actionsFor(resource)}
@@ -143,21 +205,54 @@ func (r *run) addRelatedOf(ctx context.Context, gr schema.GroupResource, objects
 	}
 }
 
+// warnNotServed says that objects cannot be added because of their kind.
+func (r *run) warnNotServed(gr schema.GroupResource, objects []relatedObject) {
+	for _, object := range objects {
+		if !object.ref.Optional {
+			r.results.Warn(results.Object(object.namespace), fmt.Sprintf(
+				"%s %q, which %s needs, cannot be archived: the cluster does not serve %s, or it is never archived",
+				gr, object.key(), object.neededBy, gr))
+		}
+	}
+}
+
 // wanted leaves out what is in the archive already or may not be in it.
 func (c *collection) wanted(objects []relatedObject) []relatedObject {
+	c.always = map[string]struct{}{}
 	var out []relatedObject
 	for _, object := range objects {
 		if (object.namespace != "") != c.resource.Namespaced {
+			c.warnScope(object)
 			continue
 		}
-		if object.namespace != "" && !c.plan.selection.IncludesNamespace(object.namespace) {
+		if object.namespace != "" && !object.ref.Always && !c.plan.selection.IncludesNamespace(object.namespace) {
 			continue
 		}
-		if !c.archive.Has(identity(c.resource, object.namespace, object.name)) {
-			out = append(out, object)
+		if c.archive.Has(identity(c.resource, object.namespace, object.name)) {
+			continue
 		}
+		if object.ref.Always {
+			c.always[object.key()] = struct{}{}
+		}
+		if n := len(out); n > 0 && out[n-1].relatedKey == object.relatedKey {
+			continue // named with Always too, and sorted
+		}
+		out = append(out, object)
 	}
 	return out
+}
+
+// warnScope says that an object cannot exist as it was named.
+func (c *collection) warnScope(object relatedObject) {
+	if object.ref.Optional || !c.resource.Preferred {
+		return
+	}
+	which := "has a namespace, and was named with none"
+	if !c.resource.Namespaced {
+		which = "has no namespace, and was named with one"
+	}
+	c.results.Warn(results.Object(object.namespace), fmt.Sprintf(
+		"%s %q, which %s needs, does not exist: the kind %s", c.resource.GroupResource(), object.key(), object.neededBy, which))
 }
 
 // pick sends the wanted objects from one LIST, and returns those that it did
@@ -221,7 +316,8 @@ func (c *collection) addOne(ctx context.Context, object relatedObject) {
 func (c *collection) takeRelated(ctx context.Context, batch *list.Batch) error {
 	kept := batch.Items[:0]
 	for _, item := range batch.Items {
-		if !item.Deleting && !excluded(item) && c.archive.Claim(identity(c.resource, item.Namespace, item.Name)) {
+		_, always := c.always[item.Key]
+		if !item.Deleting && (always || !excluded(item)) && c.archive.Claim(identity(c.resource, item.Namespace, item.Name)) {
 			kept = append(kept, item)
 		}
 	}
@@ -243,7 +339,7 @@ func (r *run) addNewNamespaces() {
 		if _, ok := known[name]; !ok && name != "" {
 			r.related.add(namespaces.GroupResource(), name, []itemaction.Ref{{
 				Resource: namespaces.GroupResource(), Name: name,
-			}})
+			}}, false)
 		}
 		return true
 	})

@@ -32,6 +32,10 @@ type run struct {
 	// places are the run's own, so that a slow store holds up nobody else.
 	places *list.Places
 
+	// actionPlaces bounds how many objects external actions see at a time.
+	actionPlaces chan struct{}
+	told         told
+
 	// parcels is the way of everything to the writer.
 	parcels chan parcel
 
@@ -59,13 +63,15 @@ type parcel struct {
 
 func newRun(e *Engine, req Request, w *archive.Writer) *run {
 	return &run{
-		engine:  e,
-		cluster: e.cluster,
-		req:     req,
-		archive: w,
-		places:  list.NewPlaces(e.opts.InFlight, e.opts.Readers),
-		parcels: make(chan parcel, queuedParcels),
-		names:   map[discovery.Resource][]string{},
+		engine:       e,
+		cluster:      e.cluster,
+		req:          req,
+		archive:      w,
+		places:       list.NewPlaces(e.opts.InFlight, e.opts.Readers),
+		actionPlaces: make(chan struct{}, e.opts.ActionWorkers),
+		parcels:      make(chan parcel, queuedParcels),
+		related:      relatedSet{room: maxExternal},
+		names:        map[discovery.Resource][]string{},
 	}
 }
 
@@ -77,12 +83,16 @@ func (r *run) collect(ctx context.Context) error {
 	prepared := r.prepareActions(ctx)
 	r.listKinds(ctx)
 	prepared.Wait()
-	if err := r.addRelated(ctx); err != nil {
-		return err
+	for more := true; more; more = r.related.waiting() {
+		if err := r.addRelated(ctx); err != nil {
+			return err
+		}
+		// Last, since it depends on what lives in them; but they may need more.
+		if err := r.addNamespaces(ctx); err != nil {
+			return err
+		}
 	}
-	if err := r.addNamespaces(ctx); err != nil {
-		return err
-	}
+	r.logActions(ctx)
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("collecting objects: %w", err)
 	}

@@ -120,6 +120,7 @@ func (r *run) result() Result {
 		Volumes:      r.volumes.sorted(),
 		Results:      r.results.Results(),
 	}
+	r.told.fill(&out)
 	for resource, names := range r.names {
 		if len(names) == 0 {
 			continue

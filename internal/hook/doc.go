@@ -3,6 +3,9 @@
 
 // Package hook decides which actions run around a Backup or Restore.
 //
+// It plans the actions on single objects too, which have an order and a selector like
+// the others, and neither half nor annotation.
+//
 // Make takes every known action, the labels and annotations of the subject and
 // the parameters it passes, and returns a Plan: the Pre steps in the order they
 // run, the Post steps in the order they run (the reverse), what was skipped,

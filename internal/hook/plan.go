@@ -12,13 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Side is which half of the hooks an action belongs to.
+// Side is when an action runs.
 type Side int
 
-// The two sides.
+// The sides: before and after everything else, and in between on each object.
 const (
 	Pre Side = iota
 	Post
+	Item
 )
 
 // Action is one known action: its registered name, the Plugin it comes from and
@@ -28,9 +29,9 @@ type Action struct {
 	Plugin string
 	// Name is the registered name, for example example.io/freeze.
 	Name string
-	// Side says whether it runs before or after.
+	// Side says when it runs.
 	Side Side
-	// Order places it; lower runs earlier on the Pre side, later on the Post side.
+	// Order places it; lower runs earlier, and later on the Post side.
 	Order int32
 	// Selector restricts it to subjects with matching labels; nil matches all.
 	Selector labels.Selector
@@ -97,7 +98,9 @@ type Skipped struct {
 // Plan says what runs, in order.
 type Plan struct {
 	Pre, Post []Step
-	Skipped   []Skipped
+	// Items are the actions that every object of theirs is shown to.
+	Items   []Step
+	Skipped []Skipped
 	// Errors says, all at once, why the subject can not run.
 	Errors []string
 	// Warnings are worth an event and do not stop anything.
@@ -129,6 +132,7 @@ func Make(in Input) Plan {
 	p.leftOver(actions, planned)
 	p.unpaired(actions, planned)
 	slices.Reverse(p.plan.Post)
+	p.plan.Items = p.side(Item, actions, p.selects)
 	return p.plan
 }
 
@@ -164,6 +168,9 @@ func (p *planner) unique(actions []Action) []Action {
 	for _, a := range actions {
 		k := key{a.Name, a.Side}
 		if first, taken := owner[k]; taken {
+			if !p.selects(a) {
+				continue
+			}
 			p.warn("%s action %s of Plugin %s is left out: Plugin %s, which is older, registered that name already",
 				p.in.Points.Title(a.Side), a.Name, a.Plugin, first)
 			continue
@@ -225,9 +232,11 @@ func (p *planner) leaveOut(a Action) {
 		p.warn("%s; it is left out because its failurePolicy is Ignore", what)
 		return
 	}
-	p.plan.Errors = append(p.plan.Errors,
-		fmt.Sprintf("%s; mend the Plugin, suspend it, or skip the action with the annotation %s: skip",
-			what, p.in.Points.SkipKey(a.Name, a.Side)))
+	remedy := "set its failurePolicy to Ignore"
+	if a.Side != Item {
+		remedy = fmt.Sprintf("skip the action with the annotation %s: skip", p.in.Points.SkipKey(a.Name, a.Side))
+	}
+	p.plan.Errors = append(p.plan.Errors, fmt.Sprintf("%s; mend the Plugin, suspend it, or %s", what, remedy))
 }
 
 // leftOver tells of the Post halves whose Pre half was selected and does not run:

@@ -25,6 +25,10 @@ func post(name string, order int32) hook.Action {
 	return hook.Action{Plugin: "plug", Name: name, Side: hook.Post, Order: order}
 }
 
+func onItems(name string, order int32) hook.Action {
+	return hook.Action{Plugin: "plug", Name: name, Side: hook.Item, Order: order}
+}
+
 // with returns the action changed.
 func with(a hook.Action, change func(*hook.Action)) hook.Action {
 	change(&a)
@@ -52,8 +56,8 @@ func of(plugin string) func(*hook.Action) {
 // want is a plan in short: "!" marks a step that is owed. Errors and Warnings
 // hold, for each message, the parts that it must contain.
 type want struct {
-	Pre, Post, Skipped []string
-	Errors, Warnings   [][]string
+	Pre, Post, Items, Skipped []string
+	Errors, Warnings          [][]string
 }
 
 func check(t *testing.T, in hook.Input, want want) hook.Plan {
@@ -72,6 +76,7 @@ func check(t *testing.T, in hook.Input, want want) hook.Plan {
 	for what, pair := range map[string][2][]string{
 		"pre":     {want.Pre, short(plan.Pre)},
 		"post":    {want.Post, short(plan.Post)},
+		"items":   {want.Items, short(plan.Items)},
 		"skipped": {want.Skipped, skipped},
 	} {
 		if diff := cmp.Diff(pair[0], pair[1], cmpopts.EquateEmpty()); diff != "" {
@@ -181,6 +186,59 @@ func TestMakeOrderAndSelection(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) { check(t, tc.in, tc.want) })
+	}
+}
+
+func TestMakeItems(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   hook.Input
+		want want
+	}{
+		"by order, then name": {
+			in:   hook.Input{Actions: []hook.Action{onItems("x/c", 0), onItems("x/b", 5), onItems("x/a", 5), onItems("x/d", -1)}},
+			want: want{Items: []string{"x/d", "x/c", "x/a", "x/b"}},
+		},
+		"selector": {
+			in: hook.Input{Labels: map[string]string{"app": "db"}, Actions: []hook.Action{
+				with(onItems("x/match", 0), selecting("app=db")), with(onItems("x/other", 0), selecting("app=web")),
+			}},
+			want: want{Items: []string{"x/match"}},
+		},
+		"no half of a pair, and not skipped": {
+			in: hook.Input{
+				Annotations: map[string]string{"x/freeze.prebackup": "skip"},
+				Actions:     []hook.Action{pre("x/freeze", 0), onItems("x/freeze", 0)},
+			},
+			want: want{Items: []string{"x/freeze"}, Skipped: []string{"PreBackup x/freeze"}},
+		},
+		"not ready": {
+			in:   hook.Input{Actions: []hook.Action{with(onItems("x/a", 0), notReady(false)), onItems("x/b", 0)}},
+			want: want{Items: []string{"x/b"}, Errors: [][]string{{"BackupItem action x/a", "Plugin plug is not ready (crash loop)", "failurePolicy to Ignore"}}},
+		},
+		"not ready, ignored": {
+			in:   hook.Input{Actions: []hook.Action{with(onItems("x/a", 0), notReady(true))}},
+			want: want{Warnings: [][]string{{"BackupItem action x/a", "left out"}}},
+		},
+		"duplicates keep the older": {
+			in: hook.Input{Actions: []hook.Action{
+				with(onItems("x/a", 9), of("older")), with(onItems("x/a", 1), of("younger")), pre("x/a", 0),
+			}},
+			want: want{Pre: []string{"x/a"}, Items: []string{"x/a"}, Warnings: [][]string{{"BackupItem", "x/a", "Plugin younger is left out"}}},
+		},
+		"parameters reach it": {
+			in: hook.Input{
+				Parameters: map[string]map[string]string{"x/a": {"k": "v"}, "x/typo": {}},
+				Actions:    []hook.Action{onItems("x/a", 0)},
+			},
+			want: want{Items: []string{"x/a"}, Warnings: [][]string{{"x/typo", "no Plugin provides"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := check(t, tc.in, tc.want)
+			if name == "parameters reach it" && plan.Items[0].Parameters["k"] != "v" {
+				t.Errorf("the parameters are %v", plan.Items[0].Parameters)
+			}
+		})
 	}
 }
 

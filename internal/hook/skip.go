@@ -17,10 +17,14 @@ type Points struct {
 
 // Title returns the name of a side, for example PreBackup.
 func (p Points) Title(side Side) string {
-	if side == Pre {
+	switch side {
+	case Pre:
 		return "Pre" + p.Kind
+	case Post:
+		return "Post" + p.Kind
+	default:
+		return p.Kind + "Item"
 	}
-	return "Post" + p.Kind
 }
 
 func (p Points) word(side Side) string { return strings.ToLower(p.Title(side)) }
@@ -53,8 +57,9 @@ func parseSkips(points Points, annotations map[string]string) skips {
 	return s
 }
 
+// skip reports whether an action is not wanted. Only run-once actions can be skipped.
 func (s skips) skip(a Action) bool {
-	return s.values[s.points.SkipKey(a.Name, a.Side)] == skipValue
+	return a.Side != Item && s.values[s.points.SkipKey(a.Name, a.Side)] == skipValue
 }
 
 // skipValue is the only value that a skip annotation may have.
@@ -65,6 +70,9 @@ const skipValue = "skip"
 func (s skips) invalid(actions []Action) []string {
 	var errs []string
 	for _, a := range actions {
+		if a.Side == Item {
+			continue
+		}
 		key := s.points.SkipKey(a.Name, a.Side)
 		if value, ok := s.values[key]; ok && value != skipValue {
 			errs = append(errs, fmt.Sprintf("annotation %s has the value %q; the only value it may have is %q", key, value, skipValue))
@@ -78,7 +86,9 @@ func (s skips) invalid(actions []Action) []string {
 func (s skips) unknown(actions []Action) []string {
 	known := map[string]bool{}
 	for _, a := range actions {
-		known[s.points.SkipKey(a.Name, a.Side)] = true
+		if a.Side != Item {
+			known[s.points.SkipKey(a.Name, a.Side)] = true
+		}
 	}
 	var out []string
 	for key := range s.values {

@@ -39,6 +39,39 @@ type Preparer interface {
 	Prepare(ctx context.Context, reader Reader) error
 }
 
+// External is an Action that something outside of this program carries out. It has
+// to be asked which objects concern it, and its calls take time: the engine makes
+// several of them at once.
+type External interface {
+	Action
+	// Plugin is the name of what carries the action out, for logs and results.
+	Plugin() string
+	// Choose asks the action which objects concern it, at most once per run and
+	// before AppliesTo. An error is recorded as an error of the run, or as a
+	// warning if it is a *LeftOutError, and the action is left out. It names the action.
+	Choose(ctx context.Context, names Names) error
+	// Concerns reports whether an object of a resource that AppliesTo accepted is
+	// shown to the action. It is cheap. The labels are those that the object has in
+	// the cluster, and are asked for only if they matter.
+	Concerns(namespace string, labels func() map[string]string) bool
+}
+
+// LeftOutError says that a run goes on without an action, which is no error.
+type LeftOutError struct {
+	// Reason is a sentence for people.
+	Reason string
+}
+
+// Error returns the reason.
+func (e *LeftOutError) Error() string { return e.Reason }
+
+// Names resolves what people and plugins call resources; selection.Resolver is one.
+type Names interface {
+	// Resolve returns the resource that a name means, "pods", "deploy" or
+	// "deployments.apps", and false if the cluster does not know it.
+	Resolve(name string) (schema.GroupResource, bool)
+}
+
 // Reader reads objects of the cluster for an action.
 type Reader interface {
 	// ListAll lists all objects of a resource in its preferred version. Items
@@ -63,9 +96,28 @@ type Result struct {
 	// JSON replaces the object's, unless it is nil. Namespace and name must
 	// stay the same.
 	JSON []byte
+	// Skip leaves the object out of the archive, for this reason, which is a sentence
+	// without its end. No further action sees it, and nothing else of the Result but
+	// its Warnings and Operation counts.
+	Skip string
 	// Related are objects to be archived with this one, if the selection does
 	// not exclude them. Label selectors do not apply to them.
 	Related []Ref
+	// Warnings are about the object.
+	Warnings []string
+	// BackupLabels are to be added to the Backup.
+	BackupLabels map[string]string
+	// Operation is what the action started and what goes on after the archive is
+	// written; nil if nothing.
+	Operation *Operation
+}
+
+// Operation is something that an action started.
+type Operation struct {
+	// ID is the action's name for it.
+	ID string
+	// PostItems are objects to be archived again when it has ended.
+	PostItems []Ref
 }
 
 // Ref names a related object.
@@ -79,6 +131,8 @@ type Ref struct {
 	// Optional says that the object may well not exist. Otherwise a missing
 	// one is a warning.
 	Optional bool
+	// Always archives it even if the selection excludes it.
+	Always bool
 	// Item is the object itself, if the action has it at hand.
 	Item *list.Item
 }

@@ -42,7 +42,7 @@ func (r *run) create(ctx context.Context, it *item, outcome Outcome) verdict {
 		return failed(fmt.Errorf("encoding the object: %w", err))
 	}
 	err = r.post(ctx, it, body)
-	if status := it.archived.Object["status"]; requiresStatus(err) && status != nil && it.object.Object["status"] == nil {
+	if status := it.archived.Object["status"]; !it.converted && requiresStatus(err) && status != nil && it.object.Object["status"] == nil {
 		it.object.Object["status"] = status
 		it.warnings = append(it.warnings, "its definition requires a status: it was restored with the one it had")
 		return r.create(ctx, it, outcome)
@@ -78,7 +78,7 @@ func (r *run) post(ctx context.Context, it *item, body []byte) error {
 func (r *run) tooNew(ctx context.Context, it *item, err error) bool {
 	switch {
 	case apierrors.IsNotFound(err):
-		return it.kind.fresh
+		return it.kind.fresh || it.converted && r.definitions.has(it.resource)
 	case apierrors.IsForbidden(err):
 		// Pods need the ServiceAccount that a controller makes.
 		return it.target.Namespace != "" && r.namespace(ctx, it.target.Namespace).fresh &&
@@ -120,7 +120,7 @@ func (r *run) meetIfExists(ctx context.Context, it *item) (v verdict, exists boo
 }
 
 func (r *run) get(ctx context.Context, it *item) (list.Item, error) {
-	kind := list.Kind{Resource: it.target.Resource, Kind: it.archived.GetKind()}
+	kind := list.Kind{Resource: it.target.Resource, Kind: it.object.GetKind()}
 	found, err := r.cluster.Get(ctx, kind, it.target.Namespace, it.target.Name)
 	r.noteAnswer(err)
 	return found, err
@@ -145,7 +145,12 @@ func (r *run) stampOf(outcome Outcome) string { return string(outcome) + " " + r
 // stamped returns what this restore did to an existing object before it was
 // interrupted.
 func (r *run) stamped(object map[string]any) (Outcome, bool) {
-	outcome, uid, _ := strings.Cut(field.Get[string](object, "metadata", "annotations", compare.Restored), " ")
+	return r.stampedAs(field.Get[string](object, "metadata", "annotations", compare.Restored))
+}
+
+// stampedAs reads the value of the annotation compare.Restored.
+func (r *run) stampedAs(value string) (Outcome, bool) {
+	outcome, uid, _ := strings.Cut(value, " ")
 	return Outcome(outcome), r.req.RestoreUID != "" && uid == r.req.RestoreUID
 }
 
@@ -153,7 +158,7 @@ func (r *run) stamped(object map[string]any) (Outcome, bool) {
 // that is wanted.
 func (r *run) restoreStatus(ctx context.Context, it *item) error {
 	status := field.Map(it.archived.Object, "status")
-	if len(status) == 0 || !wantsStatus(it) || r.req.DryRun {
+	if len(status) == 0 || it.converted || !wantsStatus(it) || r.req.DryRun {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})

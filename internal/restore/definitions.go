@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
@@ -69,11 +71,7 @@ func (d *definitions) has(resource schema.GroupResource) bool {
 
 // restoreDefinitions restores the CustomResourceDefinitions, waits until the
 // cluster serves what they define, and looks at the cluster again.
-func (r *run) restoreDefinitions(ctx context.Context) error {
-	p, err := r.newPlanner()
-	if err != nil {
-		return err
-	}
+func (r *run) restoreDefinitions(ctx context.Context, p *planner) error {
 	for _, resource := range r.req.Archive.Resources() {
 		if schema.ParseGroupResource(resource.Name) != definitionsResource {
 			continue
@@ -108,42 +106,47 @@ func (p *planner) selectNeeded(ctx context.Context, k *kind) error {
 	if k.inclusion != selection.RelatedOnly {
 		return nil
 	}
+	own, err := p.ownDefinitions(ctx, k)
+	if err != nil {
+		return err
+	}
 	for _, resource := range p.req.Archive.Resources() {
 		gr := schema.ParseGroupResource(resource.Name)
 		definition, ok := k.find("", resource.Name) // it is called like its resource
 		if !ok || !p.anySelected(gr, p.objects(resource, p.folder(resource))) {
 			continue
 		}
-		needed := true
-		if _, served := p.served.For(gr); served {
-			var err error
-			if needed, err = p.defined(ctx, k, definition); err != nil {
-				return err
-			}
-		}
-		definition.selected = needed
+		_, served := p.served.For(gr)
+		definition.selected = !served || own[definition.Name]
 	}
 	return nil
 }
 
-// defined reports whether this restore wrote a definition before it was interrupted:
-// what it defines is served since, and it is still a part of what was restored.
-func (p *planner) defined(ctx context.Context, k *kind, definition entry) (bool, error) {
-	if p.req.RestoreUID == "" || p.req.DryRun {
-		return false, nil
+// ownDefinitions returns those that this restore wrote before it was interrupted: what
+// they define is served since, and they are still a part of what was restored.
+func (p *planner) ownDefinitions(ctx context.Context, k *kind) (map[string]bool, error) {
+	own := map[string]bool{}
+	if p.req.RestoreUID == "" || p.req.DryRun || !k.isServed {
+		return own, nil
 	}
-	found, err := p.cluster.Get(ctx, kindOf(k.served), "", definition.Name)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	existing := map[string]any{}
-	if err == nil {
-		err = json.Unmarshal(found.JSON, &existing)
-	}
+	_, err := p.cluster.List(ctx, list.Request{
+		Kind: kindOf(k.served), LabelSelector: clean.LabelRestoreName + "=" + shortname.Label(p.req.RestoreName), Places: p.lists,
+	}, list.Handler{Batch: func(batch *list.Batch) error {
+		defer batch.Release()
+		for _, item := range batch.Items {
+			existing := map[string]any{}
+			if err := json.Unmarshal(item.JSON, &existing); err != nil {
+				return fmt.Errorf("decoding definition %s: %w", item.Name, err)
+			}
+			if _, stamped := p.stamped(existing); stamped {
+				own[item.Name] = true
+			}
+		}
+		return nil
+	}})
 	if err != nil {
-		return false, fmt.Errorf("reading definition %s: %w", definition.Name, err)
+		return nil, fmt.Errorf("looking for definitions that this restore wrote already: %w", err)
 	}
-	_, own := p.stamped(existing)
 	return own, nil
 }
 

@@ -41,8 +41,18 @@
 // makes a restore impossible: the context ended, the request contradicts
 // itself, the cluster cannot be discovered, or it stopped answering.
 //
-// A dry run reads the cluster and writes nothing. The restore actions are asked
-// in it too.
+// A dry run reads the cluster and writes nothing. The restore actions of the engine
+// are asked in it too.
+//
+// The actions of a request are those of plugins (outside.go): calls to them leave the
+// program, take their time, and may do what cannot be taken back. So they say once,
+// before anything is written, which objects concern them; they are called after the
+// built-in actions, at most once for an object in a run, and only if the object is
+// going to be written: one that this restore made before, or that exists and stays, is
+// looked for first. They may make an object of another version or kind of it
+// (convert.go), and let it wait until what it needs is ready (ready.go), without
+// holding up others. Namespaces are not shown to them, and a dry run does not call
+// them.
 //
 // The engine knows no custom resources of Grapnel, no stores and no hooks.
 package restore

@@ -46,15 +46,23 @@ type Cluster interface {
 const (
 	// DefaultWorkers is how many objects are restored at a time: as many as the
 	// API server of a small cluster makes use of (measured).
-	DefaultWorkers = 32
-	defaultWait    = 2 * time.Minute
+	DefaultWorkers       = 32
+	defaultActionWorkers = 4
+	defaultWait          = 2 * time.Minute
+	defaultReadyTimeout  = 10 * time.Minute
 )
 
 // Options of an Engine. A zero field means its default.
 type Options struct {
-	// Actions returns the restore actions of one run, by default the built-in
-	// ones. They are asked in this order.
+	// Actions returns the restore actions of every run, by default the built-in
+	// ones. They are asked in this order, and before those of the Request.
 	Actions func() []restoreaction.Action
+	// ActionWorkers is how many calls are made at a time to one action of a Request,
+	// by default 4.
+	ActionWorkers int
+	// ReadyTimeout is how long an object waits for those it needs to be ready, if its
+	// action says nothing else; by default ten minutes.
+	ReadyTimeout time.Duration
 	// Workers is how many objects are restored at a time, by default
 	// DefaultWorkers.
 	Workers int
@@ -75,6 +83,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Workers <= 0 {
 		o.Workers = DefaultWorkers
+	}
+	if o.ActionWorkers <= 0 {
+		o.ActionWorkers = defaultActionWorkers
+	}
+	if o.ReadyTimeout <= 0 {
+		o.ReadyTimeout = defaultReadyTimeout
 	}
 	if o.Order == nil {
 		order := DefaultOrder()

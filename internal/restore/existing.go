@@ -59,7 +59,7 @@ func (r *run) meet(ctx context.Context, it *item, found list.Item) verdict {
 		}
 		return v
 	}
-	switch it.kind.resource {
+	switch it.resource {
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		return r.merge(ctx, it, existing)
 	case schema.GroupResource{Resource: "persistentvolumes"}:
@@ -68,26 +68,39 @@ func (r *run) meet(ctx context.Context, it *item, found list.Item) verdict {
 		}
 	}
 	patch := compare.Patch(compare.Objects{
-		Resource: it.kind.resource, Desired: it.object.Object,
+		Resource: it.resource, Desired: it.object.Object,
 		Existing: r.normalised(ctx, it, existing), Archived: it.archived.Object,
 	})
 	switch {
 	case patch == nil:
 		return did(Unchanged, nil)
-	case r.req.Policy == ExistingRecreate && !kept[it.kind.resource]:
+	case r.req.Policy == ExistingRecreate && !kept[it.resource]:
 		return r.recreate(ctx, it, existing)
 	case r.req.Policy == ExistingNone:
-		return verdict{outcome: Skipped, warnings: []string{fmt.Sprintf(
-			"it exists and differs from the backup in %s; it was left as it is (existingResourcePolicy none)",
-			strings.Join(compare.Fields(patch, shownFields), ", "))}}
+		return verdict{outcome: Skipped, warnings: []string{leftAlone(it, patch)}}
 	}
 	return r.update(ctx, it, existing, patch)
+}
+
+// leftAlone is the warning about an object that differs and stays.
+func leftAlone(it *item, patch map[string]any) string {
+	text := fmt.Sprintf("it exists and differs from the backup in %s; it was left as it is (existingResourcePolicy none)",
+		strings.Join(compare.Fields(patch, shownFields), ", "))
+	if len(it.unasked) > 0 {
+		text += fmt.Sprintf("; restore action %s, which is not asked about objects that stay, may be why it differs",
+			strings.Join(it.unasked, ", "))
+	}
+	return text
 }
 
 // normalised returns an existing object without what the actions take from
 // archived ones.
 func (r *run) normalised(ctx context.Context, it *item, existing *unstructured.Unstructured) map[string]any {
-	if len(it.kind.normal) == 0 {
+	normal := it.kind.normal
+	if it.converted {
+		normal = concerned(r.normal, it.resource)
+	}
+	if len(normal) == 0 {
 		return existing.Object
 	}
 	object, err := clean.Copy(existing, r.labels)
@@ -97,7 +110,7 @@ func (r *run) normalised(ctx context.Context, it *item, existing *unstructured.U
 	here := *r.actionRun
 	here.NamespaceMapping = nil // it is in its place already
 	shown := &restoreaction.Item{Resource: it.target.Resource, Object: object, Archived: existing, Run: &here}
-	for _, action := range it.kind.normal {
+	for _, action := range normal {
 		result, err := action.Execute(ctx, shown)
 		if err != nil || result.Skip != "" {
 			break // what they did until then is all they would do

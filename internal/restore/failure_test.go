@@ -38,7 +38,7 @@ func TestOneFailureStopsNoOther(t *testing.T) {
 	const template = `"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"x"}]}}`
 	deployment := obj(t, "apps/v1", "Deployment", ns, "web", `{"spec":{"replicas":0,"selector":{"matchLabels":{"a":"b"}},`+template+`}}`)
 	c.create(deployment)
-	c.create(obj(t, "v1", "Service", ns, "taken", `{"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":31999}]}}`))
+	c.create(obj(t, "v1", "Service", ns, "taken", `{"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":30079}]}}`))
 	down := obj(t, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "refused-down", `{"webhooks":[{
 		"name":"down.example.org","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1:1/"},
 		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["podtemplates"]}]}]}`)
@@ -61,7 +61,7 @@ func TestOneFailureStopsNoOther(t *testing.T) {
 			strings.ReplaceAll(template, `"a":"b"`, `"c":"d"`)+`}}`),
 		configMap(t, full, "over", "x"),
 		obj(t, "v1", "PodTemplate", ns, "unseen", `{`+template+`}`),
-		obj(t, "v1", "Service", ns, "wants-taken", `{"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":31999}]}}`),
+		obj(t, "v1", "Service", ns, "wants-taken", `{"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":30079}]}}`),
 		obj(t, "example.org/v1", "Widget", ns, "one", ""),
 		obj(t, "example.org/v1", "Widget", ns, "two", ""),
 		obj(t, "v1", "Secret", ns, "good-2", `{"data":{"a":"Yg=="}}`),

@@ -22,16 +22,45 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
+// task is an entry that somebody has claimed to restore it.
+type task struct {
+	kind  *kind
+	entry entry
+	// found is the object in the cluster, if it is known to exist.
+	found *list.Item
+	// place is that of the worker, nil if there is none to give away.
+	place *place
+	// depth is how many objects wait for this one, each because of the next.
+	depth int
+}
+
 // item is one object on its way into the cluster.
 type item struct {
 	kind   *kind
 	entry  entry
+	place  *place
+	depth  int
 	target write.Target
 	listed listed
+	// resource of the target. Where an action made another one of it than that of the
+	// kind, it was converted.
+	resource  schema.GroupResource
+	converted bool
+	// found is the object in the cluster, if it is known to exist, in the version
+	// foundIn.
+	found   *list.Item
+	foundIn schema.GroupVersionResource
+	// unserved is why the object can not be restored unless an action converts it.
+	unserved *refusal
 	// object as it is to be created, and archived as it is in the archive.
 	object, archived *unstructured.Unstructured
-	// warnings are about the object if it is created.
-	warnings []string
+	// warnings are about the object if it is created, notes and late errors in any
+	// case.
+	warnings, notes []string
+	late            []error
+	// unasked are the actions of the request that the object concerns and that were
+	// not asked, because it exists and stays as it is.
+	unasked []string
 	// refused is why an action does not want the object created.
 	refused error
 	// additional are restored before the object.
@@ -47,44 +76,63 @@ func (i *item) about() string { return i.target.String() }
 // buffers are for the JSON of objects, which is decoded at once.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// restoreEntry restores an entry that the caller has claimed. With found, the
-// object is known to exist.
-func (r *run) restoreEntry(ctx context.Context, k *kind, e entry, found *list.Item) verdict {
-	defer r.related.finish(e.mark)
-	if !e.selected {
+// restoreEntry restores an entry.
+func (r *run) restoreEntry(ctx context.Context, t task) verdict {
+	defer r.related.finish(t.entry.mark)
+	if !t.entry.selected {
 		r.log.total.Add(1)
 	}
-	it, v := r.prepare(ctx, k, e)
+	it, v := r.prepare(ctx, t)
 	if v.outcome == "" {
-		r.restoreAdditional(ctx, it, found != nil)
-		v = r.apply(ctx, it, found)
+		v = r.bring(ctx, it)
 	}
 	if ctx.Err() != nil && v.outcome == Failed {
 		return v // it did not fail, it was interrupted
 	}
+	t.entry.there = v.there()
 	if v.refused != nil {
 		r.log.refuse(*v.refused, 1)
+		r.warn(it.listed, it.about(), it.notes)
 		return v
 	}
-	if v.wrote() && k.resource == definitionsResource {
+	if v.wrote() && it.resource == definitionsResource {
 		r.definitions.add(it.object)
 	}
+	v.warnings = slices.Concat(v.warnings, it.notes)
+	v.late = it.late
 	r.conclude(it.listed, it.about(), v)
 	return v
 }
 
-// apply brings the object into the cluster.
-func (r *run) apply(ctx context.Context, it *item, found *list.Item) verdict {
-	if found != nil && it.target.Resource == it.kind.served.GVR {
-		return r.meet(ctx, it, *found)
+// bring restores what a prepared object needs, shows it to the actions of the
+// request, and brings it into the cluster.
+func (r *run) bring(ctx context.Context, it *item) verdict {
+	ask, err := r.toBeAsked(ctx, it)
+	if err != nil {
+		return failed(err)
+	}
+	r.restoreAdditional(ctx, it, it.additional)
+	if ask {
+		if v := r.ask(ctx, it); v.outcome != "" {
+			return v
+		}
+	}
+	if it.unserved != nil {
+		if refused := r.refusal(ctx, it); refused != nil {
+			return verdict{outcome: Failed, refused: refused}
+		}
+	}
+	if it.found != nil && it.target.Resource == it.foundIn {
+		return r.meet(ctx, it, *it.found)
 	}
 	return r.create(ctx, it, Created)
 }
 
 // prepare reads an object and makes of it what is to be created. The verdict
 // has an outcome if that is the end of it.
-func (r *run) prepare(ctx context.Context, k *kind, e entry) (*item, verdict) {
-	it := &item{kind: k, entry: e}
+func (r *run) prepare(ctx context.Context, t task) (*item, verdict) {
+	k, e := t.kind, t.entry
+	it := &item{kind: k, entry: e, place: t.place, depth: t.depth, resource: k.resource, found: t.found, foundIn: k.served.GVR}
 	it.target = write.Target{Resource: k.resource.WithVersion(k.folder)}
 	it.target.Namespace, it.target.Name = r.places.of(k, e.Spooled)
 	it.listed = listed{key: k.resource.String(), namespace: it.target.Namespace, name: it.target.Name, kind: k, mark: e.mark}
@@ -98,15 +146,27 @@ func (r *run) prepare(ctx context.Context, k *kind, e entry) (*item, verdict) {
 	if err := it.checkScope(); err != nil {
 		return it, failed(err)
 	}
-	if refused := r.unserved(it); refused != nil {
-		return it, verdict{outcome: Failed, refused: refused}
-	}
-	if it.target.Namespace != "" {
-		if err := r.namespace(ctx, it.target.Namespace).err; err != nil {
-			return it, verdict{outcome: Failed, refused: &refusal{k.resource, it.target.Namespace, err.Error()}}
+	if refused := r.refusal(ctx, it); refused != nil {
+		if it.unserved == nil || !r.mayConvert(it) {
+			return it, verdict{outcome: Failed, refused: refused}
 		}
 	}
 	return it, r.act(ctx, it)
+}
+
+// refusal returns why objects like this one cannot be restored, and nil if its
+// version is served and its namespace is there.
+func (r *run) refusal(ctx context.Context, it *item) *refusal {
+	if it.unserved = r.notServedAs(it); it.unserved != nil {
+		return it.unserved
+	}
+	if it.target.Namespace == "" {
+		return nil
+	}
+	if err := r.namespace(ctx, it.target.Namespace).err; err != nil {
+		return &refusal{it.resource, it.target.Namespace, err.Error()}
+	}
+	return nil
 }
 
 // read decodes an object and sees that it is what its place in the archive says.
@@ -165,27 +225,28 @@ func (i *item) checkScope() error {
 	}
 }
 
-// unserved returns why objects in this version cannot be restored.
-func (r *run) unserved(it *item) *refusal {
-	if _, ok := r.servedIn(it.target.Resource); ok || slices.Contains(r.promised[it.kind.resource], it.target.Resource.Version) {
+// notServedAs returns why objects in this version cannot be restored.
+func (r *run) notServedAs(it *item) *refusal {
+	if _, ok := r.servedIn(it.target.Resource); ok || slices.Contains(r.promised[it.resource], it.target.Resource.Version) {
 		return nil
+	}
+	if !it.kind.isServed && r.promised[it.resource] == nil {
+		return &refusal{resource: it.resource, reason: r.notServed(it.resource)}
 	}
 	reason := fmt.Sprintf("the cluster does not serve version %s of them", it.target.Resource.Version)
 	if !r.req.UseVersions {
 		reason += "; if the backup has other versions, restore with the choice of API group versions"
 	}
-	return &refusal{resource: it.kind.resource, reason: reason}
+	return &refusal{resource: it.resource, reason: reason}
 }
 
-// act asks the actions. The verdict has an outcome if one of them does not want
+// act asks the actions of the engine. The verdict has an outcome if one of them does not want
 // the object restored.
 func (r *run) act(ctx context.Context, it *item) verdict {
 	if len(it.kind.actions) > 0 {
 		it.kind.asked.Store(true)
 	}
-	shown := &restoreaction.Item{
-		Resource: it.target.Resource, Object: it.object, Archived: it.archived, Run: r.actionRun,
-	}
+	shown := r.shown(it)
 	for _, action := range it.kind.actions {
 		result, err := action.Execute(ctx, shown)
 		var refused *restoreaction.CreateError
@@ -202,4 +263,9 @@ func (r *run) act(ctx context.Context, it *item) verdict {
 	}
 	it.object = shown.Object
 	return verdict{}
+}
+
+// shown returns an object as actions see it.
+func (r *run) shown(it *item) *restoreaction.Item {
+	return &restoreaction.Item{Resource: it.target.Resource, Object: it.object, Archived: it.archived, Run: r.actionRun}
 }

@@ -32,6 +32,8 @@ type kind struct {
 	// actions and normal are the parts of run.actions and run.normal that
 	// concern the resource.
 	actions, normal []restoreaction.Action
+	// outside are the actions of the request that may concern its objects.
+	outside []*concern
 	// asked says that actions were asked.
 	asked atomic.Bool
 	// withStatus says that the status is restored, unless an object says
@@ -41,6 +43,9 @@ type kind struct {
 	fresh bool
 	// looked says that those of its objects that exist are dealt with.
 	looked bool
+	// listed says that those of its selected objects that exist are known, but for
+	// what was created since.
+	listed atomic.Bool
 
 	// objects are those of the archive, and marks what is known of each.
 	objects archive.Objects
@@ -66,12 +71,16 @@ type mark struct {
 	selected bool
 	// outcome is for the list of resources.
 	outcome outcomeMark
+	// there says that the object is in the cluster. It is set before the state says
+	// finished, and not read before.
+	there bool
 }
 
 // The states of an entry.
 const (
 	pending uint32 = iota
 	running
+	stalled // running, and waiting for something that takes its time
 	finished
 )
 

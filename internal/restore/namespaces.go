@@ -80,7 +80,7 @@ func (r *run) openNamespaces(ctx context.Context) error {
 		target := r.places.target(e.Name)
 		found, exists := r.namespaces.listed[target]
 		if exists && !found.Deleting && e.claim() {
-			work(func() { r.restoreEntry(ctx, r.kinds[namespacesResource], e, &found) })
+			work(func() { r.restoreEntry(ctx, task{kind: r.kinds[namespacesResource], entry: e, found: &found}) })
 		} else {
 			work(func() { r.namespace(ctx, target) })
 		}
@@ -163,7 +163,7 @@ func (r *run) openNamespace(ctx context.Context, name string) (fresh bool, err e
 		if exists {
 			known = &found
 		}
-		v = r.restoreEntry(ctx, k, e, known)
+		v = r.restoreEntry(ctx, task{kind: k, entry: e, found: known})
 	}
 	if v.outcome == Skipped {
 		v = r.makeNamespace(ctx, name, exists, found)
@@ -225,7 +225,8 @@ func (r *run) makeNamespace(ctx context.Context, name string, exists bool, found
 	}}
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: namespacesResource.Resource}
 	it := &item{
-		kind: &kind{resource: namespacesResource}, entry: entry{mark: &mark{}}, object: object, archived: object.DeepCopy(),
+		kind: &kind{resource: namespacesResource}, resource: namespacesResource, entry: entry{mark: &mark{}},
+		object: object, archived: object.DeepCopy(),
 		target: write.Target{Resource: gvr, Name: name}, listed: listed{key: "v1/Namespace", name: name},
 	}
 	it.kind.served.GVR = gvr

@@ -27,6 +27,8 @@ type verdict struct {
 	err      error
 	// refused is set in the place of err for what concerns many objects.
 	refused *refusal
+	// late are errors that did not keep the object out.
+	late []error
 }
 
 func failed(err error) verdict         { return verdict{outcome: Failed, err: err} }
@@ -34,6 +36,12 @@ func skipped(reason string) verdict    { return verdict{outcome: Skipped, reason
 func did(o Outcome, err error) verdict { return verdict{outcome: o, err: err} }
 func (v verdict) wrote() bool {
 	return v.outcome == Created || v.outcome == Updated || v.outcome == Recreated
+}
+
+// there reports whether the object is in the cluster: one that was skipped for no
+// reason was left as it is.
+func (v verdict) there() bool {
+	return v.wrote() || v.outcome == Unchanged || v.outcome == Skipped && v.reason == ""
 }
 
 // listed is how an object is called in the list of resources.
@@ -212,14 +220,21 @@ func (r *run) appendTold(names []string, k *kind) []string {
 // conclude records what became of an object.
 func (r *run) conclude(what listed, about string, v verdict) {
 	r.log.add(what, v)
+	r.warn(what, about, v.warnings)
 	scope := results.Object(what.namespace)
-	for _, warning := range v.warnings {
-		r.results.Warn(scope, about+": "+warning)
-	}
 	if v.err != nil {
 		r.results.Error(scope, explain(about, v.err))
 	}
+	for _, err := range v.late {
+		r.results.Error(scope, explain(about, err))
+	}
 	r.progress(false)
+}
+
+func (r *run) warn(what listed, about string, warnings []string) {
+	for _, warning := range warnings {
+		r.results.Warn(results.Object(what.namespace), about+": "+warning)
+	}
 }
 
 func (r *run) warnRun(message string) { r.results.Warn(results.Run(), message) }

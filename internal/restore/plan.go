@@ -101,6 +101,7 @@ func (r *run) makePlan(ctx context.Context) error {
 		}
 		selected += k.countSelected()
 	}
+	p.planned = true
 	p.check()
 	logger(ctx).Info("Restoring objects", "resources", len(r.kinds), "objects", selected)
 	return nil
@@ -111,7 +112,7 @@ func (p *planner) plan(ctx context.Context, resource archive.Resource) (*kind, e
 	gr := schema.ParseGroupResource(resource.Name)
 	k := &kind{
 		resource: gr, namespaced: p.names.scopes[gr], never: clean.NeverRestored(gr),
-		actions: concerned(p.actions, gr), normal: concerned(p.normal, gr),
+		actions: concerned(p.actions, gr), normal: concerned(p.normal, gr), outside: p.outsideOf(gr),
 		withStatus: p.names.includes(p.req.RestoreStatus, gr),
 		fresh:      p.definitions.has(gr),
 	}

@@ -6,8 +6,11 @@ package restore
 import (
 	"iter"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -81,7 +84,11 @@ type Request struct {
 	// RestoreUID tells this restore from all others. Without it, objects of an
 	// interrupted run are not recognised.
 	RestoreUID string
-	// DryRun writes nothing to the cluster.
+	// Actions are asked after those of the engine, in this order. They are for this
+	// run alone. None is asked about Namespaces, nor about objects that exist and are
+	// not going to be changed.
+	Actions []restoreaction.External
+	// DryRun writes nothing to the cluster, and calls none of Actions.
 	DryRun bool
 	// Progress, if set, is told how many objects there are to restore and how
 	// many are done. It is called by one goroutine at a time, not for each
@@ -121,9 +128,33 @@ type Result struct {
 	// Choices are the versions that were chosen, by "<resource>.<group>". Empty
 	// unless Request.UseVersions is set.
 	Choices map[string]version.Choice
-	// Actions are the names of the restore actions that were asked, by
-	// "<resource>.<group>".
+	// Actions are the names of the restore actions that objects of a resource
+	// concerned, by "<resource>.<group>". In a dry run those of the Request are named
+	// and were not called.
 	Actions map[string][]string
+	// Called says what the Request's actions did, in their order. Those that were
+	// left out are missing.
+	Called []Called
+	// Operations are what they started, sorted by action, object and ID.
+	Operations []Operation
+}
+
+// Called is what one action of a Request did.
+type Called struct {
+	// Name of the action, and of the plugin that carries it out.
+	Name, Plugin string
+	// Calls is how many objects it was shown, Skipped how many of them it left out,
+	// and Failed how many it failed for.
+	Calls, Skipped, Failed int
+}
+
+// Operation is what an action started for one object and what may still go on.
+type Operation struct {
+	// Action is the name of the action, and ID what it calls the operation.
+	Action, ID string
+	// Resource, Namespace and Name are those of the object, in the cluster.
+	Resource        schema.GroupResource
+	Namespace, Name string
 }
 
 // Total is the number of objects.

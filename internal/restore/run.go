@@ -37,8 +37,9 @@ type run struct {
 	results results.Collector
 	log     outcomes
 
-	// workers are the places of those who restore objects.
-	workers chan struct{}
+	// workers are the places of those who restore objects, and waiting those of
+	// objects that wait for others without one; see place.
+	workers, waiting chan struct{}
 	// lists are the places of LISTs, whose handlers wait for workers. The GETs
 	// of workers must not wait for these in turn.
 	lists *list.Places
@@ -58,8 +59,13 @@ type run struct {
 	// definitions are those that this run created.
 	definitions definitions
 
+	// planned says that all kinds are planned, and not only the definitions.
+	planned bool
+
 	namespaces namespaceBook
 	related    relatedItems
+	// converted has the targets that objects of other resources were made into.
+	converted sync.Map
 
 	// actions are asked about the objects to restore, in the context of
 	// actionRun, and normal are those that the same is done to existing objects
@@ -68,6 +74,9 @@ type run struct {
 	actions   []restoreaction.Action
 	normal    []restoreaction.Action
 	actionRun *restoreaction.Run
+	// outside are the actions of the request that were not left out.
+	outside    []*outside
+	operations operations
 
 	progressing sync.Mutex
 }
@@ -83,6 +92,7 @@ func newRun(e *Engine, req Request, cancel context.CancelCauseFunc) *run {
 		labels:   clean.Names{Backup: req.BackupName, Restore: req.RestoreName},
 		cancel:   cancel,
 		workers:  make(chan struct{}, e.opts.Workers),
+		waiting:  make(chan struct{}, waitingPerWorker*e.opts.Workers),
 		lists:    list.NewPlaces(0, 0),
 		kinds:    map[schema.GroupResource]*kind{},
 		choices:  map[string]version.Choice{},
@@ -107,7 +117,14 @@ func (r *run) restore(ctx context.Context) error {
 	if err := r.discover(ctx); err != nil {
 		return err
 	}
-	if err := r.restoreDefinitions(ctx); err != nil {
+	p, err := r.newPlanner()
+	if err != nil {
+		return err
+	}
+	if err := r.chooseActions(ctx, p.names); err != nil {
+		return err
+	}
+	if err := r.restoreDefinitions(ctx, p); err != nil {
 		return err
 	}
 	if err := r.makePlan(ctx); err != nil {
@@ -125,6 +142,7 @@ func (r *run) restore(ctx context.Context) error {
 		r.restoreKinds(ctx, wave)
 	}
 	r.log.reportRefusals(&r.results)
+	r.warnUncalled()
 	r.progress(true)
 	return nil
 }
@@ -184,13 +202,11 @@ func (r *run) result() Result {
 	out.Choices = r.choices
 	out.Actions = map[string][]string{}
 	for gr, k := range r.kinds {
-		if !k.asked.Load() {
-			continue
-		}
-		for _, action := range k.actions {
-			out.Actions[gr.String()] = append(out.Actions[gr.String()], action.Name())
+		if names := k.askedActions(); len(names) > 0 {
+			out.Actions[gr.String()] = names
 		}
 	}
+	r.tellActions(&out)
 	return out
 }
 

@@ -31,9 +31,10 @@ func TestServicesBesideTheirOriginals(t *testing.T) {
 		service("headless", `"clusterIP":"None","ports":[{"port":80}]`),
 		service("external", `"type":"ExternalName","externalName":"example.org"`),
 	)
-	stated := service("stated", `"type":"NodePort","ports":[{"port":80,"nodePort":31777}]`)
+	// The API server gives out ports above 30085 first, so nobody else has this one.
+	stated := service("stated", `"type":"NodePort","ports":[{"port":80,"nodePort":30077}]`)
 	stated.SetAnnotations(map[string]string{
-		"kubectl.kubernetes.io/last-applied-configuration": `{"spec":{"ports":[{"port":80,"nodePort":31777}]}}`,
+		"kubectl.kubernetes.io/last-applied-configuration": `{"spec":{"ports":[{"port":80,"nodePort":30077}]}}`,
 	})
 	archived = append(archived, c.create(stated)...)
 	s := spool(t, archived)

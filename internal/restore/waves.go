@@ -65,37 +65,46 @@ func (r *run) restoreKind(ctx context.Context, k *kind) {
 	case k.never != "":
 		r.log.skipAll(k.never, k.countSelected())
 		return
-	case !k.isServed && r.promised[k.resource] == nil:
+	case !k.isServed && r.promised[k.resource] == nil && len(k.outside) == 0:
 		r.log.refuse(refusal{resource: k.resource, reason: r.notServed(k.resource)}, k.countSelected())
 		return
 	}
 	if !k.looked {
 		r.meetListed(ctx, k)
 	}
+	r.restorePending(ctx, k)
+}
+
+// restorePending restores the selected objects of a kind that nobody has restored.
+func (r *run) restorePending(ctx context.Context, k *kind) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(cap(r.workers), len(k.marks)) {
-		wg.Go(func() {
-			for at := int(next.Add(1)) - 1; at < len(k.marks); at = int(next.Add(1)) - 1 {
-				m := &k.marks[at]
-				if m.selected && m.state.Load() == pending && !r.restoreNext(ctx, k, k.entry(at)) {
-					return
-				}
+	var work func()
+	work = func() {
+		for at := int(next.Add(1)) - 1; at < len(k.marks); at = int(next.Add(1)) - 1 {
+			m := &k.marks[at]
+			if m.selected && m.state.Load() == pending && !r.restoreNext(ctx, k, k.entry(at), func() { wg.Go(work) }) {
+				return
 			}
-		})
+		}
+	}
+	for range min(cap(r.workers), len(k.marks)) {
+		wg.Go(work)
 	}
 	wg.Wait()
 }
 
 // restoreNext restores an entry, unless somebody else does, when there is a place
-// for it. It returns false if the run has ended.
-func (r *run) restoreNext(ctx context.Context, k *kind, e entry) bool {
+// for it; another worker takes it with stead if the object has to wait. It returns
+// false if the run has ended.
+func (r *run) restoreNext(ctx context.Context, k *kind, e entry, stead func()) bool {
 	if !r.enter(ctx) {
 		return false
 	}
-	defer r.leave()
+	own := &place{run: r, stead: stead}
+	defer own.leave()
 	if e.claim() {
-		r.restoreEntry(ctx, k, e, nil)
+		r.restoreEntry(ctx, task{kind: k, entry: e, place: own})
 	}
 	return true
 }
@@ -139,6 +148,7 @@ func (r *run) meetListed(ctx context.Context, k *kind) {
 	if !wide {
 		err = r.listEach(ctx, k, targets)
 	}
+	k.listed.Store(err == nil)
 	if err != nil && ctx.Err() == nil {
 		logger(ctx).Info("Creating objects without a list of those that exist", "resource", k.resource.String(), "reason", err.Error())
 	}
@@ -224,8 +234,9 @@ func (r *run) meetBatch(ctx context.Context, k *kind, found []list.Item) {
 			continue
 		}
 		wg.Go(func() {
-			defer r.leave()
-			r.restoreEntry(ctx, k, e, &found[i])
+			own := &place{run: r}
+			defer own.leave()
+			r.restoreEntry(ctx, task{kind: k, entry: e, found: &found[i], place: own})
 		})
 	}
 	wg.Wait()

@@ -5,9 +5,12 @@ package restoreaction
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // Action looks at objects that are about to be restored. Its methods are
@@ -21,6 +24,23 @@ type Action interface {
 	// Execute looks at one object. An error fails this item only; see
 	// CreateError for one that spares objects that exist.
 	Execute(ctx context.Context, item *Item) (Result, error)
+}
+
+// External is an Action that something outside of this program carries out. It has
+// to be asked which objects concern it, and its Execute may have effects besides its
+// Result: a dry run names it and does not call it.
+type External interface {
+	Action
+	// Plugin is the name of what carries the action out, for logs.
+	Plugin() string
+	// Choose asks the action which objects concern it, at most once per run, before
+	// AppliesTo and before anything is written. An error ends the run, unless it is
+	// an *itemaction.LeftOutError: then the action is left out with a warning.
+	Choose(ctx context.Context, names itemaction.Names) error
+	// Concerns reports whether an object of a resource that AppliesTo reported
+	// concerns the action, as earlier actions left it. It is quick; Execute is called
+	// only for an object of which it is true.
+	Concerns(item *Item) bool
 }
 
 // Item is one object on its way into the cluster.
@@ -76,6 +96,14 @@ type Result struct {
 	// Additional are objects that are restored before this one, if they are in
 	// the archive and the restore does not exclude them.
 	Additional []Ref
+	// Ready, if set, is asked whether those of Additional that are in the cluster now
+	// are ready for this object, which waits until it says yes, for ReadyTimeout at
+	// most; zero means the engine's default. An error ends the waiting.
+	Ready        func(ctx context.Context, restored []Ref) (bool, error)
+	ReadyTimeout time.Duration
+	// OperationID names what the action started and what goes on after the objects
+	// are restored; empty if nothing.
+	OperationID string
 }
 
 // Ref names an object of the archive.

@@ -50,6 +50,9 @@ func New(dir string, redactor *redact.Redactor) (*Book, error) {
 	return &Book{dir: dir, redactor: redactor, open: map[string]*file{}}, nil
 }
 
+// Redactor returns what keeps secrets out of the logs.
+func (b *Book) Redactor() *redact.Redactor { return b.redactor }
+
 // Logger returns a logger that writes to a stream of the run. Where the file
 // can not be written, the lines are dropped: a full disk must not end a backup.
 func (b *Book) Logger(run string, stream Stream) logr.Logger {

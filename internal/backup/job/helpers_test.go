@@ -39,6 +39,9 @@ type engine struct {
 	warnings, errs []string
 	// fail ends it halfway.
 	fail func(ctx context.Context) error
+	// actions were asked, and labels is what they want for the Backup.
+	actions map[string][]string
+	labels  map[string]string
 	// got is the request of the last run.
 	got backup.Request
 }
@@ -48,6 +51,7 @@ func (e *engine) Run(ctx context.Context, req backup.Request, w io.Writer) (back
 	e.got = req
 	logr.FromContextOrDiscard(ctx).Info("Reading objects")
 	result := backup.Result{
+		Actions: e.actions, Labels: e.labels,
 		Items: 3, ResourceList: map[string][]string{"v1/ConfigMap": {"shop/a", "shop/b"}, "v1/Namespace": {"shop"}},
 		Results: results.Results{
 			Warnings: results.Messages{Velero: e.warnings}, WarningCount: len(e.warnings),

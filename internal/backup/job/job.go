@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backup"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	itemplugin "github.com/grapnel-dev/grapnel/internal/itemaction/plugin"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/selection"
@@ -38,6 +40,9 @@ type Request struct {
 	Selection selection.Spec
 	// AllVersions archives every served version (EnableAPIGroupVersions).
 	AllVersions bool
+	// ItemActions are the actions of plugins that objects are shown to, after the
+	// built-in ones and in this order.
+	ItemActions []itemplugin.Spec
 	// Start is when the backup began.
 	Start time.Time
 	// Outputs are what the PreBackup actions answered, by action.
@@ -64,6 +69,9 @@ type Result struct {
 	Bytes int64
 	// Completed is when the outcome was known.
 	Completed time.Time
+	// Labels are what item actions want to be added to the Backup. They are in the
+	// stored manifests already. It has none of the Backup's own keys.
+	Labels map[string]string
 }
 
 // Engine writes the archive of a selection.
@@ -108,10 +116,11 @@ func (j *Job) Archive(ctx context.Context, store *backupstore.Store, req Request
 		log.Error(err, "Archiving failed")
 		return Result{}, err
 	}
-	made.Results = withWarnings(made.Results, req.Warnings)
+	labels, warnings := added(req.Labels, made.Labels)
+	made.Results = withWarnings(made.Results, slices.Concat(req.Warnings, warnings))
 	result := Result{
 		Items: made.Items, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount,
-		Bytes: digest.Size, Completed: j.Now(),
+		Bytes: digest.Size, Completed: j.Now(), Labels: labels,
 	}
 	log.Info("Storing results", "items", result.Items, "warnings", result.Warnings, "errors", result.Errors)
 	digests, err := j.files(ctx, store, req, made)
@@ -123,10 +132,14 @@ func (j *Job) Archive(ctx context.Context, store *backupstore.Store, req Request
 	if err != nil {
 		return Result{}, err
 	}
+	object, err := withLabels(req.Object, result.Labels)
+	if err != nil {
+		return Result{}, err
+	}
 	err = store.Commit(ctx, req.Name, backupstore.Manifest{
 		VeleroBackup: velero,
 		Grapnel: backupstore.GrapnelManifest{
-			BackupUID: req.UID, Files: digests, Outputs: req.Outputs, Backup: req.Object,
+			BackupUID: req.UID, Files: digests, Outputs: req.Outputs, Backup: object,
 		},
 	})
 	if err == nil {
@@ -158,11 +171,15 @@ func (j *Job) Earlier(ctx context.Context, store *backupstore.Store, req Request
 	if !done {
 		return Result{}, errNotMade
 	}
-	return earlier(ctx, store, req.Name)
+	return earlier(ctx, store, req)
 }
 
 // contents streams the engine's archive into the store.
 func (j *Job) contents(ctx context.Context, store *backupstore.Store, req Request) (backup.Result, backupstore.Digest, error) {
+	actions, err := j.actions(req)
+	if err != nil {
+		return backup.Result{}, backupstore.Digest{}, err
+	}
 	reader, writer := io.Pipe()
 	var made backup.Result
 	group, ctx := errgroup.WithContext(ctx)
@@ -170,6 +187,7 @@ func (j *Job) contents(ctx context.Context, store *backupstore.Store, req Reques
 		var err error
 		made, err = j.Engine.Run(ctx, backup.Request{
 			Selection: req.Selection, AllVersions: req.AllVersions, StartTime: req.Start, Progress: req.Progress,
+			Actions: actions,
 		}, writer)
 		_ = writer.CloseWithError(err) // always nil
 		return err
@@ -184,7 +202,7 @@ func (j *Job) contents(ctx context.Context, store *backupstore.Store, req Reques
 		}
 		return nil
 	})
-	err := group.Wait()
+	err = group.Wait()
 	return made, digest, err
 }
 
@@ -202,7 +220,7 @@ func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, 
 		file  backupstore.File
 		value any
 	}{
-		{backupstore.Results, made.Results},
+		{backupstore.Results, report{Results: made.Results, Actions: made.Actions}},
 		{backupstore.ResourceList, made.ResourceList},
 		{backupstore.VolumeInfo, none},
 		{backupstore.ItemOperations, none},

@@ -34,7 +34,7 @@ func TestArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (job.Result{Items: 3, Warnings: 2, Bytes: got.Bytes, Completed: ended}); got != want || got.Phase() != "Completed" {
+	if want := (job.Result{Items: 3, Warnings: 2, Bytes: got.Bytes, Completed: ended}); !cmp.Equal(got, want) || got.Phase() != "Completed" {
 		t.Errorf("result is %+v, %s; want %+v, Completed", got, got.Phase(), want)
 	}
 	if size := int64(len(content(t, memory, "nightly.tar.gz"))); got.Bytes != size || size < 100_000 {

@@ -15,41 +15,36 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
 // veleroManifest is the velero.io/v1 Backup that a Velero server reads. It
 // carries no expiration, so that Velero does not collect our backups.
 type veleroManifest struct {
 	metav1.TypeMeta `json:",inline"`
-	Metadata        veleroMetadata  `json:"metadata"`
+	Metadata        velero.Metadata `json:"metadata"`
 	Spec            json.RawMessage `json:"spec"`
 	Status          veleroStatus    `json:"status"`
 }
 
-type veleroMetadata struct {
-	Name              string            `json:"name"`
-	Namespace         string            `json:"namespace"`
-	UID               types.UID         `json:"uid"`
-	Labels            map[string]string `json:"labels,omitempty"`
-	Annotations       map[string]string `json:"annotations,omitempty"`
-	CreationTimestamp metav1.Time       `json:"creationTimestamp"`
-}
-
 type veleroStatus struct {
-	Version             int            `json:"version"`
-	FormatVersion       string         `json:"formatVersion"`
-	Phase               string         `json:"phase"`
-	StartTimestamp      metav1.Time    `json:"startTimestamp"`
-	CompletionTimestamp metav1.Time    `json:"completionTimestamp"`
-	Warnings            int            `json:"warnings,omitempty"`
-	Errors              int            `json:"errors,omitempty"`
-	Progress            veleroProgress `json:"progress"`
+	Version             int             `json:"version"`
+	FormatVersion       string          `json:"formatVersion"`
+	Phase               string          `json:"phase"`
+	StartTimestamp      metav1.Time     `json:"startTimestamp"`
+	CompletionTimestamp *metav1.Time    `json:"completionTimestamp,omitempty"`
+	Warnings            int             `json:"warnings,omitempty"`
+	Errors              int             `json:"errors,omitempty"`
+	Progress            *veleroProgress `json:"progress,omitempty"`
 }
 
 type veleroProgress struct {
 	TotalItems    int `json:"totalItems"`
 	ItemsBackedUp int `json:"itemsBackedUp"`
 }
+
+// storageLocationLabel is how Velero finds the backups of a location.
+const storageLocationLabel = "velero.io/storage-location"
 
 // Phase returns the phase of a backup that was committed.
 func (r Result) Phase() string {
@@ -61,32 +56,40 @@ func (r Result) Phase() string {
 
 // veleroBackup returns velero-backup.json.
 func veleroBackup(req Request, result Result) ([]byte, error) {
-	labels := map[string]string{"velero.io/storage-location": req.StorageLocation}
-	maps.Copy(labels, req.Labels)
-	start := metav1.NewTime(req.Start)
-	data, err := json.MarshalIndent(veleroManifest{
-		TypeMeta: metav1.TypeMeta{APIVersion: "velero.io/v1", Kind: "Backup"},
-		Metadata: veleroMetadata{
-			Name: req.Name, Namespace: req.Namespace, UID: types.UID(req.UID),
-			Labels: labels, Annotations: req.Annotations, CreationTimestamp: start,
-		},
-		Spec: req.Spec,
-		Status: veleroStatus{
-			Version: 1, FormatVersion: archive.FormatVersion, Phase: result.Phase(),
-			StartTimestamp: start, CompletionTimestamp: metav1.NewTime(result.Completed),
-			Warnings: result.Warnings, Errors: result.Errors,
-			Progress: veleroProgress{TotalItems: result.Items, ItemsBackedUp: result.Items},
-		},
-	}, "", "    ")
+	manifest := veleroOf(req)
+	maps.Copy(manifest.Metadata.Labels, result.Labels)
+	completed := metav1.NewTime(result.Completed)
+	manifest.Status.Phase, manifest.Status.CompletionTimestamp = result.Phase(), &completed
+	manifest.Status.Warnings, manifest.Status.Errors = result.Warnings, result.Errors
+	manifest.Status.Progress = &veleroProgress{TotalItems: result.Items, ItemsBackedUp: result.Items}
+	data, err := json.MarshalIndent(manifest, "", "    ")
 	if err != nil {
 		return nil, fmt.Errorf("writing the Velero manifest: %w", err)
 	}
 	return data, nil
 }
 
+// veleroOf returns what Velero's plugins see of a backup while it is made.
+func veleroOf(req Request) veleroManifest {
+	labels := map[string]string{storageLocationLabel: req.StorageLocation}
+	maps.Copy(labels, req.Labels)
+	start := metav1.NewTime(req.Start)
+	return veleroManifest{
+		TypeMeta: velero.TypeOf("Backup"),
+		Metadata: velero.Metadata{
+			Name: req.Name, Namespace: req.Namespace, UID: types.UID(req.UID),
+			Labels: labels, Annotations: req.Annotations, CreationTimestamp: start,
+		},
+		Spec: req.Spec,
+		Status: veleroStatus{
+			Version: 1, FormatVersion: archive.FormatVersion, Phase: velero.PhaseInProgress, StartTimestamp: start,
+		},
+	}
+}
+
 // earlier reads the result of an attempt that had already succeeded.
-func earlier(ctx context.Context, store *backupstore.Store, name string) (Result, error) {
-	data, _, err := store.Manifest(ctx, name)
+func earlier(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
+	data, _, err := store.Manifest(ctx, req.Name)
 	if err != nil {
 		return Result{}, fmt.Errorf("reading the manifest of an earlier attempt: %w", err)
 	}
@@ -95,11 +98,13 @@ func earlier(ctx context.Context, store *backupstore.Store, name string) (Result
 		return Result{}, fmt.Errorf("reading the manifest of an earlier attempt: %w", err)
 	}
 	status := manifest.Status
-	completed := status.CompletionTimestamp.Time
-	if completed.IsZero() {
-		completed = time.Unix(0, 0)
+	result := Result{Warnings: status.Warnings, Errors: status.Errors, Completed: time.Unix(0, 0)}
+	if t := status.CompletionTimestamp; t != nil && !t.IsZero() {
+		result.Completed = t.Time
 	}
-	return Result{
-		Items: status.Progress.ItemsBackedUp, Warnings: status.Warnings, Errors: status.Errors, Completed: completed,
-	}, nil
+	if status.Progress != nil {
+		result.Items = status.Progress.ItemsBackedUp
+	}
+	result.Labels, _ = added(veleroOf(req).Metadata.Labels, manifest.Metadata.Labels)
+	return result, nil
 }

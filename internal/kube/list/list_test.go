@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -238,6 +239,11 @@ func TestListRecovers(t *testing.T) {
 			asked:   []string{list + "limit=2500", list + "continue=next&limit=2500", list + "limit=2500", list + "continue=next&limit=2500"},
 			summary: Summary{Pages: 3, Expired: 1, Retries: 1},
 		},
+		"every continue token expired, because the handler is slow": {
+			answers: slices.Concat(slices.Repeat([]answer{first, {code: 410, body: fmt.Sprintf(gone, "inconsistent")}}, 20), []answer{last}),
+			want:    append(slices.Repeat([]string{wantPod("a"), wantPod("b")}, 20), wantPod("c")),
+			summary: Summary{Pages: 21, Expired: 20, Retries: 20},
+		},
 		"too many requests": {
 			answers: []answer{{code: 429, retryAfter: "3"}, {code: 429, retryAfter: "4000"}, {code: 429}, first, last},
 			want:    all,
@@ -390,6 +396,10 @@ func TestListFails(t *testing.T) {
 		"expires for ever": {
 			answers: append([]answer{{body: page("next")}}, forever(answer{code: 410, body: fmt.Sprintf(gone, "again")})...),
 			is:      apierrors.IsResourceExpired, asked: maxAttempts + 2,
+		},
+		"begins again for ever": {
+			answers: slices.Repeat([]answer{{body: page("next", podJSON("a"))}, {code: 410, body: fmt.Sprintf(gone, "")}}, 20),
+			is:      apierrors.IsResourceExpired, asked: 2 * (maxAttempts + 1),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

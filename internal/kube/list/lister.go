@@ -134,6 +134,9 @@ type lister struct {
 	// over; a repeated page leaves them out.
 	emitted []string
 	repeat  map[string]struct{}
+	// stale counts the tokens that expired since the last page, and restarts how often
+	// the LIST began again for that: a LIST may take long, but must not stand still.
+	stale, restarts int
 	// announced says that the handler knows of the current page.
 	announced bool
 }
@@ -157,6 +160,7 @@ func (l *lister) run(ctx context.Context) error {
 			}
 		}
 		l.summary.Pages++
+		l.stale = 0
 		l.emitted, l.repeat, l.announced = l.emitted[:0], nil, false
 		if l.token = l.next; l.token == "" {
 			return nil
@@ -210,14 +214,17 @@ func (l *lister) resume(err error) bool {
 		}
 		return false
 	}
-	if code != http.StatusGone || l.summary.Expired >= maxAttempts {
+	if code != http.StatusGone || l.stale >= maxAttempts || l.restarts >= maxAttempts {
 		return false
 	}
 	// The API server offers a token that goes on at the same object in the
 	// newest state. Without one the LIST starts again.
+	l.stale++
 	l.summary.Expired++
 	l.summary.Exact = false
-	l.token = status.Status().Continue
+	if l.token = status.Status().Continue; l.token == "" {
+		l.restarts++
+	}
 	return true
 }
 

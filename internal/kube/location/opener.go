@@ -41,6 +41,16 @@ type Opener struct {
 	Root string
 	// Redactor learns the credentials it must keep out of every text.
 	Redactor *redact.Redactor
+
+	// Stores reaches the ObjectStores of plugins, and Plugins reads the Plugins; it
+	// may be a cache. Without Stores, locations of plugins are refused.
+	Stores  ObjectStores
+	Plugins client.Reader
+	// Scratch is where the credentials of such locations become files, in a folder of
+	// this Opener alone.
+	Scratch string
+
+	kept keeper
 }
 
 // Store is an open location. Close it when it is no longer used.
@@ -52,10 +62,16 @@ type Store struct {
 // Close frees what the location holds open.
 func (s *Store) Close() error { return s.close() }
 
-// Open opens a location. It does not contact an S3 service yet; see
-// backupstore.Store.Probe.
+// Open opens a location. It does not contact an S3 service yet, and starts no plugin's
+// process; see backupstore.Store.Probe. Other than a Store, what an Opener keeps for the
+// location of a plugin is ended by Forget, or by an Open with another provider.
 func (o *Opener) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*Store, error) {
+	if bsl.Spec.Plugin == nil && o.kept.forget(bsl.UID) {
+		o.release(ctx, bsl.UID)
+	}
 	switch {
+	case bsl.Spec.Plugin != nil:
+		return o.openPlugin(ctx, bsl)
 	case bsl.Spec.Filesystem != nil:
 		if o.Root == "" {
 			return nil, fmt.Errorf("%w: filesystem locations need the flag --store-root on the operator", ErrSpec)
@@ -76,7 +92,7 @@ func (o *Opener) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) 
 		}
 		return wrap(store, bsl, store.Close), nil
 	}
-	return nil, fmt.Errorf("%w: it has no provider; set spec.filesystem or spec.s3", ErrSpec)
+	return nil, fmt.Errorf("%w: it has no provider; set spec.filesystem, spec.s3 or spec.plugin", ErrSpec)
 }
 
 func wrap(objects objectstore.Store, bsl *v1alpha1.BackupStorageLocation, closer func() error) *Store {

@@ -126,7 +126,7 @@ func TestWhatCannotWork(t *testing.T) {
 		at   *v1alpha1.BackupStorageLocation
 		text string
 	}{
-		"nothing configured":     {root: t.TempDir(), at: bsl(v1alpha1.BackupStorageLocationSpec{}), text: "it has no provider; set spec.filesystem or spec.s3"},
+		"nothing configured":     {root: t.TempDir(), at: bsl(v1alpha1.BackupStorageLocationSpec{}), text: "it has no provider; set spec.filesystem, spec.s3 or spec.plugin"},
 		"folders are refused":    {at: folder("main", ""), text: "filesystem locations need the flag --store-root on the operator"},
 		"no secretAccessKey":     {keys: map[string]string{"accessKeyID": "a"}, at: bucket(server), text: "Secret keys needs the keys accessKeyID and secretAccessKey"},
 		"no accessKeyID":         {keys: map[string]string{"secretAccessKey": "s", "aws_access_key_id": "a"}, at: bucket(server), text: "Secret keys needs the keys"},

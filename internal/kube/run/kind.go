@@ -46,8 +46,9 @@ func (k Kind) nameLabel() string {
 // sides returns which kinds of actions belong to which side.
 func (k Kind) sides() map[v1alpha1.ActionKind]hook.Side {
 	return map[v1alpha1.ActionKind]hook.Side{
-		v1alpha1.ActionKind(k.Pre()) + "Action":  hook.Pre,
-		v1alpha1.ActionKind(k.Post()) + "Action": hook.Post,
+		v1alpha1.ActionKind(k.Pre()) + "Action":    hook.Pre,
+		v1alpha1.ActionKind(k.Post()) + "Action":   hook.Post,
+		v1alpha1.ActionKind(k.Name) + "ItemAction": hook.Item,
 	}
 }
 

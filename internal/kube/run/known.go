@@ -52,8 +52,16 @@ func (k Kind) HooksOf(s Subject, plugins []v1alpha1.Plugin) (plan hook.Plan, loa
 		}
 		in.Actions = append(in.Actions, k.actionsOf(p, problem)...)
 	}
-	return hook.Make(in), ""
+	plan = hook.Make(in)
+	if n := len(plan.Items); n > maxItemActions {
+		plan.Errors = append(plan.Errors, fmt.Sprintf("there are %d %s actions, at most %d can be called in one run; suspend Plugins, or give actions selectors",
+			n, k.points().Title(hook.Item), maxItemActions))
+	}
+	return plan, ""
 }
+
+// maxItemActions is how many the status can hold.
+const maxItemActions = 256
 
 // loadEnded says whether a load of the current generation of a Plugin ended,
 // well or not.

@@ -76,6 +76,7 @@ func (d *Driver[T]) Record(ctx context.Context, s *Scope[T], hooks hook.Plan) er
 	now := metav1.NewTime(d.Now())
 	status := s.Object.Run()
 	status.StartTimestamp, status.PlanWarnings = &now, shortList(hooks.Warnings)
+	status.ItemActions = plannedItems(hooks.Items)
 	s.recordActions()
 	conditions.Set(s.Object, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, d.Kind.describe(hooks))
 	return nil
@@ -85,6 +86,9 @@ func (k Kind) describe(hooks hook.Plan) string {
 	parts := []string{fmt.Sprintf("%d %s and %d %s actions are planned", len(hooks.Pre), k.Pre(), len(hooks.Post), k.Post())}
 	for _, skip := range hooks.Skipped {
 		parts = append(parts, fmt.Sprintf("%s %s is skipped: %s", k.points().Title(skip.Side), skip.Name, skip.Reason))
+	}
+	if n := len(hooks.Items); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d %s actions are planned", n, k.points().Title(hook.Item)))
 	}
 	return strings.Join(parts, "; ")
 }

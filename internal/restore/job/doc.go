@@ -10,6 +10,9 @@
 //	StorePostLog  what the PostRestore actions logged
 //	Forget        the run is over: nothing is kept of it any more
 //
+// Restore also makes the actions of plugins ready for one run, and shows them the
+// Restore as Velero would (actions.go).
+//
 // Every step may be repeated: the engine finds what an interrupted run created.
 //
 // It takes plain values and knows no custom resources; when a step runs is

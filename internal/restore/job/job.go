@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/plugin"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
@@ -37,11 +38,19 @@ var ErrNotStored = errors.New("what became of each object could not be stored")
 type Request struct {
 	// Name, Namespace and UID are those of the Restore object.
 	Name, Namespace, UID string
+	// Labels and Annotations are those of the Restore object, and Spec is its spec as
+	// JSON, for the actions of plugins. Only fields that Velero knows are shown to them.
+	Labels, Annotations map[string]string
+	Spec                json.RawMessage
+	// Start is when the restore began.
+	Start time.Time
 	// BackupName is the backup to restore.
 	BackupName string
-	// Engine is what the engine is told. The archive and the versions' switch are
-	// filled in.
+	// Engine is what the engine is told. The archive, the versions' switch and the
+	// actions are filled in.
 	Engine restore.Request
+	// ItemActions are the item actions of plugins, in the order they are asked in.
+	ItemActions []plugin.Spec
 	// UseVersions chooses API versions (EnableAPIGroupVersions), where the archive
 	// has them.
 	UseVersions bool
@@ -177,7 +186,15 @@ func (j *Job) objects(ctx context.Context, store *backupstore.Store, req Request
 	engine := req.Engine
 	engine.Archive = spool
 	engine.UseVersions = req.UseVersions && found.FormatVersion >= archive.FormatVersion
-	return j.Engine.Run(ctx, engine)
+	if engine.Actions, err = j.actions(req); err != nil {
+		return restore.Result{}, err
+	}
+	made, err := j.Engine.Run(ctx, engine)
+	for _, action := range made.Called {
+		logr.FromContextOrDiscard(ctx).Info("Asked a restore action of a plugin", "action", action.Name, "plugin", action.Plugin,
+			"calls", action.Calls, "skipped", action.Skipped, "failed", action.Failed)
+	}
+	return made, err
 }
 
 // files stores what a person may want to know of the restore, its log last.

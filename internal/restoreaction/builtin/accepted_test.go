@@ -80,14 +80,14 @@ func (c cluster) testServices(t *testing.T) {
 	}
 
 	stated := c.create(t, service("stated", `,"healthCheckNodePort":30999,"ipFamilies":["IPv4"]`,
-		`[{"name":"a","port":80,"nodePort":30998},{"name":"b","port":81}]`))
+		`[{"name":"a","port":80,"nodePort":30078},{"name":"b","port":81}]`))
 	c.remove(t, stated)
 	got := restorable(t, c, stated, run("", ""))
 	if len(field.Get[[]any](got.Object, "spec", "ipFamilies")) != 1 || field.Int(got.Object, "spec", "healthCheckNodePort") != 30999 {
 		t.Errorf("what was stated is lost: %v", got.Object["spec"])
 	}
 	for port := range field.Maps(got.Object, "spec", "ports") {
-		if want := map[string]int64{"a": 30998, "b": 0}[field.Get[string](port, "name")]; field.Int(port, "nodePort") != want {
+		if want := map[string]int64{"a": 30078, "b": 0}[field.Get[string](port, "name")]; field.Int(port, "nodePort") != want {
 			t.Errorf("port %v, want node port %d", port, want)
 		}
 	}

@@ -1,0 +1,180 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/results"
+)
+
+// offer shows objects that are on their way into the archive to the actions
+// and notes what follows from that. Objects that an action failed on are taken
+// out of the batch; the others keep their order. The error is that the run has ended.
+func (c *collection) offer(ctx context.Context, batch *list.Batch) error {
+	for _, s := range slices.Concat(c.actions.quick, c.actions.rest) {
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	kept := batch.Items[:0]
+	for _, item := range batch.Items {
+		if c.act(ctx, c.actions.quick, &item) {
+			kept = append(kept, item)
+		}
+	}
+	kept, err := c.actAtOnce(ctx, kept)
+	if err != nil {
+		return err
+	}
+	namespace := ""
+	for _, item := range kept {
+		if item.Namespace != namespace {
+			namespace = item.Namespace
+			c.inhabited.LoadOrStore(namespace, struct{}{})
+		}
+		c.noteVolume(item)
+	}
+	batch.Items = kept
+	return nil
+}
+
+// actAtOnce shows objects to the rest of the actions, several at a time, and returns
+// those with which all went well. The run has a number of places for that, whatever
+// kinds the objects are of, so that no plugin is asked more at a time than it was told.
+func (c *collection) actAtOnce(ctx context.Context, items []list.Item) ([]list.Item, error) {
+	if len(c.actions.rest) == 0 {
+		return items, nil
+	}
+	lost := make([]bool, len(items))
+	var wg sync.WaitGroup
+	for i := range items {
+		shownTo := c.shownTo(items[i])
+		if len(shownTo) == 0 {
+			continue
+		}
+		select {
+		case c.actionPlaces <- struct{}{}:
+		case <-ctx.Done():
+			wg.Wait() // the memory of the items is given back after this
+			return nil, context.Cause(ctx)
+		}
+		wg.Go(func() {
+			defer func() { <-c.actionPlaces }()
+			lost[i] = !c.act(ctx, shownTo, &items[i])
+		})
+	}
+	wg.Wait()
+	kept := items[:0]
+	for i, item := range items {
+		if !lost[i] {
+			kept = append(kept, item)
+		}
+	}
+	return kept, nil
+}
+
+// shownTo returns those of the rest of the actions that an object concerns. Its labels
+// are those of the cluster: what one action makes of them does not hide the object from
+// another.
+func (c *collection) shownTo(item list.Item) []*step {
+	labels := func() map[string]string {
+		set, _ := item.Labels() // the API server has checked them
+		return set
+	}
+	var out []*step
+	for _, s := range c.actions.rest {
+		if s.external == nil || s.external.Concerns(item.Namespace, labels) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// act shows one object to actions, one after the other, and reports whether it is to
+// be archived.
+func (c *collection) act(ctx context.Context, steps []*step, item *list.Item) bool {
+	for _, s := range steps {
+		if s.action.failed {
+			continue
+		}
+		s.shown.Add(1)
+		result, err := s.execute(ctx, itemaction.Item{
+			Resource:  c.resource.GVR,
+			Namespace: item.Namespace,
+			Name:      item.Name,
+			JSON:      item.JSON,
+		})
+		if err != nil {
+			s.failed.Add(1)
+			c.actionFailed(ctx, s.action, results.Object(item.Namespace), fmt.Errorf(
+				"%s %q is missing from this backup: item action %s: %w",
+				c.resource.GroupResource(), item.Key, s.Name(), err))
+			return false
+		}
+		c.tell(s, item, result)
+		if result.Skip != "" {
+			s.skipped.Add(1)
+			logr.FromContextOrDiscard(ctx).Info("Leaving out an object", "resource", c.resource.GroupResource().String(),
+				"name", item.Key, "action", s.Name(), "reason", result.Skip)
+			return false
+		}
+		if result.JSON != nil {
+			s.changed.Add(1)
+			item.JSON = result.JSON
+		}
+		c.addRelatedTo(s, item, result.Related)
+	}
+	return true
+}
+
+// execute takes the time of actions of plugins; that of others is not worth it.
+func (s *step) execute(ctx context.Context, item itemaction.Item) (itemaction.Result, error) {
+	if s.external == nil {
+		return s.Execute(ctx, item)
+	}
+	start := time.Now()
+	result, err := s.Execute(ctx, item)
+	s.took.Add(int64(time.Since(start)))
+	return result, err
+}
+
+// tell notes what an action says about an object besides what becomes of it.
+func (c *collection) tell(s *step, item *list.Item, result itemaction.Result) {
+	if len(result.Warnings) == 0 && len(result.BackupLabels) == 0 && result.Operation == nil {
+		return
+	}
+	scope := results.Object(item.Namespace)
+	about := fmt.Sprintf("%s %q: item action %s: ", c.resource.GroupResource(), item.Key, s.Name())
+	for _, warning := range result.Warnings {
+		c.results.Warn(scope, about+warning)
+	}
+	for _, warning := range c.told.addLabels(result.BackupLabels) {
+		c.results.Warn(scope, about+warning)
+	}
+	if result.Operation == nil {
+		return
+	}
+	op := Operation{
+		Action: s.Name(), Resource: c.resource.GVR, Namespace: item.Namespace, Name: item.Name,
+		ID: result.Operation.ID,
+	}
+	if s.external != nil {
+		op.Plugin = s.external.Plugin()
+	}
+	c.told.addOperation(op)
+	c.results.Warn(scope, about+fmt.Sprintf(
+		"it started the operation %.100q, and Grapnel does not wait for operations: look yourself how it ends, "+
+			"since the backup is complete before that and has nothing of what it does", op.ID))
+}

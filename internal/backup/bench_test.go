@@ -1,0 +1,67 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+)
+
+// BenchmarkItemAction shows what an item action that does nothing costs for each
+// object, beside what the engine does without one: in the same process, and as an
+// external one, whose calls take no time here.
+func BenchmarkItemAction(b *testing.B) {
+	nothing := fakeAction{func(itemaction.Item) (itemaction.Result, error) { return itemaction.Result{}, nil }}
+	for name, actions := range map[string][]itemaction.Action{
+		"none": nil, "in-process": {nothing}, "external": {outside{}}, "external, not concerned": {
+			outside{concerns: func(string, map[string]string) bool { return false }},
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			const perBatch = 128
+			c, items := benchCollection(b, perBatch, actions)
+			ctx := context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				batch := list.BatchOf(items...)
+				if err := c.offer(ctx, batch); err != nil || len(batch.Items) != perBatch {
+					b.Fatalf("%d items, %v", len(batch.Items), err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*perBatch), "ns/item")
+		})
+	}
+}
+
+// benchCollection returns a collection of config maps, and a batch of them.
+func benchCollection(b *testing.B, perBatch int, actions []itemaction.Action) (*collection, []list.Item) {
+	b.Helper()
+	w, err := archive.NewWriter(io.Discard, archive.WriterOptions{ModTime: time.Unix(0, 0)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := newRun(New(nil, Options{Actions: func() []itemaction.Action { return actions }}), Request{}, w)
+	r.plan = &plan{}
+	r.prepareActions(context.Background()).Wait()
+	resource := discovery.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true, Preferred: true}
+	items := make([]list.Item, perBatch)
+	for i := range items {
+		name := fmt.Sprint("cm-", i)
+		items[i] = list.Item{
+			Namespace: "shop", Name: name, Key: "shop/" + name, RawLabels: []byte(`{"app":"web","tier":"front"}`),
+			JSON: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"shop"}}`, name),
+		}
+	}
+	return &collection{run: r, resource: resource, actions: r.actionsFor(resource)}, items
+}

@@ -1,0 +1,118 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	itemplugin "github.com/grapnel-dev/grapnel/internal/itemaction/plugin"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/velero"
+)
+
+// resourceTimeout is the annotation in which Velero tells its plugins how long they
+// may wait for objects of the cluster, and what it says by default.
+const (
+	resourceTimeout        = "velero.io/resource-timeout"
+	defaultResourceTimeout = "10m0s"
+)
+
+// veleroFields are the fields of the spec that mean the same to Velero.
+var veleroFields = []string{
+	"includedNamespaces", "excludedNamespaces", "includedResources", "excludedResources", "includeClusterResources",
+	"includedClusterScopedResources", "excludedClusterScopedResources",
+	"includedNamespaceScopedResources", "excludedNamespaceScopedResources",
+	"labelSelector", "orLabelSelectors", "orderedResources", "storageLocation", "ttl", "itemOperationTimeout", "metadata",
+}
+
+// actions returns the item actions of plugins for one run. All of them see the same
+// Backup, as it is when the run begins.
+func (j *Job) actions(req Request) ([]itemaction.Action, error) {
+	if len(req.ItemActions) == 0 {
+		return nil, nil
+	}
+	subject := veleroOf(req)
+	subject.Metadata.Annotations = map[string]string{resourceTimeout: defaultResourceTimeout}
+	maps.Copy(subject.Metadata.Annotations, req.Annotations)
+	spec, err := velero.Pick(req.Spec, veleroFields)
+	if err != nil {
+		return nil, fmt.Errorf("reading the spec of the backup: %w", err)
+	}
+	if subject.Spec, err = json.Marshal(spec); err != nil {
+		return nil, fmt.Errorf("describing the backup to item actions: %w", err)
+	}
+	data, err := json.Marshal(subject)
+	if err != nil {
+		return nil, fmt.Errorf("describing the backup to item actions: %w", err)
+	}
+	run := itemplugin.Run{Key: req.UID, Backup: data}
+	var out []itemaction.Action
+	for _, spec := range req.ItemActions {
+		out = append(out, itemplugin.New(spec, run, j.Logs.Redactor()))
+	}
+	return out, nil
+}
+
+// report is the results file: what Velero has there, and which item actions were asked
+// about the objects of which kind.
+type report struct {
+	results.Results
+	Actions map[string][]string `json:"actions,omitempty"`
+}
+
+// added returns the labels that are wanted besides those that there are, and a warning
+// for each that is there with another value.
+func added(have, want map[string]string) (labels map[string]string, warnings []string) {
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		value, there := have[key]
+		switch {
+		case there && value != want[key]:
+			warnings = append(warnings, fmt.Sprintf(
+				"The Backup keeps its own label %s=%s: an item action wanted the value %q", key, value, want[key]))
+		case !there:
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[key] = want[key]
+		}
+	}
+	return labels, warnings
+}
+
+// withLabels returns an object as JSON with more labels.
+func withLabels(object json.RawMessage, labels map[string]string) (json.RawMessage, error) {
+	if len(labels) == 0 || len(object) == 0 {
+		return object, nil
+	}
+	var whole, metadata map[string]json.RawMessage
+	var all map[string]string
+	err := json.Unmarshal(object, &whole)
+	if err == nil && whole["metadata"] != nil {
+		err = json.Unmarshal(whole["metadata"], &metadata)
+	}
+	if err == nil && metadata["labels"] != nil {
+		err = json.Unmarshal(metadata["labels"], &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("adding labels to the Backup that is stored: %w", err)
+	}
+	if metadata == nil {
+		metadata = map[string]json.RawMessage{}
+	}
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, labels)
+	if metadata["labels"], err = json.Marshal(all); err == nil {
+		whole["metadata"], err = json.Marshal(metadata)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("adding labels to the Backup that is stored: %w", err)
+	}
+	return json.Marshal(whole)
+}

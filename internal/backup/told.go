@@ -1,0 +1,147 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
+)
+
+// Operation is something that an item action started and that goes on after the
+// archive is written.
+type Operation struct {
+	// Action is the item action's name, and Plugin the plugin's; empty for an action
+	// of Grapnel itself.
+	Action, Plugin string
+	// Resource, Namespace and Name are those of the object it is about.
+	Resource        schema.GroupVersionResource
+	Namespace, Name string
+	// ID is the action's name for it.
+	ID string
+}
+
+// told is what actions say about the run as a whole, from all of its goroutines.
+type told struct {
+	mu         sync.Mutex
+	labels     map[string]string
+	complained map[string]bool
+	operations []Operation
+	steps      []*step
+}
+
+func (t *told) addSteps(c chain) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.steps = append(append(t.steps, c.quick...), c.rest...)
+}
+
+func (t *told) addOperation(op Operation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.operations = append(t.operations, op)
+}
+
+// addLabels takes labels for the Backup: the first value of each key. It returns
+// warnings about those it did not take, one for each key.
+func (t *told) addLabels(labels map[string]string) []string {
+	if len(labels) == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.labels == nil {
+		t.labels, t.complained = map[string]string{}, map[string]bool{}
+	}
+	var warnings []string
+	complain := func(about, warning string) {
+		if !t.complained[about] {
+			t.complained[about] = true
+			warnings = append(warnings, warning)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		switch value, there := t.labels[key]; {
+		case there && value != labels[key]:
+			complain(key, fmt.Sprintf("the Backup gets the label %s=%s, which was wanted first, and not the value %q", key, value, labels[key]))
+		case !there && len(t.labels) >= external.MaxBackupLabels:
+			// No key of a label is empty.
+			complain("", fmt.Sprintf("the Backup gets no label %s: it has %d labels of item actions already, which is the most",
+				key, external.MaxBackupLabels))
+		case !there:
+			t.labels[key] = labels[key]
+		}
+	}
+	return warnings
+}
+
+// fill adds what was told to a result.
+func (t *told) fill(out *Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out.Labels = maps.Clone(t.labels)
+	out.Operations = slices.SortedFunc(slices.Values(t.operations), func(a, b Operation) int {
+		return cmp.Or(cmp.Compare(a.Resource.String(), b.Resource.String()), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Action, b.Action))
+	})
+	for _, s := range t.steps {
+		if s.shown.Load() == 0 {
+			continue
+		}
+		if out.Actions == nil {
+			out.Actions = map[string][]string{}
+		}
+		key := s.resource.String()
+		if !slices.Contains(out.Actions[key], s.Name()) {
+			out.Actions[key] = append(out.Actions[key], s.Name())
+		}
+	}
+}
+
+// counts are the sums of all steps of an action.
+type counts struct {
+	shown, changed, skipped, failed int64
+	took                            time.Duration
+}
+
+// logActions says how often each action was asked. Actions of plugins are mentioned
+// even if they were not.
+func (r *run) logActions(ctx context.Context) {
+	r.told.mu.Lock()
+	defer r.told.mu.Unlock()
+	sums := map[*action]counts{}
+	for _, s := range r.told.steps {
+		sum := sums[s.action]
+		sum.shown += s.shown.Load()
+		sum.changed += s.changed.Load()
+		sum.skipped += s.skipped.Load()
+		sum.failed += s.failed.Load()
+		sum.took += time.Duration(s.took.Load())
+		sums[s.action] = sum
+	}
+	log := logr.FromContextOrDiscard(ctx)
+	for _, a := range r.actions {
+		sum := sums[a]
+		values := []any{"action", a.Name(), "items", sum.shown, "changed", sum.changed, "failed", sum.failed}
+		level := 0
+		switch {
+		case a.failed:
+			continue // it was said already
+		case a.external != nil:
+			values = append(values, "plugin", a.external.Plugin(), "leftOut", sum.skipped, "duration", sum.took.String())
+		case sum.shown == 0:
+			level = 1
+		}
+		log.V(level).Info("Showed items to an item action", values...)
+	}
+}

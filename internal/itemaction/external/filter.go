@@ -1,0 +1,99 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package external
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// everything is the entry of a list that stands for all.
+const everything = "*"
+
+// Filter decides which objects are shown to an action, by what the action answered to
+// AppliesTo. It does not change, so it may be used concurrently. The zero Filter lets
+// every object pass.
+type Filter struct {
+	resources, namespaces lists
+	labels                labels.Selector
+}
+
+// lists are what is included and what is not. Exclusion wins, and no entry means all.
+type lists struct{ include, exclude selection.Patterns }
+
+func (l *lists) match(name string) bool {
+	return !l.exclude.Match(name) && (l.include.Empty() || l.include.Match(name))
+}
+
+// NewFilter returns the Filter of a selector. The names of resources may have any form
+// that the cluster resolves; one that it does not know is kept as it is, so that a list
+// of unknown names is not an empty list, which means all. An error says what is wrong
+// with the selector and what to do.
+func NewFilter(sel item.Selector, names itemaction.Names) (Filter, error) {
+	var f Filter
+	for _, list := range []struct {
+		what    string
+		entries []string
+		out     *selection.Patterns
+	}{
+		{"includedNamespaces", sel.IncludedNamespaces, &f.namespaces.include},
+		{"excludedNamespaces", sel.ExcludedNamespaces, &f.namespaces.exclude},
+		{"includedResources", resolved(sel.IncludedResources, names), &f.resources.include},
+		{"excludedResources", resolved(sel.ExcludedResources, names), &f.resources.exclude},
+	} {
+		var err error
+		if *list.out, err = selection.NewPatterns(list.entries); err != nil {
+			return Filter{}, fmt.Errorf("%s of its AppliesTo cannot be used: %w; the plugin has to be corrected", list.what, err)
+		}
+	}
+	if sel.LabelSelector == "" {
+		return f, nil
+	}
+	selector, err := labels.Parse(sel.LabelSelector)
+	if err != nil {
+		return Filter{}, fmt.Errorf("the label selector %q of its AppliesTo cannot be used: %w; "+
+			"the plugin has to return one in the form of kubectl, such as app=shop,tier!=cache", sel.LabelSelector, err)
+	}
+	f.labels = selector
+	return f, nil
+}
+
+// resolved returns the full names of resources.
+func resolved(entries []string, names itemaction.Names) []string {
+	out := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		if entry != everything {
+			if gr, ok := names.Resolve(entry); ok {
+				entry = gr.String()
+			}
+		}
+		out = append(out, entry)
+	}
+	return out
+}
+
+// Resource reports whether objects of a resource may concern the action.
+func (f *Filter) Resource(resource schema.GroupResource) bool {
+	return f.resources.match(resource.String())
+}
+
+// Object reports whether an object of such a resource concerns the action. The
+// namespace is empty for a cluster-scoped one, which does not concern an action that
+// restricts namespaces. The labels are asked for only if they matter.
+func (f *Filter) Object(namespace string, set func() map[string]string) bool {
+	if namespace == "" {
+		if !f.namespaces.exclude.Empty() || !f.namespaces.include.OnlyAll() {
+			return false
+		}
+	} else if !f.namespaces.match(namespace) {
+		return false
+	}
+	return f.labels == nil || f.labels.Empty() || f.labels.Matches(labels.Set(set()))
+}

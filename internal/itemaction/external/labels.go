@@ -1,0 +1,76 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package external
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// MaxBackupLabels is how many labels one answer may have for the Backup, and how many
+// a Backup gets from its actions.
+const MaxBackupLabels = 32
+
+// reservedDomains may not be the prefix of a label that an action gives to a Backup,
+// nor may what is below them: what they mean is decided by Grapnel, Velero and
+// Kubernetes.
+var reservedDomains = []string{"grapnel.dev", "velero.io", "kubernetes.io", "k8s.io"}
+
+// Labels are what an object had to say to the Backup.
+type Labels struct {
+	// Labels for the Backup, valid ones only.
+	Labels map[string]string
+	// Warnings say which others there were, and why they are not used.
+	Warnings []string
+}
+
+// ReadLabels reads the labels for the Backup out of the annotation
+// item.AnnotationBackupLabels, which TakeAnnotations took from an object.
+func ReadLabels(annotation string) Labels {
+	var labels map[string]string
+	if err := json.Unmarshal([]byte(annotation), &labels); err != nil {
+		return Labels{Warnings: []string{fmt.Sprintf(
+			"the annotation %s is not a JSON object of strings, so the Backup gets no labels from it", item.AnnotationBackupLabels)}}
+	}
+	if len(labels) > MaxBackupLabels {
+		return Labels{Warnings: []string{fmt.Sprintf(
+			"%d labels for the Backup are more than the %d that are allowed, so it gets none of them", len(labels), MaxBackupLabels)}}
+	}
+	var out Labels
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if reason := refused(key, labels[key]); reason != "" {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("the Backup does not get the label %.300q: %s", key, reason))
+			continue
+		}
+		if out.Labels == nil {
+			out.Labels = map[string]string{}
+		}
+		out.Labels[key] = labels[key]
+	}
+	return out
+}
+
+// refused returns why a label is not given to a Backup.
+func refused(key, value string) string {
+	if errs := validation.IsQualifiedName(key); len(errs) > 0 {
+		return "its key is not one of a label: " + strings.Join(errs, "; ")
+	}
+	if errs := validation.IsValidLabelValue(value); len(errs) > 0 {
+		return "its value is not one of a label: " + strings.Join(errs, "; ")
+	}
+	prefix, _, prefixed := strings.Cut(key, "/")
+	for _, domain := range reservedDomains {
+		if prefixed && (prefix == domain || strings.HasSuffix(prefix, "."+domain)) {
+			return "the prefix " + prefix + " is reserved"
+		}
+	}
+	return ""
+}

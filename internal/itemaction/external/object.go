@@ -1,0 +1,92 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package external
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// Identity is what an action must leave as it is. An empty APIVersion or Kind may
+// change.
+type Identity struct {
+	APIVersion, Kind string
+	Namespace, Name  string
+}
+
+// header is the part of an object that is looked at.
+type header struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Namespace   string                    `json:"namespace"`
+		Name        string                    `json:"name"`
+		Annotations map[string]jsontext.Value `json:"annotations"`
+	} `json:"metadata"`
+}
+
+// IdentityOf returns the Identity of an object as JSON.
+func IdentityOf(object []byte) (Identity, error) {
+	h, err := headerOf(object)
+	return h.identity(), err
+}
+
+func headerOf(object []byte) (header, error) {
+	var h header
+	if err := json.Unmarshal(object, &h); err != nil {
+		return header{}, fmt.Errorf("reading the object: %w", err)
+	}
+	return h, nil
+}
+
+func (h header) identity() Identity {
+	return Identity{APIVersion: h.APIVersion, Kind: h.Kind, Namespace: h.Metadata.Namespace, Name: h.Metadata.Name}
+}
+
+// CheckObject checks that what an action returned is the object that it was given: one
+// JSON object of at most item.MaxBytes with that Identity. It returns it without white
+// space. The error says what came back.
+func CheckObject(returned []byte, want Identity) ([]byte, error) {
+	if len(returned) > item.MaxBytes {
+		return nil, fmt.Errorf("returned an object of %d bytes; at most %d are allowed", len(returned), item.MaxBytes)
+	}
+	value := jsontext.Value(returned)
+	if value.Kind() != jsontext.KindBeginObject {
+		return nil, errors.New("returned something that is not a JSON object")
+	}
+	if err := value.Compact(); err != nil {
+		return nil, fmt.Errorf("returned something that is not a JSON object: %w", err)
+	}
+	h, err := headerOf(value)
+	if err != nil {
+		return nil, fmt.Errorf("returned something that is not an object of Kubernetes: %w", err)
+	}
+	return value, h.identity().differsFrom(want)
+}
+
+// differsFrom returns an error that names the first difference.
+func (i Identity) differsFrom(want Identity) error {
+	if i.Namespace != want.Namespace || i.Name != want.Name {
+		return fmt.Errorf("returned another object: %q instead of %q", i.key(), want.key())
+	}
+	if want.APIVersion != "" && i.APIVersion != want.APIVersion {
+		return fmt.Errorf("changed the apiVersion of the object to %q from %q, which is not allowed", i.APIVersion, want.APIVersion)
+	}
+	if want.Kind != "" && i.Kind != want.Kind {
+		return fmt.Errorf("changed the kind of the object to %q from %q, which is not allowed", i.Kind, want.Kind)
+	}
+	return nil
+}
+
+func (i Identity) key() string {
+	if i.Namespace == "" {
+		return i.Name
+	}
+	return i.Namespace + "/" + i.Name
+}

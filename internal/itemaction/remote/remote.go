@@ -1,0 +1,207 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/sdk/hook"
+)
+
+const (
+	// DefaultTimeout of a call about one object.
+	DefaultTimeout = 10 * time.Minute
+	// MaxChooseTimeout bounds AppliesTo, for which a whole run waits.
+	MaxChooseTimeout = time.Minute
+)
+
+// Spec names an action of a plugin and says how it is called. A is what calls it.
+type Spec[A adapter.Selecting] struct {
+	// Name is the registered name of the action, "example.io/annotate", and Plugin
+	// the name of the Plugin that provides it.
+	Name, Plugin string
+	// Timeout of each call; zero means DefaultTimeout.
+	Timeout time.Duration
+	// Parameters are what the user configured for the action.
+	Parameters map[string]string
+	// Ignore goes on with a warning if the action cannot say which objects concern it,
+	// or does not answer about one. Otherwise that is an error of the run.
+	Ignore bool
+	// Resolve finds the process that provides the action now.
+	Resolve caller.Resolve[A]
+}
+
+// Action is one action in one run. But for Choose, which comes first, it is safe for
+// concurrent use.
+type Action[A adapter.Selecting] struct {
+	spec     Spec[A]
+	key      string
+	caller   *caller.Caller[A]
+	redactor *redact.Redactor
+	guard    external.Guard
+
+	// filter and names are set by Choose.
+	filter external.Filter
+	names  itemaction.Names
+}
+
+// New returns an action for the run that key, the UID of its object, stands for. No
+// call is made yet.
+func New[A adapter.Selecting](spec Spec[A], key string, redactor *redact.Redactor) *Action[A] {
+	if spec.Timeout <= 0 {
+		spec.Timeout = DefaultTimeout
+	}
+	return &Action[A]{spec: spec, key: key, caller: caller.New(spec.Resolve, redactor), redactor: redactor}
+}
+
+// Name returns that of the action.
+func (a *Action[A]) Name() string { return a.spec.Name }
+
+// Plugin returns the name of the plugin.
+func (a *Action[A]) Plugin() string { return a.spec.Plugin }
+
+// Names returns what Choose got.
+func (a *Action[A]) Names() itemaction.Names { return a.names }
+
+// Ignored reports whether the user can do without the action.
+func (a *Action[A]) Ignored() bool { return a.spec.Ignore }
+
+// AppliesTo reports whether objects of a resource may concern the action.
+func (a *Action[A]) AppliesTo(resource schema.GroupResource) bool { return a.filter.Resource(resource) }
+
+// Shown reports whether an object of such a resource concerns the action; see
+// external.Filter.
+func (a *Action[A]) Shown(namespace string, labels func() map[string]string) bool {
+	return a.filter.Object(namespace, labels)
+}
+
+// Choose asks the action which objects concern it. The error is an
+// *itemaction.LeftOutError if the user can do without the action.
+func (a *Action[A]) Choose(ctx context.Context, names itemaction.Names) error {
+	a.names = names
+	err := a.choose(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case a.spec.Ignore && ctx.Err() == nil:
+		return &itemaction.LeftOutError{Reason: fmt.Sprintf("action %s was left out: %s", a.spec.Name, a.Explain(err))}
+	default:
+		return fmt.Errorf("action %s cannot take part: %w; repair the plugin, or leave the action out", a.spec.Name, a.Explain(err))
+	}
+}
+
+func (a *Action[A]) choose(ctx context.Context) error {
+	if err := hook.ValidateParameters(a.spec.Parameters); err != nil {
+		return fmt.Errorf("cannot be called: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(a.spec.Timeout, MaxChooseTimeout))
+	defer cancel()
+	err := a.do(ctx, "", func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version A) error {
+		selector, err := version.AppliesTo(ctx, conn, call)
+		if err != nil {
+			return err
+		}
+		a.filter, err = external.NewFilter(selector, a.names)
+		if err != nil {
+			return &adapter.ContractError{Message: err.Error()}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("could not say which objects concern it: %w", err)
+	}
+	return nil
+}
+
+// Call makes one call about an object, which about names in the log. Its error may be
+// a *caller.Error, or an *external.GivenUpError of an action that is not called any
+// more; it is for Explain.
+func (a *Action[A]) Call(
+	ctx context.Context, about string,
+	fn func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version A) error,
+) error {
+	began, err := a.guard.Check()
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, a.spec.Timeout)
+	defer cancel()
+	err = a.do(bounded, about, fn)
+	if ctx.Err() == nil { // else the action was not given its time
+		a.guard.Note(began, kindOf(err), err)
+	}
+	return err
+}
+
+// GivenUp reports whether the action is not called any more.
+func (a *Action[A]) GivenUp() bool {
+	_, err := a.guard.Check()
+	return err != nil
+}
+
+// Unanswered reports whether the error of a Call says nothing about the object: the
+// action did not answer, or is not called any more.
+func Unanswered(err error) bool {
+	kind := kindOf(err)
+	return errors.As(err, new(*external.GivenUpError)) || kind == executor.Timeout || kind == executor.Unreachable
+}
+
+func (a *Action[A]) do(
+	ctx context.Context, about string,
+	fn func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version A) error,
+) error {
+	// Of the lines of a plugin that knows nothing of calls only that is certain.
+	runLog := logr.FromContextOrDiscard(ctx).WithValues("plugin", a.spec.Plugin)
+	log := runLog.WithValues("action", a.spec.Name)
+	if about != "" {
+		log = log.WithValues("item", about)
+	}
+	return a.caller.Do(ctx, process.Call{Key: a.key, Log: log, RunLog: runLog},
+		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, version A) error {
+			return fn(ctx, conn, adapter.ItemCall{Action: a.spec.Name, ID: callID, Key: a.key, Parameters: a.spec.Parameters}, version)
+		})
+}
+
+// kindOf returns the kind of a call's error, and nothing of one that went well.
+func kindOf(err error) executor.Kind {
+	var failed *caller.Error
+	if errors.As(err, &failed) {
+		return failed.Kind
+	}
+	return ""
+}
+
+// Explain says which plugin an error comes from, in a text that can be shown.
+func (a *Action[A]) Explain(err error) error {
+	return &pluginError{text: fmt.Sprintf("plugin %q: %s", a.spec.Plugin, a.Line(err.Error())), err: err}
+}
+
+// Line returns a text that is partly the plugin's as one line that can be shown.
+func (a *Action[A]) Line(text string) string { return executor.OneLine(a.redactor.String(text)) }
+
+// pluginError is an error whose text can be shown.
+type pluginError struct {
+	text string
+	err  error
+}
+
+// Error returns the text.
+func (e *pluginError) Error() string { return e.text }
+
+// Unwrap returns the cause, whose text may hold anything.
+func (e *pluginError) Unwrap() error { return e.err }

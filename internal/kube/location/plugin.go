@@ -1,0 +1,233 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package location
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/plugin"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+)
+
+// loadWait is how long a location waits for its Plugin in an operator that has just
+// started.
+const loadWait = time.Minute
+
+// ObjectStores reaches the ObjectStores of plugins; *catalog.Catalog does.
+type ObjectStores interface {
+	// ObjectStore returns how to call the store that a plugin keeps for a location.
+	ObjectStore(spec catalog.StoreSpec) caller.Resolve[adapter.ObjectStore]
+	// ReleaseStore ends the processes of a location that is gone.
+	ReleaseStore(ctx context.Context, location string)
+	// Tried is closed when a plugin has been loaded, well or not.
+	Tried(plugin string) <-chan struct{}
+}
+
+// openPlugin opens a location that a plugin keeps. The process is started by the first
+// call and kept when the location is closed.
+func (o *Opener) openPlugin(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*Store, error) {
+	if o.Stores == nil {
+		return nil, fmt.Errorf("%w: this operator runs no plugins", ErrSpec)
+	}
+	spec := bsl.Spec.Plugin
+	provider, err := o.provider(ctx, bsl)
+	if err != nil {
+		return nil, err
+	}
+	credential, err := o.credential(ctx, bsl)
+	if err != nil {
+		if errors.Is(err, errNoCredential) && o.kept.retire(bsl.UID) {
+			o.release(ctx, bsl.UID)
+		}
+		return nil, err
+	}
+	file, closer, err := o.kept.hold(o.Scratch, bsl, provider.Name, credential)
+	if err != nil {
+		return nil, err
+	}
+	resolve := o.Stores.ObjectStore(catalog.StoreSpec{
+		Plugin: provider.Name, Name: spec.Provider, Location: string(bsl.UID), Config: providerConfig(bsl, file),
+	})
+	if o.kept.isGone(bsl.UID) {
+		o.release(ctx, bsl.UID) // it may have come too late when it was forgotten
+		return nil, errors.Join(errGone, closer())
+	}
+	if _, _, err := resolve(); err != nil {
+		return nil, errors.Join(notReady(provider, spec.Provider, err), closer())
+	}
+	log := logr.FromContextOrDiscard(ctx).WithValues("location", bsl.Name)
+	objects := plugin.New(caller.New(resolve, o.Redactor), plugin.Options{
+		Action: spec.Provider, Bucket: spec.Bucket, Log: log, Timeout: callTimeout(provider, spec.Provider),
+	})
+	return wrap(objects, bsl, closer), nil
+}
+
+// release ends the processes of a location, each after its last open call.
+func (o *Opener) release(ctx context.Context, uid types.UID) {
+	noWait, cancel := context.WithCancel(ctx)
+	cancel()
+	o.Stores.ReleaseStore(noWait, string(uid))
+}
+
+// Forget ends everything that is kept for locations of that name, because they were
+// deleted: processes, after their last open call, and credentials files.
+func (o *Opener) Forget(ctx context.Context, key types.NamespacedName) {
+	for _, uid := range o.kept.deleted(key) {
+		o.release(ctx, uid)
+	}
+}
+
+// ForgetUID is Forget for one location of which another one has taken the name. It can
+// not be opened after that, also if it never was before.
+func (o *Opener) ForgetUID(ctx context.Context, uid types.UID) {
+	if o.kept.replaced(uid) {
+		o.release(ctx, uid)
+	}
+}
+
+// RemoveLeftovers removes the credentials files of an operator that was killed: their
+// locations may be gone since. It is called when the operator starts, and leaves alone
+// what this Opener has written.
+func (o *Opener) RemoveLeftovers() error { return o.kept.begin(o.Scratch) }
+
+// Close removes all credentials files. It is called when no plugin runs any more, and no
+// location of a plugin can be opened after it.
+func (o *Opener) Close() error { return o.kept.close() }
+
+// provider returns the Plugin that provides the ObjectStore of a location, ready or
+// not, once the operator has tried to load it.
+func (o *Opener) provider(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*v1alpha1.Plugin, error) {
+	name := bsl.Spec.Plugin.Provider
+	all, err := listPlugins(ctx, o.Plugins)
+	if err != nil {
+		return nil, err
+	}
+	found := providers(all, name)
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no Plugin provides the ObjectStore %q: %s", name, o.whatToDo(bsl, all))
+	}
+	chosen := found[0]
+	ctx, cancel := context.WithTimeout(ctx, loadWait)
+	defer cancel()
+	select {
+	case <-o.Stores.Tried(chosen.Name):
+		return chosen, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the Plugin %s, which provides the ObjectStore %q, has not been started yet: %w", chosen.Name, name, ctx.Err())
+	}
+}
+
+func listPlugins(ctx context.Context, reader client.Reader) ([]v1alpha1.Plugin, error) {
+	var list v1alpha1.PluginList
+	if err := reader.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing the Plugins: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b v1alpha1.Plugin) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// providers returns the Plugins that provide an ObjectStore, those that are ready
+// first: of two that register one name, only one is.
+func providers(all []v1alpha1.Plugin, name string) []*v1alpha1.Plugin {
+	var ready, others []*v1alpha1.Plugin
+	for i := range all {
+		provides := slices.ContainsFunc(all[i].Status.Actions, func(action v1alpha1.ProvidedAction) bool {
+			return action.Kind == v1alpha1.ActionKindObjectStore && action.Name == name
+		})
+		switch {
+		case !provides:
+		case conditions.IsTrue(&all[i], v1alpha1.ConditionReady):
+			ready = append(ready, &all[i])
+		default:
+			others = append(others, &all[i])
+		}
+	}
+	return append(ready, others...)
+}
+
+// whatToDo says why there is no provider.
+func (o *Opener) whatToDo(bsl *v1alpha1.BackupStorageLocation, all []v1alpha1.Plugin) string {
+	if last := o.kept.provided(bsl.UID); last != "" && !slices.ContainsFunc(all, func(p v1alpha1.Plugin) bool { return p.Name == last }) {
+		return fmt.Sprintf("the Plugin %s, which did, was deleted; create it again, or change spec.plugin.provider", last)
+	}
+	var unknown []string
+	for i := range all {
+		if len(all[i].Status.Actions) == 0 && !conditions.IsTrue(&all[i], v1alpha1.ConditionReady) {
+			unknown = append(unknown, all[i].Name)
+		}
+	}
+	if len(unknown) > 0 {
+		return "what these Plugins provide is not known, as they have not been loaded: " + strings.Join(unknown[:min(len(unknown), 5)], ", ")
+	}
+	return "create the Plugin, or correct spec.plugin.provider"
+}
+
+// notReady says why a Plugin that should provide an ObjectStore does not.
+func notReady(plugin *v1alpha1.Plugin, name string, err error) error {
+	text := err.Error()
+	ready := conditions.Get(plugin, v1alpha1.ConditionReady)
+	if ready != nil && !conditions.IsTrue(plugin, v1alpha1.ConditionReady) {
+		text = ready.Message
+	}
+	return fmt.Errorf("the Plugin %s, which provides the ObjectStore %q, is not ready: %s", plugin.Name, name, text)
+}
+
+// ProviderState returns a text that changes whenever a location with that provider
+// should be looked at again.
+func ProviderState(ctx context.Context, reader client.Reader, name string) (string, error) {
+	all, err := listPlugins(ctx, reader)
+	if err != nil {
+		return "", err
+	}
+	var state strings.Builder
+	for _, plugin := range providers(all, name) {
+		_, _ = fmt.Fprintf(&state, "%s %s %s", plugin.UID, plugin.Status.Digest, callTimeout(plugin, name))
+		if ready := conditions.Get(plugin, v1alpha1.ConditionReady); ready != nil {
+			_, _ = fmt.Fprintf(&state, " %s %s %d", ready.Status, ready.Message, ready.ObservedGeneration)
+		}
+		_ = state.WriteByte('\n')
+	}
+	return state.String(), nil
+}
+
+// callTimeout returns what the Plugin says about the time of one call, or 0.
+func callTimeout(plugin *v1alpha1.Plugin, name string) time.Duration {
+	for _, action := range plugin.Spec.Actions {
+		if action.Kind == v1alpha1.ActionKindObjectStore && action.Name == name && action.Timeout != nil {
+			return action.Timeout.Duration
+		}
+	}
+	return 0
+}
+
+// providerConfig is what Velero, too, gives to an ObjectStore. The prefix is there for
+// stores that want to know it: it is part of every key already.
+func providerConfig(bsl *v1alpha1.BackupStorageLocation, credentialsFile string) map[string]string {
+	config := map[string]string{}
+	for key, value := range bsl.Spec.Plugin.Config {
+		config[key] = string(value)
+	}
+	config["bucket"], config["prefix"] = bsl.Spec.Plugin.Bucket, bsl.Spec.Prefix
+	// Some plugins refuse keys that they do not know.
+	if len(bsl.Spec.Plugin.CACert) > 0 {
+		config["caCert"] = string(bsl.Spec.Plugin.CACert)
+	}
+	if credentialsFile != "" {
+		config["credentialsFile"] = credentialsFile
+	}
+	return config
+}

@@ -1,0 +1,106 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// TestPlannedItems follows what was declared about an action on objects into the
+// status of the run.
+func TestPlannedItems(t *testing.T) {
+	p := plugin("a",
+		func(p *v1alpha1.Plugin) {
+			p.Status.Actions = []v1alpha1.ProvidedAction{
+				{Name: "x/tag", Kind: v1alpha1.ActionKindBackupItem},
+				{Name: "x/plain", Kind: v1alpha1.ActionKindBackupItem},
+				{Name: "x/tag", Kind: v1alpha1.ActionKindRestoreItem},
+				{Name: "x/store", Kind: v1alpha1.ActionKindObjectStore},
+			}
+		},
+		declare(v1alpha1.PluginAction{
+			Name: "x/tag", Kind: v1alpha1.ActionKindBackupItem, Order: 7, Timeout: &metav1.Duration{Duration: time.Minute},
+			FailurePolicy: v1alpha1.FailurePolicyIgnore,
+		}),
+	)
+	for kind, want := range map[Kind]string{
+		Backup:  "x/plain a 10m0s Fail; x/tag a 1m0s Ignore",
+		Restore: "x/tag a 10m0s Fail",
+	} {
+		plan, loading := kind.HooksOf(queued("b", 0), []v1alpha1.Plugin{p})
+		if loading != "" || len(plan.Errors) > 0 {
+			t.Fatalf("%s: loading %q, errors %q", kind.Name, loading, plan.Errors)
+		}
+		var got []string
+		for _, a := range plannedItems(plan.Items) {
+			got = append(got, fmt.Sprintf("%s %s %s %s", a.Name, a.Plugin, a.Timeout.Duration, a.FailurePolicy))
+		}
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("%s: planned %q, want %q", kind.Name, text, want)
+		}
+		if described := kind.describe(plan); !strings.Contains(described, kind.Name+"Item actions are planned") {
+			t.Errorf("the condition says %q", described)
+		}
+	}
+}
+
+func TestTooManyItemActions(t *testing.T) {
+	p := plugin("a", func(p *v1alpha1.Plugin) {
+		p.Status.Actions = nil
+		for n := range maxItemActions + 1 {
+			p.Status.Actions = append(p.Status.Actions, v1alpha1.ProvidedAction{
+				Name: fmt.Sprintf("x/%d", n), Kind: v1alpha1.ActionKindBackupItem,
+			})
+		}
+	})
+	plan, _ := Backup.HooksOf(queued("b", 0), []v1alpha1.Plugin{p})
+	contain(t, "errors", plan.Errors, [][]string{{"257 BackupItem actions", "at most 256", "suspend"}})
+}
+
+// loads has channels by name.
+type loads map[string]chan struct{}
+
+func (l loads) Tried(name string) <-chan struct{} { return l[name] }
+
+func TestAwaitLoads(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	there := plugin("open")
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&there).Build()
+	tried, open := make(chan struct{}), make(chan struct{})
+	close(tried)
+	all := loads{"tried": tried, "open": open, "gone": make(chan struct{})}
+	of := func(names ...string) (planned []v1alpha1.PlannedItemAction) {
+		for _, name := range names {
+			planned = append(planned, v1alpha1.PlannedItemAction{Name: "x/a", Plugin: name})
+		}
+		return planned
+	}
+	if err := AwaitLoads(t.Context(), reader, all, of("tried", "gone")); err != nil {
+		t.Errorf("one that was tried, and one that nobody will load: %v", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("the run was cancelled")
+	cancel(stop)
+	if err := AwaitLoads(ctx, reader, all, of("tried", "open")); !errors.Is(err, stop) || !strings.Contains(err.Error(), "Plugin open") {
+		t.Errorf("one that is still being started: %v, want the cause and the name", err)
+	}
+	close(open)
+	if err := AwaitLoads(t.Context(), reader, all, of("open")); err != nil {
+		t.Errorf("one that was started meanwhile: %v", err)
+	}
+}

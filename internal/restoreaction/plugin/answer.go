@@ -1,0 +1,114 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// mustInclude is the annotation by which an action of Velero wants to have its
+// additional items restored although the user excluded them.
+const mustInclude = "restore.velero.io/must-include-additional-items"
+
+// sent returns an object as the action sees it: with the namespace and the labels that
+// it had in the backup.
+func sent(it *restoreaction.Item) ([]byte, error) {
+	metadata := maps.Clone(field.Map(it.Object.Object, "metadata"))
+	if namespace := it.Archived.GetNamespace(); namespace != "" {
+		metadata["namespace"] = namespace
+	}
+	had := field.Map(it.Archived.Object, "metadata", "labels")
+	labels := maps.Clone(field.Map(it.Object.Object, "metadata", "labels"))
+	for _, key := range []string{clean.LabelBackupName, clean.LabelRestoreName} {
+		delete(labels, key)
+		if value, ok := had[key]; ok {
+			labels[key] = value
+		}
+	}
+	metadata["labels"] = labels
+	if len(labels) == 0 {
+		delete(metadata, "labels")
+	}
+	object := maps.Clone(it.Object.Object)
+	object["metadata"] = metadata
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the object: %w", err)
+	}
+	return data, nil
+}
+
+// check makes a Result of an answer about an object, which it replaces if that changed
+// it. Its error says what is wrong with the answer.
+func (a *action) check(it *restoreaction.Item, given []byte, answer adapter.RestoreItemAnswer) (restoreaction.Result, error) {
+	if err := external.CheckOperationID(answer.OperationID); err != nil {
+		return restoreaction.Result{}, err
+	}
+	result := restoreaction.Result{OperationID: answer.OperationID}
+	if answer.Skip {
+		result.Skip = fmt.Sprintf("restore action %s leaves it out", a.Name())
+		return result, nil
+	}
+	if err := external.CheckRefs("additional item", answer.Additional); err != nil {
+		return restoreaction.Result{}, err
+	}
+	result.Additional = a.refs(answer.Additional)
+	if answer.Wait {
+		result.Ready, result.ReadyTimeout = a.ready(about(it)), answer.WaitTimeout
+	}
+	return result, a.replace(it, given, answer.Item, &result)
+}
+
+// replace makes an object what an action returned.
+func (a *action) replace(it *restoreaction.Item, given, returned []byte, result *restoreaction.Result) error {
+	if returned = bytes.TrimSpace(returned); len(returned) == 0 || bytes.Equal(returned, given) || string(returned) == "null" {
+		return nil
+	}
+	want := external.Identity{Namespace: it.Archived.GetNamespace(), Name: it.Archived.GetName()}
+	// What is not understood here is explained below.
+	if got, err := external.IdentityOf(returned); err == nil && want.Namespace != "" {
+		switch got.Namespace {
+		case "", it.Object.GetNamespace():
+			want.Namespace = got.Namespace // the engine sets it in any case
+		}
+	}
+	checked, err := external.CheckObject(returned, want)
+	if err != nil {
+		return err
+	}
+	object := map[string]any{}
+	if err := json.Unmarshal(checked, &object); err != nil {
+		return fmt.Errorf("returned something that is not an object of Kubernetes: %w", err)
+	}
+	if field.Get[string](object, "metadata", "annotations", mustInclude) == "true" {
+		result.Warnings = append(result.Warnings, fmt.Sprintf("restore action %s wants to have the objects it names restored even if they "+
+			"are excluded: what this restore excludes was left out all the same", a.Name()))
+	}
+	field.Prune(object, []string{"metadata", "annotations"}, mustInclude)
+	it.Object = &unstructured.Unstructured{Object: object}
+	return nil
+}
+
+// refs translates references.
+func (a *action) refs(refs []item.Ref) []restoreaction.Ref {
+	var out []restoreaction.Ref
+	for _, ref := range refs {
+		out = append(out, restoreaction.Ref{
+			Resource: external.ResourceOf(ref, a.Names()), Namespace: ref.Namespace, Name: ref.Name,
+		})
+	}
+	return out
+}

@@ -1,0 +1,165 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// secret is known to the redactor of the tests.
+const secret = "hunter2-secret"
+
+// fake is a plugin that answers what a test wants.
+type fake struct {
+	selector item.Selector
+	// applies, execute and ready answer the calls.
+	applies func() error
+	execute func(ctx context.Context, object adapter.RestoreItem) (adapter.RestoreItemAnswer, error)
+	ready   func(refs []item.Ref) (bool, error)
+
+	mu    sync.Mutex
+	calls []adapter.ItemCall
+}
+
+// Do implements caller.Connection.
+func (f *fake) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
+	err := fn(ctx, nil, "call-1")
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+func (f *fake) note(call adapter.ItemCall) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, call)
+}
+
+// AppliesTo implements adapter.RestoreItemAction.
+func (f *fake) AppliesTo(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall) (item.Selector, error) {
+	f.note(call)
+	if f.applies != nil {
+		return item.Selector{}, f.applies()
+	}
+	return f.selector, nil
+}
+
+// Execute implements adapter.RestoreItemAction.
+func (f *fake) Execute(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, object adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+	f.note(call)
+	return f.execute(ctx, object)
+}
+
+// AdditionalItemsReady implements adapter.RestoreItemAction.
+func (f *fake) AdditionalItemsReady(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, refs []item.Ref, _ []byte) (bool, error) {
+	f.note(call)
+	return f.ready(refs)
+}
+
+// Progress implements adapter.Operations.
+func (f *fake) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) (item.Progress, error) {
+	return item.Progress{}, adapter.ErrNoOperations
+}
+
+// Cancel implements adapter.Operations.
+func (f *fake) Cancel(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) error {
+	return adapter.ErrNoOperations
+}
+
+// chosen returns an action of the fake that was asked what concerns it.
+func (f *fake) chosen(t *testing.T, edit func(*Spec)) restoreaction.External {
+	t.Helper()
+	spec := Spec{
+		Name: "example.io/act", Plugin: "acts", Parameters: map[string]string{"mode": "fast"},
+		Resolve: func() (caller.Connection, adapter.RestoreItemAction, error) { return f, f, nil },
+	}
+	if edit != nil {
+		edit(&spec)
+	}
+	a := New(spec, Run{Key: "uid-1", Restore: []byte(`{"kind":"Restore"}`)}, redact.New(secret))
+	if err := a.Choose(t.Context(), names{}); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// returns answers with an object that edit made of what was sent.
+func returns(edit func(object map[string]any)) func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+	return func(_ context.Context, sent adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+		object := map[string]any{}
+		if err := json.Unmarshal(sent.Object, &object); err != nil {
+			return adapter.RestoreItemAnswer{}, err
+		}
+		edit(object)
+		data, err := json.Marshal(object)
+		return adapter.RestoreItemAnswer{Item: data}, err
+	}
+}
+
+// answers always answers the same.
+func answers(answer adapter.RestoreItemAnswer, err error) func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+	return func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error) { return answer, err }
+}
+
+// names knows pods.
+type names struct{}
+
+func (names) Resolve(name string) (schema.GroupResource, bool) {
+	gr := schema.GroupResource{Resource: "pods"}
+	return gr, name == "pods" || name == "po"
+}
+
+// pod is on its way from namespace shop to namespace office.
+func pod(t *testing.T) *restoreaction.Item {
+	t.Helper()
+	archived := decode(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","uid":"u","labels":{"app":"web"},
+		"ownerReferences":[{"kind":"ReplicaSet","uid":"o"}]},"spec":{"nodeName":"n","count":3},"status":{"phase":"Running"}}`)
+	object, err := clean.Copy(archived, clean.Names{Backup: "b", Restore: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object.SetNamespace("office")
+	return &restoreaction.Item{
+		Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Object: object, Archived: archived,
+		Run: &restoreaction.Run{NamespaceMapping: map[string]string{"shop": "office"}},
+	}
+}
+
+func decode(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func wantError(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("error %v, want one that says %q", err, want)
+	case err != nil && strings.Contains(err.Error(), secret):
+		t.Errorf("the error shows a secret: %v", err)
+	}
+}

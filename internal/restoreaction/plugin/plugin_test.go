@@ -1,0 +1,361 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// TestExecuteShowsWhatVeleroShows: cleaned, with the namespace and the labels of the
+// backup, and beside it the object as it was archived.
+func TestExecuteShowsWhatVeleroShows(t *testing.T) {
+	t.Parallel()
+	var seen adapter.RestoreItem
+	f := &fake{execute: func(_ context.Context, sent adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+		seen = sent
+		return adapter.RestoreItemAnswer{}, nil
+	}}
+	it := pod(t)
+	before := it.Object.DeepCopy()
+	if _, err := f.chosen(t, nil).Execute(t.Context(), it); err != nil {
+		t.Fatal(err)
+	}
+	want := decode(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","labels":{"app":"web"}},"spec":{"nodeName":"n","count":3}}`)
+	if diff := cmp.Diff(want, decode(t, string(seen.Object))); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(it.Archived, decode(t, string(seen.Archived))); diff != "" {
+		t.Errorf("archived object (-want +got):\n%s", diff)
+	}
+	if string(seen.Restore) != `{"kind":"Restore"}` {
+		t.Errorf("restore is %s", seen.Restore)
+	}
+	if diff := cmp.Diff(before, it.Object); diff != "" {
+		t.Errorf("an empty answer changed the object:\n%s", diff)
+	}
+	call := adapter.ItemCall{Action: "example.io/act", ID: "call-1", Key: "uid-1", Parameters: map[string]string{"mode": "fast"}}
+	if diff := cmp.Diff([]adapter.ItemCall{call, call}, f.calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// TestExecuteChecksTheObject that came back: this is hostile input.
+func TestExecuteChecksTheObject(t *testing.T) {
+	t.Parallel()
+	raw := func(text string) func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+		return answers(adapter.RestoreItemAnswer{Item: []byte(text)}, nil)
+	}
+	metadata := func(key string, value any) func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+		return returns(func(o map[string]any) { o["metadata"].(map[string]any)[key] = value })
+	}
+	for name, tc := range map[string]struct {
+		execute func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error)
+		err     string
+		// changed says that the object is what came back.
+		changed bool
+	}{
+		"nothing":               {execute: raw("")},
+		"null":                  {execute: raw("null")},
+		"the same":              {execute: returns(func(map[string]any) {})},
+		"another field":         {execute: returns(func(o map[string]any) { o["spec"] = map[string]any{} }), changed: true},
+		"the mapped namespace":  {execute: metadata("namespace", "office"), changed: true},
+		"no namespace":          {execute: metadata("namespace", ""), changed: true},
+		"a third namespace":     {execute: metadata("namespace", "kitchen"), err: `returned another object: "kitchen/web" instead of "shop/web"`},
+		"another name":          {execute: metadata("name", "db"), err: `returned another object: "shop/db" instead of "shop/web"`},
+		"another kind":          {execute: returns(func(o map[string]any) { o["kind"] = "Job" }), changed: true},
+		"another apiVersion":    {execute: returns(func(o map[string]any) { o["apiVersion"] = "v2" }), changed: true},
+		"no JSON":               {execute: raw("sorry"), err: "returned something that is not a JSON object"},
+		"a list":                {execute: raw("[]"), err: "returned something that is not a JSON object"},
+		"an empty object":       {execute: raw("{}"), err: `returned another object: "" instead of`},
+		"10 MiB":                {execute: metadata("x", strings.Repeat("x", 10<<20)), err: "at most 4194304 are allowed"},
+		"a secret as the name":  {execute: metadata("name", secret), err: "returned another object"},
+		"a name of many lines":  {execute: metadata("name", strings.Repeat("x\n", 5000)), err: "returned another object"},
+		"metadata that is text": {execute: raw(`{"apiVersion":"v1","kind":"Pod","metadata":"x"}`), err: "not an object of Kubernetes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			it := pod(t)
+			before := it.Object
+			_, err := (&fake{execute: tc.execute}).chosen(t, nil).Execute(t.Context(), it)
+			wantError(t, err, tc.err)
+			if err != nil && (!strings.HasPrefix(err.Error(), `plugin "acts": `) || len(err.Error()) > 2000 || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("the error is not one line that names the plugin: %q", err)
+			}
+			if changed := it.Object != before; changed != tc.changed {
+				t.Errorf("object was changed: %t", changed)
+			}
+		})
+	}
+}
+
+func TestExecuteChecksTheAnswer(t *testing.T) {
+	t.Parallel()
+	good := item.Ref{Resource: "po", Namespace: "shop", Name: "db"}
+	many := make([]item.Ref, item.MaxRefs+1)
+	for i := range many {
+		many[i] = good
+	}
+	ref := restoreaction.Ref{Resource: schema.GroupResource{Resource: "pods"}, Namespace: "shop", Name: "db"}
+	for name, tc := range map[string]struct {
+		answer adapter.RestoreItemAnswer
+		fails  error
+		want   restoreaction.Result
+		err    string
+	}{
+		"skip": {answer: adapter.RestoreItemAnswer{Skip: true}, want: restoreaction.Result{Skip: "restore action example.io/act leaves it out"}},
+		"skip and an operation": {
+			answer: adapter.RestoreItemAnswer{Skip: true, OperationID: "op"},
+			want:   restoreaction.Result{Skip: "restore action example.io/act leaves it out", OperationID: "op"},
+		},
+		"additional items":     {answer: adapter.RestoreItemAnswer{Additional: []item.Ref{good}}, want: restoreaction.Result{Additional: []restoreaction.Ref{ref}}},
+		"an endless list":      {answer: adapter.RestoreItemAnswer{Additional: many}, err: "named 10001 additional items"},
+		"an item without name": {answer: adapter.RestoreItemAnswer{Additional: []item.Ref{{Resource: "pods"}}}, err: "which cannot exist: it has no name"},
+		"an operation":         {answer: adapter.RestoreItemAnswer{OperationID: "op"}, want: restoreaction.Result{OperationID: "op"}},
+		"an operation of 1 MiB": {
+			answer: adapter.RestoreItemAnswer{OperationID: strings.Repeat("x", 1<<20)}, err: "named its operation with 1048576 bytes; at most 1024",
+		},
+		"an error":                {fails: status.Error(codes.Unknown, "no space for "+secret), err: "no space for"},
+		"a panic":                 {fails: status.Error(codes.Aborted, "plugin panicked: nil"), err: "plugin panicked: nil"},
+		"a message too large":     {fails: status.Error(codes.ResourceExhausted, "the call has 5000000 bytes"), err: "is larger than"},
+		"outside of the contract": {fails: &adapter.ContractError{Message: "answered nonsense"}, err: "answered nonsense"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := (&fake{execute: answers(tc.answer, tc.fails)}).chosen(t, nil).Execute(t.Context(), pod(t))
+			wantError(t, err, tc.err)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMustIncludeIsNotObeyed and never reaches the cluster: what people exclude stays
+// out.
+func TestMustIncludeIsNotObeyed(t *testing.T) {
+	t.Parallel()
+	it := pod(t)
+	result, err := (&fake{execute: returns(func(o map[string]any) {
+		o["metadata"].(map[string]any)["annotations"] = map[string]any{mustInclude: "true"}
+	})}).chosen(t, nil).Execute(t.Context(), it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "what this restore excludes was left out all the same") {
+		t.Errorf("warnings %q", result.Warnings)
+	}
+	if _, there := it.Object.GetAnnotations()[mustInclude]; there {
+		t.Error("the annotation is still there")
+	}
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	unreachable := func(s *Spec) {
+		s.Resolve = func() (caller.Connection, adapter.RestoreItemAction, error) {
+			return nil, nil, errors.New(`the plugin "acts" is not loaded`)
+		}
+	}
+	for name, tc := range map[string]struct {
+		fake *fake
+		edit func(*Spec)
+		err  string
+	}{
+		"a good selector":     {fake: &fake{selector: item.Selector{IncludedResources: []string{"po"}}}},
+		"a bad selector":      {fake: &fake{selector: item.Selector{LabelSelector: "a=(b"}}, err: `the label selector "a=(b" of its AppliesTo cannot be used`},
+		"an error":            {fake: &fake{applies: func() error { return errors.New("no " + secret) }}, err: "could not say which objects concern it"},
+		"no plugin":           {fake: &fake{}, edit: unreachable, err: "is not loaded"},
+		"too many parameters": {fake: &fake{}, edit: func(s *Spec) { s.Parameters = map[string]string{"a": strings.Repeat("x", 1<<20)} }, err: "cannot be called"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, ignore := range []bool{false, true} {
+				spec := Spec{Name: "example.io/act", Plugin: "acts", Ignore: ignore, Resolve: func() (caller.Connection, adapter.RestoreItemAction, error) {
+					return tc.fake, tc.fake, nil
+				}}
+				if tc.edit != nil {
+					tc.edit(&spec)
+				}
+				err := New(spec, Run{Key: "k"}, redact.New(secret)).Choose(t.Context(), names{})
+				wantError(t, err, tc.err)
+				leftOut := (*itemaction.LeftOutError)(nil)
+				if err != nil && errors.As(err, &leftOut) != ignore {
+					t.Errorf("with Ignore %t: %v", ignore, err)
+				}
+				if err != nil && (!strings.Contains(err.Error(), "action example.io/act") || !strings.Contains(err.Error(), `plugin "acts"`)) {
+					t.Errorf("the error does not name action and plugin: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestConcernsTheTargetNamespace and the labels as they are now.
+func TestConcernsTheTargetNamespace(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		selector item.Selector
+		want     bool
+	}{
+		"where it goes":         {item.Selector{IncludedNamespaces: []string{"office"}}, true},
+		"where it comes from":   {item.Selector{IncludedNamespaces: []string{"shop"}}, false},
+		"its labels":            {item.Selector{LabelSelector: "app=web"}, true},
+		"labels it has no more": {item.Selector{LabelSelector: "app=db"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := (&fake{selector: tc.selector}).chosen(t, nil).Concerns(pod(t)); got != tc.want {
+				t.Errorf("concerns: %t", got)
+			}
+		})
+	}
+}
+
+// gone is a plugin process that is not there.
+func gone() error { return &process.LostError{Message: "gone"} }
+
+// TestGivenUp after three calls without an answer: the plugin is not called again.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, ignore := range []bool{false, true} {
+		t.Run(fmt.Sprintf("ignored %t", ignore), func(t *testing.T) {
+			t.Parallel()
+			f := &fake{execute: answers(adapter.RestoreItemAnswer{}, context.DeadlineExceeded)}
+			a := f.chosen(t, func(s *Spec) { s.Ignore = ignore })
+			asked := len(f.calls)
+			for i := range external.MaxUnanswered + 2 {
+				it := pod(t)
+				result, err := a.Execute(t.Context(), it)
+				want := "did not answer before its deadline"
+				if i >= external.MaxUnanswered {
+					want = "is not called any more in this run"
+				}
+				switch {
+				case !ignore:
+					wantError(t, err, want)
+				case err != nil || len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], want):
+					t.Errorf("warnings %q and error %v", result.Warnings, err)
+				}
+			}
+			if calls := len(f.calls) - asked; calls != external.MaxUnanswered {
+				t.Errorf("%d calls", calls)
+			}
+		})
+	}
+}
+
+// TestInterruptedIsNotIgnored: the run ended, and not the plugin.
+func TestInterruptedIsNotIgnored(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &fake{execute: func(ctx context.Context, _ adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+		cancel()
+		return adapter.RestoreItemAnswer{}, ctx.Err()
+	}}
+	_, err := f.chosen(t, func(s *Spec) { s.Ignore = true }).Execute(ctx, pod(t))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestReady asks about the objects by the names that they have in the backup, and goes
+// on asking when the plugin is away for a moment.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	refs := []item.Ref{{Resource: "pods", Namespace: "shop", Name: "db"}}
+	for name, tc := range map[string]struct {
+		answers []error // of each call; nil is yes
+		want    string
+	}{
+		"yes":               {answers: []error{nil}},
+		"away for a moment": {answers: []error{gone(), gone(), nil}},
+		"an error":          {answers: []error{errors.New("the claim is lost")}, want: "the claim is lost"},
+		"away for good":     {answers: []error{gone(), gone(), gone()}, want: "gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{execute: answers(adapter.RestoreItemAnswer{Additional: refs, Wait: true, WaitTimeout: time.Minute}, nil)}
+			calls := 0
+			f.ready = func(got []item.Ref) (bool, error) {
+				if diff := cmp.Diff(refs, got); diff != "" {
+					t.Errorf("asked about (-want +got):\n%s", diff)
+				}
+				calls++
+				return true, tc.answers[calls-1]
+			}
+			result, err := f.chosen(t, nil).Execute(t.Context(), pod(t))
+			if err != nil || result.ReadyTimeout != time.Minute {
+				t.Fatalf("timeout %s and error %v", result.ReadyTimeout, err)
+			}
+			for ready := false; !ready && err == nil; {
+				ready, err = result.Ready(t.Context(), result.Additional)
+			}
+			wantError(t, err, tc.want)
+			if calls != len(tc.answers) {
+				t.Errorf("%d calls, want %d", calls, len(tc.answers))
+			}
+		})
+	}
+}
+
+// TestReadyThatIsNotAwaited says nothing about the plugin: it was not given the time
+// that a call has.
+func TestReadyThatIsNotAwaited(t *testing.T) {
+	t.Parallel()
+	f := &fake{execute: answers(adapter.RestoreItemAnswer{Wait: true}, nil)}
+	a := f.chosen(t, nil)
+	result, err := a.Execute(t.Context(), pod(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range external.MaxUnanswered {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		f.ready = func([]item.Ref) (bool, error) {
+			<-ctx.Done()
+			return false, ctx.Err()
+		}
+		if ready, err := result.Ready(ctx, nil); ready || err != nil {
+			t.Errorf("ready: %t, error: %v", ready, err)
+		}
+		cancel()
+	}
+	if _, err := a.Execute(t.Context(), pod(t)); err != nil {
+		t.Errorf("the action was given up: %v", err)
+	}
+}
+
+// TestSentKeepsNumbers as they were archived.
+func TestSentKeepsNumbers(t *testing.T) {
+	t.Parallel()
+	it := pod(t)
+	it.Object.Object["spec"] = map[string]any{"large": int64(9007199254740993), "ratio": 1.5}
+	data, err := sent(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Spec json.RawMessage }
+	if err := json.Unmarshal(data, &got); err != nil || string(got.Spec) != `{"large":9007199254740993,"ratio":1.5}` {
+		t.Errorf("sent %s, error %v", got.Spec, err)
+	}
+}

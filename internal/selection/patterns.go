@@ -1,0 +1,29 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package selection
+
+// Patterns is a list of names and patterns (*, ?, [abc], {a,b}), as the lists of
+// namespaces are; "*" is every name. It does not change, so it may be used
+// concurrently. The zero Patterns has no entry.
+type Patterns struct{ matcher matcher }
+
+// NewPatterns returns the Patterns of a list. An entry that is not a valid pattern is
+// an error, which names it.
+func NewPatterns(entries []string) (Patterns, error) {
+	m, err := newMatcher(entries)
+	if err != nil {
+		return Patterns{}, err
+	}
+	return Patterns{matcher: *m}, nil
+}
+
+// Match reports whether an entry matches the name.
+func (p *Patterns) Match(name string) bool { return p.matcher.matches(name) }
+
+// Empty reports whether there is no entry.
+func (p *Patterns) Empty() bool { return p.matcher.empty() }
+
+// OnlyAll reports whether the list restricts nothing if it says what is included: it
+// is empty, or "*".
+func (p *Patterns) OnlyAll() bool { return p.matcher.onlyAll() }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,11 +31,17 @@ import (
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=plugins,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Opener opens a location.
+// Opener opens locations; *location.Opener does.
 type Opener interface {
+	// Open opens a location.
 	Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*location.Store, error)
+	// Forget ends what is kept for a location that was deleted.
+	Forget(ctx context.Context, key types.NamespacedName)
+	// ForgetUID ends what is kept for a location in whose place there is another one.
+	ForgetUID(ctx context.Context, uid types.UID)
 }
 
 // Reconciler checks locations. Every field but the last three is required.
@@ -51,6 +58,11 @@ type Reconciler struct {
 	Now func() time.Time
 
 	checks *runner.Runner[check]
+	// providers has what Plugins said about the provider of a location when it was
+	// checked last, by its key.
+	providers sync.Map
+	// uids has the UID that a location had when it was seen last, by its key.
+	uids sync.Map
 }
 
 // check is what one look at a location found.
@@ -86,6 +98,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("storagelocation").
 		For(&v1alpha1.BackupStorageLocation{}).
+		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(r.inPlugins)).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }
@@ -94,10 +107,20 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var bsl v1alpha1.BackupStorageLocation
 	if err := r.Client.Get(ctx, req.NamespacedName, &bsl); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Opener.Forget(ctx, req.NamespacedName)
+			r.providers.Delete(req.NamespacedName)
+			r.uids.Delete(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	r.forgetPredecessor(ctx, &bsl)
 	if !bsl.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
+	}
+	provider, err := r.provider(ctx, &bsl)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	id := fmt.Sprintf("%s/%d", bsl.UID, bsl.Generation)
 	outcome, known := r.checks.State(id)
@@ -109,15 +132,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, ignoreConflict(err)
 		}
 		r.checks.Forget(id)
-		return ctrl.Result{RequeueAfter: r.Interval}, nil
+		if !r.isNews(req.NamespacedName, provider) {
+			return ctrl.Result{RequeueAfter: r.Interval}, nil
+		}
 	}
-	if wait := r.untilDue(&bsl); wait > 0 {
+	if wait := r.untilDue(&bsl); wait > 0 && !r.isNews(req.NamespacedName, provider) {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
+	r.providers.Store(req.NamespacedName, provider)
 	if !r.checks.Ensure(id, req.NamespacedName, func(ctx context.Context) (check, error) { return r.look(ctx, &bsl), nil }) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// forgetPredecessor ends what is kept for an earlier location of that name: one that is
+// created again at once is never seen to be missing. What is read here gets only newer,
+// which is not so for the objects that others open: those may be of the predecessor.
+func (r *Reconciler) forgetPredecessor(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) {
+	before, _ := r.uids.Swap(client.ObjectKeyFromObject(bsl), bsl.UID)
+	if uid, known := before.(types.UID); known && uid != bsl.UID {
+		r.Opener.ForgetUID(ctx, uid)
+	}
 }
 
 // untilDue returns how long the last check of this generation is still good.

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
@@ -95,6 +96,12 @@ type opener func(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) error
 func (o opener) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*location.Store, error) {
 	return nil, o(ctx, bsl)
 }
+
+// Forget implements storagelocation.Opener.
+func (o opener) Forget(context.Context, types.NamespacedName) {}
+
+// ForgetUID implements storagelocation.Opener.
+func (o opener) ForgetUID(context.Context, types.UID) {}
 
 // TestOddities: a location that hangs delays no other, a panic ends nothing, and no
 // message tells what is secret or grows without limit.

@@ -18,12 +18,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/testing/storeplugin"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+func TestMain(m *testing.M) {
+	storeplugin.ServeIfAsked()
+	os.Exit(cluster.Run(m))
+}
 
 // operator starts an operator whose filesystem locations are below root. It checks
 // each location once, and again after a second where a test asks for that.

@@ -35,6 +35,7 @@ func stores() map[string]func(*testing.T) objectstore.Store {
 	return map[string]func(*testing.T) objectstore.Store{
 		"memory":                       func(*testing.T) objectstore.Store { return memory.New() },
 		"memory without put-if-absent": func(*testing.T) objectstore.Store { return memory.New(memory.WithoutPutIfAbsent()) },
+		"memory without metadata":      func(*testing.T) objectstore.Store { return memory.New(memory.WithoutMetadata()) },
 		"filesystem":                   openFilesystem,
 		"s3":                           openS3,
 	}

@@ -60,7 +60,7 @@ type GrapnelManifest struct {
 // not exist for anybody. Committing the same again succeeds. The error is
 // ErrCommitted if the same UID committed something else before, a *TakenError
 // if another did, ErrNotClaimed without a claim, and a *CorruptError if a file
-// is missing or has another size.
+// is missing or has another size, which some stores do not tell.
 func (s *Store) Commit(ctx context.Context, name string, m Manifest) error {
 	if err := s.commit(ctx, name, m); err != nil {
 		return fmt.Errorf("committing backup %q: %w", name, err)
@@ -136,7 +136,7 @@ func (st *state) complete(listed map[File]Digest) error {
 		if !found {
 			return &CorruptError{Name: st.name, File: base, Reason: "is missing"}
 		}
-		if want := listed[file].Size; size != want {
+		if want := listed[file].Size; size != want && size != objectstore.UnknownSize {
 			return &CorruptError{Name: st.name, File: base, Reason: fmt.Sprintf("has %d bytes instead of %d", size, want)}
 		}
 	}

@@ -53,7 +53,11 @@ func (s *Store) ProbeReadOnly(ctx context.Context) error {
 func (s *Store) checkPrefixes(ctx context.Context) error {
 	allowed := []string{"backups", "restores", "restic", "metadata", "plugins", "kopia"}
 	var foreign []string
-	for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: s.prefix, Delimiter: "/"}) {
+	list := s.objects.List
+	if lister, ok := s.objects.(objectstore.PrefixLister); ok {
+		list = lister.CommonPrefixes
+	}
+	for entry, err := range list(ctx, objectstore.ListOptions{Prefix: s.prefix, Delimiter: "/"}) {
 		if err != nil {
 			return fmt.Errorf("listing it: %w", err)
 		}
@@ -69,7 +73,8 @@ func (s *Store) checkPrefixes(ctx context.Context) error {
 }
 
 func (s *Store) probeWrite(ctx context.Context) (err error) {
-	content, name := rand.Text(), strings.ToLower(rand.Text())
+	// The time is for stores that do not tell when an object was stored.
+	content, name := time.Now().UTC().Format(time.RFC3339)+" "+rand.Text(), strings.ToLower(rand.Text())
 	key := s.prefix + backupsDir + probeName + name
 	defer func() {
 		if err != nil {
@@ -109,7 +114,7 @@ func (e *probeError) Unwrap() error { return e.cause }
 
 // removeStaleProbes tidies up after processes that died within a probe.
 func (s *Store) removeStaleProbes(ctx context.Context, own string) error {
-	now, err := s.objects.Stat(ctx, own)
+	now, err := s.probeTime(ctx, own)
 	if err != nil {
 		return fmt.Errorf("reading what was written to it: %w", err)
 	}
@@ -118,7 +123,17 @@ func (s *Store) removeStaleProbes(ctx context.Context, own string) error {
 		if err != nil {
 			return fmt.Errorf("listing it: %w", err)
 		}
-		if !entry.IsPrefix && now.ModTime.Sub(entry.ModTime) > staleProbe {
+		if entry.IsPrefix || entry.Key == own {
+			continue
+		}
+		stored := entry.ModTime
+		if stored.IsZero() {
+			// Whatever is wrong with it: it is not known to be old.
+			if stored, err = s.probeTime(ctx, entry.Key); err != nil {
+				continue
+			}
+		}
+		if now.Sub(stored) > staleProbe {
 			stale = append(stale, entry.Key)
 		}
 	}
@@ -126,4 +141,19 @@ func (s *Store) removeStaleProbes(ctx context.Context, own string) error {
 		return fmt.Errorf("deleting from it: %w", err)
 	}
 	return nil
+}
+
+// probeTime returns when a probe was written: by the clock of the store, or by that of
+// the writer if the store does not tell.
+func (s *Store) probeTime(ctx context.Context, key string) (time.Time, error) {
+	if s.Capabilities().Metadata {
+		info, err := s.objects.Stat(ctx, key)
+		return info.ModTime, err
+	}
+	content, err := s.readJSON(ctx, key)
+	if err != nil {
+		return time.Time{}, err
+	}
+	written, _, _ := strings.Cut(string(content), " ")
+	return time.Parse(time.RFC3339, written)
 }

@@ -118,6 +118,20 @@ func TestProbeTidiesUp(t *testing.T) {
 	wantKeys(t, store, "backups/grapnel-probe-backup/velero-backup.json", "backups/grapnel-probe-new")
 }
 
+// TestProbeTidiesUpByContent does the same in a store that does not tell times.
+func TestProbeTidiesUpByContent(t *testing.T) {
+	t.Parallel()
+	store := memory.New(memory.WithoutMetadata())
+	before := func(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) + " x" }
+	putRaw(t, store, "backups/grapnel-probe-old", before(2*time.Hour))
+	putRaw(t, store, "backups/grapnel-probe-new", before(time.Minute))
+	putRaw(t, store, "backups/grapnel-probe-strange", "x")
+	if err := backupstore.New(store, "").Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantKeys(t, store, "backups/grapnel-probe-new", "backups/grapnel-probe-strange")
+}
+
 func TestRestoreFiles(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

@@ -83,6 +83,15 @@ type UploadAborter interface {
 	AbortUploads(ctx context.Context, prefix string) (int, error)
 }
 
+// PrefixLister is implemented by stores that would have to list everything below a
+// prefix to find out which common prefixes there are, unless they are asked for
+// nothing else.
+type PrefixLister interface {
+	// CommonPrefixes yields what List with opts yields, without the objects.
+	// opts.Delimiter must be set.
+	CommonPrefixes(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error]
+}
+
 // PutOptions modify a Put. The zero value replaces what is there.
 type PutOptions struct {
 	// IfAbsent makes Put fail with ErrExists if the key exists already.
@@ -100,13 +109,18 @@ type ListOptions struct {
 	StartAfter string
 }
 
+// UnknownSize is the Size of an object in the list of a store that knows only keys.
+const UnknownSize = -1
+
 // Info describes one object.
 type Info struct {
 	// Key is the key as given to Put.
 	Key string
-	// Size is the length in bytes.
+	// Size is the length in bytes. In a list it is UnknownSize if the store does
+	// not tell (see Capabilities.Metadata).
 	Size int64
-	// ModTime is when the object was stored, by the store's clock.
+	// ModTime is when the object was stored, by the store's clock; the zero time
+	// if the store does not tell.
 	ModTime time.Time
 	// ETag changes whenever the content does. It has no other meaning and is
 	// not a digest.
@@ -126,4 +140,8 @@ type Entry struct {
 type Capabilities struct {
 	// PutIfAbsent says that PutOptions.IfAbsent is atomic.
 	PutIfAbsent bool
+	// Metadata says that the store knows the sizes and times of objects. One that
+	// does not lists keys alone, never tells a ModTime, and reads the whole object
+	// for a Stat.
+	Metadata bool
 }

@@ -66,7 +66,7 @@ func (s *Store) Close() error { return s.root.Close() }
 
 // Capabilities implements objectstore.Store.
 func (s *Store) Capabilities() objectstore.Capabilities {
-	return objectstore.Capabilities{PutIfAbsent: !s.withoutLinks.Load()}
+	return objectstore.Capabilities{PutIfAbsent: !s.withoutLinks.Load(), Metadata: true}
 }
 
 // Get implements objectstore.Store.

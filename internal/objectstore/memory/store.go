@@ -28,6 +28,12 @@ func WithoutPutIfAbsent() Option {
 	return func(s *Store) { s.putIfAbsent = false }
 }
 
+// WithoutMetadata makes the store one that lists keys alone, as those of Velero's
+// plugins do.
+func WithoutMetadata() Option {
+	return func(s *Store) { s.keysOnly = true }
+}
+
 // WithClock sets where modification times come from; the default is the
 // system clock.
 func WithClock(now func() time.Time) Option {
@@ -37,6 +43,7 @@ func WithClock(now func() time.Time) Option {
 // Store implements objectstore.Store. It is safe for concurrent use.
 type Store struct {
 	putIfAbsent bool
+	keysOnly    bool
 	now         func() time.Time
 
 	mu      sync.RWMutex
@@ -126,6 +133,9 @@ func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, error) {
 // Stat implements objectstore.Store.
 func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) {
 	o, err := s.lookup(ctx, "describing", key)
+	if s.keysOnly {
+		o.info.ModTime = time.Time{}
+	}
 	return o.info, err
 }
 
@@ -179,7 +189,11 @@ func (s *Store) snapshot(prefix string) []objectstore.Info {
 	defer s.mu.RUnlock()
 	var all []objectstore.Info
 	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
-		if strings.HasPrefix(key, prefix) {
+		switch {
+		case !strings.HasPrefix(key, prefix):
+		case s.keysOnly:
+			all = append(all, objectstore.Info{Key: key, Size: objectstore.UnknownSize})
+		default:
 			all = append(all, s.objects[key].info)
 		}
 	}
@@ -207,7 +221,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 
 // Capabilities implements objectstore.Store.
 func (s *Store) Capabilities() objectstore.Capabilities {
-	return objectstore.Capabilities{PutIfAbsent: s.putIfAbsent}
+	return objectstore.Capabilities{PutIfAbsent: s.putIfAbsent, Metadata: !s.keysOnly}
 }
 
 // reader ends with the context, as the stream of a remote store does.

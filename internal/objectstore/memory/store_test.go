@@ -21,6 +21,11 @@ func TestConformanceWithoutPutIfAbsent(t *testing.T) {
 	storetest.Run(t, func() objectstore.Store { return memory.New(memory.WithoutPutIfAbsent()) })
 }
 
+func TestConformanceWithoutMetadata(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func() objectstore.Store { return memory.New(memory.WithoutMetadata()) })
+}
+
 func TestConformanceOfFaultyWithoutFaults(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func() objectstore.Store { return storetest.NewFaulty(memory.New()) })

@@ -54,7 +54,7 @@ func (s *Store) Close() error {
 
 // Capabilities implements objectstore.Store.
 func (s *Store) Capabilities() objectstore.Capabilities {
-	return objectstore.Capabilities{PutIfAbsent: s.conditional.Load() == conditionalYes}
+	return objectstore.Capabilities{PutIfAbsent: s.conditional.Load() == conditionalYes, Metadata: true}
 }
 
 // Get implements objectstore.Store.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
@@ -42,7 +44,11 @@ func testList(t *testing.T, s objectstore.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if entry.Size != 5 || entry.ModTime.IsZero() {
+		size := int64(objectstore.UnknownSize)
+		if s.Capabilities().Metadata {
+			size = 5
+		}
+		if entry.Size != size || entry.ModTime.IsZero() == s.Capabilities().Metadata {
 			t.Errorf("the list describes the object as %+v", entry)
 		}
 	}
@@ -98,6 +104,46 @@ func testListPages(t *testing.T, s objectstore.Store) {
 		t.Fatal(err)
 	}
 	wantKeys(t, s, objectstore.ListOptions{})
+}
+
+// testCommonPrefixes compares the shortcut of stores that have one with the list.
+func testCommonPrefixes(t *testing.T, s objectstore.Store) {
+	lister, ok := s.(objectstore.PrefixLister)
+	if !ok {
+		t.Log("The store has no shortcut for common prefixes; nothing to check")
+		return
+	}
+	for _, key := range []string{"a/b/c", "a/b/d", "a/e", "a2/f", "z", "a/b2/g", "a-b/h"} {
+		put(t, s, key, []byte("x"))
+	}
+	for _, opts := range []objectstore.ListOptions{
+		{}, {Prefix: "a/"}, {Prefix: "a"}, {Prefix: "a/b"}, {Prefix: "a/b/"}, {Prefix: "none/"}, {StartAfter: "a/"}, {Prefix: "a/", StartAfter: "a/b/"},
+	} {
+		opts.Delimiter = "/"
+		var got, want []string
+		for entry, err := range lister.CommonPrefixes(t.Context(), opts) {
+			if err != nil || !entry.IsPrefix {
+				t.Errorf("%+v: entry %+v, error %v", opts, entry, err)
+			}
+			got = append(got, entry.Key)
+		}
+		for entry, err := range s.List(t.Context(), opts) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if entry.IsPrefix {
+				want = append(want, entry.Key)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("CommonPrefixes(%+v) (-want +got):\n%s", opts, diff)
+		}
+	}
+	for _, err := range lister.CommonPrefixes(t.Context(), objectstore.ListOptions{}) {
+		if err == nil {
+			t.Error("common prefixes without a delimiter are listed")
+		}
+	}
 }
 
 func testListStops(t *testing.T, s objectstore.Store) {

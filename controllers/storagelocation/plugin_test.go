@@ -1,0 +1,196 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storagelocation_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/plugin"
+	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/testing/storeplugin"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// withPlugins starts an operator that loads Plugins, too: this program is the binary of
+// all of them. It returns its scratch folder and what stops it.
+func withPlugins(t *testing.T, env *suite.Env, options ...func(*storagelocation.Reconciler)) (scratch string, stop func()) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch = t.TempDir()
+	redactor := redact.New()
+	plugins := catalog.New(catalog.Options{Redactor: redactor, Grace: 100 * time.Millisecond})
+	closeAll := func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		defer cancel()
+		plugins.Close(ctx)
+	}
+	t.Cleanup(closeAll)
+	stopManager := env.Operate(func(mgr ctrl.Manager) error {
+		loads := &plugin.Reconciler{
+			Client: mgr.GetClient(), Catalog: plugins, Recorder: mgr.GetEventRecorder("grapnel"), Dir: filepath.Dir(self),
+			Retry: 100 * time.Millisecond,
+		}
+		if err := loads.SetupWithManager(mgr); err != nil {
+			return err
+		}
+		checks := &storagelocation.Reconciler{
+			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("grapnel"), Redactor: redactor, Interval: time.Hour,
+			Opener: &location.Opener{
+				Reader: mgr.GetAPIReader(), Redactor: redactor, Plugins: mgr.GetClient(), Stores: plugins, Scratch: scratch,
+			},
+		}
+		for _, option := range options {
+			option(checks)
+		}
+		return checks.SetupWithManager(mgr)
+	})
+	return scratch, func() {
+		stopManager()
+		closeAll()
+	}
+}
+
+// newPlugin creates a Plugin whose program serves the folder.
+func newPlugin(t *testing.T, env *suite.Env, folder *storeplugin.Folder) *v1alpha1.Plugin {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := &v1alpha1.ProcessExecutor{Command: filepath.Base(self)}
+	for name, value := range folder.Env() {
+		process.Env = append(process.Env, v1alpha1.EnvVar{Name: name, Value: value})
+	}
+	return suite.Create(env, &v1alpha1.Plugin{
+		ObjectMeta: metav1.ObjectMeta{Name: env.Namespace + "-folders"},
+		Spec:       v1alpha1.PluginSpec{Executor: v1alpha1.Executor{Process: process}},
+	})
+}
+
+func inPlugin(env *suite.Env, bucket string, edits ...func(*v1alpha1.BackupStorageLocation)) *v1alpha1.BackupStorageLocation {
+	bsl := &v1alpha1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "plugin-"},
+		Spec:       v1alpha1.BackupStorageLocationSpec{Plugin: &v1alpha1.PluginLocation{Provider: storeplugin.Provider, Bucket: bucket}},
+	}
+	for _, edit := range edits {
+		edit(bsl)
+	}
+	return suite.Create(env, bsl)
+}
+
+func withCredential(bsl *v1alpha1.BackupStorageLocation) {
+	bsl.Spec.Plugin.Credential = &v1alpha1.SecretKeyReference{Name: "cloud", Key: "ini"}
+}
+
+// TestPluginComesAndGoes checks within an hour what is otherwise checked every hour.
+func TestPluginComesAndGoes(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	withPlugins(t, env)
+	store := storeplugin.NewFolder(t, "bucket")
+	bsl := inPlugin(env, "bucket")
+	await(env, bsl, unavailable(`no Plugin provides the ObjectStore "test.example.io/folder": create the Plugin`))
+	if bsl.Status.PutIfAbsent != nil {
+		t.Errorf("nobody could ask it, and putIfAbsent is %v", *bsl.Status.PutIfAbsent)
+	}
+	folders := newPlugin(t, env, store)
+	await(env, bsl, available)
+	if bsl.Status.PutIfAbsent == nil || *bsl.Status.PutIfAbsent {
+		t.Errorf("putIfAbsent is %v", bsl.Status.PutIfAbsent)
+	}
+	if err := env.Client.Delete(t.Context(), folders); err != nil {
+		t.Fatal(err)
+	}
+	await(env, bsl, unavailable("the Plugin "+folders.Name+", which did, was deleted"))
+	env.AwaitEvent(bsl, "Warning Unavailable: no Plugin provides")
+	newPlugin(t, env, store)
+	await(env, bsl, available)
+}
+
+// TestPluginThatIsNotReady starts an operator whose Plugin cannot be loaded any more.
+func TestPluginThatIsNotReady(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	_, stop := withPlugins(t, env)
+	folders := newPlugin(t, env, storeplugin.NewFolder(t, "bucket"))
+	bsl := inPlugin(env, "bucket")
+	await(env, bsl, available)
+	stop()
+	command := folders.Spec.Executor.Process.Command
+	suite.Change(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = "missing" })
+	withPlugins(t, env)
+	await(env, bsl, unavailable("the Plugin "+folders.Name+`, which provides the ObjectStore "test.example.io/folder", is not ready: `))
+	suite.Await(env, folders, func(p *v1alpha1.Plugin) string {
+		suite.Read(env, bsl)
+		if ready := conditions.Get(p, v1alpha1.ConditionReady); !strings.Contains(bsl.Status.Message, ready.Message) {
+			return "the location says " + bsl.Status.Message + ", the Plugin " + ready.Message
+		}
+		return ""
+	})
+	suite.Change(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = command })
+	await(env, bsl, available)
+}
+
+// TestPluginRefuses shows the words of a plugin, and what mends it.
+func TestPluginRefuses(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	scratch, _ := withPlugins(t, env, often)
+	store := storeplugin.NewFolder(t, "bucket")
+	newPlugin(t, env, store)
+
+	bucketless := inPlugin(env, "missing")
+	await(env, bucketless, unavailable(`the bucket "missing" does not exist`))
+	store.MakeBucket("missing")
+	await(env, bucketless, available)
+
+	odd := inPlugin(env, "bucket", func(bsl *v1alpha1.BackupStorageLocation) {
+		bsl.Spec.Plugin.Config = v1alpha1.ProviderConfig{"regoin": "x"}
+	})
+	await(env, odd, unavailable("config has invalid key regoin"))
+	suite.Change(env, odd, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Plugin.Config = nil })
+	await(env, odd, available)
+
+	const wrong = "wrong-swordfish"
+	bsl := inPlugin(env, "bucket", withCredential)
+	await(env, bsl, unavailable("reading the Secret cloud that the location names"))
+	secret := credentials(env, "cloud", map[string]string{"ini": "password=" + wrong})
+	await(env, bsl, unavailable("nobody knows the credentials [REDACTED]"))
+	suite.Change(env, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"ini": "password=right"} })
+	await(env, bsl, available)
+	for _, event := range env.Events(bsl) {
+		if strings.Contains(event, wrong) {
+			t.Errorf("an event tells the password: %s", event)
+		}
+	}
+	if starts := store.Starts(); starts[len(starts)-1].Credentials != "password=right" {
+		t.Errorf("the store was initialised so: %+v", starts[len(starts)-1])
+	}
+
+	if err := env.Client.Delete(t.Context(), bsl); err != nil {
+		t.Fatal(err)
+	}
+	plugintesting.Eventually(t, "the credentials were removed", func() bool {
+		files, err := filepath.Glob(filepath.Join(scratch, "*", "*"))
+		return err == nil && len(files) == 0
+	})
+}

@@ -1,0 +1,52 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storagelocation
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/location"
+)
+
+// inPlugins wakes the locations that plugins keep when a Plugin changes: it may be
+// theirs now, or no longer.
+func (r *Reconciler) inPlugins(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list v1alpha1.BackupStorageLocationList
+	if err := r.Client.List(ctx, &list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the locations that wait for a Plugin failed; they are looked at later")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if list.Items[i].Spec.Plugin != nil {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// provider returns what Plugins say about the provider of a location, "" if it needs
+// none.
+func (r *Reconciler) provider(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (string, error) {
+	if bsl.Spec.Plugin == nil {
+		return "", nil
+	}
+	return location.ProviderState(ctx, r.Client, bsl.Spec.Plugin.Provider)
+}
+
+// isNews reports whether the last check knew something else about the provider. The
+// first look of an operator at the location of a plugin is always news.
+func (r *Reconciler) isNews(key types.NamespacedName, provider string) bool {
+	known, found := r.providers.Load(key)
+	if !found {
+		return provider != ""
+	}
+	return known != provider
+}

@@ -1,0 +1,160 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+)
+
+// The defaults of Options.
+const (
+	DefaultTimeout = 5 * time.Minute
+	DefaultIdle    = 5 * time.Minute
+	DefaultFinish  = time.Hour
+)
+
+// maxTransfer bounds a Put or Get that makes progress all the time.
+const maxTransfer = 7 * 24 * time.Hour
+
+// Options describe a Store. Action and Bucket are required.
+type Options struct {
+	// Action is the registered name of the ObjectStore, for errors.
+	Action string
+	// Bucket is handed to the plugin with every call.
+	Bucket string
+	// Log gets what the plugin logs during calls whose ctx has no logger.
+	Log logr.Logger
+	// Timeout bounds every call that is no transfer; DefaultTimeout if it is 0.
+	Timeout time.Duration
+	// Idle is how long the plugin may let a transfer wait; DefaultIdle if it is 0.
+	Idle time.Duration
+	// Finish is how long the plugin may take from the end of the content until it has
+	// stored it, since some keep it until then; DefaultFinish if it is 0.
+	Finish time.Duration
+}
+
+// Store implements objectstore.Store. It holds nothing open and is safe for
+// concurrent use.
+type Store struct {
+	calls *caller.Caller[adapter.ObjectStore]
+	opts  Options
+}
+
+var (
+	_ objectstore.Store        = (*Store)(nil)
+	_ objectstore.PrefixLister = (*Store)(nil)
+)
+
+// New returns the store behind a Caller.
+func New(calls *caller.Caller[adapter.ObjectStore], opts Options) *Store {
+	for field, value := range map[*time.Duration]time.Duration{
+		&opts.Timeout: DefaultTimeout, &opts.Idle: DefaultIdle, &opts.Finish: DefaultFinish,
+	} {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	return &Store{calls: calls, opts: opts}
+}
+
+// Capabilities implements objectstore.Store: there are none.
+func (s *Store) Capabilities() objectstore.Capabilities { return objectstore.Capabilities{} }
+
+// request is one call of the ObjectStore of the plugin.
+type request func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.ObjectStore) error
+
+// do makes a call.
+func (s *Store) do(ctx context.Context, fn request) error {
+	log, err := logr.FromContext(ctx)
+	if err != nil {
+		log = s.opts.Log
+	}
+	return s.calls.Do(ctx, process.Call{Log: log},
+		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action adapter.ObjectStore) error {
+			return fn(ctx, conn, adapter.ItemCall{Action: s.opts.Action, ID: callID}, action)
+		})
+}
+
+// ask makes a call that is no transfer and may be repeated.
+func (s *Store) ask(ctx context.Context, fn request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	err := s.do(ctx, fn)
+	if errors.As(err, new(*process.LostError)) && ctx.Err() == nil {
+		err = s.do(ctx, fn) // in a new process
+	}
+	return err
+}
+
+func (s *Store) object(key string) adapter.StoredObject {
+	return adapter.StoredObject{Bucket: s.opts.Bucket, Key: key}
+}
+
+// exists asks whether there is an object.
+func (s *Store) exists(ctx context.Context, key string) (bool, error) {
+	var found bool
+	err := s.ask(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.ObjectStore) error {
+		var err error
+		found, err = action.Exists(ctx, conn, call, s.object(key))
+		return err
+	})
+	return found, err
+}
+
+// Stat implements objectstore.Store. It reads the whole object; the ETag is a digest
+// of the content.
+func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) {
+	r, err := s.get(ctx, "describing", key)
+	if err != nil {
+		return objectstore.Info{}, err
+	}
+	hash := sha256.New()
+	size, err := io.Copy(hash, r)
+	if err = errors.Join(err, r.Close()); err != nil {
+		return objectstore.Info{}, err
+	}
+	return objectstore.Info{Key: key, Size: size, ETag: hex.EncodeToString(hash.Sum(nil))}, nil
+}
+
+// Delete implements objectstore.Store, with one call for each key.
+func (s *Store) Delete(ctx context.Context, keys ...string) error {
+	for _, key := range keys {
+		if err := objectstore.ValidateKey(key); err != nil {
+			return &objectstore.Error{Op: "deleting", Key: key, Err: err}
+		}
+	}
+	for _, key := range keys {
+		err := s.remove(ctx, key)
+		if err == nil {
+			continue
+		}
+		// Some plugins say that it fails if there is nothing, each in its own words.
+		if found, existsErr := s.look(ctx, err, key); existsErr != nil || found {
+			return s.failed(ctx, "deleting", key, err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) remove(ctx context.Context, key string) error {
+	return s.ask(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.ObjectStore) error {
+		return action.Delete(ctx, conn, call, s.object(key))
+	})
+}

@@ -8,6 +8,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -21,6 +22,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -39,6 +41,7 @@ import (
 	backupjob "github.com/grapnel-dev/grapnel/internal/backup/job"
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/kube/ready"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
@@ -137,17 +140,27 @@ func start(ctx context.Context, opts options) error {
 		return err
 	}
 	redactor := redact.New()
-	exited := make(chan string, 64)
-	plugins := catalog.New(catalog.Options{
-		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: "info", Features: features,
-		OnExit: func(name string) {
+	exited, changed := make(chan string, 64), make(chan string, 64)
+	tell := func(names chan<- string) func(string) {
+		return func(name string) {
 			select {
-			case exited <- name:
-			default: // a Plugin that ends this often is looked at anyway
+			case names <- name:
+			default: // a Plugin to which this much happens is looked at anyway
 			}
-		},
+		}
+	}
+	plugins := catalog.New(catalog.Options{
+		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: "info", Features: features, Env: pluginEnv(opts),
+		OnExit: tell(exited), OnChange: tell(changed),
 	})
-	if err := mgr.Add(closer{plugins}); err != nil {
+	opener := &location.Opener{
+		Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor,
+		Stores: plugins, Plugins: mgr.GetClient(), Scratch: opts.scratchDir,
+	}
+	if err := opener.RemoveLeftovers(); err != nil {
+		ctrl.Log.Error(err, "Credentials are left in the scratch folder; remove them by hand")
+	}
+	if err := mgr.Add(closer{plugins: plugins, opener: opener}); err != nil {
 		return fmt.Errorf("adding the plugin catalog: %w", err)
 	}
 	logs, err := runlog.New(opts.scratchDir, redactor)
@@ -158,15 +171,14 @@ func start(ctx context.Context, opts options) error {
 		mgr: mgr, opts: opts, features: features, plugins: plugins,
 		Environment: run.Environment{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Logs: logs, Redactor: redactor,
-			Opener:   &location.Opener{Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor},
-			Recorder: mgr.GetEventRecorder("grapnel"), Metrics: metrics.Registry, Now: time.Now,
+			Opener: opener, Recorder: mgr.GetEventRecorder("grapnel"), Metrics: metrics.Registry, Now: time.Now,
 		},
 	}
 	for name, build := range map[string]func() (reconciler, error){
 		"backup": p.backups, "restore": p.restores, "hookrun": p.hookRuns,
 		"plugin": func() (reconciler, error) {
 			return &plugin.Reconciler{
-				Client: mgr.GetClient(), Catalog: plugins, Recorder: p.Recorder, Dir: opts.pluginDir, Exited: exited,
+				Client: mgr.GetClient(), Catalog: plugins, Recorder: p.Recorder, Dir: opts.pluginDir, Exited: exited, Changed: changed,
 			}, nil
 		},
 		"storagelocation": func() (reconciler, error) {
@@ -184,6 +196,16 @@ func start(ctx context.Context, opts options) error {
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+// pluginEnv returns the variables that Velero gives to its plugins, and that those
+// count on.
+func pluginEnv(opts options) map[string]string {
+	return map[string]string{
+		"VELERO_NAMESPACE":   opts.namespace,
+		"VELERO_SCRATCH_DIR": opts.scratchDir,
+		"LD_LIBRARY_PATH":    opts.pluginDir,
+	}
 }
 
 type reconciler interface {
@@ -207,6 +229,7 @@ func (p parts) backups() (reconciler, error) {
 	}
 	return &backup.Reconciler{
 		Environment:   p.Environment,
+		Actions:       p.plugins,
 		Job:           &backupjob.Job{Engine: backupengine.New(cluster, backupengine.Options{}), Logs: p.Logs, Now: p.Now},
 		MaxConcurrent: p.opts.maxBackups, AllVersions: slices.Contains(p.features, featureAllVersions),
 	}, nil
@@ -220,7 +243,7 @@ func (p parts) restores() (reconciler, error) {
 	}
 	engine := restoreengine.New(cluster, restoreengine.Options{Workers: p.opts.workers, Order: &p.opts.restoreOrder})
 	return &restore.Reconciler{
-		Environment: p.Environment,
+		Environment: p.Environment, Actions: p.plugins,
 		Job: &restorejob.Job{
 			Engine: engine, Logs: p.Logs, ScratchDir: p.opts.scratchDir, Now: p.Now,
 			Limits: archive.Limits{TotalBytes: p.opts.maxArchive.Value()},
@@ -267,22 +290,29 @@ func newManager(opts options) (ctrl.Manager, error) {
 	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding the health check: %w", err)
 	}
-	if err := mgr.AddReadyzCheck("readyz", healthz.Ping); err != nil {
+	caches := &ready.Caches{Cache: mgr.GetCache(), Kinds: []client.Object{
+		&v1alpha1.Backup{}, &v1alpha1.Restore{}, &v1alpha1.HookRun{}, &v1alpha1.BackupStorageLocation{}, &v1alpha1.Plugin{},
+	}}
+	if err := errors.Join(mgr.AddReadyzCheck("caches", caches.Check), mgr.Add(caches)); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
 	}
 	return mgr, nil
 }
 
-// closer ends every plugin process when the manager ends.
-type closer struct{ plugins *catalog.Catalog }
+// closer ends every plugin process when the manager ends, and removes what they were
+// given.
+type closer struct {
+	plugins *catalog.Catalog
+	opener  *location.Opener
+}
 
 var _ manager.Runnable = closer{}
 
-// Start waits for the end of the manager, then closes the catalog.
+// Start waits for the end of the manager, then closes the catalog and the opener.
 func (c closer) Start(ctx context.Context) error {
 	<-ctx.Done()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	c.plugins.Close(drain)
-	return nil
+	return c.opener.Close()
 }

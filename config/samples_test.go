@@ -101,8 +101,14 @@ func TestSamplesMeanWhatTheySay(t *testing.T) {
 	}
 	for _, action := range plugin.Spec.Actions {
 		planned := hook.Action{Plugin: plugin.Name, Name: action.Name, Order: action.Order}
-		if action.Kind == v1alpha1.ActionKindPostBackup {
+		switch action.Kind {
+		case v1alpha1.ActionKindPreBackup:
+		case v1alpha1.ActionKindPostBackup:
 			planned.Side = hook.Post
+		case v1alpha1.ActionKindBackupItem:
+			planned.Side = hook.Item
+		default:
+			t.Fatalf("the sample has an action of kind %s", action.Kind)
 		}
 		if action.Selector != nil {
 			planned.Selector = labels.SelectorFromSet(action.Selector.MatchLabels)
@@ -115,6 +121,9 @@ func TestSamplesMeanWhatTheySay(t *testing.T) {
 	}
 	if len(plan.Pre) != 1 || len(plan.Post) != 1 || !plan.Post[0].Owed || len(plan.Skipped) != 1 || plan.Skipped[0].Name != "example.io/notify" {
 		t.Errorf("want the pair planned and the notifier skipped, got %+v", plan)
+	}
+	if len(plan.Items) != 1 || plan.Items[0].Name != "example.io/secrets" {
+		t.Errorf("want the action on objects planned, got %+v", plan.Items)
 	}
 }
 

@@ -129,7 +129,8 @@ func TestRestoreAdmission(t *testing.T) {
 }
 
 func TestBackupStorageLocationAdmission(t *testing.T) {
-	const choose = "set exactly one of filesystem and s3"
+	const choose = "set exactly one of filesystem, s3 and plugin"
+	plugin := func(fields string) string { return `{spec: {plugin: {` + fields + `}}}` }
 	checkAdmission(t, "BackupStorageLocation", map[string]admission{
 		"filesystem":       {body: `{spec: {filesystem: {}}}`},
 		"folder":           {body: `{spec: {filesystem: {path: team-a/backups}, prefix: cluster_1/x, default: true}}`},
@@ -155,6 +156,22 @@ func TestBackupStorageLocationAdmission(t *testing.T) {
 		"PEM, not base64":  {body: `{spec: {s3: {bucket: backups, caCert: "-----BEGIN CERTIFICATE-----"}}}`, rejected: "spec.s3.caCert"},
 		"base64 of a URL":  {body: `{spec: {s3: {bucket: backups, caCert: "-_-_"}}}`, rejected: "spec.s3.caCert"},
 		"base64, cut":      {body: `{spec: {s3: {bucket: backups, caCert: "YWI"}}}`, rejected: "spec.s3.caCert"},
+
+		"plugin":                {body: plugin(`provider: velero.io/aws, bucket: backups`)},
+		"plugin, everything":    {body: plugin(`provider: example.io/folder, bucket: My_Container, config: {region: "", s3ForcePathStyle: "true"}, caCert: LS0tLS0K, credential: {name: cloud, key: credentials.ini}`)},
+		"plugin beside s3":      {body: `{spec: {s3: {bucket: backups}, plugin: {provider: velero.io/aws, bucket: backups}}}`, rejected: choose},
+		"no provider's name":    {body: plugin(`bucket: backups`), rejected: "spec.plugin.provider: Required value"},
+		"odd provider":          {body: plugin(`provider: a/b/c, bucket: backups`), rejected: "spec.plugin.provider"},
+		"plugin without bucket": {body: plugin(`provider: velero.io/aws`), rejected: "spec.plugin.bucket: Required value"},
+		"prefix in the bucket":  {body: plugin(`provider: velero.io/aws, bucket: backups/a`), rejected: "spec.plugin.bucket"},
+		"bucket in the config":  {body: plugin(`provider: velero.io/aws, bucket: backups, config: {bucket: other}`), rejected: "are set by Grapnel"},
+		"prefix in the config":  {body: plugin(`provider: velero.io/aws, bucket: backups, config: {prefix: other}`), rejected: "are set by Grapnel"},
+		"file in the config":    {body: plugin(`provider: velero.io/aws, bucket: backups, config: {credentialsFile: /etc/shadow}`), rejected: "are set by Grapnel"},
+		"CA in the config":      {body: plugin(`provider: velero.io/aws, bucket: backups, config: {caCert: x}`), rejected: "are set by Grapnel"},
+		"odd key in the config": {body: plugin(`provider: velero.io/aws, bucket: backups, config: {"a b": x}`), rejected: "a key has letters, digits"},
+		"number in the config":  {body: plugin(`provider: velero.io/aws, bucket: backups, config: {retries: 3}`), rejected: "spec.plugin.config.retries"},
+		"credential of no key":  {body: plugin(`provider: velero.io/aws, bucket: backups, credential: {name: cloud}`), rejected: "credential.key: Required value"},
+		"credential elsewhere":  {body: plugin(`provider: velero.io/aws, bucket: backups, credential: {name: cloud, key: ../x}`), rejected: "spec.plugin.credential.key"},
 	})
 }
 

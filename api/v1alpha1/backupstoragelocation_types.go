@@ -20,7 +20,7 @@ const (
 // BackupStorageLocationSpec says where archives live. Exactly one provider is
 // set.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.filesystem) ? 1 : 0) + (has(self.s3) ? 1 : 0) == 1",message="set exactly one of filesystem and s3"
+// +kubebuilder:validation:XValidation:rule="(has(self.filesystem) ? 1 : 0) + (has(self.s3) ? 1 : 0) + (has(self.plugin) ? 1 : 0) == 1",message="set exactly one of filesystem, s3 and plugin"
 type BackupStorageLocationSpec struct {
 	// default makes this the location of Backups that name none.
 	// +optional
@@ -46,6 +46,11 @@ type BackupStorageLocationSpec struct {
 	// s3 keeps archives in a bucket of an S3 service.
 	// +optional
 	S3 *S3Location `json:"s3,omitempty"`
+
+	// plugin keeps archives in an ObjectStore that a Plugin provides, for example
+	// one of Velero's.
+	// +optional
+	Plugin *PluginLocation `json:"plugin,omitempty"`
 }
 
 // FilesystemLocation is a folder below the operator's store root (--store-root).
@@ -93,6 +98,64 @@ type S3Location struct {
 	// means the operator's own identity (environment, instance or web identity).
 	// +optional
 	CredentialsSecret *SecretReference `json:"credentialsSecret,omitempty"`
+}
+
+// PluginLocation is a bucket of an ObjectStore that a Plugin provides.
+type PluginLocation struct {
+	// provider is the registered name of the ObjectStore, for example velero.io/aws.
+	// A Plugin that is ready has to provide it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)?$`
+	Provider string `json:"provider"`
+
+	// bucket is what the provider calls a bucket or container. It must exist.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:Pattern=`^[^/]+$`
+	Bucket string `json:"bucket"`
+
+	// config is what the ObjectStore is configured with; its documentation tells
+	// the keys. The bucket, the prefix of the location, caCert and the path of the
+	// credentials are added. It is no place for secrets.
+	// +optional
+	Config ProviderConfig `json:"config,omitempty"`
+
+	// caCert is a PEM bundle that the service's certificate is checked against.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	CACert []byte `json:"caCert,omitempty"`
+
+	// credential is the key of a Secret in the namespace of the location. The
+	// ObjectStore gets its content as a file. Unset means what the environment of
+	// the Plugin gives.
+	// +optional
+	Credential *SecretKeyReference `json:"credential,omitempty"`
+}
+
+// ProviderConfig is what an ObjectStore is told: keys and values.
+// +kubebuilder:validation:MaxProperties=64
+// +kubebuilder:validation:XValidation:rule="self.all(key, key.matches('^[a-zA-Z0-9_.-]{1,128}$'))",message="a key has letters, digits, '-', '_' and '.', at most 128 of them"
+// +kubebuilder:validation:XValidation:rule="!('bucket' in self) && !('prefix' in self) && !('caCert' in self) && !('credentialsFile' in self)",message="bucket, prefix, caCert and credentialsFile are set by Grapnel: use the fields bucket, prefix of the location, caCert and credential"
+type ProviderConfig map[string]ParameterValue
+
+// SecretKeyReference names one key of a Secret in the namespace of the object that
+// refers to it.
+type SecretKeyReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// key in the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key"`
 }
 
 // SecretReference names a Secret in the namespace of the object that refers to

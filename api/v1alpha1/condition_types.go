@@ -35,6 +35,10 @@ const (
 
 	// ConditionAvailable is True when a BackupStorageLocation can be used.
 	ConditionAvailable = "Available"
+
+	// ConditionDuplicateActions is True on every Plugin that registers an action which
+	// another one registers too. The older one is used; it is absent otherwise.
+	ConditionDuplicateActions = "DuplicateActions"
 )
 
 // Reasons of the conditions of Backups and Restores.
@@ -138,6 +142,11 @@ const (
 	ReasonLoaded = "Loaded"
 	// ReasonSuspended surfaces when spec.suspend keeps a plugin out of plans.
 	ReasonSuspended = "Suspended"
+	// ReasonDuplicateAction surfaces when two Plugins register the same action.
+	ReasonDuplicateAction = "DuplicateAction"
+	// ReasonLabelsRefused surfaces in an event when labels that item actions asked for
+	// could not be added to a Backup.
+	ReasonLabelsRefused = "LabelsRefused"
 	// ReasonInUse surfaces when a deleted Plugin is still needed.
 	ReasonInUse = "InUse"
 	// ReasonChecking surfaces while a location is being checked.

@@ -8,7 +8,7 @@ import (
 )
 
 // ActionKind is the kind of an action that a plugin provides.
-// +kubebuilder:validation:Enum=PreBackupAction;PostBackupAction;PreRestoreAction;PostRestoreAction
+// +kubebuilder:validation:Enum=PreBackupAction;PostBackupAction;PreRestoreAction;PostRestoreAction;BackupItemAction;RestoreItemAction;DeleteItemAction;ObjectStore
 type ActionKind string
 
 // The kinds of actions.
@@ -17,6 +17,10 @@ const (
 	ActionKindPostBackup  ActionKind = "PostBackupAction"
 	ActionKindPreRestore  ActionKind = "PreRestoreAction"
 	ActionKindPostRestore ActionKind = "PostRestoreAction"
+	ActionKindBackupItem  ActionKind = "BackupItemAction"
+	ActionKindRestoreItem ActionKind = "RestoreItemAction"
+	ActionKindDeleteItem  ActionKind = "DeleteItemAction"
+	ActionKindObjectStore ActionKind = "ObjectStore"
 )
 
 // Outcome is how a run ended, as seen by a PostBackup action. Failed stands for
@@ -118,6 +122,9 @@ type EnvVar struct {
 }
 
 // PluginAction says when and how one action runs.
+//
+// +kubebuilder:validation:XValidation:rule="self.kind.startsWith('Pre') || self.kind.startsWith('Post') || ((!has(self.retries) || self.retries == 0) && (!has(self.onInterruption) || self.onInterruption == 'Retry') && !has(self.runOn))",message="retries, onInterruption and runOn are for actions that run before or after a Backup or Restore"
+// +kubebuilder:validation:XValidation:rule="self.kind != 'ObjectStore' || (!has(self.selector) && (!has(self.order) || self.order == 0))",message="selector and order have no meaning for an ObjectStore"
 type PluginAction struct {
 	// name is the registered name of the action, for example example.io/freeze.
 	// +required
@@ -131,19 +138,20 @@ type PluginAction struct {
 	Kind ActionKind `json:"kind"`
 
 	// order places the action among the others: lower runs earlier, equal ones
-	// run by name. PostBackup actions run in reverse.
+	// run by name. Post actions run in reverse. The item actions that are part of
+	// Grapnel come before those of plugins.
 	// +optional
 	// +default=0
 	// +kubebuilder:validation:Minimum=-1000000
 	// +kubebuilder:validation:Maximum=1000000
 	Order int32 `json:"order,omitempty"`
 
-	// selector restricts the action to Backups with matching labels.
+	// selector restricts the action to Backups, or Restores, with matching labels.
 	// +optional
 	// +nullable
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// timeout is how long one attempt may take.
+	// timeout is how long one attempt may take; of an action on objects, one call.
 	// +optional
 	// +default="10m"
 	// +kubebuilder:validation:Type=string
@@ -223,6 +231,14 @@ type PluginStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	SDKVersion string `json:"sdkVersion,omitempty"`
+
+	// ignored is what the plugin announced and this version of Grapnel does not use,
+	// for example "VolumeSnapshotter velero.io/aws".
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=512
+	Ignored []string `json:"ignored,omitempty"`
 
 	// message says in one sentence what is wrong and what to do.
 	// +optional

@@ -55,6 +55,13 @@ type RunStatus struct {
 	// +kubebuilder:validation:items:MaxLength=2048
 	PlanWarnings []string `json:"planWarnings,omitempty"`
 
+	// itemActions are the actions of plugins that objects are shown to, in order, as
+	// they were planned.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	ItemActions []PlannedItemAction `json:"itemActions,omitempty"`
+
 	// failureReason says why the run failed as a whole.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
@@ -64,4 +71,30 @@ type RunStatus struct {
 	// if the operator went away in between.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
+}
+
+// PlannedItemAction is an action of a plugin that objects are shown to.
+type PlannedItemAction struct {
+	// name is the registered name of the action.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// plugin is the name of the Plugin that provides it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Plugin string `json:"plugin"`
+
+	// timeout is how long one call may take.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// failurePolicy Ignore lets the run go on without the action if it can not say
+	// which objects concern it.
+	// +optional
+	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // archive has the objects archived, and turns what came of it into the outcome.
-func (r *Reconciler) archive(_ context.Context, s *scope) (bool, error) {
+func (r *Reconciler) archive(ctx context.Context, s *scope) (bool, error) {
 	if run.Decided(s.Object) {
 		return true, nil
 	}
@@ -36,6 +36,9 @@ func (r *Reconciler) archive(_ context.Context, s *scope) (bool, error) {
 	if made == nil {
 		return false, nil
 	}
+	if added, err := r.label(ctx, s, made.Value.Labels); added || err != nil {
+		return false, err
+	}
 	r.settleArchive(s, made)
 	return true, nil
 }
@@ -43,12 +46,15 @@ func (r *Reconciler) archive(_ context.Context, s *scope) (bool, error) {
 // archiver returns the work of the archive step. A run that is being stopped
 // after an operator went away only looks whether it had succeeded already.
 func (r *Reconciler) archiver(s *scope) func(context.Context, *backupstore.Store, job.Request) (job.Result, error) {
-	work := r.Job.Archive
+	work, planned := r.Job.Archive, s.Object.Status.ItemActions
 	if s.Stopping() {
-		work = r.Job.Earlier
+		work, planned = r.Job.Earlier, nil
 	}
 	report := r.driver.Reporter(s.Object)
 	return func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
+		if err := run.AwaitLoads(ctx, r.Client, r.Actions, planned); err != nil {
+			return job.Result{}, err
+		}
 		request.Progress = report
 		return work(ctx, store, request)
 	}

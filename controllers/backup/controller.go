@@ -18,7 +18,8 @@ import (
 // required.
 type Reconciler struct {
 	run.Environment
-	Job *job.Job
+	Job     *job.Job
+	Actions Actions
 	// MaxConcurrent is how many Backups may run at a time; 4 by default.
 	MaxConcurrent int
 	// AllVersions archives every served version of a group.
@@ -42,7 +43,7 @@ const (
 
 // SetupWithManager registers the controller and its background steps.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
-	if r.Job == nil || r.Metrics == nil {
+	if r.Job == nil || r.Actions == nil || r.Metrics == nil {
 		return errors.New("backup: a required field of the Reconciler is missing")
 	}
 	if r.metrics, err = newMetrics(r.Metrics); err != nil {

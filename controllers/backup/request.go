@@ -61,20 +61,23 @@ func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 	b.ManagedFields = nil
 	delete(b.Annotations, corev1.LastAppliedConfigAnnotation)
 	b.APIVersion, b.Kind = v1alpha1.GroupVersion.String(), "Backup"
-	spec, err := json.Marshal(b.Spec)
-	if err != nil {
-		return job.Request{}, fmt.Errorf("encoding the spec: %w", err)
-	}
 	object, err := json.Marshal(b)
 	if err != nil {
 		return job.Request{}, fmt.Errorf("encoding the Backup: %w", err)
+	}
+	// Velero names the default location, too, and its plugins look there.
+	b.Spec.StorageLocation = b.Status.StorageLocation
+	spec, err := json.Marshal(b.Spec)
+	if err != nil {
+		return job.Request{}, fmt.Errorf("encoding the spec: %w", err)
 	}
 	request := job.Request{
 		Name: b.Name, Namespace: b.Namespace, UID: string(b.UID),
 		Labels: map[string]string{}, Annotations: b.Annotations,
 		Spec: spec, Object: object, StorageLocation: b.Status.StorageLocation,
 		Selection: selectionOf(&b.Spec), AllVersions: r.AllVersions,
-		Outputs: run.Outputs(s.Pre), Warnings: append(run.Ignored(s.Pre), b.Status.PlanWarnings...),
+		ItemActions: run.ItemSpecs(b, r.Actions.BackupItemAction),
+		Outputs:     run.Outputs(s.Pre), Warnings: append(run.Ignored(s.Pre), b.Status.PlanWarnings...),
 	}
 	maps.Copy(request.Labels, b.Labels)
 	if b.Spec.Metadata != nil {

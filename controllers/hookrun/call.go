@@ -12,8 +12,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	executorprocess "github.com/grapnel-dev/grapnel/internal/executor/process"
 	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
@@ -34,7 +34,7 @@ func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.
 		return executor.Answer{}, unread(ctx, call, err)
 	}
 	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, call.Kind(), call.Action)
-	if errors.Is(err, executorprocess.ErrNoSuchAction) {
+	if errors.Is(err, caller.ErrNoSuchAction) {
 		return executor.Answer{}, executor.NewError(executor.Invalid, call,
 			fmt.Sprintf("Plugin %s does not provide the action any more; look at it with kubectl get plugin %s -o yaml",
 				run.Spec.PluginRef.Name, run.Spec.PluginRef.Name), err)

@@ -19,7 +19,8 @@ import (
 // required.
 type Reconciler struct {
 	run.Environment
-	Job *job.Job
+	Job     *job.Job
+	Actions Actions
 	// MaxConcurrent is how many Restores may run at a time; 1 by default: two at a
 	// time would compete for the same objects.
 	MaxConcurrent int
@@ -42,7 +43,7 @@ const (
 
 // SetupWithManager registers the controller and its background steps.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
-	if r.Job == nil || r.Metrics == nil {
+	if r.Job == nil || r.Actions == nil || r.Metrics == nil {
 		return errors.New("restore: a required field of the Reconciler is missing")
 	}
 	if r.metrics, err = newMetrics(r.Metrics); err != nil {

@@ -39,8 +39,11 @@ func (r *Reconciler) restore(ctx context.Context, s *scope) (bool, error) {
 		s.Object.Status.Attempts++
 	}
 	s.Running(v1alpha1.ReasonRestoring, r.report(s.Object))
-	report := r.driver.Reporter(s.Object)
+	report, planned := r.driver.Reporter(s.Object), s.Object.Status.ItemActions
 	made := run.InStore(r.driver, s, stepRestore, r.requestOf, func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
+		if err := run.AwaitLoads(ctx, r.Client, r.Actions, planned); err != nil {
+			return job.Result{}, err
+		}
 		request.Engine.Progress, request.Engine.Priorities, request.Engine.Named = report, preferred.all, preferred.named
 		return r.Job.Restore(ctx, store, request)
 	})

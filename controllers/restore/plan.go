@@ -156,7 +156,8 @@ func outputsOf(backup job.Found) (map[string]v1alpha1.ParameterSet, []string) {
 	return outputs, nil
 }
 
-// dry returns the plan of a dry run: nothing runs, and the plan says what would.
+// dry returns the plan of a dry run: nothing runs, and the plan says what would. Actions
+// on objects stay in it: they are asked which objects concern them, and named.
 func dry(hooks hook.Plan) hook.Plan {
 	names := func(steps []hook.Step) string {
 		var list []string
@@ -169,5 +170,5 @@ func dry(hooks hook.Plan) hook.Plan {
 		return strings.Join(list, ", ")
 	}
 	warning := fmt.Sprintf("this is a dry run: no action runs; otherwise these would: PreRestore: %s; PostRestore: %s", names(hooks.Pre), names(hooks.Post))
-	return hook.Plan{Warnings: append(hooks.Warnings, warning), Skipped: hooks.Skipped}
+	return hook.Plan{Items: hooks.Items, Warnings: append(hooks.Warnings, warning), Skipped: hooks.Skipped}
 }

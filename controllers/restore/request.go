@@ -5,6 +5,7 @@ package restore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,9 +112,20 @@ func engineRequest(o *v1alpha1.Restore) restore.Request {
 // requestOf returns what the job is told about a Restore.
 func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 	o := s.Object
-	return job.Request{
+	spec, err := json.Marshal(o.Spec)
+	if err != nil {
+		return job.Request{}, fmt.Errorf("encoding the spec: %w", err)
+	}
+	request := job.Request{
 		Name: o.Name, Namespace: o.Namespace, UID: string(o.UID), BackupName: o.Status.BackupName,
+		Labels: o.Labels, Annotations: maps.Clone(o.Annotations), Spec: spec,
 		Engine: engineRequest(o), UseVersions: r.UseVersions,
-		Warnings: append(run.Ignored(s.Pre), o.Status.PlanWarnings...),
-	}, nil
+		ItemActions: run.ItemSpecs(o, r.Actions.RestoreItemAction),
+		Warnings:    append(run.Ignored(s.Pre), o.Status.PlanWarnings...),
+	}
+	delete(request.Annotations, corev1.LastAppliedConfigAnnotation)
+	if o.Status.StartTimestamp != nil {
+		request.Start = o.Status.StartTimestamp.Time
+	}
+	return request, nil
 }

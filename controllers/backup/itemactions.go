@@ -1,0 +1,55 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+)
+
+// Actions reaches the BackupItemActions of plugins.
+type Actions interface {
+	run.Loads
+	// BackupItemAction returns how to reach an action of a plugin, which need not be
+	// loaded yet.
+	BackupItemAction(pluginObject, action string) caller.Resolve[adapter.BackupItemAction]
+}
+
+// label adds to the Backup the labels that item actions asked for, and reports whether
+// there were any to add: then the watch brings the Backup again. Those that it has are
+// left alone. If the API server refuses them, the Backup goes on without.
+func (r *Reconciler) label(ctx context.Context, s *scope, labels map[string]string) (added bool, err error) {
+	patched := s.Object.DeepCopy()
+	if patched.Labels == nil {
+		patched.Labels = map[string]string{}
+	}
+	for key, value := range labels {
+		if _, taken := patched.Labels[key]; !taken {
+			patched.Labels[key] = value
+		}
+	}
+	if len(patched.Labels) == len(s.Object.Labels) {
+		return false, nil
+	}
+	err = r.Client.Patch(ctx, patched, client.MergeFrom(s.Object))
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		// Somebody's policy. The backup is made, and has them in its store.
+		r.Recorder.Eventf(s.Object, nil, corev1.EventTypeWarning, v1alpha1.ReasonLabelsRefused, "Label",
+			"The labels that item actions asked for are in the stored backup, and could not be added to this object: %s", r.Redactor.String(err.Error()))
+		return false, nil
+	}
+	return false, fmt.Errorf("adding the labels of item actions to Backup %s: %w", s.Object.Name, err)
+}

@@ -9,14 +9,25 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 	"github.com/grapnel-dev/grapnel/sdk/plugintest"
 )
 
 func TestContract(t *testing.T) {
+	// Without a folder of its own, the plugin uses the one for temporary files.
+	t.Setenv("TMPDIR", t.TempDir())
 	for name, dir := range map[string]string{"in memory": "", "with a folder": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
-			plugintest.CheckContract(t, plugintest.Start(t, newServer(newState(dir))), plugintest.Contract{})
+			plugintest.CheckContract(t, plugintest.Start(t, newServer(dir)), plugintest.Contract{
+				// Most samples lack the labels that the actions look for.
+				Objects: func(plugintest.Action) []*unstructured.Unstructured { return labelledSamples() },
+				// The ObjectStore has to be told where its folder is.
+				Store: func(plugintest.Action) map[string]string {
+					return map[string]string{"bucket": "backups", "folder": t.TempDir()}
+				},
+			})
 		})
 	}
 }
@@ -43,7 +54,7 @@ func files(t *testing.T, dir string) int {
 
 func TestFreezeAndThaw(t *testing.T) {
 	dir := t.TempDir()
-	p := plugintest.Start(t, newServer(newState(dir)))
+	p := plugintest.Start(t, newServer(dir))
 	frozen, err := p.PreBackup(t.Context(), nameFreeze, request("run-1", "replicas=3"))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +90,7 @@ func restoreRequest(key string, parameters ...string) *hook.Request {
 
 func TestFreezeAndThawAroundARestore(t *testing.T) {
 	dir := t.TempDir()
-	p := plugintest.Start(t, newServer(newState(dir)))
+	p := plugintest.Start(t, newServer(dir))
 	backedUp, err := p.PreBackup(t.Context(), nameFreeze, request("backup-pre", "replicas=3"))
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +131,7 @@ func TestFreezeAndThawAroundARestore(t *testing.T) {
 }
 
 func TestReplicasOfARestore(t *testing.T) {
-	p := plugintest.Start(t, newServer(newState("")))
+	p := plugintest.Start(t, newServer(""))
 	for name, tc := range map[string]struct {
 		kept, parameter string
 		want, wantErr   string
@@ -152,7 +163,7 @@ func TestReplicasOfARestore(t *testing.T) {
 }
 
 func TestParameters(t *testing.T) {
-	p := plugintest.Start(t, newServer(newState("")))
+	p := plugintest.Start(t, newServer(""))
 	for name, tc := range map[string]struct {
 		parameters []string
 		wantErr    string
@@ -184,7 +195,7 @@ func TestParameters(t *testing.T) {
 }
 
 func TestAgainEndsAfterThatManyCalls(t *testing.T) {
-	p := plugintest.Start(t, newServer(newState(t.TempDir())))
+	p := plugintest.Start(t, newServer(t.TempDir()))
 	for call := 1; call <= 3; call++ {
 		resp, err := p.PostBackup(t.Context(), nameNotify, request("run", "again=2"))
 		if err != nil {

@@ -36,7 +36,7 @@ func (s *state) check() error {
 	if s.dir == "" {
 		return nil
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil { //nolint:gosec // whoever starts the plugin chooses it
 		return fmt.Errorf("creating the folder named by EXAMPLE_STATE_DIR: %w", err)
 	}
 	return nil
@@ -112,7 +112,7 @@ func (s *state) countCalls(req *hook.Request) (int, error) {
 		return s.calls[req.IdempotencyKey], nil
 	}
 	path := filepath.Join(s.dir, "calls_"+url.PathEscape(req.IdempotencyKey))
-	data, err := os.ReadFile(path) //nolint:gosec // the name is escaped
+	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("reading the number of calls: %w", err)
 	}

@@ -122,6 +122,8 @@ func (a action) Execute(ctx context.Context, req *hook.Request) (*hook.Response,
 			return nil, err
 		}
 		time.Sleep(d)
+	case "until":
+		awaitFile(argument)
 	case "panic":
 		panic("something is nil, password=hunter2")
 	case "error":

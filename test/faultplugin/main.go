@@ -6,9 +6,14 @@
 // wrong. Everything is controlled by environment variables:
 //
 //	FAULT_START            a fault before or during the handshake, see start.go
-//	FAULT_ACTIONS          what to provide, "Kind:name,Kind:name", of all four kinds; by
+//	FAULT_ACTIONS          what to provide, "Kind:name,Kind:name", of the four kinds of
+//	                       hooks, BackupItemAction and RestoreItemAction (item.go); by
 //	                       default a pre and a post action of a backup, both named
 //	                       fault.example.io/fault
+//	FAULT_VELERO           be a plugin for Velero with Velero's lister instead, which lists
+//	                       "Kind:name,Kind:name"; there is a BackupItemAction, see
+//	                       velero.go, and an ObjectStore, see velerostore.go
+//	FAULT_VELERO_BREAK     a file; while it exists, AppliesTo fails in the way it says
 //	FAULT_CALL             a fault of every call, or "PreBackup=fault,PostBackup=fault",
 //	                       see call.go; the parameter "fault" of a call wins
 //	FAULT_CALL_LOG         a file that gets one JSON line per call: point, action, key,
@@ -31,11 +36,13 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/sdk"
+	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
 	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
 	postrestorev1 "github.com/grapnel-dev/grapnel/sdk/postrestoreaction/v1"
 	prebackupv1 "github.com/grapnel-dev/grapnel/sdk/prebackupaction/v1"
 	prerestorev1 "github.com/grapnel-dev/grapnel/sdk/prerestoreaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
+	restoreitemv1 "github.com/grapnel-dev/grapnel/sdk/restoreitemaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
@@ -45,6 +52,9 @@ func main() {
 	if err := startFault(os.Getenv("FAULT_START")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	if list := os.Getenv("FAULT_VELERO"); list != "" {
+		serveVelero(list)
 	}
 	actions := os.Getenv("FAULT_ACTIONS")
 	if actions == "" {
@@ -88,6 +98,10 @@ func newServer(actions string) (*serve.Server, error) {
 			server.RegisterPreRestoreActionV1(name, func() (prerestorev1.PreRestoreAction, error) { return a, nil })
 		case sdk.KindPostRestoreAction:
 			server.RegisterPostRestoreActionV1(name, func() (postrestorev1.PostRestoreAction, error) { return a, nil })
+		case sdk.KindBackupItemAction:
+			server.RegisterBackupItemActionV1(name, func() (backupitemv1.BackupItemAction, error) { return backupAction{}, nil })
+		case sdk.KindRestoreItemAction:
+			server.RegisterRestoreItemActionV1(name, func() (restoreitemv1.RestoreItemAction, error) { return restoreAction{}, nil })
 		default:
 			return nil, fmt.Errorf("FAULT_ACTIONS names the unknown kind %q", kind)
 		}

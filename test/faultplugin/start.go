@@ -57,6 +57,10 @@ func startFault(name string) error {
 	case "netrpc":
 		fmt.Println("1|2|unix|/nowhere|netrpc")
 		forever()
+	case "wrong-cookie":
+		other := handshake()
+		other.MagicCookieKey = "ANOTHER_SYSTEM"
+		goplugin.Serve(&goplugin.ServeConfig{HandshakeConfig: other, Plugins: goplugin.PluginSet{}, GRPCServer: goplugin.DefaultGRPCServer})
 	case "tcp":
 		fmt.Println("1|2|tcp|127.0.0.1:1|grpc")
 		forever()
@@ -67,6 +71,16 @@ func startFault(name string) error {
 		serveFault(name)
 	}
 	return nil
+}
+
+// awaitFile returns when there is a file at path.
+func awaitFile(path string) {
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // forever does not return. A bare select would be noticed as a deadlock.
@@ -82,7 +96,7 @@ func serveFault(name string) {
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: handshake(),
 		Plugins: goplugin.PluginSet{"fault": &services{install: func(r grpc.ServiceRegistrar) error {
-			if name != "velero" {
+			if name != "no-lister" {
 				pluginpb.RegisterPluginListerServer(r, lister)
 			}
 			return nil

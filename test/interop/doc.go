@@ -14,6 +14,10 @@
 // difference that is not listed there fails.
 //
 // Run it with "go test ." in this directory. For other inputs:
-// "go test . -rapid.seed=7 -rapid.checks=100000". Below it, package restore has a
-// Velero server and Grapnel restore each other's backups.
+// "go test . -rapid.seed=7 -rapid.checks=100000". Below it:
+//
+//	restore     a Velero server and Grapnel restore each other's backups
+//	plugins     plugins built with two releases of Velero run under Grapnel
+//	stories     the same plugins take part in Backups and Restores of an operator
+//	sdkplugins  plugins built with Grapnel's SDK run under Velero's plugin manager
 package interop

@@ -1,0 +1,179 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	objectstorev1 "github.com/grapnel-dev/grapnel/sdk/objectstore/v1"
+)
+
+// uploads is where objects are written before they are complete. No bucket has such a
+// name.
+const uploads = ".uploads"
+
+// folder is an ObjectStore that keeps objects as files: "bucket/key" below the folder
+// that the location names. Nothing outside of it can be reached, whatever a key says.
+type folder struct{ root *os.Root }
+
+// Init opens the folder.
+func (f *folder) Init(_ context.Context, config map[string]string) error {
+	name := config["folder"]
+	if name == "" {
+		return errors.New("set folder in spec.plugin.config of the BackupStorageLocation")
+	}
+	if err := os.MkdirAll(name, 0o700); err != nil {
+		return fmt.Errorf("creating the folder: %w", err)
+	}
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return fmt.Errorf("opening the folder: %w", err)
+	}
+	f.root = root
+	return nil
+}
+
+// file returns the path of an object.
+func file(bucket, key string) (string, error) {
+	name := bucket + "/" + key
+	if !fs.ValidPath(name) || bucket == uploads {
+		return "", fmt.Errorf("%q cannot be the name of an object in a folder", name)
+	}
+	return name, nil
+}
+
+// PutObject writes the object beside its place and moves it there when it is complete
+// and on the disk. So nobody ever sees a part of it.
+func (f *folder) PutObject(_ context.Context, bucket, key string, body io.Reader) (err error) {
+	name, err := file(bucket, key)
+	if err != nil {
+		return err
+	}
+	part := path.Join(uploads, rand.Text())
+	if err := f.root.MkdirAll(uploads, 0o700); err != nil {
+		return fmt.Errorf("creating the folder of uploads: %w", err)
+	}
+	if err := f.write(part, body); err != nil {
+		return errors.Join(fmt.Errorf("writing the object: %w", err), ignoreMissing(f.root.Remove(part)))
+	}
+	if err := f.root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return errors.Join(fmt.Errorf("creating the folder of the object: %w", err), f.root.Remove(part))
+	}
+	if err := f.root.Rename(part, name); err != nil {
+		return errors.Join(fmt.Errorf("moving the object to its place: %w", err), f.root.Remove(part))
+	}
+	return nil
+}
+
+// write returns an error of body, if it has one: then the object is not complete.
+func (f *folder) write(name string, body io.Reader) error {
+	out, err := f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, body)
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}
+
+// ObjectExists looks for the file.
+func (f *folder) ObjectExists(_ context.Context, bucket, key string) (bool, error) {
+	name, err := file(bucket, key)
+	if err != nil {
+		return false, err
+	}
+	info, err := f.root.Stat(name)
+	if err != nil {
+		return false, ignoreMissing(err)
+	}
+	return info.Mode().IsRegular(), nil
+}
+
+// GetObject opens the file.
+func (f *folder) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
+	exists, err := f.ObjectExists(ctx, bucket, key)
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		return nil, fmt.Errorf("%s/%s: %w", bucket, key, objectstorev1.ErrNotExist)
+	}
+	return f.root.Open(bucket + "/" + key)
+}
+
+// ListObjects walks through all files of the bucket.
+func (f *folder) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
+	if _, err := file(bucket, "any"); err != nil {
+		return nil, err
+	}
+	var keys []string
+	err := fs.WalkDir(f.root.FS(), bucket, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil {
+			// It may be a large folder.
+			err = ctx.Err()
+		}
+		key := strings.TrimPrefix(name, bucket+"/")
+		if err == nil && entry.Type().IsRegular() && strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+		return ignoreMissing(err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the folder: %w", err)
+	}
+	return keys, nil
+}
+
+// ListCommonPrefixes shortens the keys.
+func (f *folder) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
+	keys, err := f.ListObjects(ctx, bucket, prefix)
+	if err != nil {
+		return nil, err
+	}
+	var prefixes []string
+	for _, key := range keys {
+		if head, _, found := strings.Cut(key[len(prefix):], delimiter); found {
+			prefixes = append(prefixes, prefix+head+delimiter)
+		}
+	}
+	slices.Sort(prefixes)
+	return slices.Compact(prefixes), nil
+}
+
+// DeleteObject removes the file. The folders that it was in stay: another object may be
+// on its way into them.
+func (f *folder) DeleteObject(_ context.Context, bucket, key string) error {
+	name, err := file(bucket, key)
+	if err != nil {
+		return err
+	}
+	return ignoreMissing(f.root.Remove(name))
+}
+
+// CreateSignedURL says that there is none.
+func (*folder) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
+	return "", errors.New("objects in a folder have no URL")
+}
+
+// ignoreMissing returns err unless it says that a file does not exist, or cannot exist
+// because an object is where its folder would be.
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	return err
+}

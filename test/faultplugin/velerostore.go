@@ -1,0 +1,231 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	objectstorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/objectstore/v1"
+)
+
+// veleroStore is an ObjectStore that keeps objects in a folder, as Velero's plugins do
+// it: one configuration per process, and the end of a stream is the end of an object. The
+// configuration has
+//
+//	dir     the folder
+//	refuse  a reason not to accept it
+//	put     "fails", "early" (says that it is done after the first part) or "hangs"
+//	get     "fails" in the middle
+type veleroStore struct {
+	objectstorepb.UnimplementedObjectStoreServer
+	log string
+
+	mu     sync.Mutex
+	config map[string]string
+}
+
+func newVeleroStore(getenv func(string) string) *veleroStore {
+	return &veleroStore{log: getenv("FAULT_CALL_LOG")}
+}
+
+// Init keeps the configuration and adds it to the call log.
+func (s *veleroStore) Init(_ context.Context, in *objectstorepb.InitRequest) (*emptypb.Empty, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if reason := in.GetConfig()["refuse"]; reason != "" {
+		return nil, status.Error(codes.Unknown, reason)
+	}
+	s.config = in.GetConfig()
+	if s.log != "" {
+		if err := appendLine(s.log, []byte("init "+in.GetConfig()["dir"])); err != nil {
+			return nil, err
+		}
+	}
+	return &emptypb.Empty{}, nil
+}
+
+func (s *veleroStore) get(name string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.config == nil {
+		return "", status.Error(codes.Unknown, "the store was not initialised")
+	}
+	return s.config[name], nil
+}
+
+func (s *veleroStore) path(bucket, key string) (string, error) {
+	dir, err := s.get("dir")
+	return filepath.Join(dir, bucket, filepath.FromSlash(key)), err
+}
+
+// PutObject stores an object when the stream has ended, and nothing if it broke.
+func (s *veleroStore) PutObject(stream grpc.ClientStreamingServer[objectstorepb.PutObjectRequest, emptypb.Empty]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	path, err := s.path(first.GetBucket(), first.GetKey())
+	if err != nil {
+		return err
+	}
+	fault, err := s.get("put")
+	switch {
+	case err != nil:
+		return err
+	case fault == "fails":
+		return status.Error(codes.Unknown, "the bucket is full")
+	case fault == "early":
+		return stream.SendAndClose(&emptypb.Empty{})
+	case fault == "hangs":
+		<-stream.Context().Done()
+		return stream.Context().Err()
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	file, err := os.Create(path + ".part")
+	if err != nil {
+		return err
+	}
+	if err := receive(stream, first, file); err != nil {
+		return errors.Join(err, file.Close(), os.Remove(path+".part"))
+	}
+	if err := errors.Join(file.Close(), os.Rename(path+".part", path)); err != nil {
+		return err
+	}
+	return stream.SendAndClose(&emptypb.Empty{})
+}
+
+func receive(
+	stream grpc.ClientStreamingServer[objectstorepb.PutObjectRequest, emptypb.Empty], part *objectstorepb.PutObjectRequest, out io.Writer,
+) error {
+	for {
+		if _, err := out.Write(part.GetBody()); err != nil {
+			return err
+		}
+		var err error
+		if part, err = stream.Recv(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// ObjectExists looks for the file.
+func (s *veleroStore) ObjectExists(_ context.Context, in *objectstorepb.ObjectExistsRequest) (*objectstorepb.ObjectExistsResponse, error) {
+	path, err := s.path(in.GetBucket(), in.GetKey())
+	if err != nil {
+		return nil, err
+	}
+	_, err = os.Stat(path)
+	return &objectstorepb.ObjectExistsResponse{Exists: err == nil}, nil
+}
+
+// GetObject sends the file in the small parts that Velero's framework makes.
+func (s *veleroStore) GetObject(in *objectstorepb.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorepb.Bytes]) error {
+	path, err := s.path(in.GetBucket(), in.GetKey())
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return status.Error(codes.Unknown, "no such object")
+	}
+	defer func() { _ = file.Close() }()
+	fault, err := s.get("get")
+	if err != nil {
+		return err
+	}
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := file.Read(buffer)
+		if n > 0 {
+			if err := stream.Send(&objectstorepb.Bytes{Data: buffer[:n]}); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case fault == "fails":
+			return status.Error(codes.Unknown, "the disk broke")
+		}
+	}
+}
+
+// ListObjects lists the files below a prefix.
+func (s *veleroStore) ListObjects(_ context.Context, in *objectstorepb.ListObjectsRequest) (*objectstorepb.ListObjectsResponse, error) {
+	keys, err := s.keys(in.GetBucket(), in.GetPrefix())
+	return &objectstorepb.ListObjectsResponse{Keys: keys}, err
+}
+
+// ListCommonPrefixes lists what keys have in common up to the delimiter.
+func (s *veleroStore) ListCommonPrefixes(
+	_ context.Context, in *objectstorepb.ListCommonPrefixesRequest,
+) (*objectstorepb.ListCommonPrefixesResponse, error) {
+	keys, err := s.keys(in.GetBucket(), in.GetPrefix())
+	out := &objectstorepb.ListCommonPrefixesResponse{}
+	seen := map[string]bool{}
+	for _, key := range keys {
+		head, _, found := strings.Cut(strings.TrimPrefix(key, in.GetPrefix()), in.GetDelimiter())
+		prefix := in.GetPrefix() + head + in.GetDelimiter()
+		if found && !seen[prefix] {
+			seen[prefix] = true
+			out.Prefixes = append(out.Prefixes, prefix)
+		}
+	}
+	return out, err
+}
+
+func (s *veleroStore) keys(bucket, prefix string) ([]string, error) {
+	root, err := s.path(bucket, "")
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	err = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return nil //nolint:nilerr // a bucket that is not there is empty
+		}
+		relative, err := filepath.Rel(root, path)
+		if key := filepath.ToSlash(relative); strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+		return err
+	})
+	sort.Strings(keys)
+	return keys, err
+}
+
+// DeleteObject removes the file.
+func (s *veleroStore) DeleteObject(_ context.Context, in *objectstorepb.DeleteObjectRequest) (*emptypb.Empty, error) {
+	path, err := s.path(in.GetBucket(), in.GetKey())
+	if err == nil {
+		err = os.Remove(path)
+	}
+	return &emptypb.Empty{}, err
+}
+
+// CreateSignedURL returns a URL that says what was asked for.
+func (s *veleroStore) CreateSignedURL(
+	_ context.Context, in *objectstorepb.CreateSignedURLRequest,
+) (*objectstorepb.CreateSignedURLResponse, error) {
+	return &objectstorepb.CreateSignedURLResponse{Url: "https://x/" + in.GetKey() + "?ttl=" + time.Duration(in.GetTtl()).String()}, nil
+}

@@ -1,0 +1,144 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugins
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+)
+
+const (
+	// pluginObject is the name of the Plugin.
+	pluginObject = "velero"
+	// runKey is the UID of the run that calls belong to.
+	runKey = "0b0e2a7c-9f1d-4c0e-8f5e-2f6f8b9d7a11"
+	// safety bounds what a test waits for; it is never reached when things work.
+	safety = 30 * time.Second
+)
+
+// host is Grapnel with one plugin.
+type host struct {
+	t       *testing.T
+	catalog *catalog.Catalog
+	info    catalog.Info
+	// log is that of the run, operator that of the operator.
+	log, operator *plugintesting.Log
+	// exits counts the processes that ended by themselves.
+	exits atomic.Int32
+}
+
+// newHost returns a host that ends with the test.
+func newHost(t *testing.T) *host {
+	t.Helper()
+	h := &host{t: t, log: plugintesting.NewLog(t), operator: plugintesting.NewLog(t)}
+	h.catalog = catalog.New(catalog.Options{
+		Logger: h.operator.Logger(), LogLevel: "debug", OnExit: func(string) { h.exits.Add(1) },
+		Features: []string{"EnableCSI"}, Env: map[string]string{"VELERO_NAMESPACE": "grapnel-system"},
+	})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), safety)
+		defer cancel()
+		h.catalog.Close(ctx)
+		if t.Failed() {
+			t.Logf("log of the run:\n%s\nlog of the operator:\n%s", h.log.Text(), h.operator.Text())
+		}
+	})
+	return h
+}
+
+// load starts the plugin that is built with a release of Velero.
+func (h *host) load(release string, env map[string]string) error {
+	var err error
+	h.info, err = h.catalog.Load(h.t.Context(), catalog.Spec{
+		Name: pluginObject, Process: catalog.ProcessSpec{Path: filepath.Join(programs, release), Env: env},
+	})
+	return err
+}
+
+// loaded returns a host with a plugin that is loaded.
+func loaded(t *testing.T, release string) *host {
+	t.Helper()
+	h := newHost(t)
+	if err := h.load(release, nil); err != nil {
+		t.Fatalf("loading the plugin: %v", err)
+	}
+	return h
+}
+
+// target is an action of the plugin and the log that a call has.
+type target[A any] struct {
+	resolve caller.Resolve[A]
+	name    string
+	log     logr.Logger
+}
+
+func (h *host) backup(name string) target[adapter.BackupItemAction] {
+	return target[adapter.BackupItemAction]{h.catalog.BackupItemAction(pluginObject, name), name, h.log.Logger()}
+}
+
+func (h *host) restore(name string) target[adapter.RestoreItemAction] {
+	return target[adapter.RestoreItemAction]{h.catalog.RestoreItemAction(pluginObject, name), name, h.log.Logger()}
+}
+
+func (h *host) delete(name string) target[adapter.DeleteItemAction] {
+	return target[adapter.DeleteItemAction]{h.catalog.DeleteItemAction(pluginObject, name), name, h.log.Logger()}
+}
+
+// made is one call that is under way.
+type made struct {
+	conn grpc.ClientConnInterface
+	call adapter.ItemCall
+}
+
+// ask makes one call as the engines do. Its error is a *caller.Error.
+func ask[A, R any](
+	ctx context.Context, h *host, to target[A], method func(ctx context.Context, action A, on made) (R, error),
+) (R, error) {
+	var answer R
+	err := caller.New(to.resolve, h.catalog.Redactor()).Do(ctx, process.Call{Key: runKey, Log: to.log},
+		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error {
+			var err error
+			answer, err = method(ctx, action, made{conn: conn, call: adapter.ItemCall{Action: to.name, ID: callID, Key: runKey}})
+			return err
+		})
+	return answer, err
+}
+
+// archive shows an object to an action of a backup.
+func (h *host) archive(ctx context.Context, name string, object *unstructured.Unstructured) (adapter.BackupItemAnswer, error) {
+	return ask(ctx, h, h.backup(name), func(ctx context.Context, action adapter.BackupItemAction, on made) (adapter.BackupItemAnswer, error) {
+		return action.Execute(ctx, on.conn, on.call, encode(h.t, object), encode(h.t, veleroBackup()))
+	})
+}
+
+// bring shows an object to an action of a restore.
+func (h *host) bring(ctx context.Context, name string, object *unstructured.Unstructured) (adapter.RestoreItemAnswer, error) {
+	shown := adapter.RestoreItem{
+		Object: encode(h.t, object), Archived: encode(h.t, archived()), Restore: encode(h.t, veleroRestore()),
+	}
+	return ask(ctx, h, h.restore(name), func(ctx context.Context, action adapter.RestoreItemAction, on made) (adapter.RestoreItemAnswer, error) {
+		return action.Execute(ctx, on.conn, on.call, shown)
+	})
+}
+
+// remove shows an object to an action of a deletion.
+func (h *host) remove(ctx context.Context, name string, object *unstructured.Unstructured) error {
+	_, err := ask(ctx, h, h.delete(name), func(ctx context.Context, action adapter.DeleteItemAction, on made) (struct{}, error) {
+		return struct{}{}, action.Execute(ctx, on.conn, on.call, encode(h.t, object), encode(h.t, veleroBackup()))
+	})
+	return err
+}

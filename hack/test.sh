@@ -34,7 +34,7 @@ run() {
 	shift 2
 	echo "--- $name"
 	# shellcheck disable=SC2086
-	(cd "$dir" && go test -json -count=1 -timeout 30m -p 2 ${ARGS:-} "$@" 2>&1) |
+	(cd "$dir" && go test -json -count=1 -timeout 60m -p 2 ${ARGS:-} "$@" 2>&1) |
 		"$out/testsummary" -record "$out/$name.json" || code=${PIPESTATUS[0]}
 	printf '{"Action":"exit","Output":"%s"}\n' "$code" >>"$out/$name.json"
 }

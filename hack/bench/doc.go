@@ -15,6 +15,7 @@
 //	main.go      the order of things
 //	set-up       environment.go (control plane, operator), load/ (the objects)
 //	watching     watch.go, backups.go, restores.go, runlog.go
-//	figures      archive.go, memory.go, small.go, restoring.go, figure.go, machine.go
+//	figures      archive.go, memory.go, small.go, items.go, restoring.go, figure.go, machine.go
+//	a plugin     nothing/, whose action does nothing
 //	limits       raw/ and limit/, a program of its own
 package main

@@ -85,6 +85,10 @@ func measure(ctx context.Context, m mix, notes io.Writer) (figures []figure, rat
 	if err := m.backUpForRestores(ctx, e); err != nil {
 		return nil, "", err
 	}
+	seen, err := m.measureItems(ctx, e)
+	if err != nil {
+		return nil, "", err
+	}
 	little, err := measureSmall(ctx, e, m.rounds)
 	if err != nil {
 		return nil, "", err
@@ -104,6 +108,7 @@ func measure(ctx context.Context, m mix, notes io.Writer) (figures []figure, rat
 	figures = append(figures, archiving.figures(m)...)
 	figures = append(figures, archiving.mixFigure(m), beyond, large)
 	figures = append(figures, little.figures()...)
+	figures = append(figures, seen.figures()...)
 	figures = append(figures, restores.figures(m)...)
 	return figures, archiving.rates() + "\n" + restores.rates(), nil
 }

@@ -63,7 +63,7 @@ func measureSmall(ctx context.Context, e *environment, rounds int) (small, error
 		return s, err
 	}
 	err := e.withOperator(ctx, func(*operator.Operator) error {
-		if err := waitForPlugin(ctx, e.client); err != nil {
+		if err := waitForPlugin(ctx, e.client, pluginName); err != nil {
 			return err
 		}
 		// The first one also waits for the check of the location.
@@ -122,8 +122,8 @@ func createNamespaces(ctx context.Context, e *environment, names ...string) erro
 	return nil
 }
 
-// waitForPlugin waits until the plugin runs.
-func waitForPlugin(ctx context.Context, c client.WithWatch) error {
+// waitForPlugin waits until a plugin runs.
+func waitForPlugin(ctx context.Context, c client.WithWatch, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the plugin is not ready"))
 	defer cancel()
 	events, err := c.Watch(ctx, &v1alpha1.PluginList{})
@@ -133,7 +133,7 @@ func waitForPlugin(ctx context.Context, c client.WithWatch) error {
 	defer events.Stop()
 	for event := range events.ResultChan() {
 		plugin, ok := event.Object.(*v1alpha1.Plugin)
-		if ok && meta.IsStatusConditionTrue(plugin.Status.Conditions, v1alpha1.ConditionReady) {
+		if ok && plugin.Name == name && meta.IsStatusConditionTrue(plugin.Status.Conditions, v1alpha1.ConditionReady) {
 			return nil
 		}
 	}

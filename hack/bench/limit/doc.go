@@ -15,5 +15,10 @@
 //
 //	limit -kubeconfig FILE send <REQUEST.json
 //
-// sends POSTs and GETs, one for each object. See hack/bench/raw.
+// sends POSTs and GETs, one for each object.
+//
+//	limit call <REQUEST.json
+//
+// makes gRPC calls to a second process of its own, which only answers. See
+// hack/bench/raw.
 package main

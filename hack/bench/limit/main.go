@@ -33,6 +33,9 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if flags.Arg(0) == "echo" {
+		return raw.Echo(ctx, flags.Arg(1))
+	}
 	client, err := raw.NewClient(*kubeconfig)
 	if err != nil {
 		return err
@@ -45,8 +48,16 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		result, err = answer(ctx, client, in, raw.Runs)
 	case "send":
 		result, err = answer(ctx, client, in, raw.Send)
+	case "call":
+		result, err = answer(ctx, client, in, func(ctx context.Context, _ *raw.Client, request raw.CallRequest) (raw.CallTimes, error) {
+			program, err := os.Executable()
+			if err != nil {
+				return raw.CallTimes{}, fmt.Errorf("finding this program: %w", err)
+			}
+			return raw.Calls(ctx, program, request)
+		})
 	default:
-		return errors.New("usage: limit -kubeconfig FILE list PATH... | run <REQUEST.json | send <REQUEST.json")
+		return errors.New("usage: limit -kubeconfig FILE list PATH... | run <REQUEST.json | send <REQUEST.json | call <REQUEST.json")
 	}
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@
 //	list.go    reading all objects: paged LISTs, piped through gzip
 //	run.go     one small backup: create, status patches, LISTs, files
 //	send.go    one request for each object: what a restore can not do without
+//	call.go    gRPC calls to another process: what calls to a plugin cost at least
 //
 // Its results are printed as JSON by hack/bench/limit, a program of its own, so
 // that nothing of the benchmark shares its memory or its collector.

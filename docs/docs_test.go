@@ -51,31 +51,47 @@ func blocks(text, language string) []string {
 }
 
 // TestProgramsCompile builds every program in the documents and asks it what it
-// provides, as somebody does who copies it.
+// provides, as somebody does who copies it. A test is run on the program before it.
 func TestProgramsCompile(t *testing.T) {
-	programs := 0
+	programs, tests := 0, 0
 	for path, text := range documents(t) {
+		program := ""
 		for _, code := range blocks(text, "go") {
+			if strings.Contains(code, `"testing"`) {
+				tests++
+				t.Run(path, func(t *testing.T) {
+					dir := t.TempDir()
+					run(t, true, "go", "test", write(t, dir, "main.go", program), write(t, dir, "main_test.go", code))
+				})
+				continue
+			}
 			programs++
-			t.Run(path, func(t *testing.T) {
-				dir := t.TempDir()
-				if strings.Contains(code, `"testing"`) {
-					run(t, true, "go", "vet", write(t, dir, "main_test.go", code))
-					return
-				}
-				binary := filepath.Join(dir, "plugin")
-				run(t, true, "go", "build", "-o", binary, write(t, dir, "main.go", code))
-				said := run(t, false, binary)
-				for _, want := range []string{"This is a Grapnel plugin", "PreBackupAction v1 example.io/freeze"} {
-					if !strings.Contains(said, want) {
-						t.Errorf("want it to say %q, it says: %s", want, said)
-					}
-				}
-			})
+			program = code
+			t.Run(path, func(t *testing.T) { providesWhatItRegisters(t, code) })
 		}
 	}
-	if programs < 3 {
-		t.Errorf("found only %d programs in the documents", programs)
+	if programs < 5 || tests < 2 {
+		t.Errorf("found only %d programs and %d tests in the documents", programs, tests)
+	}
+}
+
+func providesWhatItRegisters(t *testing.T, code string) {
+	t.Helper()
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "plugin")
+	run(t, true, "go", "build", "-o", binary, write(t, dir, "main.go", code))
+	said := run(t, false, binary)
+	wanted := []string{"This is a Grapnel plugin"}
+	for _, match := range regexp.MustCompile(`Register(\w+)V(\d)\(`).FindAllStringSubmatch(code, -1) {
+		wanted = append(wanted, match[1]+" v"+match[2]+" example.io/")
+	}
+	if len(wanted) == 1 {
+		t.Error("it registers nothing")
+	}
+	for _, want := range wanted {
+		if !strings.Contains(said, want) {
+			t.Errorf("want it to say %q, it says: %s", want, said)
+		}
 	}
 }
 

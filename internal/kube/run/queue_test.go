@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
@@ -74,58 +76,44 @@ func TestQueue(t *testing.T) {
 
 // TestQueueNeverStarves lets many Backups compete: every one gets a slot, never
 // more than the limit at a time, and a release always wakes somebody who waits.
+// As in an operator, a work queue sees to it that nobody is looked at twice at once.
 func TestQueueNeverStarves(t *testing.T) {
 	const n, limit = 50, 3
-	wake := make(chan string, n*n)
-	q := newQueue(limit, func(owner types.NamespacedName) { wake <- owner.Name })
+	wakeUps := workqueue.NewTyped[string]()
+	q := newQueue(limit, func(owner types.NamespacedName) { wakeUps.Add(owner.Name) })
 	backups := map[string]*v1alpha1.Backup{}
 	for i := range n {
 		b := queued(fmt.Sprintf("b%02d", i), int64(i%7))
 		backups[b.Name] = b
-		wake <- b.Name
+		wakeUps.Add(b.Name)
 	}
-	var mu sync.Mutex
-	running, done := 0, map[string]bool{}
-	var work sync.WaitGroup
-	finished := make(chan struct{})
-	var finish sync.Once
+	var served sync.Map
+	var running, count atomic.Int32
+	run := func(name string) {
+		if _, again := served.Load(name); again || !q.acquire(backups[name], false) {
+			return
+		}
+		if now := running.Add(1); now > limit {
+			t.Errorf("%d run at a time", now)
+		}
+		served.Store(name, true)
+		running.Add(-1)
+		q.release(backups[name].UID)
+		if count.Add(1) == n {
+			wakeUps.ShutDown()
+		}
+	}
+	var workers sync.WaitGroup
 	for range 8 {
-		work.Go(func() {
-			for {
-				select {
-				case <-finished:
-					return
-				case name := <-wake:
-					mu.Lock()
-					served := done[name]
-					mu.Unlock()
-					if served || !q.acquire(backups[name], false) {
-						continue
-					}
-					mu.Lock()
-					if done[name] { // two wake-ups at once: the slot is the same one
-						mu.Unlock()
-						continue
-					}
-					done[name] = true
-					if running++; running > limit {
-						t.Errorf("%d run at a time", running)
-					}
-					mu.Unlock()
-					mu.Lock()
-					running--
-					last := len(done) == n
-					mu.Unlock()
-					q.release(backups[name].UID)
-					if last {
-						finish.Do(func() { close(finished) })
-					}
-				}
+		workers.Go(func() {
+			for name, end := wakeUps.Get(); !end; name, end = wakeUps.Get() {
+				run(name)
+				wakeUps.Done(name)
 			}
 		})
 	}
-	work.Wait()
-	if len(done) != n {
-		t.Errorf("%d of %d had a slot", len(done), n)
+	workers.Wait()
+	if count.Load() != n {
+		t.Errorf("%d of %d had a slot", count.Load(), n)
 	}
 }

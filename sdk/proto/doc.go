@@ -15,7 +15,8 @@
 // v2.BackupItemAction on the wire, and a server that knows it by its own name alone is
 // not found. RegisterVelero and VeleroConn translate; the comment of each such service
 // has its name. Their calls have attributes beside the messages, see the Metadata
-// constants.
+// constants; so have those of the asynchronous item actions, whose services are Grapnel's
+// own and have one name everywhere.
 //
 // A plugin writes its log to standard error, one JSON object per line with the
 // keys @level, @message and @timestamp (the format of hclog). The keys named by

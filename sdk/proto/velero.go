@@ -11,8 +11,8 @@ import (
 )
 
 // The names of call attributes that travel beside the messages, as gRPC metadata,
-// because Velero's messages have no fields for them. A plugin that does not know them
-// ignores them.
+// because Velero's messages have no fields for them. Asynchronous item actions get them
+// in the same way. A plugin that does not know them ignores them.
 const (
 	// MetadataCall has the id of the call: what ExecuteRequest.call_id is for hooks.
 	MetadataCall = "grapnel-call"

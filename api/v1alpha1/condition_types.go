@@ -33,6 +33,15 @@ const (
 	// ran did well. A failure there does not change the outcome of the Backup.
 	ConditionPostActionsSucceeded = "PostActionsSucceeded"
 
+	// ConditionItemsProcessed is True on a Backup or Restore once all of its objects were
+	// archived or restored, and only operations that actions started on them go on.
+	ConditionItemsProcessed = "ItemsProcessed"
+
+	// ConditionOperationsSucceeded says on a Backup or Restore how far the operations are
+	// that actions started on its objects: Unknown while one goes on, True when all of
+	// them ended well. It is absent as long as there are none.
+	ConditionOperationsSucceeded = "OperationsSucceeded"
+
 	// ConditionAvailable is True when a BackupStorageLocation can be used.
 	ConditionAvailable = "Available"
 
@@ -132,6 +141,38 @@ const (
 	ReasonIgnored = "FailureIgnored"
 	// ReasonNotNeeded surfaces when a planned action had nothing to do.
 	ReasonNotNeeded = "NotNeeded"
+)
+
+// Reasons of AsyncOperation conditions, and of what a Backup or Restore says about its
+// operations. An AsyncOperation has Running, PluginUnreachable, Cancelling, Completed,
+// Cancelled and TimedOut too.
+const (
+	// ReasonStarted surfaces until the plugin told how far an operation is.
+	ReasonStarted = "Started"
+	// ReasonOperationFailed surfaces when the plugin said that an operation failed.
+	ReasonOperationFailed = "OperationFailed"
+	// ReasonOperationStalled surfaces when an operation did nothing more for its
+	// stallTimeout.
+	ReasonOperationStalled = "OperationStalled"
+	// ReasonOperationLost surfaces when the plugin does not know an operation that it
+	// started: it forgot it, so nobody knows how it ended.
+	ReasonOperationLost = "OperationLost"
+	// ReasonCancelRefused surfaces when the plugin refused to end an operation.
+	ReasonCancelRefused = "CancelRefused"
+	// ReasonCancelUnconfirmed surfaces when an operation was to end and the plugin never
+	// said that it did.
+	ReasonCancelUnconfirmed = "CancelUnconfirmed"
+	// ReasonObjectsProcessed surfaces when every object was archived or restored.
+	ReasonObjectsProcessed = "ObjectsProcessed"
+	// ReasonWaitingForOperations surfaces while operations go on.
+	ReasonWaitingForOperations = "WaitingForPluginOperations"
+	// ReasonFinalizing surfaces while what operations left behind is archived, and what
+	// became of them is stored.
+	ReasonFinalizing = "Finalizing"
+	// ReasonOperationsSucceeded surfaces when all operations ended well.
+	ReasonOperationsSucceeded = "OperationsSucceeded"
+	// ReasonOperationsFailed surfaces when an operation failed or was cancelled.
+	ReasonOperationsFailed = "OperationsFailed"
 )
 
 // Reasons of Plugin and BackupStorageLocation conditions.

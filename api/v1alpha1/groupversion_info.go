@@ -19,6 +19,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&BackupStorageLocation{}, &BackupStorageLocationList{},
 		&Plugin{}, &PluginList{},
 		&HookRun{}, &HookRunList{},
+		&AsyncOperation{}, &AsyncOperationList{},
 		&Restore{}, &RestoreList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -31,6 +31,10 @@ const (
 	// parent, also while the namespace is being deleted.
 	FinalizerHookRun = "grapnel.dev/hook-run"
 
+	// FinalizerAsyncOperation keeps an AsyncOperation until its operation has ended, so
+	// that one that is deleted is cancelled.
+	FinalizerAsyncOperation = "grapnel.dev/async-operation"
+
 	// FinalizerPlugin keeps a Plugin while a HookRun may still need it.
 	FinalizerPlugin = "grapnel.dev/in-use"
 

@@ -8,19 +8,21 @@ import (
 )
 
 // ActionKind is the kind of an action that a plugin provides.
-// +kubebuilder:validation:Enum=PreBackupAction;PostBackupAction;PreRestoreAction;PostRestoreAction;BackupItemAction;RestoreItemAction;DeleteItemAction;ObjectStore
+// +kubebuilder:validation:Enum=PreBackupAction;PostBackupAction;PreRestoreAction;PostRestoreAction;BackupItemAction;RestoreItemAction;AsyncBackupItemAction;AsyncRestoreItemAction;DeleteItemAction;ObjectStore
 type ActionKind string
 
 // The kinds of actions.
 const (
-	ActionKindPreBackup   ActionKind = "PreBackupAction"
-	ActionKindPostBackup  ActionKind = "PostBackupAction"
-	ActionKindPreRestore  ActionKind = "PreRestoreAction"
-	ActionKindPostRestore ActionKind = "PostRestoreAction"
-	ActionKindBackupItem  ActionKind = "BackupItemAction"
-	ActionKindRestoreItem ActionKind = "RestoreItemAction"
-	ActionKindDeleteItem  ActionKind = "DeleteItemAction"
-	ActionKindObjectStore ActionKind = "ObjectStore"
+	ActionKindPreBackup        ActionKind = "PreBackupAction"
+	ActionKindPostBackup       ActionKind = "PostBackupAction"
+	ActionKindPreRestore       ActionKind = "PreRestoreAction"
+	ActionKindPostRestore      ActionKind = "PostRestoreAction"
+	ActionKindBackupItem       ActionKind = "BackupItemAction"
+	ActionKindRestoreItem      ActionKind = "RestoreItemAction"
+	ActionKindAsyncBackupItem  ActionKind = "AsyncBackupItemAction"
+	ActionKindAsyncRestoreItem ActionKind = "AsyncRestoreItemAction"
+	ActionKindDeleteItem       ActionKind = "DeleteItemAction"
+	ActionKindObjectStore      ActionKind = "ObjectStore"
 )
 
 // Outcome is how a run ended, as seen by a PostBackup action. Failed stands for
@@ -121,8 +123,41 @@ type EnvVar struct {
 	Value string `json:"value,omitempty"`
 }
 
+// OperationPolicy says how the operations are watched that an action starts.
+type OperationPolicy struct {
+	// timeout is how long an operation may take; spec.itemOperationTimeout of a Backup
+	// or Restore takes its place. The default is the operator's
+	// --default-item-operation-timeout.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// stallTimeout is how long an operation may go on without doing more of its total.
+	// Unset means for ever.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
+	StallTimeout *metav1.Duration `json:"stallTimeout,omitempty"`
+
+	// pollInterval is the time between two questions how far an operation is. An action
+	// may ask for another one when it starts an operation. The default is the
+	// operator's --item-operation-poll-interval.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('100ms')",message="must be at least 100ms"
+	PollInterval *metav1.Duration `json:"pollInterval,omitempty"`
+}
+
 // PluginAction says when and how one action runs.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.operation) || self.kind in ['BackupItemAction', 'RestoreItemAction', 'AsyncBackupItemAction', 'AsyncRestoreItemAction']",message="operation is for actions that may start operations on objects"
 // +kubebuilder:validation:XValidation:rule="self.kind.startsWith('Pre') || self.kind.startsWith('Post') || ((!has(self.retries) || self.retries == 0) && (!has(self.onInterruption) || self.onInterruption == 'Retry') && !has(self.runOn))",message="retries, onInterruption and runOn are for actions that run before or after a Backup or Restore"
 // +kubebuilder:validation:XValidation:rule="self.kind != 'ObjectStore' || (!has(self.selector) && (!has(self.order) || self.order == 0))",message="selector and order have no meaning for an ObjectStore"
 type PluginAction struct {
@@ -184,6 +219,10 @@ type PluginAction struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4
 	RunOn []Outcome `json:"runOn,omitempty"`
+
+	// operation says how the operations are watched that the action starts.
+	// +optional
+	Operation *OperationPolicy `json:"operation,omitempty"`
 }
 
 // ProvidedAction is an action that a plugin announced.

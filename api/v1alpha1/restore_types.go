@@ -4,6 +4,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -114,11 +116,14 @@ type RestoreSpec struct {
 	// +nullable
 	PreserveNodePorts *bool `json:"preserveNodePorts,omitempty"`
 
-	// itemOperationTimeout is how long an asynchronous item operation may take.
+	// itemOperationTimeout is how long an operation may take that an action starts on
+	// an object. It takes the place of what the Plugin says. The operation is cancelled
+	// then, and has failed.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
 	ItemOperationTimeout *metav1.Duration `json:"itemOperationTimeout,omitempty"`
 
 	// apiVersionPriorities says which versions of resources to restore, if the
@@ -354,6 +359,15 @@ func (r *Restore) SetConditions(c []metav1.Condition) { r.Status.Conditions = c 
 
 // Run returns what every run has in its status.
 func (r *Restore) Run() *RunStatus { return &r.Status.RunStatus }
+
+// OperationTimeout returns how long an operation on an object may take; 0 if the spec
+// does not say.
+func (r *Restore) OperationTimeout() time.Duration {
+	if t := r.Spec.ItemOperationTimeout; t != nil {
+		return t.Duration
+	}
+	return 0
+}
 
 // GetPhase returns the phase.
 func (r *Restore) GetPhase() string { return string(r.Status.Phase) }

@@ -71,6 +71,60 @@ type RunStatus struct {
 	// if the operator went away in between.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
+
+	// operations counts the operations that actions started on objects.
+	// +optional
+	Operations *OperationCounts `json:"operations,omitempty"`
+}
+
+// OperationCounts counts the operations of a Backup or Restore. Those that a later
+// attempt started again are not counted.
+type OperationCounts struct {
+	// attempted is how many were started.
+	// +optional
+	Attempted int32 `json:"attempted"`
+
+	// completed is how many ended well.
+	// +optional
+	Completed int32 `json:"completed"`
+
+	// failed is how many failed, took too long, or ended nobody knows how.
+	// +optional
+	Failed int32 `json:"failed"`
+
+	// cancelled is how many ended because somebody wanted that.
+	// +optional
+	Cancelled int32 `json:"cancelled"`
+
+	// percent is how far all of them are together. Each counts the same, and one whose
+	// total is not known counts when it has ended.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Percent int32 `json:"percent"`
+
+	// sums are what they say, added up for each unit.
+	// +optional
+	// +listType=map
+	// +listMapKey=units
+	// +kubebuilder:validation:MaxItems=8
+	Sums []OperationSum `json:"sums,omitempty"`
+}
+
+// OperationSum is how much of something is done.
+type OperationSum struct {
+	// units is what is counted, for example bytes.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Units string `json:"units"`
+
+	// completed is how many units are done.
+	// +optional
+	Completed int64 `json:"completed"`
+
+	// total is how many units there are.
+	// +optional
+	Total int64 `json:"total"`
 }
 
 // PlannedItemAction is an action of a plugin that objects are shown to.
@@ -80,6 +134,10 @@ type PlannedItemAction struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+
+	// kind of the action.
+	// +optional
+	Kind ActionKind `json:"kind,omitempty"`
 
 	// plugin is the name of the Plugin that provides it.
 	// +required
@@ -97,4 +155,9 @@ type PlannedItemAction struct {
 	// which objects concern it.
 	// +optional
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
+
+	// operation says how the operations are watched that it starts; what is not set is
+	// left to the operator.
+	// +optional
+	Operation *OperationPolicy `json:"operation,omitempty"`
 }

@@ -1,0 +1,194 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package velero
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// OperationPhase is how an operation of an item action stands.
+type OperationPhase string
+
+// The phases. Velero has no word for a cancelled operation: it has failed there.
+const (
+	OperationNew        OperationPhase = "New"
+	OperationInProgress OperationPhase = "InProgress"
+	OperationCompleted  OperationPhase = "Completed"
+	OperationFailed     OperationPhase = "Failed"
+	OperationCancelled  OperationPhase = "Cancelled"
+)
+
+// cancelled is the error of an operation that somebody cancelled.
+const cancelled = "it was cancelled"
+
+// ResourceIdentifier names an object, and is encoded as Velero does: the fields of its
+// type have no names of their own in JSON.
+type ResourceIdentifier struct {
+	schema.GroupResource
+	Namespace, Name string
+}
+
+// String returns the object as people write it.
+func (r ResourceIdentifier) String() string {
+	if r.Namespace == "" {
+		return r.GroupResource.String() + " " + r.Name
+	}
+	return r.GroupResource.String() + " " + r.Namespace + "/" + r.Name
+}
+
+// Operation is what an item action started for one object, and how that stands.
+type Operation struct {
+	// Action is the registered name of the action, Kind the kind of it
+	// ("AsyncBackupItemAction"), and Plugin the Plugin that provides it.
+	Action, Kind, Plugin string
+	// Object is the one that the operation works on. Of a restore it is called as it
+	// is in the cluster.
+	Object ResourceIdentifier
+	// ID is what the action calls the operation.
+	ID string
+	// PostItems are the objects to be archived when it has ended, of a backup only.
+	PostItems []ResourceIdentifier
+
+	Phase OperationPhase
+	// Message says how it ended, and why if it did not end well: one line that may be
+	// shown. It matters only then.
+	Message string
+	// Completed of Total units are done, 0 of 0 if that is not known.
+	Completed, Total int64
+	// Units is what is counted, and Description a sentence of the plugin.
+	Units, Description string
+	// Created is when the action told of the operation. Started and Updated are what
+	// the plugin says, zero if that is not known.
+	Created, Started, Updated time.Time
+}
+
+// Failure returns why an operation did not end well, as an error of its object; nil of
+// one that completed. One that has not ended counts as failed.
+func (o Operation) Failure() error {
+	operation := fmt.Sprintf("the operation %.100q of action %s of plugin %s", o.ID, o.Action, o.Plugin)
+	reason := ""
+	if o.Message != "" {
+		reason = ": " + o.Message
+	}
+	switch o.Phase {
+	case OperationCompleted:
+		return nil
+	case OperationCancelled:
+		return fmt.Errorf("%s was cancelled%s", operation, reason)
+	case OperationFailed:
+		return fmt.Errorf("%s failed%s", operation, reason)
+	case OperationNew, OperationInProgress:
+	}
+	return fmt.Errorf("%s has not ended%s", operation, reason)
+}
+
+// BackupOperation is an element of the file of a backup's operations.
+type BackupOperation struct {
+	Spec   BackupOperationSpec `json:"spec"`
+	Status OperationStatus     `json:"status"`
+}
+
+// BackupOperationSpec is what an action started in a backup.
+type BackupOperationSpec struct {
+	BackupName         string               `json:"backupName"`
+	BackupUID          types.UID            `json:"backupUID"`
+	BackupItemAction   string               `json:"backupItemAction"`
+	ResourceIdentifier ResourceIdentifier   `json:"resourceIdentifier"`
+	OperationID        string               `json:"operationID"`
+	PostOperationItems []ResourceIdentifier `json:"postOperationItems"`
+}
+
+// RestoreOperation is an element of the file of a restore's operations.
+type RestoreOperation struct {
+	Spec   RestoreOperationSpec `json:"spec"`
+	Status OperationStatus      `json:"status"`
+}
+
+// RestoreOperationSpec is what an action started in a restore.
+type RestoreOperationSpec struct {
+	RestoreName        string             `json:"restoreName"`
+	RestoreUID         types.UID          `json:"restoreUID"`
+	RestoreItemAction  string             `json:"restoreItemAction"`
+	ResourceIdentifier ResourceIdentifier `json:"resourceIdentifier"`
+	OperationID        string             `json:"operationID"`
+}
+
+// OperationStatus is how an operation stands, in either file.
+type OperationStatus struct {
+	Phase          OperationPhase `json:"phase,omitempty"`
+	Error          string         `json:"error,omitempty"`
+	NCompleted     int64          `json:"nCompleted,omitempty"`
+	NTotal         int64          `json:"nTotal,omitempty"`
+	OperationUnits string         `json:"operationUnits,omitempty"`
+	Description    string         `json:"description,omitempty"`
+	Created        *metav1.Time   `json:"created,omitempty"`
+	Started        *metav1.Time   `json:"started,omitempty"`
+	Updated        *metav1.Time   `json:"updated,omitempty"`
+}
+
+// BackupOperations returns what the file of a backup's operations holds, as JSON "[]" of
+// none. It is sorted by action, object and ID.
+func BackupOperations(backup string, uid types.UID, all []Operation) []BackupOperation {
+	out := make([]BackupOperation, 0, len(all))
+	for _, o := range sorted(all) {
+		out = append(out, BackupOperation{
+			Spec: BackupOperationSpec{
+				BackupName: backup, BackupUID: uid, BackupItemAction: o.Action, ResourceIdentifier: o.Object,
+				OperationID: o.ID, PostOperationItems: o.PostItems,
+			},
+			Status: o.status(),
+		})
+	}
+	return out
+}
+
+// RestoreOperations returns what the file of a restore's operations holds, as JSON "[]"
+// of none. It is sorted by action, object and ID.
+func RestoreOperations(restore string, uid types.UID, all []Operation) []RestoreOperation {
+	out := make([]RestoreOperation, 0, len(all))
+	for _, o := range sorted(all) {
+		out = append(out, RestoreOperation{
+			Spec: RestoreOperationSpec{
+				RestoreName: restore, RestoreUID: uid, RestoreItemAction: o.Action, ResourceIdentifier: o.Object, OperationID: o.ID,
+			},
+			Status: o.status(),
+		})
+	}
+	return out
+}
+
+func (o Operation) status() OperationStatus {
+	status := OperationStatus{
+		Phase: o.Phase, NCompleted: o.Completed, NTotal: o.Total, OperationUnits: o.Units, Description: o.Description,
+		Created: timeOf(o.Created), Started: timeOf(o.Started), Updated: timeOf(o.Updated),
+	}
+	switch o.Phase {
+	case OperationFailed:
+		status.Error = o.Message
+	case OperationCancelled:
+		status.Phase, status.Error = OperationFailed, cmp.Or(o.Message, cancelled)
+	case OperationNew, OperationInProgress, OperationCompleted:
+	}
+	return status
+}
+
+func timeOf(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(metav1.NewTime(t.UTC()))
+}
+
+func sorted(all []Operation) []Operation {
+	return slices.SortedFunc(slices.Values(all), func(a, b Operation) int {
+		return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.Object.String(), b.Object.String()), cmp.Compare(a.ID, b.ID))
+	})
+}

@@ -31,6 +31,11 @@ type Action struct {
 	Name string
 	// Side says when it runs.
 	Side Side
+	// Kind is the kind of the action, where a side has several.
+	Kind string
+	// Async says that an action on objects starts operations that go on by themselves.
+	// It is shown objects after those that do not.
+	Async bool
 	// Order places it; lower runs earlier, and later on the Post side.
 	Order int32
 	// Selector restricts it to subjects with matching labels; nil matches all.
@@ -47,9 +52,15 @@ type Action struct {
 	// RunOn lists the outcomes after which a Post action runs that is no pair.
 	// Empty means all.
 	RunOn []string
+	// Operation says how what it starts is watched.
+	Operation Operation
 	// NotReady says why the plugin can not be called now; empty means it can.
 	NotReady string
 }
+
+// Operation says how operations are watched. Zero leaves a field to the operator, and
+// StallTimeout out.
+type Operation struct{ Timeout, StallTimeout, PollInterval time.Duration }
 
 // Broken is a Plugin that could never be loaded, so that its actions are not
 // known.
@@ -160,13 +171,13 @@ func (p *planner) brokenPlugins() []string {
 // keeps working.
 func (p *planner) unique(actions []Action) []Action {
 	type key struct {
-		name string
-		side Side
+		name, kind string
+		side       Side
 	}
 	owner := map[key]string{}
 	var kept []Action
 	for _, a := range actions {
-		k := key{a.Name, a.Side}
+		k := key{a.Name, a.Kind, a.Side}
 		if first, taken := owner[k]; taken {
 			if !p.selects(a) {
 				continue
@@ -214,9 +225,22 @@ func (p *planner) side(side Side, actions []Action, wanted func(Action) bool) []
 		steps = append(steps, Step{Action: a, Parameters: p.in.Parameters[a.Name]})
 	}
 	slices.SortStableFunc(steps, func(a, b Step) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(asyncLast(a, b), cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
 	return steps
+}
+
+// asyncLast puts actions that start operations behind those that change the objects
+// which the operations are about.
+func asyncLast(a, b Step) int {
+	switch {
+	case a.Async == b.Async:
+		return 0
+	case a.Async:
+		return 1
+	default:
+		return -1
+	}
 }
 
 func (p *planner) skipped(a Action, reason string) {

@@ -6,6 +6,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -78,8 +79,9 @@ func plannedItems(steps []hook.Step) []v1alpha1.PlannedItemAction {
 	var planned []v1alpha1.PlannedItemAction
 	for _, step := range steps {
 		action := v1alpha1.PlannedItemAction{
-			Name: step.Name, Plugin: step.Plugin, Timeout: &metav1.Duration{Duration: step.Timeout},
-			FailurePolicy: v1alpha1.FailurePolicyFail,
+			Name: step.Name, Kind: v1alpha1.ActionKind(step.Kind), Plugin: step.Plugin,
+			Timeout: &metav1.Duration{Duration: step.Timeout}, FailurePolicy: v1alpha1.FailurePolicyFail,
+			Operation: policyOf(step.Operation),
 		}
 		if step.IgnoreUnreachable {
 			action.FailurePolicy = v1alpha1.FailurePolicyIgnore
@@ -87,4 +89,19 @@ func plannedItems(steps []hook.Step) []v1alpha1.PlannedItemAction {
 		planned = append(planned, action)
 	}
 	return planned
+}
+
+// policyOf returns what is recorded of how operations are watched; nil if nothing was
+// declared.
+func policyOf(o hook.Operation) *v1alpha1.OperationPolicy {
+	if o == (hook.Operation{}) {
+		return nil
+	}
+	set := func(d time.Duration) *metav1.Duration {
+		if d == 0 {
+			return nil
+		}
+		return &metav1.Duration{Duration: d}
+	}
+	return &v1alpha1.OperationPolicy{Timeout: set(o.Timeout), StallTimeout: set(o.StallTimeout), PollInterval: set(o.PollInterval)}
 }

@@ -26,6 +26,8 @@ func TestPlannedItems(t *testing.T) {
 			p.Status.Actions = []v1alpha1.ProvidedAction{
 				{Name: "x/tag", Kind: v1alpha1.ActionKindBackupItem},
 				{Name: "x/plain", Kind: v1alpha1.ActionKindBackupItem},
+				{Name: "x/tag", Kind: v1alpha1.ActionKindAsyncBackupItem},
+				{Name: "x/move", Kind: v1alpha1.ActionKindAsyncRestoreItem},
 				{Name: "x/tag", Kind: v1alpha1.ActionKindRestoreItem},
 				{Name: "x/store", Kind: v1alpha1.ActionKindObjectStore},
 			}
@@ -34,10 +36,14 @@ func TestPlannedItems(t *testing.T) {
 			Name: "x/tag", Kind: v1alpha1.ActionKindBackupItem, Order: 7, Timeout: &metav1.Duration{Duration: time.Minute},
 			FailurePolicy: v1alpha1.FailurePolicyIgnore,
 		}),
+		declare(v1alpha1.PluginAction{
+			Name: "x/tag", Kind: v1alpha1.ActionKindAsyncBackupItem, Order: -9,
+			Operation: &v1alpha1.OperationPolicy{StallTimeout: &metav1.Duration{Duration: time.Hour}},
+		}),
 	)
 	for kind, want := range map[Kind]string{
-		Backup:  "x/plain a 10m0s Fail; x/tag a 1m0s Ignore",
-		Restore: "x/tag a 10m0s Fail",
+		Backup:  "BackupItemAction x/plain a 10m0s Fail; BackupItemAction x/tag a 1m0s Ignore; AsyncBackupItemAction x/tag a 10m0s Fail stall 1h0m0s",
+		Restore: "RestoreItemAction x/tag a 10m0s Fail; AsyncRestoreItemAction x/move a 10m0s Fail",
 	} {
 		plan, loading := kind.HooksOf(queued("b", 0), []v1alpha1.Plugin{p})
 		if loading != "" || len(plan.Errors) > 0 {
@@ -45,7 +51,11 @@ func TestPlannedItems(t *testing.T) {
 		}
 		var got []string
 		for _, a := range plannedItems(plan.Items) {
-			got = append(got, fmt.Sprintf("%s %s %s %s", a.Name, a.Plugin, a.Timeout.Duration, a.FailurePolicy))
+			text := fmt.Sprintf("%s %s %s %s %s", a.Kind, a.Name, a.Plugin, a.Timeout.Duration, a.FailurePolicy)
+			if a.Operation != nil {
+				text += " stall " + a.Operation.StallTimeout.Duration.String()
+			}
+			got = append(got, text)
 		}
 		if text := strings.Join(got, "; "); text != want {
 			t.Errorf("%s: planned %q, want %q", kind.Name, text, want)

@@ -46,17 +46,25 @@ func (k Kind) nameLabel() string {
 // sides returns which kinds of actions belong to which side.
 func (k Kind) sides() map[v1alpha1.ActionKind]hook.Side {
 	return map[v1alpha1.ActionKind]hook.Side{
-		v1alpha1.ActionKind(k.Pre()) + "Action":    hook.Pre,
-		v1alpha1.ActionKind(k.Post()) + "Action":   hook.Post,
-		v1alpha1.ActionKind(k.Name) + "ItemAction": hook.Item,
+		v1alpha1.ActionKind(k.Pre()) + "Action":  hook.Pre,
+		v1alpha1.ActionKind(k.Post()) + "Action": hook.Post,
+		k.itemKind():                             hook.Item,
+		k.asyncItemKind():                        hook.Item,
 	}
 }
+
+// itemKind and asyncItemKind are the kinds of actions that objects are shown to.
+func (k Kind) itemKind() v1alpha1.ActionKind { return v1alpha1.ActionKind(k.Name) + "ItemAction" }
+
+func (k Kind) asyncItemKind() v1alpha1.ActionKind { return "Async" + k.itemKind() }
 
 // The phases that every kind of run has.
 const (
 	PhaseNew              = "New"
 	PhaseFailedValidation = "FailedValidation"
 	PhaseInProgress       = "InProgress"
+	PhaseWaiting          = "WaitingForPluginOperations"
+	PhaseFinalizing       = "Finalizing"
 	PhaseCompleted        = "Completed"
 	PhasePartiallyFailed  = "PartiallyFailed"
 	PhaseFailed           = "Failed"

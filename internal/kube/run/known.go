@@ -96,14 +96,14 @@ func (k Kind) actionsOf(p *v1alpha1.Plugin, problem string) []hook.Action {
 	for _, provided := range p.Status.Actions {
 		id := key{provided.Kind, provided.Name}
 		if side, ok := sides[provided.Kind]; ok {
-			actions = append(actions, actionOf(p, provided.Name, side, declared[id], problem))
+			actions = append(actions, k.actionOf(p, id.kind, provided.Name, side, declared[id], problem))
 		}
 		delete(declared, id)
 	}
 	for _, d := range p.Spec.Actions {
 		_, missing := declared[key{d.Kind, d.Name}]
 		if side, ok := sides[d.Kind]; ok && missing {
-			actions = append(actions, actionOf(p, d.Name, side, d, cmp.Or(problem,
+			actions = append(actions, k.actionOf(p, d.Kind, d.Name, side, d, cmp.Or(problem,
 				fmt.Sprintf("the plugin does not provide a %s of that name; correct spec.actions", d.Kind))))
 		}
 	}
@@ -112,16 +112,24 @@ func (k Kind) actionsOf(p *v1alpha1.Plugin, problem string) []hook.Action {
 
 // actionOf joins what a plugin announced with what was declared about it; an
 // empty declaration stands for the defaults.
-func actionOf(p *v1alpha1.Plugin, name string, side hook.Side, declared v1alpha1.PluginAction, problem string) hook.Action {
+func (k Kind) actionOf(
+	p *v1alpha1.Plugin, kind v1alpha1.ActionKind, name string, side hook.Side, declared v1alpha1.PluginAction, problem string,
+) hook.Action {
 	policy := cmp.Or(declared.FailurePolicy, p.Spec.FailurePolicy, v1alpha1.FailurePolicyFail)
 	action := hook.Action{
-		Plugin: p.Name, Name: name, Side: side, Order: declared.Order, Timeout: defaultTimeout,
+		Plugin: p.Name, Name: name, Side: side, Kind: string(kind), Async: kind == k.asyncItemKind(),
+		Order: declared.Order, Timeout: defaultTimeout,
 		Retries: declared.Retries, IgnoreUnreachable: policy == v1alpha1.FailurePolicyIgnore,
 		FailOnInterruption: declared.OnInterruption == v1alpha1.InterruptionPolicyFail,
 		RunOn:              Plain(declared.RunOn), NotReady: problem,
 	}
 	if declared.Timeout != nil && declared.Timeout.Duration > 0 {
 		action.Timeout = declared.Timeout.Duration
+	}
+	if o := declared.Operation; o != nil {
+		action.Operation = hook.Operation{
+			Timeout: durationOf(o.Timeout), StallTimeout: durationOf(o.StallTimeout), PollInterval: durationOf(o.PollInterval),
+		}
 	}
 	if declared.Selector == nil {
 		return action
@@ -133,6 +141,14 @@ func actionOf(p *v1alpha1.Plugin, name string, side hook.Side, declared v1alpha1
 	}
 	action.Selector = selector
 	return action
+}
+
+// durationOf returns a duration that may not be set, then 0.
+func durationOf(d *metav1.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	return d.Duration
 }
 
 // Plain returns strings without their type.

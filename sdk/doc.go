@@ -78,15 +78,20 @@
 //
 //   - Actions on objects are asked once per run what they apply to, and then shown each
 //     such object. nil leaves it as it is; an error is one of that object alone.
+//   - Asynchronous actions on objects start operations, work that goes on after the call:
+//     the operator keeps their IDs, asks how far they are, also after a restart, and may
+//     cancel them.
 //   - An ObjectStore stores an object as a whole or not at all.
-//   - Both are served under Velero's names too, so that one program extends both.
+//   - All but the asynchronous kinds are served under Velero's names too, so that one
+//     program extends both.
 //
 // # Where to look
 //
 //   - hook: requests and responses of hooks; prebackupaction/v1, postbackupaction/v1,
 //     prerestoreaction/v1, postrestoreaction/v1: their interfaces
 //   - item: requests and responses of actions on objects; backupitemaction/v1 and v2,
-//     restoreitemaction/v1 and v2, deleteitemaction/v1: their interfaces
+//     restoreitemaction/v1 and v2, deleteitemaction/v1, asyncbackupitemaction/v1,
+//     asyncrestoreitemaction/v1: their interfaces
 //   - objectstore/v1: the interface of object stores
 //   - serve: the whole main function of a plugin
 //   - plugintest: run your plugin inside a test and check it against the contract

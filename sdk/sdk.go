@@ -33,6 +33,12 @@ const (
 	KindBackupItemAction Kind = "BackupItemAction"
 	// KindRestoreItemAction sees single objects on their way into a cluster.
 	KindRestoreItemAction Kind = "RestoreItemAction"
+	// KindAsyncBackupItemAction starts operations on single objects on their way into an
+	// archive.
+	KindAsyncBackupItemAction Kind = "AsyncBackupItemAction"
+	// KindAsyncRestoreItemAction starts operations on single objects on their way into a
+	// cluster.
+	KindAsyncRestoreItemAction Kind = "AsyncRestoreItemAction"
 	// KindDeleteItemAction sees the objects of a backup that is being deleted.
 	KindDeleteItemAction Kind = "DeleteItemAction"
 	// KindObjectStore keeps backups.

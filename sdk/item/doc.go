@@ -11,7 +11,9 @@
 //	DeleteRequest     one object of a backup that is being deleted
 //	Backup, Restore   the run that an object belongs to
 //	Progress          how far an operation is
+//	ErrUnknownOperation
+//	                  the answer about an operation that there is not
 //
 // On the wire these are the messages of Velero's item actions, so that an action
-// serves both systems.
+// serves both systems. Only those of asynchronous item actions are Grapnel's own.
 package item

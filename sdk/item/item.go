@@ -4,6 +4,7 @@
 package item
 
 import (
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,15 @@ const MaxBytes = 4 << 20
 
 // MaxRefs is the largest number of objects that one answer may name.
 const MaxRefs = 10_000
+
+// MaxOperationIDBytes is how long the ID of an operation may be. It is kept with the run.
+const MaxOperationIDBytes = 1024
+
+// ErrUnknownOperation is what Progress and Cancel return, perhaps wrapped, for an
+// operation that the action does not know: it never started it, or cannot find it any
+// more. The operator then stops asking. Do not return it when a service that would know
+// cannot be reached now: that is any other error. Other methods do not return it.
+var ErrUnknownOperation = errors.New("the operation is not known")
 
 // Selector says which objects concern an action. An empty list means all, an empty
 // Selector every object. It is asked once per run.
@@ -115,6 +125,12 @@ type Progress struct {
 	// Completed says that the operation has ended; Err is why it failed, if it did.
 	Completed bool
 	Err       string
+	// Cancelled says that a completed operation ended because of Cancel. It means nothing
+	// before: an operation that is still being cancelled goes on. One that was done before
+	// Cancel reached it is not cancelled. Velero has no such thing: for version 2 of item
+	// actions an operation that was cancelled arrives as one that failed, with Err
+	// "cancelled" if it has none.
+	Cancelled bool
 	// NCompleted of NTotal units are done. The units are words for people: "bytes".
 	NCompleted, NTotal int64
 	OperationUnits     string

@@ -30,7 +30,8 @@ func (p *Plugin) BackupItemActionV1(name string) backupitemv1.BackupItemAction {
 }
 
 // BackupItemActionV2 returns version 2 of the BackupItemAction of a name, otherwise like
-// BackupItemActionV1.
+// BackupItemActionV1. An error of Progress or Cancel that says that the action does not
+// know the operation matches item.ErrUnknownOperation.
 func (p *Plugin) BackupItemActionV2(name string) backupitemv2.BackupItemAction {
 	return &backupItemV2{plugin: p, name: name, client: backupitemv2pb.NewBackupItemActionClient(proto.VeleroConn(p.conn))}
 }
@@ -107,7 +108,7 @@ func (b *backupItemV2) Progress(ctx context.Context, req *backupitemv2.Operation
 		Plugin: b.name, OperationID: req.OperationID, Backup: req.Backup.Raw,
 	})
 	if err != nil {
-		return nil, err
+		return nil, ofOperation(err)
 	}
 	return wire.ProgressFrom(resp.GetProgress()), nil
 }
@@ -121,7 +122,7 @@ func (b *backupItemV2) Cancel(ctx context.Context, req *backupitemv2.OperationRe
 	_, err = b.client.Cancel(ctx, &backupitemv2pb.CancelRequest{
 		Plugin: b.name, OperationID: req.OperationID, Backup: req.Backup.Raw,
 	})
-	return err
+	return ofOperation(err)
 }
 
 func backupResponse(

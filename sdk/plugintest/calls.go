@@ -10,8 +10,11 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
+	"github.com/grapnel-dev/grapnel/sdk/item"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
@@ -72,6 +75,15 @@ func (p *Plugin) outgoing(ctx context.Context) (context.Context, error) {
 		pairs = append(pairs, proto.MetadataParameters, string(encoded))
 	}
 	return metadata.AppendToOutgoingContext(ctx, pairs...), nil
+}
+
+// ofOperation makes an error of Progress or Cancel match item.ErrUnknownOperation, if that
+// is what the action returned.
+func ofOperation(err error) error {
+	if status.Code(err) == codes.NotFound {
+		return fmt.Errorf("%w: %w", item.ErrUnknownOperation, err)
+	}
+	return err
 }
 
 // followed is one call inside the plugin. Its channels are closed when the call has

@@ -127,7 +127,12 @@ func steps() []step {
 //
 // Of an action on items, that its selector can be understood, that it leaves the names
 // of objects alone, that what it names besides is well-formed, that calls at the same
-// time agree, and that operations it starts can be asked about.
+// time agree, and that operations it starts can be asked about. The operations that are
+// started for the check are cancelled.
+//
+// Of an asynchronous action on items besides, that an operation that is completed stays so,
+// that it can be cancelled twice and is still known then, and that Progress of an unknown
+// one answers item.ErrUnknownOperation.
 //
 // Of an ObjectStore, that objects come back as they were, are replaced as a whole,
 // listed and deleted, and that an interrupted upload leaves nothing.

@@ -25,12 +25,14 @@
 // Where to look:
 //
 //	plugintest      Start, and calls of hooks
-//	items           calls of actions on objects; backupitem and restoreitem by version
+//	items           calls of actions on objects; backupitem and restoreitem by version,
+//	                asyncbackupitem and asyncrestoreitem those that start operations
 //	store           calls of object stores
 //	calls           what the operator says beside a request; following a call
 //	contract        CheckContract, and the check of hooks
-//	itemcheck, itemtarget, itemproblems, samples
+//	itemcheck, itemtarget, asynctarget, itemproblems, samples
 //	                the check of actions on objects
+//	operationcheck  the check of what they start
 //	storecheck      the check of object stores
 //
 // It is NOT a test of the process around the actions (handshake, flags): that is

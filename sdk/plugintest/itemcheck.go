@@ -10,15 +10,10 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
-
-// unknownOperation is an operation that no action started.
-const unknownOperation = "plugintest-unknown"
 
 // itemAnswer is what an action of any kind made of an object.
 type itemAnswer struct {
@@ -72,20 +67,11 @@ func (c *itemCheck) run(t *testing.T) {
 		})
 	})
 	if target, ok := c.target.(operating); ok {
-		t.Run("survives an operation that it does not know", func(t *testing.T) { c.survives(t, target) })
-	}
-}
-
-// survives asks about an operation that was never started.
-func (c *itemCheck) survives(t *testing.T, target operating) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(c.with(t.Context()), c.contract.Patience)
-	defer cancel()
-	_, progressErr := target.progress(ctx, unknownOperation)
-	for what, err := range map[string]error{"Progress": progressErr, "Cancel": target.cancel(ctx, unknownOperation)} {
-		if status.Code(err) == codes.Aborted {
-			t.Errorf("%s: %v", what, err)
-		}
+		t.Run("survives an operation that it does not know", func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(c.with(t.Context()), c.contract.Patience)
+			defer cancel()
+			report(t, unknownOperationProblems(ctx, target))
+		})
 	}
 }
 
@@ -158,10 +144,5 @@ func (c *itemCheck) follows(t *testing.T, ctx context.Context, answer *itemAnswe
 	if !ok || answer.Operation == "" {
 		return
 	}
-	if _, err := target.progress(ctx, answer.Operation); err != nil {
-		t.Errorf("Progress of an operation that was started failed: %v", err)
-	}
-	if err := target.cancel(ctx, answer.Operation); err != nil {
-		t.Errorf("Cancel of an operation that was started failed: %v", err)
-	}
+	report(t, operationProblems(ctx, target, answer.Operation))
 }

@@ -36,6 +36,13 @@ type operating interface {
 	cancel(ctx context.Context, operation string) error
 }
 
+// asynchronous is an operating itemTarget of a kind that is all about operations: more is
+// asked of it than of Velero's, whose contract leaves much open.
+type asynchronous interface {
+	operating
+	asynchronous()
+}
+
 // waiting is an itemTarget of a version that may wait for additional items.
 type waiting interface {
 	ready(ctx context.Context, refs []item.Ref) error
@@ -52,6 +59,12 @@ func itemTargets() map[sdk.Kind]map[string]func(p *Plugin, name string) itemTarg
 		sdk.KindRestoreItemAction: {
 			sdk.V1: func(p *Plugin, name string) itemTarget { return restoreTargetV1{p.RestoreItemActionV1(name)} },
 			sdk.V2: func(p *Plugin, name string) itemTarget { return restoreTargetV2{p.RestoreItemActionV2(name)} },
+		},
+		sdk.KindAsyncBackupItemAction: {
+			sdk.V1: func(p *Plugin, name string) itemTarget { return asyncBackupTargetV1{p.AsyncBackupItemActionV1(name)} },
+		},
+		sdk.KindAsyncRestoreItemAction: {
+			sdk.V1: func(p *Plugin, name string) itemTarget { return asyncRestoreTargetV1{p.AsyncRestoreItemActionV1(name)} },
 		},
 		sdk.KindDeleteItemAction: {
 			sdk.V1: func(p *Plugin, name string) itemTarget { return deleteTargetV1{p.DeleteItemActionV1(name)} },

@@ -106,7 +106,7 @@ func (r *restoreItemV2) Progress(ctx context.Context, req *restoreitemv2.Operati
 		Plugin: r.name, OperationID: req.OperationID, Restore: req.Restore.Raw,
 	})
 	if err != nil {
-		return nil, err
+		return nil, ofOperation(err)
 	}
 	return wire.ProgressFrom(resp.GetProgress()), nil
 }
@@ -120,7 +120,7 @@ func (r *restoreItemV2) Cancel(ctx context.Context, req *restoreitemv2.Operation
 	_, err = r.client.Cancel(ctx, &restoreitemv2pb.CancelRequest{
 		Plugin: r.name, OperationID: req.OperationID, Restore: req.Restore.Raw,
 	})
-	return err
+	return ofOperation(err)
 }
 
 // AreAdditionalItemsReady makes one call.

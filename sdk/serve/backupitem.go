@@ -21,7 +21,7 @@ import (
 // backupItemV1 serves version 1 of BackupItemAction.
 type backupItemV1 struct {
 	backupitemv1pb.UnimplementedBackupItemActionServer
-	veleroService
+	metadataService
 }
 
 func (b backupItemV1) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
@@ -42,7 +42,7 @@ func (b backupItemV1) Execute(ctx context.Context, in *backupitemv1pb.ExecuteReq
 // backupItemV2 serves version 2 of BackupItemAction.
 type backupItemV2 struct {
 	backupitemv2pb.UnimplementedBackupItemActionServer
-	veleroService
+	metadataService
 }
 
 func (b backupItemV2) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
@@ -81,8 +81,8 @@ func (b backupItemV2) Progress(ctx context.Context, in *backupitemv2pb.ProgressR
 	return serveCall(ctx, b.server, b.received(ctx, in.GetPlugin()),
 		func(ctx context.Context, action backupitemv2.BackupItemAction) (*backupitemv2pb.ProgressResponse, error) {
 			req, err := backupOperation(in.GetOperationID(), in.GetBackup())
-			return ask(ctx, req, err, action.Progress, func(resp *item.Progress) (*backupitemv2pb.ProgressResponse, error) {
-				progress, err := wire.ProgressTo(resp)
+			return asking(ctx, req, err, action.Progress, func(resp *item.Progress) (*backupitemv2pb.ProgressResponse, error) {
+				progress, err := wire.VeleroProgressTo(resp)
 				return &backupitemv2pb.ProgressResponse{Progress: progress}, err
 			})
 		})
@@ -92,7 +92,7 @@ func (b backupItemV2) Cancel(ctx context.Context, in *backupitemv2pb.CancelReque
 	return serveCall(ctx, b.server, b.received(ctx, in.GetPlugin()),
 		func(ctx context.Context, action backupitemv2.BackupItemAction) (*emptypb.Empty, error) {
 			req, err := backupOperation(in.GetOperationID(), in.GetBackup())
-			return tell(ctx, req, err, action.Cancel)
+			return cancelling(ctx, req, err, action.Cancel)
 		})
 }
 

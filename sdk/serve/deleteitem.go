@@ -17,7 +17,7 @@ import (
 // deleteItemV1 serves version 1 of DeleteItemAction.
 type deleteItemV1 struct {
 	deleteitempb.UnimplementedDeleteItemActionServer
-	veleroService
+	metadataService
 }
 
 func (d deleteItemV1) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {

@@ -23,16 +23,20 @@
 //	registry      what is registered; creates each action once, when first needed
 //	call          what is the same for all calls: log, parameters, errors, panics
 //	hook, keyed   hooks; only one call per idempotency key runs at a time
-//	velero        what Velero's kinds have in common, and its lister
+//	metadata      what the kinds have in common that are not hooks
+//	velero        the services that Velero knows, and its lister
 //	backupitem, restoreitem, deleteitem
 //	              actions on objects
+//	asyncbackupitem, asyncrestoreitem
+//	              actions that start operations on objects, in Grapnel's own messages
 //	objectstore, objectstream
 //	              object stores
 //
 // Actions on objects and object stores are served in Velero's messages under Velero's
 // names, so that a plugin works under a Velero server, too. That one is told only of
 // what it knows. What its messages have no fields for (which call and run it is, and
-// the parameters) comes as gRPC metadata, see package proto.
+// the parameters) comes as gRPC metadata, see package proto. The same goes for
+// asynchronous actions on objects, of which Velero is not told.
 //
 // # Statuses
 //
@@ -40,7 +44,8 @@
 // where it was as a detail. The code of a status that an action got from elsewhere is
 // not kept. An end of the ctx is Canceled or DeadlineExceeded, whatever the action says
 // then. InvalidArgument is a request that cannot be read, Unimplemented an action that
-// the plugin does not provide, NotFound an object that an object store does not have,
+// the plugin does not provide, NotFound an object that an object store does not have
+// or an operation that an action does not know (item.ErrUnknownOperation),
 // FailedPrecondition a store that was not initialised, and DataLoss an upload that a store
 // took for complete before its end: a part may be visible under the key of the object.
 //

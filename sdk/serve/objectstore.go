@@ -63,7 +63,7 @@ func (o *openStore) get() (objectstorev1.ObjectStore, error) {
 // objectStoreV1 serves version 1 of ObjectStore.
 type objectStoreV1 struct {
 	objectstorepb.UnimplementedObjectStoreServer
-	veleroService
+	metadataService
 }
 
 func (o objectStoreV1) Init(ctx context.Context, in *objectstorepb.InitRequest) (*emptypb.Empty, error) {

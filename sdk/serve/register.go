@@ -5,6 +5,8 @@ package serve
 
 import (
 	"github.com/grapnel-dev/grapnel/sdk"
+	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
+	asyncrestoreitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncrestoreitemaction/v1"
 	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
 	backupitemv2 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v2"
 	deleteitemv1 "github.com/grapnel-dev/grapnel/sdk/deleteitemaction/v1"
@@ -66,6 +68,22 @@ func (s *Server) RegisterRestoreItemActionV1(name string, create func() (restore
 // and wait for other objects, in the same way as RegisterBackupItemActionV1.
 func (s *Server) RegisterRestoreItemActionV2(name string, create func() (restoreitemv2.RestoreItemAction, error)) *Server {
 	return register(s, id{kind: sdk.KindRestoreItemAction, version: sdk.V2, name: name}, create)
+}
+
+// RegisterAsyncBackupItemActionV1 registers an AsyncBackupItemAction in the same way as
+// RegisterBackupItemActionV1. Velero is not told of it.
+func (s *Server) RegisterAsyncBackupItemActionV1(
+	name string, create func() (asyncbackupitemv1.AsyncBackupItemAction, error),
+) *Server {
+	return register(s, id{kind: sdk.KindAsyncBackupItemAction, version: sdk.V1, name: name}, create)
+}
+
+// RegisterAsyncRestoreItemActionV1 registers an AsyncRestoreItemAction in the same way as
+// RegisterBackupItemActionV1. Velero is not told of it.
+func (s *Server) RegisterAsyncRestoreItemActionV1(
+	name string, create func() (asyncrestoreitemv1.AsyncRestoreItemAction, error),
+) *Server {
+	return register(s, id{kind: sdk.KindAsyncRestoreItemAction, version: sdk.V1, name: name}, create)
 }
 
 // RegisterDeleteItemActionV1 registers a DeleteItemAction in the same way as

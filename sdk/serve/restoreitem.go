@@ -23,7 +23,7 @@ import (
 // restoreItemV1 serves version 1 of RestoreItemAction.
 type restoreItemV1 struct {
 	restoreitemv1pb.UnimplementedRestoreItemActionServer
-	veleroService
+	metadataService
 }
 
 func (r restoreItemV1) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
@@ -46,7 +46,7 @@ func (r restoreItemV1) Execute(ctx context.Context, in *restoreitemv1pb.ExecuteR
 // restoreItemV2 serves version 2 of RestoreItemAction.
 type restoreItemV2 struct {
 	restoreitemv2pb.UnimplementedRestoreItemActionServer
-	veleroService
+	metadataService
 }
 
 func (r restoreItemV2) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
@@ -86,8 +86,8 @@ func (r restoreItemV2) Progress(ctx context.Context, in *restoreitemv2pb.Progres
 	return serveCall(ctx, r.server, r.received(ctx, in.GetPlugin()),
 		func(ctx context.Context, action restoreitemv2.RestoreItemAction) (*restoreitemv2pb.ProgressResponse, error) {
 			req, err := restoreOperation(in.GetOperationID(), in.GetRestore())
-			return ask(ctx, req, err, action.Progress, func(resp *item.Progress) (*restoreitemv2pb.ProgressResponse, error) {
-				progress, err := wire.ProgressTo(resp)
+			return asking(ctx, req, err, action.Progress, func(resp *item.Progress) (*restoreitemv2pb.ProgressResponse, error) {
+				progress, err := wire.VeleroProgressTo(resp)
 				return &restoreitemv2pb.ProgressResponse{Progress: progress}, err
 			})
 		})
@@ -97,7 +97,7 @@ func (r restoreItemV2) Cancel(ctx context.Context, in *restoreitemv2pb.CancelReq
 	return serveCall(ctx, r.server, r.received(ctx, in.GetPlugin()),
 		func(ctx context.Context, action restoreitemv2.RestoreItemAction) (*emptypb.Empty, error) {
 			req, err := restoreOperation(in.GetOperationID(), in.GetRestore())
-			return tell(ctx, req, err, action.Cancel)
+			return cancelling(ctx, req, err, action.Cancel)
 		})
 }
 

@@ -20,6 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/internal/logline"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
+	asyncbackupitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncbackupitemaction/v1"
+	asyncrestoreitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncrestoreitemaction/v1"
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 	postbackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postbackupaction/v1"
 	postrestorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postrestoreaction/v1"
@@ -63,6 +65,10 @@ func (s *Server) Install(r grpc.ServiceRegistrar) error {
 	postbackuppb.RegisterPostBackupActionServer(r, postBackupV1{server: s})
 	prerestorepb.RegisterPreRestoreActionServer(r, preRestoreV1{server: s})
 	postrestorepb.RegisterPostRestoreActionServer(r, postRestoreV1{server: s})
+	asyncbackupitempb.RegisterAsyncBackupItemActionServer(r,
+		asyncBackupItemV1{metadataService: s.metadata(sdk.KindAsyncBackupItemAction, sdk.V1)})
+	asyncrestoreitempb.RegisterAsyncRestoreItemActionServer(r,
+		asyncRestoreItemV1{metadataService: s.metadata(sdk.KindAsyncRestoreItemAction, sdk.V1)})
 	s.installVelero(r)
 	return nil
 }

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/sdk"
+	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
+	asyncrestoreitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncrestoreitemaction/v1"
 	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
 	backupitemv2 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v2"
 	deleteitemv1 "github.com/grapnel-dev/grapnel/sdk/deleteitemaction/v1"
@@ -387,6 +389,8 @@ func TestWhatIsListed(t *testing.T) {
 		RegisterBackupItemActionV1("plain", newV1).
 		RegisterRestoreItemActionV1("x.io/both", newRestore).
 		RegisterRestoreItemActionV2("x.io/new", func() (restoreitemv2.RestoreItemAction, error) { return &restoring{}, nil }).
+		RegisterAsyncBackupItemActionV1("x.io/both", func() (asyncbackupitemv1.AsyncBackupItemAction, error) { return &asyncBackup{}, nil }).
+		RegisterAsyncRestoreItemActionV1("x.io/both", func() (asyncrestoreitemv1.AsyncRestoreItemAction, error) { return &asyncRestore{}, nil }).
 		RegisterDeleteItemActionV1("x.io/d", func() (deleteitemv1.DeleteItemAction, error) { return deleting{}, nil }).
 		RegisterObjectStoreV1("x.io/s", func() (objectstorev1.ObjectStore, error) { return nil, nil })) //nolint:nilnil // never called
 	ours, err := pluginpb.NewPluginListerClient(conn).ListPlugins(t.Context(), &pluginpb.ListPluginsRequest{})
@@ -399,7 +403,8 @@ func TestWhatIsListed(t *testing.T) {
 	}
 	want := []string{
 		"PreBackupAction v1 x.io/hook", "BackupItemAction v1 x.io/old", "BackupItemAction v1 x.io/both", "BackupItemAction v2 x.io/both",
-		"BackupItemAction v1 plain", "RestoreItemAction v1 x.io/both", "RestoreItemAction v2 x.io/new", "DeleteItemAction v1 x.io/d", "ObjectStore v1 x.io/s",
+		"BackupItemAction v1 plain", "RestoreItemAction v1 x.io/both", "RestoreItemAction v2 x.io/new",
+		"AsyncBackupItemAction v1 x.io/both", "AsyncRestoreItemAction v1 x.io/both", "DeleteItemAction v1 x.io/d", "ObjectStore v1 x.io/s",
 	}
 	if !reflect.DeepEqual(listed, want) {
 		t.Errorf("Grapnel is told %q, want %q", listed, want)

@@ -27,10 +27,12 @@ type BackupItemAction interface {
 	// error keeps the object out of the archive and is reported as one of this
 	// object; the backup goes on.
 	Execute(ctx context.Context, req *item.BackupRequest) (*Response, error)
-	// Progress tells how far an operation is. An error means that it is not known
-	// now; an operation that failed is completed, with Err set.
+	// Progress tells how far an operation is. An error that matches
+	// item.ErrUnknownOperation says that there is no such operation, another one that the
+	// progress is not known now; an operation that failed is completed, with Err set.
 	Progress(ctx context.Context, req *OperationRequest) (*item.Progress, error)
-	// Cancel asks for the end of an operation, and does not wait for it.
+	// Cancel asks for the end of an operation, and does not wait for it. It may be called
+	// again. Its errors are as for Progress.
 	Cancel(ctx context.Context, req *OperationRequest) error
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -59,7 +60,24 @@ func RefsFrom(in []*itempb.ResourceIdentifier) []item.Ref {
 	return out
 }
 
-// ProgressTo returns the message for a progress, which must not be nil.
+// TimeTo returns the message for a span of time, nil for none. what says what the time is
+// for: "to wait for additional items".
+func TimeTo(what string, d time.Duration) (*durationpb.Duration, error) {
+	switch {
+	case d < 0:
+		return nil, fmt.Errorf("the action returned %s as the time %s, which is less than nothing: use zero for the default", d, what)
+	case d == 0:
+		return nil, nil
+	default:
+		return durationpb.New(d), nil
+	}
+}
+
+// cancelled is why an operation failed, to a host that knows of no cancelled ones.
+const cancelled = "cancelled"
+
+// ProgressTo returns the message for a progress, which must not be nil. That the
+// operation was cancelled is not part of it.
 func ProgressTo(in *item.Progress) (*itempb.OperationProgress, error) {
 	if in == nil {
 		return nil, errors.New("the action returned no progress and no error")
@@ -69,6 +87,16 @@ func ProgressTo(in *item.Progress) (*itempb.OperationProgress, error) {
 		OperationUnits: in.OperationUnits, Description: in.Description,
 		Started: timeTo(in.Started), Updated: timeTo(in.Updated),
 	}, nil
+}
+
+// VeleroProgressTo is ProgressTo for messages that have nothing but it: an operation that
+// was cancelled has failed.
+func VeleroProgressTo(in *item.Progress) (*itempb.OperationProgress, error) {
+	out, err := ProgressTo(in)
+	if err == nil && in.Completed && in.Cancelled && in.Err == "" {
+		out.Err = cancelled
+	}
+	return out, err
 }
 
 // ProgressFrom is the reverse of ProgressTo.

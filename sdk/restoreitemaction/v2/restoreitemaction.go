@@ -28,10 +28,12 @@ type RestoreItemAction interface {
 	// error keeps the object out of the cluster and is reported as one of this
 	// object; the restore goes on. It is not called in a dry run.
 	Execute(ctx context.Context, req *item.RestoreRequest) (*Response, error)
-	// Progress tells how far an operation is. An error means that it is not known
-	// now; an operation that failed is completed, with Err set.
+	// Progress tells how far an operation is. An error that matches
+	// item.ErrUnknownOperation says that there is no such operation, another one that the
+	// progress is not known now; an operation that failed is completed, with Err set.
 	Progress(ctx context.Context, req *OperationRequest) (*item.Progress, error)
-	// Cancel asks for the end of an operation, and does not wait for it.
+	// Cancel asks for the end of an operation, and does not wait for it. It may be called
+	// again. Its errors are as for Progress.
 	Cancel(ctx context.Context, req *OperationRequest) error
 	// AreAdditionalItemsReady is asked again and again, after an answer of Execute
 	// with WaitForAdditionalItems, until it says yes or the time is over.

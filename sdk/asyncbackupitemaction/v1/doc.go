@@ -1,0 +1,25 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1 is the interface of an AsyncBackupItemAction: an action that starts
+// operations on objects of a backup, work that goes on after the call.
+//
+// Implement [AsyncBackupItemAction] and register it with
+// serve.Server.RegisterAsyncBackupItemActionV1. An action that starts nothing is a
+// BackupItemAction, package backupitemaction/v1. The kind is Grapnel's own and Velero is
+// not told of it; what has to run under both is version 2 of a BackupItemAction.
+//
+// # What the operator promises and expects
+//
+//   - Start is short. It begins the work and returns; do not wait in it.
+//   - The ID outlives the process. The operator keeps it, and asks any later process of the
+//     plugin about it. If the work survives the process, the ID must be enough to find it
+//     again: use the name of what does the work (a snapshot, a job). If the work ends with
+//     the process, the next process answers item.ErrUnknownOperation.
+//   - Start may be called twice for one object of one Backup, when the operator ended
+//     between the two and makes the backup again. Return another ID each time: the operator
+//     cancels the older operation, as far as it knows it, and that must not end the newer.
+//   - Cancel is called a few times at most. The operation may have ended meanwhile.
+//   - What has ended is asked about until the operator has written that down, so keep the
+//     outcome for a while.
+package v1

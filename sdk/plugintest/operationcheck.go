@@ -1,0 +1,104 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugintest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// unknownOperation is an operation that no action started.
+const unknownOperation = "plugintest-unknown"
+
+// unknownOperationProblems asks about an operation that was never started.
+func unknownOperationProblems(ctx context.Context, target operating) []string {
+	var problems []string
+	_, progressErr := target.progress(ctx, unknownOperation)
+	cancelErr := target.cancel(ctx, unknownOperation)
+	for what, err := range map[string]error{"Progress": progressErr, "Cancel": cancelErr} {
+		if status.Code(err) == codes.Aborted {
+			problems = append(problems, fmt.Sprintf("%s: %v", what, err))
+		}
+	}
+	if _, ok := target.(asynchronous); !ok {
+		return problems
+	}
+	if !errors.Is(progressErr, item.ErrUnknownOperation) {
+		problems = append(problems, fmt.Sprintf("Progress of an operation that was never started returned the error %v, "+
+			"it has to match item.ErrUnknownOperation", progressErr))
+	}
+	// There is nothing that would have to be ended.
+	if cancelErr != nil && !errors.Is(cancelErr, item.ErrUnknownOperation) {
+		problems = append(problems, fmt.Sprintf("Cancel of an operation that was never started returned the error %v, "+
+			"it has to match item.ErrUnknownOperation", cancelErr))
+	}
+	return problems
+}
+
+// operationProblems asks about an operation that was started, ends it, and says what the
+// operator would not accept.
+func operationProblems(ctx context.Context, target operating, id string) []string {
+	if n := len(id); n > item.MaxOperationIDBytes {
+		return []string{fmt.Sprintf("the ID of the operation has %d bytes, at most %d are allowed", n, item.MaxOperationIDBytes)}
+	}
+	var problems []string
+	var before *item.Progress
+	failed := false
+	asks := func(when string) {
+		if failed {
+			return // it would again
+		}
+		now, found := progressProblems(ctx, target, id, before, when)
+		problems, before, failed = append(problems, found...), now, now == nil
+	}
+	asks("at first")
+	if _, ok := target.(asynchronous); !ok {
+		return append(problems, cancelProblems(ctx, target, id, "Cancel")...)
+	}
+	asks("when asked again")
+	problems = append(problems, cancelProblems(ctx, target, id, "Cancel")...)
+	asks("after Cancel")
+	problems = append(problems, cancelProblems(ctx, target, id, "A second Cancel")...)
+	// One fault is found at each question.
+	return slices.Compact(slices.Sorted(slices.Values(problems)))
+}
+
+func cancelProblems(ctx context.Context, target operating, id, what string) []string {
+	if err := target.cancel(ctx, id); err != nil {
+		return []string{fmt.Sprintf("%s of an operation that was started failed: %v", what, err)}
+	}
+	return nil
+}
+
+// progressProblems asks how far an operation is. before is what was said earlier, nil if
+// nothing was; when says when this is.
+func progressProblems(
+	ctx context.Context, target operating, id string, before *item.Progress, when string,
+) (*item.Progress, []string) {
+	progress, err := target.progress(ctx, id)
+	if err != nil {
+		return nil, []string{fmt.Sprintf("Progress of an operation that was started failed %s: %v", when, err)}
+	}
+	if _, ok := target.(asynchronous); !ok || progress.Completed {
+		return progress, nil
+	}
+	var problems []string
+	if progress.Err != "" {
+		problems = append(problems, fmt.Sprintf("Progress has the error %q and is not completed: an operation that failed is", progress.Err))
+	}
+	if progress.Cancelled {
+		problems = append(problems, "Progress is cancelled and not completed: an operation that is still being cancelled is neither")
+	}
+	if before != nil && before.Completed {
+		problems = append(problems, fmt.Sprintf("Progress of an operation that was completed is not completed %s: it has to stay so", when))
+	}
+	return progress, problems
+}

@@ -1,0 +1,86 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/hook"
+	"github.com/grapnel-dev/grapnel/sdk/internal/wire"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+	asyncbackupitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncbackupitemaction/v1"
+	itempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/item/v1"
+)
+
+// asyncBackupItemV1 serves version 1 of AsyncBackupItemAction.
+type asyncBackupItemV1 struct {
+	asyncbackupitempb.UnimplementedAsyncBackupItemActionServer
+	metadataService
+}
+
+func (a asyncBackupItemV1) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
+	return a.appliesTo(ctx, in)
+}
+
+func (a asyncBackupItemV1) Start(ctx context.Context, in *asyncbackupitempb.StartRequest) (*asyncbackupitempb.StartResponse, error) {
+	return serveCall(ctx, a.server, a.received(ctx, in.GetPlugin()),
+		func(ctx context.Context, action asyncbackupitemv1.AsyncBackupItemAction) (*asyncbackupitempb.StartResponse, error) {
+			req, err := wire.BackupRequestFrom(in.GetItem(), in.GetBackup())
+			return ask(ctx, req, err, action.Start, func(resp *asyncbackupitemv1.Started) (*asyncbackupitempb.StartResponse, error) {
+				return backupStarted(in.GetItem(), resp)
+			})
+		})
+}
+
+func backupStarted(original []byte, resp *asyncbackupitemv1.Started) (*asyncbackupitempb.StartResponse, error) {
+	if resp == nil {
+		resp = &asyncbackupitemv1.Started{}
+	}
+	answer, err := wire.BackupAnswerTo(original, &resp.BackupResponse)
+	if err != nil {
+		return nil, err
+	}
+	later, err := wire.RefsTo("post-operation", resp.PostOperationItems)
+	if err != nil {
+		return nil, err
+	}
+	interval, err := wire.TimeTo("between two questions for the progress", resp.PollInterval)
+	if err != nil {
+		return nil, err
+	}
+	return &asyncbackupitempb.StartResponse{
+		Item: answer.Item, AdditionalItems: answer.Additional,
+		OperationId: resp.OperationID, PostOperationItems: later, PollInterval: interval,
+	}, nil
+}
+
+func (a asyncBackupItemV1) Progress(ctx context.Context, in *asyncbackupitempb.ProgressRequest) (*asyncbackupitempb.ProgressResponse, error) {
+	return serveCall(ctx, a.server, a.received(ctx, in.GetPlugin()),
+		func(ctx context.Context, action asyncbackupitemv1.AsyncBackupItemAction) (*asyncbackupitempb.ProgressResponse, error) {
+			req, err := asyncBackupOperation(in.GetOperationId(), in.GetBackup())
+			return asking(ctx, req, err, action.Progress, func(resp *item.Progress) (*asyncbackupitempb.ProgressResponse, error) {
+				progress, err := wire.ProgressTo(resp)
+				if err != nil {
+					return nil, err
+				}
+				return &asyncbackupitempb.ProgressResponse{Progress: progress, Cancelled: resp.Cancelled}, nil
+			})
+		})
+}
+
+func (a asyncBackupItemV1) Cancel(ctx context.Context, in *asyncbackupitempb.CancelRequest) (*emptypb.Empty, error) {
+	return serveCall(ctx, a.server, a.received(ctx, in.GetPlugin()),
+		func(ctx context.Context, action asyncbackupitemv1.AsyncBackupItemAction) (*emptypb.Empty, error) {
+			req, err := asyncBackupOperation(in.GetOperationId(), in.GetBackup())
+			return cancelling(ctx, req, err, action.Cancel)
+		})
+}
+
+func asyncBackupOperation(operation string, raw []byte) (*asyncbackupitemv1.OperationRequest, error) {
+	backup, err := hook.ParseBackup(raw)
+	return &asyncbackupitemv1.OperationRequest{OperationID: operation, Backup: backup}, err
+}

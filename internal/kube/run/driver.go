@@ -4,10 +4,12 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -80,6 +82,8 @@ func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
 	if d.Slots <= 0 {
 		d.Slots = 4
 	}
+	d.Operations.Timeout = cmp.Or(d.Operations.Timeout, 4*time.Hour)
+	d.Operations.PollInterval = cmp.Or(d.Operations.PollInterval, 10*time.Second)
 	if d.metrics, err = newMetrics(d.Metrics, d.Kind, d.Client, d.NewList, d.Schedule); err != nil {
 		return fmt.Errorf("registering the metrics of a %s: %w", name, err)
 	}
@@ -93,6 +97,7 @@ func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
 		Named(name).
 		For(d.New()).
 		Owns(&v1alpha1.HookRun{}).
+		Watches(&v1alpha1.AsyncOperation{}, d.ofOperations()).
 		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(d.unplanned)).
 		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(d.unplanned)).
 		WatchesRawSource(source.Channel(d.woken, &handler.EnqueueRequestForObject{})).

@@ -33,6 +33,9 @@ type Environment struct {
 	Metrics prometheus.Registerer
 	// Now is the clock.
 	Now func() time.Time
+	// Operations says how operations of plugins are watched; its zero values have
+	// defaults.
+	Operations OperationDefaults
 }
 
 // validate says whether something is missing.

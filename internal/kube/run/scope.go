@@ -26,6 +26,9 @@ type Subject interface {
 	ActionsStatuses() (pre, post **[]v1alpha1.ActionStatus)
 	// Desired is what a person wants of the run, and what is handed to plugins.
 	Desired() (v1alpha1.DesiredState, map[string]v1alpha1.ParameterSet)
+	// OperationTimeout is how long an operation on an object may take; 0 if the spec
+	// does not say.
+	OperationTimeout() time.Duration
 }
 
 // Scope is what one pass knows and wants. Nothing in it outlives the pass.
@@ -38,6 +41,12 @@ type Scope[T Subject] struct {
 	// Left says that something of the work is still to be tidied up beside the
 	// Post actions.
 	Left bool
+
+	// GivenUp says that the work on objects failed as a whole, so that operations which
+	// actions started in it are of no use.
+	GivenUp bool
+	// Operations are those that count. Set when all of them have ended.
+	Operations []v1alpha1.AsyncOperation
 
 	// before is the object as it was read.
 	before  T

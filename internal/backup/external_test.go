@@ -36,6 +36,7 @@ var _ itemaction.External = outside{}
 
 func (o outside) Name() string                 { return "example.io/" + o.name }
 func (o outside) Plugin() string               { return "demo" }
+func (o outside) Kind() string                 { return "AsyncBackupItemAction" }
 func (o outside) Adds() []schema.GroupResource { return nil }
 
 func (o outside) AppliesTo(gr schema.GroupResource) bool {

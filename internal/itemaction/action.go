@@ -5,6 +5,7 @@ package itemaction
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -46,6 +47,9 @@ type External interface {
 	Action
 	// Plugin is the name of what carries the action out, for logs and results.
 	Plugin() string
+	// Kind is the kind of the action, "BackupItemAction" or "AsyncBackupItemAction";
+	// empty if that is not known.
+	Kind() string
 	// Choose asks the action which objects concern it, at most once per run and
 	// before AppliesTo. An error is recorded as an error of the run, or as a
 	// warning if it is a *LeftOutError, and the action is left out. It names the action.
@@ -116,8 +120,16 @@ type Result struct {
 type Operation struct {
 	// ID is the action's name for it.
 	ID string
-	// PostItems are objects to be archived again when it has ended.
+	// PostItems are objects to be archived, again if need be, when it has ended.
 	PostItems []Ref
+	// PollInterval is how often the action wants to be asked how far it is; zero
+	// leaves that to whoever asks.
+	PollInterval time.Duration
+	// Cancel asks the action to end it, for when nobody would wait for its end. It
+	// has a deadline of its own and goes on when the context ends. An error says
+	// that the operation may still go on, and can be shown. Cancel is nil if the
+	// action has no way to do it.
+	Cancel func(ctx context.Context) error
 }
 
 // Ref names a related object.

@@ -20,6 +20,19 @@ const maxNameBytes = 253
 // maxOperationID is the longest ID of an operation, in bytes. It is kept with the run.
 const maxOperationID = 1024
 
+// MaxPostItems is the largest number of objects that may be archived when one operation
+// has ended. They are kept with the run.
+const MaxPostItems = 1000
+
+// CheckPostItems checks the objects that are to be archived when an operation has ended.
+func CheckPostItems(refs []item.Ref) error {
+	if len(refs) > MaxPostItems {
+		return fmt.Errorf("named %d objects to be archived after its operation; at most %d are allowed: "+
+			"it has to name one that has the others as additional items", len(refs), MaxPostItems)
+	}
+	return CheckRefs("item for after the operation", refs)
+}
+
 // CheckOperationID checks what an action calls an operation that it started.
 func CheckOperationID(id string) error {
 	if len(id) > maxOperationID {

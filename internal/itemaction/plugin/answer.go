@@ -23,7 +23,7 @@ func (a *action) check(it itemaction.Item, answer adapter.BackupItemAnswer) (ite
 		if err := external.CheckOperationID(answer.OperationID); err != nil {
 			return itemaction.Result{}, err
 		}
-		if err := external.CheckRefs("item for after the operation", answer.PostOperation); err != nil {
+		if err := external.CheckPostItems(answer.PostOperation); err != nil {
 			return itemaction.Result{}, err
 		}
 		result.Operation = &itemaction.Operation{ID: answer.OperationID, PostItems: a.refs(answer.PostOperation)}

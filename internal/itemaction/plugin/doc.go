@@ -5,7 +5,8 @@
 // itemaction.External of one such action in one run.
 //
 //	plugin     one call for one object, made by package remote
-//	answer     checks what came back and makes a Result of it
+//	answer     checks what came back and makes a Result of it; an operation that an
+//	           answer tells of is cancelled if the answer is not accepted
 //	velero     annotations in which Velero's item actions talk to their server
 //
 // An object is sent as the JSON that it is archived as, and what comes back replaces

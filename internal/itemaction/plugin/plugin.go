@@ -48,15 +48,19 @@ func (a *action) Concerns(namespace string, labels func() map[string]string) boo
 	return a.Shown(namespace, labels)
 }
 
-// Execute implements itemaction.Action.
+// Execute implements itemaction.Action. With an error nothing that the action started
+// goes on, or the error says that it may.
 func (a *action) Execute(ctx context.Context, it itemaction.Item) (itemaction.Result, error) {
-	var answer adapter.BackupItemAnswer
 	about := it.Resource.GroupResource().String() + " " + it.Namespace + "/" + it.Name
-	err := a.Call(ctx, about, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, v adapter.BackupItemAction) error {
-		var err error
-		answer, err = v.Execute(ctx, conn, call, it.JSON, a.backup)
-		return err
-	})
+	answer, err := a.ask(ctx, about, it)
+	op := adapter.Operation{ID: answer.OperationID, Subject: a.backup}
+	var result itemaction.Result
+	if err == nil {
+		result, err = a.check(it, answer)
+	}
+	if err != nil {
+		err = a.Undo(ctx, about, op, err)
+	}
 	switch {
 	case err != nil && a.Ignored() && remote.Unanswered(err) && ctx.Err() == nil:
 		return itemaction.Result{Warnings: []string{
@@ -65,9 +69,31 @@ func (a *action) Execute(ctx context.Context, it itemaction.Item) (itemaction.Re
 	case err != nil:
 		return itemaction.Result{}, a.Explain(err)
 	}
-	result, err := a.check(it, answer)
-	if err != nil {
-		return itemaction.Result{}, a.Explain(err)
+	if result.Operation != nil {
+		result.Operation.Cancel = a.canceller(about, op)
 	}
 	return result, nil
+}
+
+// ask shows the action an object. The answer names an operation even with an error if
+// the action told of one: it broke the contract in the same answer, or the run ended
+// meanwhile.
+func (a *action) ask(ctx context.Context, about string, it itemaction.Item) (adapter.BackupItemAnswer, error) {
+	var answer adapter.BackupItemAnswer
+	err := a.Call(ctx, about, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, v adapter.BackupItemAction) error {
+		var err error
+		answer, err = v.Execute(ctx, conn, call, it.JSON, a.backup)
+		return err
+	})
+	return answer, err
+}
+
+// canceller returns the Cancel of an operation that is about an object.
+func (a *action) canceller(about string, op adapter.Operation) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := a.Cancel(ctx, about, op); err != nil {
+			return a.Explain(err)
+		}
+		return nil
+	}
 }

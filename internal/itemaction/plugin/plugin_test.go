@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -34,12 +35,16 @@ type fake struct {
 	answer   func(ctx context.Context, object []byte) (adapter.BackupItemAnswer, error)
 	// lost is what becomes of the connection.
 	lost error
+	// refuseCancel is the answer to Cancel.
+	refuseCancel error
 
 	mu    sync.Mutex
 	calls []adapter.ItemCall
 	log   []process.Call
 	sent  [][]byte
 	time  []time.Duration
+	// cancelled are the operations that were to be cancelled.
+	cancelled []adapter.Operation
 }
 
 func (f *fake) Do(
@@ -82,13 +87,17 @@ func (f *fake) Execute(
 	return f.answer(ctx, object)
 }
 
-// Progress and Cancel are not part of these tests.
+// Progress is not part of these tests.
 func (f *fake) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) (item.Progress, error) {
 	return item.Progress{}, adapter.ErrNoOperations
 }
 
-func (f *fake) Cancel(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) error {
-	return nil
+func (f *fake) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) error {
+	f.note(ctx, call)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cancelled = append(f.cancelled, op)
+	return f.refuseCancel
 }
 
 // names knows two resources, as a cluster does.
@@ -308,28 +317,51 @@ func TestAnswers(t *testing.T) {
 		},
 		"an operation of 1 MiB": {
 			answer: adapter.BackupItemAnswer{OperationID: strings.Repeat("x", 1<<20)},
-			err:    `plugin "demo": named its operation with 1048576 bytes; at most 1024 are allowed`,
+			err: `plugin "demo": named its operation with 1048576 bytes; at most 1024 are allowed; ` +
+				`it had started the operation "` + strings.Repeat("x", 100) + `", which was cancelled`,
 		},
 		"a bad item for after the operation": {
 			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperation: []item.Ref{{Name: "x"}}},
 			err: `plugin "demo": named item for after the operation 1 (resource "", namespace "", name "x"), ` +
-				`which cannot exist: it has no resource`,
+				`which cannot exist: it has no resource; it had started the operation "op-1", which was cancelled`,
+		},
+		"too many of them for after the operation": {
+			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperation: make([]item.Ref, 1001)},
+			err: `plugin "demo": named 1001 objects to be archived after its operation; at most 1000 are allowed: ` +
+				`it has to name one that has the others as additional items; it had started the operation "op-1", which was cancelled`,
+		},
+		"an operation beside another object": {
+			answer: adapter.BackupItemAnswer{OperationID: "op-hunter22222", Item: with(`"web"`, `"other"`)},
+			err: `plugin "demo": returned another object: "shop/other" instead of "shop/web"; ` +
+				`it had started the operation "op-[REDACTED]", which was cancelled`,
+		},
+		"an operation beside a bad additional item": {
+			answer: adapter.BackupItemAnswer{OperationID: "op-1", Additional: []item.Ref{{Resource: "pods"}}},
+			err: `plugin "demo": named additional item 1 (resource "pods", namespace "", name ""), which cannot exist: it has no name; ` +
+				`it had started the operation "op-1", which was cancelled`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := started(&fake{answer: func(context.Context, []byte) (adapter.BackupItemAnswer, error) { return tc.answer, nil }})
+			f := &fake{answer: func(context.Context, []byte) (adapter.BackupItemAnswer, error) { return tc.answer, nil }}
+			a := started(f)
 			if err := a.Choose(t.Context(), names{}); err != nil {
 				t.Fatal(err)
 			}
 			got, err := a.Execute(t.Context(), podItem())
 			wantError(t, err, tc.err)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, got, withoutCancel); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			if undone := tc.err != "" && tc.answer.OperationID != ""; undone != (len(f.cancelled) == 1) {
+				t.Errorf("cancelled %v; want that of an answer that is refused, and no other", f.cancelled)
 			}
 		})
 	}
 }
+
+// withoutCancel compares operations but for what cannot be compared.
+var withoutCancel = cmpopts.IgnoreFields(itemaction.Operation{}, "Cancel")
 
 // What was in the cluster says nothing: its owner is not the action.
 func TestAnnotationsOfTheClusterAreNotTheActions(t *testing.T) {

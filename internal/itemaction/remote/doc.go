@@ -7,6 +7,8 @@
 //	Spec     which action of which plugin, and how it is called
 //	Action   one action in one run: Choose asks it once which objects concern it,
 //	         Call makes one call about one object
+//	Cancel   asks for the end of an operation, even of a run that has ended; Undo
+//	         does so because the answer that told of it is not accepted
 //
 // Calls have a deadline; an action that does not answer any more is given up for the
 // rest of the run (external.Guard). What goes wrong is said in one line that names the

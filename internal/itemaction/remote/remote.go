@@ -35,6 +35,9 @@ type Spec[A adapter.Selecting] struct {
 	// Name is the registered name of the action, "example.io/annotate", and Plugin
 	// the name of the Plugin that provides it.
 	Name, Plugin string
+	// Kind is the kind of the action, "BackupItemAction" or "AsyncRestoreItemAction";
+	// empty if that does not matter.
+	Kind string
 	// Timeout of each call; zero means DefaultTimeout.
 	Timeout time.Duration
 	// Parameters are what the user configured for the action.
@@ -74,6 +77,9 @@ func (a *Action[A]) Name() string { return a.spec.Name }
 
 // Plugin returns the name of the plugin.
 func (a *Action[A]) Plugin() string { return a.spec.Plugin }
+
+// Kind returns the kind of the action, empty if the Spec has none.
+func (a *Action[A]) Kind() string { return a.spec.Kind }
 
 // Names returns what Choose got.
 func (a *Action[A]) Names() itemaction.Names { return a.names }

@@ -1,0 +1,122 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction/remote"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+)
+
+// starting answers every object with an operation.
+func starting(context.Context, []byte) (adapter.BackupItemAnswer, error) {
+	return adapter.BackupItemAnswer{OperationID: "op-1"}, nil
+}
+
+// operation is what the fake is to be asked about.
+var operation = adapter.Operation{ID: "op-1", Subject: []byte(`{"kind":"Backup"}`)}
+
+// execute shows the pod to an action and returns its operation.
+func execute(t *testing.T, a itemaction.External) *itemaction.Operation {
+	t.Helper()
+	if err := a.Choose(t.Context(), names{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := a.Execute(t.Context(), podItem())
+	if err != nil || got.Operation == nil {
+		t.Fatalf("result %+v, error %v; want an operation", got, err)
+	}
+	return got.Operation
+}
+
+func TestAnOperationCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	f := &fake{answer: starting}
+	op := execute(t, started(f, func(s *Spec) { s.Kind = "AsyncBackupItemAction" }))
+	if kind := started(f, func(s *Spec) { s.Kind = "AsyncBackupItemAction" }).Kind(); kind != "AsyncBackupItemAction" {
+		t.Errorf("kind %q", kind)
+	}
+	// The run may have ended.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantError(t, op.Cancel(ctx), "")
+	if diff := cmp.Diff([]adapter.Operation{operation}, f.cancelled); diff != "" {
+		t.Errorf("cancelled (-want +got):\n%s", diff)
+	}
+	if last := f.time[len(f.time)-1]; last != remote.CancelTimeout {
+		t.Errorf("Cancel has %s, want %s", last, remote.CancelTimeout)
+	}
+	f.refuseCancel = status.Error(codes.Unknown, "hunter22222 is copying")
+	wantError(t, op.Cancel(ctx), `plugin "demo": [REDACTED] is copying`)
+}
+
+// An action that hangs is given up, but what it started before that is cancelled.
+func TestAnActionThatWasGivenUpIsAskedToCancel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answer: starting}
+		a := started(f)
+		op := execute(t, a)
+		f.answer = func(ctx context.Context, _ []byte) (adapter.BackupItemAnswer, error) {
+			<-ctx.Done()
+			return adapter.BackupItemAnswer{}, ctx.Err()
+		}
+		for range 4 {
+			_, _ = a.Execute(t.Context(), podItem()) // it is about the calls
+		}
+		wantError(t, op.Cancel(t.Context()), "")
+		if len(f.cancelled) != 1 {
+			t.Errorf("cancelled %v", f.cancelled)
+		}
+	})
+}
+
+// What was started is cancelled if its answer came too late or broke the contract, and
+// an error says so if that does not work either.
+func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
+	t.Parallel()
+	contract := &adapter.ContractError{Message: "named 10001 objects"}
+	broken := func(context.Context, []byte) (adapter.BackupItemAnswer, error) {
+		return adapter.BackupItemAnswer{OperationID: "op-1"}, contract
+	}
+	f := &fake{answer: broken, refuseCancel: status.Error(codes.Unknown, "busy")}
+	_, err := started(f).Execute(t.Context(), podItem())
+	wantError(t, err, `plugin "demo": named 10001 objects; it had started the operation "op-1", which could not be cancelled and may go on: busy`)
+
+	f = &fake{answer: starting}
+	ctx, cancel := context.WithCancel(t.Context())
+	f.answer = func(ctx context.Context, object []byte) (adapter.BackupItemAnswer, error) {
+		cancel()
+		return starting(ctx, object)
+	}
+	_, err = started(f).Execute(ctx, podItem())
+	wantError(t, err, `plugin "demo": was interrupted before it answered; it had started the operation "op-1", which was cancelled`)
+	if diff := cmp.Diff([]adapter.Operation{operation}, f.cancelled); diff != "" {
+		t.Errorf("cancelled (-want +got):\n%s", diff)
+	}
+
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answer: func(ctx context.Context, object []byte) (adapter.BackupItemAnswer, error) {
+			<-ctx.Done()
+			return starting(ctx, object)
+		}}
+		got, err := started(f, func(s *Spec) { s.Ignore = true; s.Timeout = time.Minute }).Execute(t.Context(), podItem())
+		wantError(t, err, "")
+		want := itemaction.Result{Warnings: []string{`item action example.io/annotate was ignored, and the object is archived as it is: ` +
+			`plugin "demo": did not answer before its deadline: raise its timeout or check what it waits for; ` +
+			`it had started the operation "op-1", which was cancelled`}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("result (-want +got):\n%s", diff)
+		}
+	})
+}

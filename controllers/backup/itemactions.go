@@ -21,8 +21,8 @@ import (
 type Actions interface {
 	run.Loads
 	// BackupItemAction returns how to reach an action of a plugin, which need not be
-	// loaded yet.
-	BackupItemAction(pluginObject, action string) caller.Resolve[adapter.BackupItemAction]
+	// loaded yet. An empty kind means BackupItemAction.
+	BackupItemAction(pluginObject, kind, action string) caller.Resolve[adapter.BackupItemAction]
 }
 
 // label adds to the Backup the labels that item actions asked for, and reports whether

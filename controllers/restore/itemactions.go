@@ -13,6 +13,6 @@ import (
 type Actions interface {
 	run.Loads
 	// RestoreItemAction returns how to reach an action of a plugin, which need not be
-	// loaded yet.
-	RestoreItemAction(pluginObject, action string) caller.Resolve[adapter.RestoreItemAction]
+	// loaded yet. An empty kind means RestoreItemAction.
+	RestoreItemAction(pluginObject, kind, action string) caller.Resolve[adapter.RestoreItemAction]
 }

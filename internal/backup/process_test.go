@@ -103,7 +103,7 @@ func processActions(tb testing.TB, names ...string) []itemaction.Action {
 	backup := []byte(`{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"nightly","namespace":"grapnel-system","uid":"u-1"},"spec":{}}`)
 	var out []itemaction.Action
 	for _, name := range names {
-		spec := itemplugin.Spec{Name: name, Plugin: "demo", Resolve: plugins.BackupItemAction("demo", name)}
+		spec := itemplugin.Spec{Name: name, Plugin: "demo", Resolve: plugins.BackupItemAction("demo", "", name)}
 		out = append(out, itemplugin.New(spec, itemplugin.Run{Key: "u-1", Backup: backup}, plugins.Redactor()))
 	}
 	return out

@@ -56,15 +56,16 @@ func awaitLoad(ctx context.Context, reader client.Reader, loads Loads, name stri
 }
 
 // ItemSpecs returns how the planned actions on objects are called, in order. Resolve
-// returns how to reach an action of a Plugin, which need not be loaded yet.
-func ItemSpecs[A adapter.Selecting](s Subject, resolve func(pluginObject, action string) caller.Resolve[A]) []remote.Spec[A] {
+// returns how to reach an action of a Plugin, which need not be loaded yet; an empty kind
+// means BackupItemAction in a Backup and RestoreItemAction in a Restore.
+func ItemSpecs[A adapter.Selecting](s Subject, resolve func(pluginObject, kind, action string) caller.Resolve[A]) []remote.Spec[A] {
 	_, parameters := s.Desired()
 	var specs []remote.Spec[A]
 	for _, planned := range s.Run().ItemActions {
 		spec := remote.Spec[A]{
 			Name: planned.Name, Plugin: planned.Plugin, Parameters: PlainMap(parameters[planned.Name]),
 			Ignore:  planned.FailurePolicy == v1alpha1.FailurePolicyIgnore,
-			Resolve: resolve(planned.Plugin, planned.Name),
+			Resolve: resolve(planned.Plugin, string(planned.Kind), planned.Name),
 		}
 		if planned.Timeout != nil {
 			spec.Timeout = planned.Timeout.Duration

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
@@ -26,18 +27,21 @@ func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor
 	return executorprocess.New(id, resolve, c.host.Redactor), nil
 }
 
-// BackupItemAction returns how to reach an action of a plugin, for caller.New. It stays
-// valid when the plugin is loaded again, and may be asked for before the plugin is
-// loaded: its calls fail as long as there is no such plugin or action.
-func (c *Catalog) BackupItemAction(pluginObject, action string) caller.Resolve[adapter.BackupItemAction] {
-	return resolver(c, pluginObject, adapter.ID{Kind: string(sdk.KindBackupItemAction), Name: action},
-		func(v adapter.Version) adapter.BackupItemAction { return v.BackupItem })
+// BackupItemAction returns how to reach an action of a plugin, for caller.New. kind is
+// "BackupItemAction", which is what an empty one means, or "AsyncBackupItemAction"; actions
+// of another kind are not found. What is returned stays valid when the plugin is loaded
+// again, and may be asked for before the plugin is loaded: its calls fail as long as there
+// is no such plugin or action.
+func (c *Catalog) BackupItemAction(pluginObject, kind, action string) caller.Resolve[adapter.BackupItemAction] {
+	id := adapter.ID{Kind: cmp.Or(kind, string(sdk.KindBackupItemAction)), Name: action}
+	return resolver(c, pluginObject, id, func(v adapter.Version) adapter.BackupItemAction { return v.BackupItem })
 }
 
-// RestoreItemAction is BackupItemAction for the kind of this name.
-func (c *Catalog) RestoreItemAction(pluginObject, action string) caller.Resolve[adapter.RestoreItemAction] {
-	return resolver(c, pluginObject, adapter.ID{Kind: string(sdk.KindRestoreItemAction), Name: action},
-		func(v adapter.Version) adapter.RestoreItemAction { return v.RestoreItem })
+// RestoreItemAction is BackupItemAction for the kinds "RestoreItemAction", which is what an
+// empty one means, and "AsyncRestoreItemAction".
+func (c *Catalog) RestoreItemAction(pluginObject, kind, action string) caller.Resolve[adapter.RestoreItemAction] {
+	id := adapter.ID{Kind: cmp.Or(kind, string(sdk.KindRestoreItemAction)), Name: action}
+	return resolver(c, pluginObject, id, func(v adapter.Version) adapter.RestoreItemAction { return v.RestoreItem })
 }
 
 // DeleteItemAction is BackupItemAction for the kind of this name.
@@ -55,12 +59,17 @@ func resolver[A any](c *Catalog, pluginObject string, id adapter.ID, of func(ada
 	return func() (caller.Connection, A, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		var none A
 		p, version, err := c.lookLocked(pluginObject, id)
 		if err != nil {
-			var none A
 			return nil, none, err
 		}
-		return p.process, of(version), nil
+		action := of(version)
+		if any(action) == nil {
+			// A kind that cannot be called in this way.
+			return nil, none, notProvided(pluginObject, id)
+		}
+		return p.process, action, nil
 	}
 }
 
@@ -72,7 +81,11 @@ func (c *Catalog) lookLocked(pluginObject string, id adapter.ID) (*plugin, adapt
 	}
 	version, ok := p.actions[id]
 	if !ok {
-		return nil, adapter.Version{}, fmt.Errorf("the plugin %q does not provide %s: %w", pluginObject, id, caller.ErrNoSuchAction)
+		return nil, adapter.Version{}, notProvided(pluginObject, id)
 	}
 	return p, version, nil
+}
+
+func notProvided(pluginObject string, id adapter.ID) error {
+	return fmt.Errorf("the plugin %q does not provide %s: %w", pluginObject, id, caller.ErrNoSuchAction)
 }

@@ -49,7 +49,7 @@ type itemCall struct {
 func (i itemCall) do(ctx context.Context, c *catalog.Catalog) (adapter.BackupItemAnswer, error) {
 	var answer adapter.BackupItemAnswer
 	object := fmt.Appendf(nil, `{"fault":%q,"argument":%q}`, i.fault, i.argument)
-	err := caller.New(c.BackupItemAction(i.plugin, i.action), c.Redactor()).Do(ctx, process.Call{Key: i.key, Log: i.log},
+	err := caller.New(c.BackupItemAction(i.plugin, "", i.action), c.Redactor()).Do(ctx, process.Call{Key: i.key, Log: i.log},
 		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action adapter.BackupItemAction) error {
 			var err error
 			call := adapter.ItemCall{Action: i.action, ID: callID, Key: i.key}

@@ -81,7 +81,7 @@ func versioned(t *testing.T, versions string) catalog.Spec {
 func show(t *testing.T, c *catalog.Catalog, object string) (adapter.BackupItemAnswer, error) {
 	t.Helper()
 	var answer adapter.BackupItemAnswer
-	err := caller.New(c.BackupItemAction("p", versionedAction), c.Redactor()).Do(t.Context(), process.Call{Key: "run"},
+	err := caller.New(c.BackupItemAction("p", "", versionedAction), c.Redactor()).Do(t.Context(), process.Call{Key: "run"},
 		func(ctx context.Context, conn grpc.ClientConnInterface, id string, action adapter.BackupItemAction) error {
 			var err error
 			answer, err = action.Execute(ctx, conn, adapter.ItemCall{Action: versionedAction, ID: id, Key: "run"}, []byte(object), nil)

@@ -87,11 +87,11 @@ type target[A any] struct {
 }
 
 func (h *host) backup(name string) target[adapter.BackupItemAction] {
-	return target[adapter.BackupItemAction]{h.catalog.BackupItemAction(pluginObject, name), name, h.log.Logger()}
+	return target[adapter.BackupItemAction]{h.catalog.BackupItemAction(pluginObject, "", name), name, h.log.Logger()}
 }
 
 func (h *host) restore(name string) target[adapter.RestoreItemAction] {
-	return target[adapter.RestoreItemAction]{h.catalog.RestoreItemAction(pluginObject, name), name, h.log.Logger()}
+	return target[adapter.RestoreItemAction]{h.catalog.RestoreItemAction(pluginObject, "", name), name, h.log.Logger()}
 }
 
 func (h *host) delete(name string) target[adapter.DeleteItemAction] {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -16,6 +17,8 @@ import (
 type Outcome[R any] struct {
 	Value R
 	Err   error
+	// At is when it returned.
+	At time.Time
 }
 
 // Runner runs functions in the background, one per identity. It is safe for
@@ -75,6 +78,7 @@ func (r *Runner[R]) Ensure(id string, owner types.NamespacedName, fn func(contex
 		if outcome.Err != nil && base.Err() != nil {
 			return // it was interrupted, which is no outcome: whoever comes next starts it again
 		}
+		outcome.At = time.Now()
 		r.mu.Lock()
 		started.outcome = &outcome
 		r.mu.Unlock()

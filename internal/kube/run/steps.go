@@ -123,7 +123,43 @@ const (
 	retryLimit = 10 * time.Minute
 	// locationGrace is how long a location that does not exist is waited for.
 	locationGrace = 5 * time.Second
+	// workLimit is how long work is repeated that completes what took hours.
+	workLimit = time.Hour
 )
+
+// RepeatWork plans to carry out a failed step again that follows operations, until the
+// last of them ended too long ago.
+func (d *Driver[T]) RepeatWork(s *Scope[T], step, what string, err error) bool {
+	var last time.Time
+	for i := range s.Operations {
+		if at := s.Operations[i].Status.CompletionTimestamp; at != nil && at.After(last) {
+			last = at.Time
+		}
+	}
+	if d.Now().Sub(last) > workLimit {
+		return false
+	}
+	s.Finalizing(what + " failed: " + d.Redactor.String(err.Error()) + "; it is tried again")
+	d.again(s, step)
+	return true
+}
+
+// again plans to carry out a step again after a pause.
+func (d *Driver[T]) again(s *Scope[T], step string) {
+	outcome, known := d.steps.State(stepID(s.Object.GetUID(), step))
+	if known && outcome != nil {
+		// The write of what failed has the run looked at again at once.
+		if rest := retryPause - d.Now().Sub(outcome.At); rest > 0 {
+			s.Again(rest)
+			return
+		}
+	}
+	s.Again(time.Millisecond)
+	s.Then(func(context.Context) error {
+		d.Restart(s, step)
+		return nil
+	})
+}
 
 // Repeat plans to carry out a failed step after the outcome again. When it failed
 // for too long it is given up, which somebody should know; so it is at once when a
@@ -141,10 +177,6 @@ func (d *Driver[T]) Repeat(s *Scope[T], step, what string, err error) bool {
 		return false
 	}
 	s.Finishing(v1alpha1.ReasonStoringLogs, message+"; it is tried again")
-	s.Again(retryPause)
-	s.Then(func(context.Context) error {
-		d.Restart(s, step)
-		return nil
-	})
+	d.again(s, step)
 	return true
 }

@@ -50,12 +50,12 @@ func (a backupItemActionV2) Execute(
 func (a backupItemActionV2) Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) (item.Progress, error) {
 	out, err := callItem(ctx, call, a.client(conn).Progress,
 		&backupitempb.ProgressRequest{Plugin: call.Action, OperationID: op.ID, Backup: op.Subject})
-	return progressOf(out.GetProgress()), err
+	return progressOf(out.GetProgress()), aboutOperation(op, err)
 }
 
 // Cancel asks for the end of an operation.
 func (a backupItemActionV2) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) error {
 	_, err := callItem(ctx, call, a.client(conn).Cancel,
 		&backupitempb.CancelRequest{Plugin: call.Action, OperationID: op.ID, Backup: op.Subject})
-	return err
+	return aboutOperation(op, err)
 }

@@ -10,6 +10,7 @@
 // line there: docs/plugins/VERSIONING.md.
 //
 //	item.go          the interfaces of the kinds that are about objects
+//	operations.go    what actions on objects start, and what they say of it
 //	<kind>_<v>.go    one version of one kind
 //	list.go          what does a process provide: Grapnel's lister, else Velero's
 //	registration.go  the rules for what a process may list

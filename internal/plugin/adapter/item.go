@@ -5,7 +5,6 @@ package adapter
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
@@ -27,37 +26,18 @@ type ItemCall struct {
 	Parameters map[string]string
 }
 
-// Operation names something that an action started.
-type Operation struct {
-	// ID is what the action called it.
-	ID string
-	// Subject is the Backup or Restore as JSON, in the form of velero.io/v1.
-	Subject []byte
-}
-
-// ErrNoOperations is the answer of a version that cannot start operations when it is
-// asked about one.
-var ErrNoOperations = errors.New("this version of the action starts no operations")
-
-// Operations asks about what an action started.
-type Operations interface {
-	// Progress tells how far an operation is.
-	Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) (item.Progress, error)
-	// Cancel asks for its end.
-	Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) error
-}
-
 // Selecting asks an action which objects concern it.
 type Selecting interface {
 	// AppliesTo makes one call.
 	AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error)
 }
 
-// BackupItemAction calls a BackupItemAction. Errors are those of gRPC, or a
-// *ContractError if the answer is not one that the version allows.
+// BackupItemAction calls a BackupItemAction or an AsyncBackupItemAction. Errors are those
+// of gRPC, a *ContractError if the answer is not one that the version allows, or of
+// Progress and Cancel one that matches ErrUnknownOperation.
 type BackupItemAction interface {
 	Selecting
-	// Execute shows one object, as JSON. The Backup is JSON too, in the form of
+	// Execute, which asynchronous actions call Start, shows one object, as JSON. The Backup is JSON too, in the form of
 	// velero.io/v1.
 	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) (BackupItemAnswer, error)
 	Operations
@@ -74,12 +54,16 @@ type BackupItemAnswer struct {
 	// objects to be archived again when it has ended.
 	OperationID   string
 	PostOperation []item.Ref
+	// PollInterval is how often the action wants to be asked for the progress, zero if it
+	// does not say. It is not negative and may be of any size.
+	PollInterval time.Duration
 }
 
-// RestoreItemAction calls a RestoreItemAction. Errors are as for BackupItemAction.
+// RestoreItemAction calls a RestoreItemAction or an AsyncRestoreItemAction. Errors are as
+// for BackupItemAction.
 type RestoreItemAction interface {
 	Selecting
-	// Execute shows one object as earlier actions left it and as it was archived.
+	// Execute, which asynchronous actions call Start, shows one object as earlier actions left it and as it was archived.
 	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem) (RestoreItemAnswer, error)
 	Operations
 	// AdditionalItemsReady asks whether restored objects are ready.
@@ -106,8 +90,10 @@ type RestoreItemAnswer struct {
 	Additional  []item.Ref
 	Wait        bool
 	WaitTimeout time.Duration
-	// OperationID names what was started, if anything was.
-	OperationID string
+	// OperationID names what was started, if anything was, and PollInterval is as in
+	// BackupItemAnswer.
+	OperationID  string
+	PollInterval time.Duration
 }
 
 // DeleteItemAction calls a DeleteItemAction. Errors are as for BackupItemAction.

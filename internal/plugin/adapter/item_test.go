@@ -22,6 +22,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/sdk/item"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
+	asyncbackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncbackupitemaction/v1"
+	asyncrestorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncrestoreitemaction/v1"
 	backupv1pb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/backupitemaction/v1"
 	backupv2pb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/backupitemaction/v2"
 	deletepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/deleteitemaction/v1"
@@ -31,10 +33,10 @@ import (
 )
 
 // serve returns a connection to a server that serves what install registers.
-func serve(t *testing.T, install func(*grpc.Server)) *grpc.ClientConn {
+func serve(t *testing.T, install func(*grpc.Server), options ...grpc.ServerOption) *grpc.ClientConn {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
-	server := grpc.NewServer()
+	server := grpc.NewServer(options...)
 	install(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -125,6 +127,7 @@ func TestBackupItemActions(t *testing.T) {
 		version      BackupItemAction
 		want         BackupItemAnswer
 		wantProgress error
+		cancelled    bool
 		wantSaid     []string
 	}{
 		"v1": {
@@ -141,6 +144,17 @@ func TestBackupItemActions(t *testing.T) {
 				"progress x.io/a op backup" + attributes, "cancel x.io/a op backup" + attributes,
 			},
 		},
+		"asynchronous": {
+			version: asyncBackupItemActionV1{}, cancelled: true,
+			want: BackupItemAnswer{
+				Item: []byte("changed"), Additional: wantRefs, OperationID: "op", PostOperation: append(wantRefs[:1:1], wantRefs...),
+				PollInterval: time.Second,
+			},
+			wantSaid: []string{
+				"applies x.io/a" + attributes, "start x.io/a object backup" + attributes,
+				"progress x.io/a op backup" + attributes, "cancel x.io/a op backup" + attributes,
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -148,13 +162,14 @@ func TestBackupItemActions(t *testing.T) {
 			conn := serve(t, func(s *grpc.Server) {
 				proto.RegisterVelero(s, &backupv1pb.BackupItemAction_ServiceDesc, backupV1{said: said})
 				proto.RegisterVelero(s, &backupv2pb.BackupItemAction_ServiceDesc, backupV2{said: said})
+				asyncbackuppb.RegisterAsyncBackupItemActionServer(s, asyncBackup{said: said, interval: durationpb.New(time.Second)})
 			})
 			checkAppliesTo(t, conn, tc.version)
 			got, err := tc.version.Execute(t.Context(), conn, call, []byte("object"), []byte("backup"))
 			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
 				t.Errorf("error %v, answer (-want +got):\n%s", err, diff)
 			}
-			checkOperations(t, conn, tc.version, "backup", tc.wantProgress)
+			checkOperations(t, conn, tc.version, "backup", tc.cancelled, tc.wantProgress)
 			if diff := cmp.Diff(tc.wantSaid, said.requests); diff != "" {
 				t.Errorf("said (-want +got):\n%s", diff)
 			}
@@ -174,11 +189,11 @@ func checkAppliesTo(t *testing.T, conn *grpc.ClientConn, action Selecting) {
 	}
 }
 
-func checkOperations(t *testing.T, conn *grpc.ClientConn, action Operations, subject string, wantErr error) {
+func checkOperations(t *testing.T, conn *grpc.ClientConn, action Operations, subject string, cancelled bool, wantErr error) {
 	t.Helper()
 	op := Operation{ID: "op", Subject: []byte(subject)}
 	got, err := action.Progress(t.Context(), conn, call, op)
-	want := item.Progress{Completed: true, Err: "e", NCompleted: 1, NTotal: 2, OperationUnits: "bytes", Description: "d", Started: started}
+	want := item.Progress{Completed: true, Err: "e", NCompleted: 1, NTotal: 2, OperationUnits: "bytes", Description: "d", Started: started, Cancelled: cancelled}
 	if wantErr != nil {
 		want = item.Progress{}
 	}
@@ -247,6 +262,7 @@ func TestRestoreItemActions(t *testing.T) {
 		version      RestoreItemAction
 		want         RestoreItemAnswer
 		wantProgress error
+		cancelled    bool
 		wantReady    bool
 		wantSaid     []string
 	}{
@@ -263,6 +279,16 @@ func TestRestoreItemActions(t *testing.T) {
 				"progress x.io/a op restore" + attributes, "cancel x.io/a op restore" + attributes, "ready x.io/a restore web" + attributes,
 			},
 		},
+		"asynchronous": {
+			version: asyncRestoreItemActionV1{}, cancelled: true,
+			want: RestoreItemAnswer{
+				Item: []byte("changed"), Additional: wantRefs, Wait: true, WaitTimeout: time.Minute, OperationID: "op", PollInterval: time.Second,
+			},
+			wantSaid: []string{
+				"applies x.io/a" + attributes, "start x.io/a object archived restore" + attributes,
+				"progress x.io/a op restore" + attributes, "cancel x.io/a op restore" + attributes, "ready x.io/a restore web" + attributes,
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -270,13 +296,16 @@ func TestRestoreItemActions(t *testing.T) {
 			conn := serve(t, func(s *grpc.Server) {
 				proto.RegisterVelero(s, &restorev1pb.RestoreItemAction_ServiceDesc, restoreV1{said: said})
 				proto.RegisterVelero(s, &restorev2pb.RestoreItemAction_ServiceDesc, restoreV2{said: said, timeout: durationpb.New(time.Minute)})
+				asyncrestorepb.RegisterAsyncRestoreItemActionServer(s, asyncRestore{
+					said: said, interval: durationpb.New(time.Second), timeout: durationpb.New(time.Minute),
+				})
 			})
 			checkAppliesTo(t, conn, tc.version)
 			got, err := tc.version.Execute(t.Context(), conn, call, object())
 			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
 				t.Errorf("error %v, answer (-want +got):\n%s", err, diff)
 			}
-			checkOperations(t, conn, tc.version, "restore", tc.wantProgress)
+			checkOperations(t, conn, tc.version, "restore", tc.cancelled, tc.wantProgress)
 			ready, err := tc.version.AdditionalItemsReady(t.Context(), conn, call, wantRefs, []byte("restore"))
 			if ready != tc.wantReady || err != nil {
 				t.Errorf("ready is %v, want %v; error %v", ready, tc.wantReady, err)

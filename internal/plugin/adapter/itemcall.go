@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	protobuf "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/grapnel-dev/grapnel/sdk/item"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
@@ -27,8 +29,8 @@ const maxItemResponse = item.MaxBytes + 2<<20
 // unary is a method of a generated client.
 type unary[In, Out protobuf.Message] func(ctx context.Context, in In, opts ...grpc.CallOption) (Out, error)
 
-// callItem makes one call of a kind whose messages are Velero's. What these have no
-// fields for travels beside them.
+// callItem makes one call about an object. What the messages, most of them Velero's, have
+// no fields for travels beside them.
 func callItem[In, Out protobuf.Message](ctx context.Context, call ItemCall, method unary[In, Out], in In) (Out, error) {
 	return callLimited(ctx, call, method, in, maxItemResponse)
 }
@@ -123,15 +125,24 @@ func progressOf(in *itempb.OperationProgress) item.Progress {
 	return out
 }
 
-// noOperations is for versions that cannot start operations.
-type noOperations struct{}
-
-// Progress returns ErrNoOperations.
-func (noOperations) Progress(context.Context, grpc.ClientConnInterface, ItemCall, Operation) (item.Progress, error) {
-	return item.Progress{}, ErrNoOperations
+// asyncProgressOf adds what messages that are not Velero's say besides. An operation that
+// still goes on was not cancelled yet.
+func asyncProgressOf(in *itempb.OperationProgress, cancelled bool) item.Progress {
+	out := progressOf(in)
+	out.Cancelled = cancelled && out.Completed
+	return out
 }
 
-// Cancel does nothing: there is nothing that could be cancelled.
-func (noOperations) Cancel(context.Context, grpc.ClientConnInterface, ItemCall, Operation) error {
-	return nil
+// timeOf translates a span of time, or returns a *ContractError if there can be none like
+// it. Zero means none. said is what was answered with it: "wait for".
+func timeOf(said string, in *durationpb.Duration) (time.Duration, error) {
+	if in == nil {
+		return 0, nil
+	}
+	d := in.AsDuration()
+	if in.CheckValid() != nil || d < 0 {
+		return 0, &ContractError{Message: fmt.Sprintf(
+			"answered \"%s %s\", which is not part of the contract: zero or more is allowed", said, d)}
+	}
+	return d, nil
 }

@@ -24,7 +24,8 @@ type Version struct {
 	Name string
 	// Hook is for the run-once kinds.
 	Hook Hook
-	// BackupItem and the others are for the kinds of these names.
+	// BackupItem and the others are for the kinds of these names. The first two are for the
+	// asynchronous kinds as well.
 	BackupItem  BackupItemAction
 	RestoreItem RestoreItemAction
 	DeleteItem  DeleteItemAction
@@ -52,6 +53,8 @@ func Kinds() []Kind {
 		{Name: string(sdk.KindRestoreItemAction), Versions: []Version{
 			{Name: sdk.V2, RestoreItem: restoreItemActionV2{}}, {Name: sdk.V1, RestoreItem: restoreItemActionV1{}},
 		}},
+		{Name: string(sdk.KindAsyncBackupItemAction), Versions: []Version{{Name: sdk.V1, BackupItem: asyncBackupItemActionV1{}}}},
+		{Name: string(sdk.KindAsyncRestoreItemAction), Versions: []Version{{Name: sdk.V1, RestoreItem: asyncRestoreItemActionV1{}}}},
 		{Name: string(sdk.KindDeleteItemAction), Versions: []Version{{Name: sdk.V1, DeleteItem: deleteItemActionV1{}}}},
 		{Name: string(sdk.KindObjectStore), Versions: []Version{{Name: sdk.V1, ObjectStore: objectStoreV1{}}}},
 	}

@@ -5,7 +5,6 @@ package adapter
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc"
 
@@ -43,11 +42,8 @@ func (a restoreItemActionV2) Execute(
 	answer := RestoreItemAnswer{
 		Item: out.GetItem(), Skip: out.GetSkipRestore(), Wait: out.GetWaitForAdditionalItems(), OperationID: out.GetOperationID(),
 	}
-	if timeout := out.GetAdditionalItemsReadyTimeout(); timeout != nil {
-		if answer.WaitTimeout = timeout.AsDuration(); timeout.CheckValid() != nil || answer.WaitTimeout < 0 {
-			return RestoreItemAnswer{}, &ContractError{Message: fmt.Sprintf(
-				"answered \"wait for %s\", which is not part of the contract: zero or more is allowed", answer.WaitTimeout)}
-		}
+	if answer.WaitTimeout, err = timeOf("wait for", out.GetAdditionalItemsReadyTimeout()); err != nil {
+		return RestoreItemAnswer{}, err
 	}
 	answer.Additional, err = refsOf("additional objects", out.GetAdditionalItems())
 	return answer, err
@@ -57,14 +53,14 @@ func (a restoreItemActionV2) Execute(
 func (a restoreItemActionV2) Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) (item.Progress, error) {
 	out, err := callItem(ctx, call, a.client(conn).Progress,
 		&restoreitempb.ProgressRequest{Plugin: call.Action, OperationID: op.ID, Restore: op.Subject})
-	return progressOf(out.GetProgress()), err
+	return progressOf(out.GetProgress()), aboutOperation(op, err)
 }
 
 // Cancel asks for the end of an operation.
 func (a restoreItemActionV2) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) error {
 	_, err := callItem(ctx, call, a.client(conn).Cancel,
 		&restoreitempb.CancelRequest{Plugin: call.Action, OperationID: op.ID, Restore: op.Subject})
-	return err
+	return aboutOperation(op, err)
 }
 
 // AdditionalItemsReady asks whether restored objects are ready.

@@ -124,7 +124,7 @@ func classify(err error) (executor.Kind, string) {
 		return executor.Unreachable, err.Error()
 	case errors.As(err, &contract):
 		return executor.Failed, contract.Message
-	case errors.As(err, new(*adapter.CopyError)):
+	case errors.As(err, new(*adapter.CopyError)), errors.Is(err, adapter.ErrUnknownOperation):
 		return executor.Failed, err.Error()
 	case errors.Is(err, context.DeadlineExceeded):
 		return executor.Timeout, "did not answer before its deadline: raise its timeout or check what it waits for"

@@ -70,6 +70,7 @@ type options struct {
 	maxArchive    resource.QuantityValue
 	restoreOrder  restoreengine.Order
 	workers       int
+	operations    run.OperationDefaults
 	features      string
 }
 
@@ -112,6 +113,10 @@ func parseFlags() (options, zap.Options) {
 	flag.IntVar(&o.maxRestores, "max-concurrent-restores", 1, "how many Restores may run at a time; the others wait")
 	flag.Var(&o.maxArchive, "max-archive-size", "how many bytes the archive of a backup may have, decompressed; a Restore of a larger one fails")
 	flag.IntVar(&o.workers, "restore-workers", restoreengine.DefaultWorkers, "how many objects of a Restore are written at a time")
+	flag.DurationVar(&o.operations.Timeout, "default-item-operation-timeout", 4*time.Hour,
+		"how long an operation of a plugin may take if neither the Backup or Restore nor the Plugin says so")
+	flag.DurationVar(&o.operations.PollInterval, "item-operation-poll-interval", 10*time.Second,
+		"time between two questions how far an operation is, if neither the Plugin nor the action says so; at least 100ms")
 	flag.TextVar(&o.restoreOrder, "restore-resource-priorities", restoreengine.DefaultOrder(),
 		"resources that are restored first, one after the other, then \"-\" and those that are restored last")
 	flag.StringVar(&o.features, "features", "", "comma-separated features to turn on: "+featureAllVersions)
@@ -137,6 +142,9 @@ func start(ctx context.Context, opts options) error {
 	}
 	features, err := parseFeatures(opts.features)
 	if err != nil {
+		return err
+	}
+	if err := opts.operations.Validate(); err != nil {
 		return err
 	}
 	redactor := redact.New()
@@ -172,6 +180,7 @@ func start(ctx context.Context, opts options) error {
 		Environment: run.Environment{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Logs: logs, Redactor: redactor,
 			Opener: opener, Recorder: mgr.GetEventRecorder("grapnel"), Metrics: metrics.Registry, Now: time.Now,
+			Operations: opts.operations,
 		},
 	}
 	for name, build := range map[string]func() (reconciler, error){

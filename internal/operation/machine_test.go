@@ -1,0 +1,521 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operation_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/operation"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+// begun returns an operation that was created at noon.
+func begun(edits ...func(*v1alpha1.AsyncOperation)) *v1alpha1.AsyncOperation {
+	op := &v1alpha1.AsyncOperation{
+		ObjectMeta: metav1.ObjectMeta{Name: "copy", Generation: 1, CreationTimestamp: metav1.NewTime(noon)},
+		Spec: v1alpha1.AsyncOperationSpec{
+			Timeout:      metav1.Duration{Duration: 4 * time.Hour},
+			StallTimeout: &metav1.Duration{Duration: 10 * time.Minute},
+			PollInterval: metav1.Duration{Duration: 10 * time.Second},
+			DesiredState: v1alpha1.DesiredStateRun,
+		},
+	}
+	for _, edit := range edits {
+		edit(op)
+	}
+	return op
+}
+
+// event is something that happens to an operation at a time after noon.
+type event struct {
+	at   time.Duration
+	seen operation.Seen
+	edit func(*v1alpha1.AsyncOperation)
+}
+
+func told(at time.Duration, p item.Progress) event {
+	return event{at: at, seen: operation.Seen{Poll: &operation.Poll{Progress: p}}}
+}
+
+func bytes(at time.Duration, completed, total int64) event {
+	return told(at, item.Progress{NCompleted: completed, NTotal: total, OperationUnits: "bytes"})
+}
+
+func pollFailed(at time.Duration, failure operation.Failure) event {
+	return event{at: at, seen: operation.Seen{Poll: &operation.Poll{Failure: &failure}}}
+}
+
+func cancelCalled(at time.Duration, failure *operation.Failure) event {
+	return event{at: at, seen: operation.Seen{Cancel: &operation.Cancel{Failure: failure}}}
+}
+
+func nothing(at time.Duration) event { return event{at: at} }
+
+func wantCancel(at time.Duration) event {
+	return event{at: at, edit: func(op *v1alpha1.AsyncOperation) {
+		op.Spec.DesiredState, op.Spec.CancelReason = v1alpha1.DesiredStateCancel, "joe wants that"
+	}}
+}
+
+var (
+	away    = operation.Failure{Text: "the plugin is not loaded"}
+	busy    = operation.Failure{Answered: true, Text: "the service is busy"}
+	unknown = operation.Failure{Answered: true, Unknown: true, Text: "no job 7"}
+)
+
+func machine() *operation.Machine {
+	return &operation.Machine{Confirm: operation.DefaultConfirm, Jitter: func() float64 { return 0.5 }}
+}
+
+// play lets events happen, writes each status that is due, and returns the last step.
+func play(op *v1alpha1.AsyncOperation, mem *operation.Memory, events ...event) (last operation.Step) {
+	for _, e := range events {
+		if e.edit != nil {
+			e.edit(op)
+		}
+		now := noon.Add(e.at)
+		if last = machine().Decide(op, mem, e.seen, now); last.Write != operation.Keep {
+			mem.Wrote(&op.Status)
+			last = machine().Decide(op, mem, operation.Seen{Polling: e.seen.Polling, Cancelling: e.seen.Cancelling}, now)
+		}
+	}
+	return last
+}
+
+// outcome is what people see of an operation.
+type outcome struct{ Phase, Reason, Message string }
+
+func outcomeOf(op *v1alpha1.AsyncOperation) outcome {
+	o := outcome{Phase: string(op.Status.Phase), Message: op.Status.Message}
+	if c := conditions.Get(op, v1alpha1.ConditionSucceeded); c != nil {
+		o.Reason = c.Reason
+	}
+	return o
+}
+
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for name, tc := range map[string]struct {
+		events []event
+		want   outcome
+		errors int32
+	}{
+		"nothing known": {
+			events: []event{nothing(0)},
+			want:   outcome{"New", "Started", "Started; the plugin has not told anything yet"},
+		},
+		"answered": {
+			events: []event{told(time.Second, item.Progress{NCompleted: 122 * mib, NTotal: 200 * mib, OperationUnits: "bytes", Description: "copying volume data"})},
+			want:   outcome{"InProgress", "Running", "Running: 61 % (122 of 200 MiB); copying volume data"},
+		},
+		"answered without numbers": {
+			events: []event{told(time.Second, item.Progress{})},
+			want:   outcome{"InProgress", "Running", "Running"},
+		},
+		"an error of what goes on is none": {
+			events: []event{told(time.Second, item.Progress{Err: "retrying"})},
+			want:   outcome{"InProgress", "Running", "Running"},
+		},
+		"cancelled, but not done": {
+			events: []event{told(time.Second, item.Progress{Cancelled: true})},
+			want:   outcome{"InProgress", "Running", "Running"},
+		},
+		"never reached": {
+			events: []event{pollFailed(time.Second, away), pollFailed(time.Minute, away)},
+			want:   outcome{"New", "PluginUnreachable", "The plugin can not be asked, which is tried again: the plugin is not loaded"}, errors: 2,
+		},
+		"does not know now": {
+			events: []event{bytes(time.Second, 1, 2), pollFailed(time.Minute, busy)},
+			want:   outcome{"InProgress", "Running", "The plugin could not say how far it is, and is asked again: the service is busy"}, errors: 1,
+		},
+		"reached again": {
+			events: []event{pollFailed(time.Second, away), bytes(time.Minute, 1, 2)},
+			want:   outcome{"InProgress", "Running", "Running: 50 % (1 of 2 bytes)"}, errors: 1,
+		},
+		"unknown twice, then known, then unknown twice": {
+			events: []event{
+				pollFailed(1, unknown), pollFailed(2, unknown), bytes(3, 1, 2), pollFailed(4, unknown), pollFailed(5, unknown),
+			},
+			want:   outcome{"InProgress", "Running", "The plugin could not say how far it is, and is asked again: no job 7"},
+			errors: 4,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			op := begun()
+			step := play(op, &operation.Memory{}, tc.events...)
+			if diff := cmp.Diff(tc.want, outcomeOf(op)); diff != "" || op.Status.TransientErrors != tc.errors {
+				t.Errorf("%d transient errors, want %d (-want +got):\n%s", op.Status.TransientErrors, tc.errors, diff)
+			}
+			if op.Ended() || step.After == 0 || op.Status.Duration != "" {
+				t.Errorf("it has ended, or nothing is to come: %+v", step)
+			}
+			if conditions.IsTrue(op, v1alpha1.ConditionReady) || !conditions.IsTrue(op, v1alpha1.ConditionReconciling) {
+				t.Errorf("conditions are %+v", op.Status.Conditions)
+			}
+			if want := noon.Add(4 * time.Hour); !op.Status.Deadline.Time.Equal(want) {
+				t.Errorf("deadline is %s, want %s", op.Status.Deadline, want)
+			}
+		})
+	}
+}
+
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	const at = 192 * time.Second
+	done := told(at, item.Progress{Completed: true, NCompleted: 5, NTotal: 5})
+	failed := told(at, item.Progress{Completed: true, Err: "disk\nfull"})
+	stopped := told(at, item.Progress{Completed: true, Cancelled: true})
+	short := func(op *v1alpha1.AsyncOperation) { op.Spec.Timeout.Duration = 3 * time.Minute }
+	stalls := func(op *v1alpha1.AsyncOperation) { op.Spec.StallTimeout.Duration = 2 * time.Minute }
+	refused := &operation.Failure{Answered: true, Text: "not now"}
+	for name, tc := range map[string]struct {
+		edit   func(*v1alpha1.AsyncOperation)
+		events []event
+		want   outcome
+	}{
+		"well":           {events: []event{bytes(1, 1, 2), done}, want: outcome{"Completed", "Completed", "Completed after 3m12s"}},
+		"first answer":   {events: []event{done}, want: outcome{"Completed", "Completed", "Completed after 3m12s"}},
+		"after failures": {events: []event{pollFailed(1, away), pollFailed(2, unknown), done}, want: outcome{"Completed", "Completed", "Completed after 3m12s"}},
+		"badly":          {events: []event{failed}, want: outcome{"Failed", "OperationFailed", "disk full"}},
+		"cancelled elsewhere": {
+			events: []event{stopped},
+			want:   outcome{"Failed", "OperationFailed", "The plugin says that it was cancelled, which was not asked for here"},
+		},
+		"lost": {
+			events: []event{pollFailed(1, unknown), pollFailed(2, away), pollFailed(3, unknown), pollFailed(at, unknown)},
+			want:   outcome{"Failed", "OperationLost", "The plugin does not know the operation any more: no job 7"},
+		},
+		"lost while cancelling": {
+			events: []event{wantCancel(0), cancelCalled(1, &unknown), pollFailed(1, unknown), pollFailed(2, unknown), pollFailed(at, unknown)},
+			want:   outcome{"Failed", "OperationLost", "The plugin does not know the operation any more; it was being cancelled because joe wants that: no job 7"},
+		},
+		"cancelled": {
+			events: []event{wantCancel(time.Second), cancelCalled(2*time.Second, nil), stopped},
+			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s: joe wants that"},
+		},
+		"cancelled, and says so with an error": {
+			events: []event{wantCancel(time.Second), cancelCalled(2*time.Second, nil), failed},
+			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s: joe wants that"},
+		},
+		"ended by a cancel that is still on its way": {
+			events: []event{wantCancel(time.Second), {at: at, seen: operation.Seen{Cancelling: true, Poll: failed.seen.Poll}}},
+			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s: joe wants that"},
+		},
+		"failed before it was cancelled": {
+			events: []event{wantCancel(time.Second), failed},
+			want:   outcome{"Failed", "OperationFailed", "disk full"},
+		},
+		"refused, and failed": {
+			events: []event{wantCancel(time.Second), cancelCalled(2*time.Second, refused), failed},
+			want:   outcome{"Failed", "OperationFailed", "disk full"},
+		},
+		"refused, and cancelled": {
+			events: []event{wantCancel(time.Second), cancelCalled(2*time.Second, refused), stopped},
+			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s: joe wants that"},
+		},
+		"the cancel came too late": {
+			events: []event{wantCancel(time.Second), cancelCalled(2*time.Second, nil), done},
+			want:   outcome{"Completed", "Completed", "Completed after 3m12s; it was to be cancelled because joe wants that, and was done before"},
+		},
+		"deleted": {
+			edit:   func(op *v1alpha1.AsyncOperation) { op.DeletionTimestamp = &metav1.Time{Time: noon} },
+			events: []event{nothing(1), cancelCalled(2, nil), stopped},
+			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s"},
+		},
+		"orphaned": {
+			events: []event{{at: 1, seen: operation.Seen{Orphaned: true}}, cancelCalled(2, nil), stopped},
+			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s"},
+		},
+		"too late": {
+			edit:   short,
+			events: []event{bytes(1, 1, 2), nothing(3 * time.Minute), cancelCalled(181*time.Second, nil), stopped},
+			want:   outcome{"Failed", "TimedOut", "It was cancelled because it took longer than 3m0s"},
+		},
+		"too late, and then somebody wants that, too": {
+			edit:   short,
+			events: []event{nothing(3 * time.Minute), wantCancel(181 * time.Second), cancelCalled(181*time.Second, nil), failed},
+			want:   outcome{"Failed", "TimedOut", "It was cancelled because it took longer than 3m0s"},
+		},
+		"too late, refused, and failed": {
+			edit:   short,
+			events: []event{nothing(3 * time.Minute), cancelCalled(181*time.Second, refused), failed},
+			want:   outcome{"Failed", "TimedOut", "It failed after it took longer than 3m0s: disk full"},
+		},
+		"too late, and well all the same": {
+			edit:   short,
+			events: []event{nothing(3 * time.Minute), cancelCalled(181*time.Second, nil), done},
+			want:   outcome{"Completed", "Completed", "Completed after 3m12s; it was to be cancelled because it took longer than 3m0s, and was done before"},
+		},
+		"done at the moment of its timeout": {edit: short, events: []event{done}, want: outcome{"Completed", "Completed", "Completed after 3m12s"}},
+		"stalled": {
+			edit:   stalls,
+			events: []event{bytes(0, 5, 9), bytes(time.Minute, 5, 9), bytes(2*time.Minute, 5, 9), cancelCalled(121*time.Second, nil), stopped},
+			want:   outcome{"Failed", "OperationStalled", "It was cancelled because nothing more of it was done for 2m0s"},
+		},
+		"goes back and forth": {
+			edit:   stalls,
+			events: []event{bytes(0, 5, 9), bytes(time.Minute, 3, 9), bytes(2*time.Minute, 4, 9), cancelCalled(121*time.Second, nil), stopped},
+			want:   outcome{"Failed", "OperationStalled", "It was cancelled because nothing more of it was done for 2m0s"},
+		},
+		"never confirmed": {
+			events: []event{wantCancel(0), cancelCalled(1, nil), bytes(at, 1, 2), nothing(5 * time.Minute)},
+			want:   outcome{"Failed", "CancelUnconfirmed", "It was to be cancelled because joe wants that, and the plugin never said that it ended: it may still go on there"},
+		},
+		"never reached to cancel": {
+			events: []event{wantCancel(0), pollFailed(1, away), cancelCalled(1, &away), cancelCalled(at, &away), nothing(5 * time.Minute)},
+			want: outcome{"Failed", "CancelUnconfirmed",
+				"It was to be cancelled because joe wants that, and the plugin could not be asked: it may still go on there: the plugin is not loaded"},
+		},
+		"refused to cancel": {
+			events: []event{wantCancel(0), cancelCalled(1, refused), bytes(at, 1, 2), nothing(5 * time.Minute)},
+			want: outcome{"Failed", "CancelRefused",
+				"It was to be cancelled because joe wants that, and the plugin refused: it may still go on there: not now"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			op := begun()
+			if tc.edit != nil {
+				tc.edit(op)
+			}
+			mem := &operation.Memory{}
+			step := play(op, mem, tc.events...)
+			if diff := cmp.Diff(tc.want, outcomeOf(op)); diff != "" {
+				t.Errorf("outcome (-want +got):\n%s", diff)
+			}
+			if !op.Ended() || step != (operation.Step{}) {
+				t.Fatalf("ended is %v, and still to be done is %+v", op.Ended(), step)
+			}
+			well := tc.want.Phase == "Completed"
+			if conditions.IsTrue(op, v1alpha1.ConditionReady) != well || conditions.IsTrue(op, v1alpha1.ConditionSucceeded) != well ||
+				conditions.IsTrue(op, v1alpha1.ConditionStalled) == well {
+				t.Errorf("conditions are %+v", op.Status.Conditions)
+			}
+			ended := op.Status.DeepCopy()
+			play(op, mem, wantCancel(6*time.Minute), done, failed, cancelCalled(7*time.Minute, nil), nothing(9*time.Hour))
+			if diff := cmp.Diff(ended, &op.Status); diff != "" {
+				t.Errorf("what has ended was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNotStalled has what must not be taken for an operation that does nothing.
+func TestNotStalled(t *testing.T) {
+	t.Parallel()
+	const long = 10 * time.Minute
+	for name, events := range map[string][]event{
+		"more is done":             {bytes(0, 1, 9), bytes(long-1, 2, 9), bytes(2*long-2, 3, 9)},
+		"more is done, no total":   {bytes(0, 1, 0), bytes(long-1, 2, 0), bytes(2*long-2, 3, 0)},
+		"a total appears":          {bytes(0, 1, 0), bytes(long-1, 1, 9), bytes(2*long-2, 1, 9)},
+		"more at the last moment":  {bytes(0, 1, 9), bytes(long, 2, 9)},
+		"no answer":                {bytes(0, 1, 9), pollFailed(long, away), pollFailed(2*long, busy)},
+		"answers again after long": {bytes(0, 1, 9), pollFailed(long/2, away), bytes(long, 1, 9), bytes(2*long-1, 1, 9)},
+		"never an answer":          {pollFailed(0, away), nothing(long), nothing(2 * long)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			op := begun()
+			play(op, &operation.Memory{}, events...)
+			if op.Status.Cancel != nil {
+				t.Errorf("it is cancelled: %+v", op.Status.Cancel)
+			}
+		})
+	}
+	t.Run("the operator was away", func(t *testing.T) {
+		t.Parallel()
+		op := begun()
+		play(op, &operation.Memory{}, bytes(0, 1, 9))
+		restarted := &operation.Memory{}
+		play(op, restarted, bytes(long, 1, 9), bytes(2*long-1, 1, 9))
+		if op.Status.Cancel != nil {
+			t.Errorf("it is cancelled: %+v", op.Status.Cancel)
+		}
+		play(op, restarted, bytes(2*long, 1, 9))
+		if op.Status.Cancel == nil || op.Status.Cancel.Cause != v1alpha1.CancelCauseStalled {
+			t.Errorf("cancel is %+v, want one of what has stalled since", op.Status.Cancel)
+		}
+	})
+	t.Run("asked more rarely", func(t *testing.T) {
+		t.Parallel()
+		op := begun(func(op *v1alpha1.AsyncOperation) { op.Spec.PollInterval.Duration = time.Hour })
+		play(op, &operation.Memory{}, bytes(0, 1, 9), bytes(time.Hour, 1, 9))
+		if op.Status.Cancel == nil || op.Status.Cancel.Cause != v1alpha1.CancelCauseStalled {
+			t.Errorf("cancel is %+v, want one of what has stalled", op.Status.Cancel)
+		}
+	})
+}
+
+// TestCancelling has what is said, and called, until the end is known.
+func TestCancelling(t *testing.T) {
+	t.Parallel()
+	refused := &operation.Failure{Answered: true, Text: "not now"}
+	for name, tc := range map[string]struct {
+		events  []event
+		message string
+		step    operation.Step
+	}{
+		"just written": {
+			events: []event{wantCancel(0)}, message: "Cancelling because joe wants that; the plugin has not answered yet",
+			step: operation.Step{Cancel: true, After: 500 * time.Millisecond},
+		},
+		"on its way": {
+			events:  []event{wantCancel(0), {at: time.Second, seen: operation.Seen{Cancelling: true, Polling: true}}},
+			message: "Cancelling because joe wants that; the plugin has not answered yet",
+			step:    operation.Step{After: 5*time.Minute - time.Second},
+		},
+		"acknowledged": {
+			events: []event{wantCancel(0), cancelCalled(0, nil)}, message: "Cancelling because joe wants that; the plugin has not confirmed the end yet",
+			step: operation.Step{After: 500 * time.Millisecond},
+		},
+		"refused": {
+			events: []event{wantCancel(0), cancelCalled(0, refused)}, message: "Cancelling because joe wants that; the plugin refused: not now",
+			step: operation.Step{After: 500 * time.Millisecond},
+		},
+		"not reached": {
+			events:  []event{wantCancel(0), cancelCalled(0, &away), {at: 0, seen: operation.Seen{Polling: true}}},
+			message: "Cancelling because joe wants that; the plugin can not be asked, which is tried again: the plugin is not loaded",
+			step:    operation.Step{After: time.Second},
+		},
+		"not reached again": {
+			events:  []event{wantCancel(0), cancelCalled(0, &away), cancelCalled(time.Second, &away), {at: time.Second, seen: operation.Seen{Polling: true}}},
+			message: "Cancelling because joe wants that; the plugin can not be asked, which is tried again: the plugin is not loaded",
+			step:    operation.Step{After: 2 * time.Second},
+		},
+		"called again": {
+			events:  []event{wantCancel(0), cancelCalled(0, &away), {at: time.Second, seen: operation.Seen{Polling: true}}},
+			message: "Cancelling because joe wants that; the plugin can not be asked, which is tried again: the plugin is not loaded",
+			step:    operation.Step{Cancel: true, After: 5*time.Minute - time.Second},
+		},
+		"asked faster": {
+			events:  []event{bytes(9*time.Second, 1, 9), wantCancel(10 * time.Second), cancelCalled(10*time.Second, nil), bytes(20*time.Second, 1, 9)},
+			message: "Cancelling because joe wants that; the plugin has not confirmed the end yet",
+			step:    operation.Step{After: 5 * time.Second},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			op := begun()
+			step := play(op, &operation.Memory{}, tc.events...)
+			want := outcome{"Cancelling", "Cancelling", tc.message}
+			if diff := cmp.Diff(want, outcomeOf(op)); diff != "" {
+				t.Errorf("outcome (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.step, step); diff != "" {
+				t.Errorf("step (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestCancelIsWrittenFirst leaves the write of a request undone for a while.
+func TestCancelIsWrittenFirst(t *testing.T) {
+	t.Parallel()
+	op, mem := begun(), &operation.Memory{}
+	op.Spec.DesiredState = v1alpha1.DesiredStateCancel
+	for _, at := range []time.Duration{0, time.Minute, time.Hour} {
+		if step := machine().Decide(op, mem, operation.Seen{}, noon.Add(at)); step.Write != operation.Must || step.Cancel {
+			t.Fatalf("after %s: %+v, want a write and no call", at, step)
+		}
+	}
+	if want := noon.Add(time.Hour + 5*time.Minute); !op.Status.Cancel.Deadline.Time.Equal(want) {
+		t.Errorf("the deadline is %s, want %s, from the time at which it could be called", op.Status.Cancel.Deadline, want)
+	}
+	mem.Wrote(&op.Status)
+	if step := machine().Decide(op, mem, operation.Seen{}, noon.Add(time.Hour)); !step.Cancel {
+		t.Errorf("%+v, want a call", step)
+	}
+	// Another operator does not know whether it was called.
+	step := machine().Decide(op, &operation.Memory{}, operation.Seen{}, noon.Add(24*time.Hour))
+	if op.Ended() || !step.Poll || !step.Cancel {
+		t.Errorf("%+v, want both calls, however late it is", step)
+	}
+}
+
+// TestBadAnswers has answers that make no sense.
+func TestBadAnswers(t *testing.T) {
+	t.Parallel()
+	type progress = v1alpha1.AsyncOperationProgress
+	for name, tc := range map[string]struct {
+		told item.Progress
+		want progress
+	}{
+		"nothing":        {},
+		"negative":       {told: item.Progress{NCompleted: -1, NTotal: math.MinInt64}},
+		"more than all":  {told: item.Progress{NCompleted: 300, NTotal: 200, OperationUnits: "bytes"}, want: progress{Completed: 300, Total: 200, Units: "bytes", Summary: "100 % (300 of 200 bytes)"}},
+		"huge":           {told: item.Progress{NCompleted: math.MaxInt64, NTotal: math.MaxInt64, OperationUnits: strings.Repeat("u", 65)}, want: progress{Completed: math.MaxInt64, Total: math.MaxInt64, Units: strings.Repeat("u", 64), Summary: "9223372036854775807 of 9223372036854775807 " + strings.Repeat("u", 64)}},
+		"huge bytes":     {told: item.Progress{NCompleted: math.MaxInt64, NTotal: math.MaxInt64, OperationUnits: "B"}, want: progress{Completed: math.MaxInt64, Total: math.MaxInt64, Units: "B", Summary: "100 % (8388607 of 8388607 TiB)"}},
+		"cut characters": {told: item.Progress{OperationUnits: strings.Repeat("é", 40) + "\n"}, want: progress{Units: strings.Repeat("é", 32)}},
+		"more lines":     {told: item.Progress{Description: "a\n\x00b\xff"}, want: progress{Description: "a b\uFFFD"}},
+		"too long":       {told: item.Progress{Description: strings.Repeat("é", 1000)}, want: progress{Description: strings.Repeat("é", 510) + "…"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			op := begun()
+			play(op, &operation.Memory{}, told(time.Second, tc.told))
+			if diff := cmp.Diff(&tc.want, op.Status.Progress); diff != "" {
+				t.Errorf("progress (-want +got):\n%s", diff)
+			}
+			p := op.Status.Progress
+			if !utf8.ValidString(p.Units+p.Description+p.Summary) || len(p.Units) > 64 || len(p.Description) > 1024 || len(p.Summary) > 128 {
+				t.Errorf("the API does not accept %+v", p)
+			}
+		})
+	}
+}
+
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
+	for want, p := range map[string]item.Progress{
+		"":                        {OperationUnits: "objects"},
+		"3 of 5 objects":          {NCompleted: 3, NTotal: 5, OperationUnits: "objects"},
+		"7 objects":               {NCompleted: 7, OperationUnits: "objects"},
+		"7":                       {NCompleted: 7},
+		"0 of 5":                  {NTotal: 5},
+		"0 % (0 of 5 bytes)":      {NTotal: 5, OperationUnits: "Bytes"},
+		"61 % (122 of 200 MiB)":   {NCompleted: 122 * mib, NTotal: 200 * mib, OperationUnits: "bytes"},
+		"9 % (0.1 of 1 MiB)":      {NCompleted: 100 * kib, NTotal: mib, OperationUnits: "bytes"},
+		"49 % (1.2 of 2.5 GiB)":   {NCompleted: gib + gib/4 - 1, NTotal: 2*gib + gib/2, OperationUnits: "B"},
+		"99 % (1023 of 1023 KiB)": {NCompleted: mib - 2, NTotal: mib - 1, OperationUnits: "bytes"},
+		"3 KiB":                   {NCompleted: 3 * kib, OperationUnits: "bytes"},
+	} {
+		op := begun()
+		play(op, &operation.Memory{}, told(time.Second, p))
+		if got := op.Status.Progress.Summary; got != want {
+			t.Errorf("%+v is %q, want %q", p, got, want)
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	epoch, future := time.Unix(0, 0), noon.Add(2*time.Hour)
+	began, changed := noon.Add(-time.Minute), noon.Add(59*time.Minute)
+	op, mem := begun(), &operation.Memory{}
+	play(op, mem, told(1, item.Progress{Started: epoch, Updated: future}))
+	if op.Status.StartTimestamp != nil || op.Status.UpdateTimestamp != nil {
+		t.Errorf("times that make no sense are shown: %s, %s", op.Status.StartTimestamp, op.Status.UpdateTimestamp)
+	}
+	play(op, mem, told(2, item.Progress{Started: began, Updated: changed}), told(3, item.Progress{Started: epoch, Updated: future}), told(4, item.Progress{}))
+	if !op.Status.StartTimestamp.Time.Equal(began) || !op.Status.UpdateTimestamp.Time.Equal(changed) {
+		t.Errorf("times are %s and %s, want %s and %s", op.Status.StartTimestamp, op.Status.UpdateTimestamp, began, changed)
+	}
+	if !op.Status.LastPollTimestamp.Time.Equal(noon.Add(4)) || !op.Status.LastProgressTimestamp.Time.Equal(noon.Add(1)) {
+		t.Errorf("asked at %s, moved at %s", op.Status.LastPollTimestamp, op.Status.LastProgressTimestamp)
+	}
+}

@@ -1,0 +1,264 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operation_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/operation"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// world is one operation, the plugin that knows it, the API server, and operators that
+// come and go.
+type world struct {
+	t      *testing.T
+	random *rand.Rand
+	m      *operation.Machine
+	now    time.Time
+	// stored is what the API server has; op and mem are the operator's.
+	stored, op *v1alpha1.AsyncOperation
+	mem        *operation.Memory
+	// polling and cancelling are when a call began; zero if none is on its way.
+	polling, cancelling time.Time
+
+	// What happened to the operation.
+	completedWell, completed, confirmed bool
+	unknown                             int
+	cancelled                           bool // Cancel was called
+	// outage is how long writes failed in all.
+	outage time.Duration
+	// forgets is when the plugin knows nothing of the operation any more.
+	forgets time.Time
+}
+
+const (
+	modelTimeout = 10 * time.Minute
+	modelConfirm = 2 * time.Minute
+	callTimeout  = 30 * time.Second
+)
+
+func newWorld(t *testing.T, random *rand.Rand) *world {
+	w := &world{
+		t: t, random: random, now: noon.Add(time.Duration(random.Int64N(int64(time.Second)))),
+		m: &operation.Machine{Confirm: modelConfirm, Jitter: random.Float64},
+	}
+	w.stored = begun(func(op *v1alpha1.AsyncOperation) {
+		op.Spec.Timeout.Duration = modelTimeout
+		op.Spec.StallTimeout = &metav1.Duration{Duration: 3 * time.Minute}
+		if random.IntN(3) == 0 {
+			op.Spec.StallTimeout = nil
+		}
+	})
+	if w.forgets = w.now.Add(24 * time.Hour); random.IntN(10) == 0 {
+		w.forgets = w.now.Add(time.Duration(random.Int64N(int64(modelTimeout))))
+	}
+	w.restart()
+	return w
+}
+
+// restart begins with what the API server has, in the precision that it keeps.
+func (w *world) restart() {
+	data, err := json.Marshal(w.stored)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.op = &v1alpha1.AsyncOperation{}
+	if err := json.Unmarshal(data, w.op); err != nil {
+		w.t.Fatal(err)
+	}
+	w.mem, w.polling, w.cancelling = &operation.Memory{}, time.Time{}, time.Time{}
+}
+
+// failure is one by chance.
+func (w *world) failure() *operation.Failure {
+	switch w.random.IntN(4) {
+	case 0:
+		return &operation.Failure{Answered: true, Text: "busy"}
+	case 1:
+		return &operation.Failure{Answered: true, Unknown: true, Text: "no such job"}
+	default:
+		return &operation.Failure{Text: "not loaded"}
+	}
+}
+
+// poll is what a call of Progress comes to that ends now; nil if it does not.
+func (w *world) poll() *operation.Poll {
+	late := w.now.Sub(w.polling) >= callTimeout
+	switch n := w.random.IntN(100); {
+	case n < 20 && !late: // it hangs
+		return nil
+	case n < 40 || late || w.now.After(w.forgets):
+		failure := w.failure()
+		if !late && w.now.After(w.forgets) {
+			failure = &operation.Failure{Answered: true, Unknown: true, Text: "never heard of it"}
+		}
+		if failure.Unknown {
+			w.unknown++
+		} else if failure.Answered {
+			w.unknown = 0
+		}
+		return &operation.Poll{Failure: failure}
+	}
+	w.unknown = 0
+	told := item.Progress{
+		NCompleted: w.random.Int64N(300) - 20, NTotal: w.random.Int64N(200) - 20, OperationUnits: "bytes",
+		Started: time.Unix(w.random.Int64N(4e9), 0), Completed: w.random.IntN(60) == 0, Cancelled: w.random.IntN(4) == 0,
+	}
+	if w.random.IntN(3) == 0 {
+		told.Err = "went wrong"
+	}
+	if told.Completed {
+		w.completed = true
+		w.completedWell = w.completedWell || told.Err == "" && !told.Cancelled
+		w.confirmed = w.confirmed || told.Cancelled || told.Err != "" && w.cancelled
+	}
+	return &operation.Poll{Progress: told}
+}
+
+// observe is what the operator sees now.
+func (w *world) observe() operation.Seen {
+	var seen operation.Seen
+	if !w.cancelling.IsZero() && (w.random.IntN(3) > 0 || w.now.Sub(w.cancelling) >= callTimeout) {
+		seen.Cancel = &operation.Cancel{}
+		if w.random.IntN(2) == 0 {
+			seen.Cancel.Failure = w.failure()
+		}
+		w.cancelling = time.Time{}
+	}
+	if !w.polling.IsZero() {
+		if seen.Poll = w.poll(); seen.Poll != nil {
+			w.polling = time.Time{}
+		}
+	}
+	seen.Polling, seen.Cancelling = !w.polling.IsZero(), !w.cancelling.IsZero()
+	return seen
+}
+
+// pass is one pass of the operator, which may end in the middle of it.
+func (w *world) pass() (wait time.Duration) {
+	seen := w.observe()
+	step := w.m.Decide(w.op, w.mem, seen, w.now)
+	if step.Write == operation.Must && w.random.IntN(10) == 0 { // the API server is away
+		w.outage += time.Second
+		return time.Second
+	}
+	if step.Write == operation.Must || step.Write == operation.May && w.random.IntN(2) == 0 {
+		w.stored = w.op.DeepCopy()
+		if w.random.IntN(50) == 0 { // it went away before it knew that
+			w.restart()
+			return time.Second
+		}
+		w.mem.Wrote(&w.op.Status)
+		step = w.m.Decide(w.op, w.mem, operation.Seen{Polling: seen.Polling, Cancelling: seen.Cancelling}, w.now)
+	}
+	if step.Poll {
+		w.polling = w.now
+	}
+	if step.Cancel {
+		w.call()
+	}
+	if !w.polling.IsZero() || !w.cancelling.IsZero() {
+		return time.Duration(w.random.Int64N(int64(5 * time.Second)))
+	}
+	return max(step.After, time.Millisecond)
+}
+
+// call calls Cancel.
+func (w *world) call() {
+	if w.stored.Status.Cancel == nil || w.stored.Ended() {
+		w.t.Fatalf("Cancel was called, and stored is %+v", w.stored.Status)
+	}
+	if w.cancelled = true; !w.cancelling.IsZero() {
+		w.t.Fatal("Cancel was called while it was called")
+	}
+	w.cancelling = w.now
+}
+
+// live lets an operation live until its end is stored, and returns how many passes that
+// took.
+func (w *world) live() (passes int) {
+	wanted := w.now.Add(time.Duration(w.random.Int64N(int64(2 * modelTimeout))))
+	slack := callTimeout + 10*time.Second // one call, and pauses between them
+	for cause := v1alpha1.CancelCause(""); !w.stored.Ended(); passes++ {
+		if w.now.After(wanted) {
+			w.stored.Spec.DesiredState, w.op.Spec.DesiredState = v1alpha1.DesiredStateCancel, v1alpha1.DesiredStateCancel
+		}
+		if w.random.IntN(100) == 0 {
+			w.restart()
+		}
+		w.now = w.now.Add(w.pass())
+		if cancel := w.stored.Status.Cancel; cancel != nil {
+			if cause != "" && cancel.Cause != cause {
+				w.t.Fatalf("the cause was %s and is %s", cause, cancel.Cause)
+			}
+			cause = cancel.Cause
+		} else if cause != "" {
+			w.t.Fatal("a request to cancel is gone")
+		}
+		if took := w.now.Sub(noon); took > modelTimeout+modelConfirm+w.outage+2*slack {
+			w.t.Fatalf("it has not ended after %s: %+v", took, w.stored.Status)
+		}
+	}
+	return passes
+}
+
+// judge compares an end with what happened.
+func (w *world) judge() {
+	status := w.stored.Status
+	reason := conditions.Get(w.stored, v1alpha1.ConditionSucceeded).Reason
+	switch {
+	case status.Phase == v1alpha1.AsyncOperationPhaseCompleted && !w.completedWell,
+		status.Phase == v1alpha1.AsyncOperationPhaseCancelled && (!w.confirmed || status.Cancel == nil || status.Cancel.Cause != v1alpha1.CancelCauseRequested),
+		reason == v1alpha1.ReasonOperationFailed && !w.completed,
+		reason == v1alpha1.ReasonOperationLost && w.unknown < 3,
+		reason == v1alpha1.ReasonTimedOut && (!w.confirmed || status.Cancel.Cause != v1alpha1.CancelCauseTimedOut),
+		reason == v1alpha1.ReasonOperationStalled && (!w.confirmed || status.Cancel.Cause != v1alpha1.CancelCauseStalled),
+		reason == v1alpha1.ReasonCancelRefused && status.Cancel.Answer != v1alpha1.CancelAnswerRefused,
+		reason == v1alpha1.ReasonCancelUnconfirmed && w.now.Before(status.Cancel.Deadline.Time):
+		w.t.Fatalf("after %s it ended as %s, but happened has %+v", w.now.Sub(noon), reason, w)
+	}
+	w.op = w.stored.DeepCopy()
+	w.mem = &operation.Memory{}
+	for range 5 {
+		w.now = w.now.Add(time.Minute)
+		step := w.m.Decide(w.op, w.mem, operation.Seen{Poll: w.poll(), Cancel: &operation.Cancel{}}, w.now)
+		if diff := cmp.Diff(w.stored.Status, w.op.Status); diff != "" || step != (operation.Step{}) {
+			w.t.Fatalf("what has ended is changed, %+v:\n%s", step, diff)
+		}
+	}
+}
+
+// TestModel lets operations live among plugins, operators and API servers that fail at
+// any time.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any will do
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
+	ends := map[string]int{}
+	for passes := 0; passes < 100_000; {
+		w := newWorld(t, random)
+		passes += w.live()
+		w.judge()
+		ends[conditions.Get(w.stored, v1alpha1.ConditionSucceeded).Reason]++
+	}
+	t.Log(ends)
+	for _, reason := range []string{
+		v1alpha1.ReasonCompleted, v1alpha1.ReasonCancelled, v1alpha1.ReasonOperationFailed, v1alpha1.ReasonTimedOut,
+		v1alpha1.ReasonOperationStalled, v1alpha1.ReasonOperationLost, v1alpha1.ReasonCancelRefused, v1alpha1.ReasonCancelUnconfirmed,
+	} {
+		if ends[reason] == 0 {
+			t.Errorf("no operation ended as %s: the model does not reach it", reason)
+		}
+	}
+}

@@ -88,8 +88,9 @@ func TestListVelero(t *testing.T) {
 				{Kind: "ObjectStore", Name: "x.io/a"},
 				{Kind: "VolumeSnapshotter", Name: "x.io/a"},
 				{Kind: "ItemBlockAction", Name: "x.io/a"},
-				// Not a kind of Velero's, whatever it may be there.
+				// Not kinds of Velero's, whatever they may be there.
 				{Kind: "PreBackupAction", Name: "x.io/a"},
+				{Kind: "AsyncBackupItemAction", Name: "x.io/a"},
 			},
 			want: Listing{
 				Actions: []Action{
@@ -100,7 +101,7 @@ func TestListVelero(t *testing.T) {
 					{"RestoreItemAction", "v1", "x.io/a"},
 					{"RestoreItemAction", "v2", "x.io/b"},
 				},
-				Ignored: []string{"ItemBlockAction x.io/a", "PreBackupAction x.io/a", "VolumeSnapshotter x.io/a"},
+				Ignored: []string{"AsyncBackupItemAction x.io/a", "ItemBlockAction x.io/a", "PreBackupAction x.io/a", "VolumeSnapshotter x.io/a"},
 				Velero:  true,
 			},
 		},

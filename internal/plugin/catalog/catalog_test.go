@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 	case os.Getenv("CATALOG_TEST_VERSIONS") != "":
 		serveVersions(os.Getenv("CATALOG_TEST_VERSIONS"))
 		return
+	case os.Getenv("CATALOG_TEST_ASYNC") != "":
+		serveAsync()
+		return
 	case os.Getenv("CATALOG_TEST_OPERATOR") != "":
 		operate(os.Getenv("CATALOG_TEST_OPERATOR"))
 		return

@@ -123,7 +123,7 @@ func (c *collection) act(ctx context.Context, steps []*step, item *list.Item) bo
 				c.resource.GroupResource(), item.Key, s.Name(), err))
 			return false
 		}
-		c.tell(s, item, result)
+		c.tell(ctx, s, item, result)
 		if result.Skip != "" {
 			s.skipped.Add(1)
 			logr.FromContextOrDiscard(ctx).Info("Leaving out an object", "resource", c.resource.GroupResource().String(),
@@ -151,30 +151,23 @@ func (s *step) execute(ctx context.Context, item itemaction.Item) (itemaction.Re
 }
 
 // tell notes what an action says about an object besides what becomes of it.
-func (c *collection) tell(s *step, item *list.Item, result itemaction.Result) {
-	if len(result.Warnings) == 0 && len(result.BackupLabels) == 0 && result.Operation == nil {
-		return
-	}
+func (c *collection) tell(ctx context.Context, s *step, item *list.Item, result itemaction.Result) {
 	scope := results.Object(item.Namespace)
-	about := fmt.Sprintf("%s %q: item action %s: ", c.resource.GroupResource(), item.Key, s.Name())
+	about := func() string {
+		return fmt.Sprintf("%s %q: item action %s: ", c.resource.GroupResource(), item.Key, s.Name())
+	}
 	for _, warning := range result.Warnings {
-		c.results.Warn(scope, about+warning)
+		c.results.Warn(scope, about()+warning)
 	}
 	for _, warning := range c.told.addLabels(result.BackupLabels) {
-		c.results.Warn(scope, about+warning)
+		c.results.Warn(scope, about()+warning)
 	}
 	if result.Operation == nil {
 		return
 	}
-	op := Operation{
-		Action: s.Name(), Resource: c.resource.GVR, Namespace: item.Namespace, Name: item.Name,
-		ID: result.Operation.ID,
+	if err := c.started(ctx, s, item, *result.Operation); err != nil {
+		err = fmt.Errorf("%s%w", about(), err)
+		c.results.Error(scope, err)
+		logr.FromContextOrDiscard(ctx).Error(err, "Nobody waits for what an item action started")
 	}
-	if s.external != nil {
-		op.Plugin = s.external.Plugin()
-	}
-	c.told.addOperation(op)
-	c.results.Warn(scope, about+fmt.Sprintf(
-		"it started the operation %.100q, and Grapnel does not wait for operations: look yourself how it ends, "+
-			"since the backup is complete before that and has nothing of what it does", op.ID))
 }

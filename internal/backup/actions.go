@@ -101,7 +101,7 @@ func (r *run) mayAdd(resources []schema.GroupResource) bool {
 		case selection.RelatedOnly:
 			return true
 		case selection.Included:
-			if r.plan.filtered {
+			if r.plan.filtered || r.req.only() {
 				return true
 			}
 		case selection.Excluded:

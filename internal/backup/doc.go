@@ -28,8 +28,16 @@
 // any of them.
 //
 // What actions say beside that is in told.go: labels for the Backup, of which the first
-// value counts; operations that they started, for which nobody waits yet; and how often
-// each was asked, for the log and the results.
+// value counts; and how often each was asked, for the log and the results.
+//
+// # Operations
+//
+// An action may start an operation that goes on after the archive is written. The caller
+// is told of it at once, through Request.Started, so that somebody sees to it from then
+// on, even if the run ends in the next moment; what cannot be told is cancelled
+// (operation.go). The run does not wait for operations. When they have ended, a second
+// run with Request.Only archives the objects that they left behind (only.go), which
+// archive.Merge then puts into the first archive.
 //
 // Objects that actions name are fetched after everything is listed, each at most once
 // and only if it is not in the archive by then, until no new ones are named. So cycles

@@ -77,6 +77,17 @@ type Request struct {
 	// Actions are asked after those of the Options, in this order. They are this
 	// run's own.
 	Actions []itemaction.Action
+	// Started, if set, is told of each operation at the moment that an action said it was
+	// started, by many goroutines at a time. The context does not end with the run, which
+	// may have ended meanwhile, but after 30 seconds. Once it returned nil, somebody sees
+	// to the operation. One that it returns an error for, or that it is not there for, is
+	// cancelled, which is an error of the object; the object is archived all the same.
+	Started func(ctx context.Context, op Operation) error
+	// Only, if not empty, archives nothing but these objects, as if they were named with
+	// Always, and what actions name beside them: for when operations have ended. One that
+	// does not exist is a warning. Operations that actions start then are not told to
+	// Started: there is an end to it.
+	Only []itemaction.Ref
 	// StartTime is the modification time of the files in the archive.
 	StartTime time.Time
 	// Progress, if set, is told after each batch how many objects there are,
@@ -102,8 +113,8 @@ type Result struct {
 	Actions map[string][]string
 	// Labels are what item actions want to be added to the Backup.
 	Labels map[string]string
-	// Operations are what item actions started. Each is a warning of its object,
-	// because nobody waits for their end.
+	// Operations are what item actions started and Request.Started recorded, sorted by
+	// object.
 	Operations []Operation
 }
 
@@ -143,7 +154,7 @@ func (e *Engine) Run(ctx context.Context, req Request, w io.Writer) (Result, err
 		r.discard()
 	}
 	collectErr := <-collected
-	if writeErr == nil && collectErr == nil {
+	if writeErr == nil && collectErr == nil && !req.only() {
 		r.warnIfEmpty()
 	}
 	result := r.result()

@@ -248,7 +248,9 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 			}}, nil
 		}
 	}}
-	result, got := backedUp(t, town(), shop(action), Options{ActionWorkers: 1})
+	req := shop(action)
+	req.Started = func(context.Context, Operation) error { return nil }
+	result, got := backedUp(t, town(), req, Options{ActionWorkers: 1})
 	if diff := cmp.Diff([]string{"configmaps shop/a", "configmaps shop/b", "namespaces /shop"}, slices.Sorted(slices.Values(got))); diff != "" {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
@@ -256,8 +258,8 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 	want := []Operation{{
-		Action: "example.io/talker", Plugin: "demo", Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
-		Namespace: "shop", Name: "a", ID: "op-1",
+		Action: "example.io/talker", Kind: "AsyncBackupItemAction", Plugin: "demo", Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+		Namespace: "shop", Name: "a", ID: "op-1", PostItems: []itemaction.Ref{ref("configmaps", "shop", "a")},
 	}}
 	if diff := cmp.Diff(want, result.Operations); diff != "" {
 		t.Errorf("operations (-want +got):\n%s", diff)
@@ -267,8 +269,6 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 	}
 	wantWarnings := []string{
 		about("a", "it is old"),
-		about("a", `it started the operation "op-1", and Grapnel does not wait for operations: look yourself how it ends, `+
-			`since the backup is complete before that and has nothing of what it does`),
 		about("b", `the Backup gets the label tier=gold, which was wanted first, and not the value "lead"`),
 	}
 	if diff := cmp.Diff(wantWarnings, result.Results.Warnings.Namespaces["shop"]); diff != "" {
@@ -353,8 +353,12 @@ func TestManyCollectionsShareActions(t *testing.T) {
 			Related:   []itemaction.Ref{ref("kind00s.example.org", "shop", "o-000"), ref("kind01s.example.org", "shop", strings.Replace(item.Name, "o-", "p-", 1))},
 		}, nil
 	}}
-	result, _ := backedUp(t, crowd(20, 30), Request{Actions: []itemaction.Action{action}}, Options{})
-	if len(result.Operations) != 601 || result.Items != 601 || len(result.Actions) != 21 {
+	var told atomic.Int32
+	result, _ := backedUp(t, crowd(20, 30), Request{Actions: []itemaction.Action{action}, Started: func(context.Context, Operation) error {
+		told.Add(1)
+		return nil
+	}}, Options{})
+	if told.Load() != 601 || len(result.Operations) != 601 || result.Items != 601 || len(result.Actions) != 21 {
 		t.Errorf("%d operations, %d items, %d resources", len(result.Operations), result.Items, len(result.Actions))
 	}
 }

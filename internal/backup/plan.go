@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
@@ -81,8 +82,10 @@ func (r *run) makePlan(ctx context.Context) error {
 	if err := r.compile(); err != nil {
 		return err
 	}
-	for _, warning := range p.selection.Unmatched() {
-		r.results.Warn(results.Run(), warning)
+	if !r.req.only() {
+		for _, warning := range p.selection.Unmatched() {
+			r.results.Warn(results.Run(), warning)
+		}
 	}
 	r.reportFailedGroups(ctx)
 	p.resources = p.cluster.Collect(func(gr schema.GroupResource, namespaced bool) bool {
@@ -150,9 +153,12 @@ func (r *run) reportFailedGroups(ctx context.Context) {
 	}
 }
 
-// concerns reports whether the selection could include objects of a group of
-// which nothing is known but its name.
+// concerns reports whether objects of a group of which nothing is known but its
+// name could have to be archived.
 func (r *run) concerns(group string) bool {
+	if r.req.only() {
+		return slices.ContainsFunc(r.req.Only, func(ref itemaction.Ref) bool { return ref.Resource.Group == group })
+	}
 	unknown := schema.GroupResource{Group: group, Resource: "unknown"}
 	if r.plan.selection.Resource(unknown, true) == selection.Included ||
 		r.plan.selection.Resource(unknown, false) == selection.Included {

@@ -112,7 +112,9 @@ func processActions(tb testing.TB, names ...string) []itemaction.Action {
 // TestActionsOfAProcess is a backup with a real plugin process.
 func TestActionsOfAProcess(t *testing.T) {
 	var out bytes.Buffer
-	result, err := New(town().cluster(t), Options{}).Run(t.Context(), shop(processActions(t, "example.io/mark", "example.io/start")...), &out)
+	req := shop(processActions(t, "example.io/mark", "example.io/start")...)
+	req.Started = func(context.Context, Operation) error { return nil }
+	result, err := New(town().cluster(t), Options{}).Run(t.Context(), req, &out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,10 +66,10 @@ type relatedSet struct {
 	full bool
 }
 
-// add takes the references of one object. Of those that only external actions named
-// there may be as many as there is room for; it reports whether one was turned away for
-// the first time.
-func (s *relatedSet) add(resource schema.GroupResource, key string, refs []itemaction.Ref, external bool) (filled bool) {
+// add takes the references of what needs them. Of those that only external actions
+// named there may be as many as there is room for; it reports whether one was turned away
+// for the first time.
+func (s *relatedSet) add(neededBy string, refs []itemaction.Ref, external bool) (filled bool) {
 	if len(refs) == 0 {
 		return false
 	}
@@ -92,7 +92,7 @@ func (s *relatedSet) add(resource schema.GroupResource, key string, refs []itema
 			s.room--
 		}
 		s.known[k] = ref.Always
-		s.pending = append(s.pending, relatedObject{k, ref, resource.String() + " " + key})
+		s.pending = append(s.pending, relatedObject{k, ref, neededBy})
 	}
 	return filled
 }
@@ -102,7 +102,10 @@ func (c *collection) addRelatedTo(s *step, item *list.Item, refs []itemaction.Re
 	if s.external != nil {
 		refs = c.acceptable(refs)
 	}
-	if c.related.add(c.resource.GroupResource(), item.Key, refs, s.external != nil) {
+	if len(refs) == 0 {
+		return
+	}
+	if c.related.add(c.resource.GroupResource().String()+" "+item.Key, refs, s.external != nil) {
 		c.results.Error(results.Run(), fmt.Errorf("the item actions of plugins, among them %s, named more than %d objects "+
 			"that were not in the archive: the others of them may be missing from this backup", s.Name(), maxExternal))
 	}
@@ -151,6 +154,11 @@ func (s *relatedSet) take() []relatedObject {
 // so on.
 func (r *run) addRelated(ctx context.Context) error {
 	r.addNewNamespaces()
+	return r.addPending(ctx)
+}
+
+// addPending is addRelated for what was named already.
+func (r *run) addPending(ctx context.Context) error {
 	for {
 		objects := r.related.take()
 		if len(objects) == 0 {
@@ -317,6 +325,10 @@ func (c *collection) takeRelated(ctx context.Context, batch *list.Batch) error {
 	kept := batch.Items[:0]
 	for _, item := range batch.Items {
 		_, always := c.always[item.Key]
+		if item.Deleting && c.req.only() {
+			c.results.Warn(results.Object(item.Namespace), fmt.Sprintf(
+				"%s %q is being deleted and was not archived again", c.resource.GroupResource(), item.Key))
+		}
 		if !item.Deleting && (always || !excluded(item)) && c.archive.Claim(identity(c.resource, item.Namespace, item.Name)) {
 			kept = append(kept, item)
 		}
@@ -337,7 +349,7 @@ func (r *run) addNewNamespaces() {
 	r.inhabited.Range(func(key, _ any) bool {
 		name, _ := key.(string)
 		if _, ok := known[name]; !ok && name != "" {
-			r.related.add(namespaces.GroupResource(), name, []itemaction.Ref{{
+			r.related.add(namespaces.GroupResource().String()+" "+name, []itemaction.Ref{{
 				Resource: namespaces.GroupResource(), Name: name,
 			}}, false)
 		}

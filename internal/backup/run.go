@@ -81,8 +81,25 @@ func (r *run) collect(ctx context.Context) error {
 		return err
 	}
 	prepared := r.prepareActions(ctx)
-	r.listKinds(ctx)
+	gather := r.collectSelected
+	if r.req.only() {
+		gather = r.collectOnly
+	}
+	err := gather(ctx)
 	prepared.Wait()
+	if err != nil {
+		return err
+	}
+	r.logActions(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("collecting objects: %w", err)
+	}
+	return nil
+}
+
+// collectSelected sends the objects that are selected and those that they need.
+func (r *run) collectSelected(ctx context.Context) error {
+	r.listKinds(ctx)
 	for more := true; more; more = r.related.waiting() {
 		if err := r.addRelated(ctx); err != nil {
 			return err
@@ -91,10 +108,6 @@ func (r *run) collect(ctx context.Context) error {
 		if err := r.addNamespaces(ctx); err != nil {
 			return err
 		}
-	}
-	r.logActions(ctx)
-	if err := context.Cause(ctx); err != nil {
-		return fmt.Errorf("collecting objects: %w", err)
 	}
 	return nil
 }

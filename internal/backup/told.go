@@ -13,23 +13,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
 )
-
-// Operation is something that an item action started and that goes on after the
-// archive is written.
-type Operation struct {
-	// Action is the item action's name, and Plugin the plugin's; empty for an action
-	// of Grapnel itself.
-	Action, Plugin string
-	// Resource, Namespace and Name are those of the object it is about.
-	Resource        schema.GroupVersionResource
-	Namespace, Name string
-	// ID is the action's name for it.
-	ID string
-}
 
 // told is what actions say about the run as a whole, from all of its goroutines.
 type told struct {
@@ -92,7 +78,7 @@ func (t *told) fill(out *Result) {
 	out.Labels = maps.Clone(t.labels)
 	out.Operations = slices.SortedFunc(slices.Values(t.operations), func(a, b Operation) int {
 		return cmp.Or(cmp.Compare(a.Resource.String(), b.Resource.String()), cmp.Compare(a.Namespace, b.Namespace),
-			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Action, b.Action))
+			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Action, b.Action), cmp.Compare(a.ID, b.ID))
 	})
 	for _, s := range t.steps {
 		if s.shown.Load() == 0 {

@@ -26,7 +26,9 @@ func (a *action) check(it itemaction.Item, answer adapter.BackupItemAnswer) (ite
 		if err := external.CheckPostItems(answer.PostOperation); err != nil {
 			return itemaction.Result{}, err
 		}
-		result.Operation = &itemaction.Operation{ID: answer.OperationID, PostItems: a.refs(answer.PostOperation)}
+		result.Operation = &itemaction.Operation{
+			ID: answer.OperationID, PostItems: a.refs(answer.PostOperation), PollInterval: answer.PollInterval,
+		}
 	}
 	if len(answer.Item) == 0 || bytes.Equal(answer.Item, it.JSON) {
 		return result, nil

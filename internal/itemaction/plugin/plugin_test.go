@@ -268,8 +268,10 @@ func TestAnswers(t *testing.T) {
 			answer: adapter.BackupItemAnswer{Additional: additional}, want: itemaction.Result{Related: []itemaction.Ref{pvc(false)}},
 		},
 		"an operation": {
-			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperation: additional},
-			want:   itemaction.Result{Operation: &itemaction.Operation{ID: "op-1", PostItems: []itemaction.Ref{pvc(false)}}},
+			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperation: additional, PollInterval: time.Minute},
+			want: itemaction.Result{Operation: &itemaction.Operation{
+				ID: "op-1", PostItems: []itemaction.Ref{pvc(false)}, PollInterval: time.Minute,
+			}},
 		},
 		"items for after no operation": {answer: adapter.BackupItemAnswer{PostOperation: additional}},
 		"labels for the Backup": {

@@ -1,0 +1,216 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+)
+
+// ledger takes operations from all goroutines of a run.
+type ledger struct {
+	mu                 sync.Mutex
+	started, cancelled []string
+}
+
+// action starts an operation on every config map but c.
+func (l *ledger) action(name string, cancelled error) outside {
+	return outside{name: name, execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+		if item.Name == "c" {
+			return itemaction.Result{}, nil
+		}
+		id := name + "-" + item.Name
+		return itemaction.Result{Operation: &itemaction.Operation{
+			ID: id, PostItems: []itemaction.Ref{ref("configmaps", "shop", "c")}, PollInterval: time.Second,
+			Cancel: func(ctx context.Context) error {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.cancelled = append(l.cancelled, id)
+				return errors.Join(ctx.Err(), cancelled)
+			},
+		}}, nil
+	}}
+}
+
+// record is a Request.Started.
+func (l *ledger) record(_ context.Context, op Operation) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.started = append(l.started, op.ID)
+	return nil
+}
+
+func (l *ledger) want(t *testing.T, started, cancelled []string) {
+	t.Helper()
+	slices.Sort(l.started)
+	slices.Sort(l.cancelled)
+	if diff := cmp.Diff([][]string{started, cancelled}, [][]string{l.started, l.cancelled}); diff != "" {
+		t.Errorf("operations started and cancelled (-want +got):\n%s", diff)
+	}
+}
+
+// wholeShop are the objects of the namespace shop.
+func wholeShop() []string {
+	return []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c", "namespaces /shop"}
+}
+
+func TestOperationsAreRecordedAtOnce(t *testing.T) {
+	l := &ledger{}
+	one, two := l.action("one", nil), l.action("two", nil)
+	req := shop(one, outside{name: "check", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if item.Name == "a" && !slices.Contains(l.started, "one-a") {
+			t.Error("the operation is not recorded when the next action is asked")
+		}
+		return itemaction.Result{}, nil
+	}}, two)
+	req.Started = func(ctx context.Context, op Operation) error {
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > startedTimeout {
+			t.Error("it may be recorded for ever")
+		}
+		return l.record(ctx, op)
+	}
+	result, got := backedUp(t, town(), req, Options{})
+	if diff := cmp.Diff(wholeShop(), slices.Sorted(slices.Values(got))); diff != "" {
+		t.Errorf("archive (-want +got):\n%s", diff)
+	}
+	l.want(t, []string{"one-a", "one-b", "two-a", "two-b"}, nil)
+	var want []Operation
+	for _, of := range [][2]string{{"a", "one"}, {"a", "two"}, {"b", "one"}, {"b", "two"}} {
+		want = append(want, Operation{
+			Action: "example.io/" + of[1], Kind: "AsyncBackupItemAction", Plugin: "demo",
+			Resource:  schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+			Namespace: "shop", Name: of[0], ID: of[1] + "-" + of[0],
+			PostItems: []itemaction.Ref{ref("configmaps", "shop", "c")}, PollInterval: time.Second,
+		})
+	}
+	if diff := cmp.Diff(want, result.Operations); diff != "" {
+		t.Errorf("operations (-want +got):\n%s", diff)
+	}
+	if result.Results.WarningCount+result.Results.ErrorCount > 0 {
+		t.Errorf("results %+v", result.Results)
+	}
+}
+
+// What cannot be recorded would go on, and nobody would know.
+func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		started func(l *ledger) func(context.Context, Operation) error
+		cancel  error
+		none    bool // the action has no Cancel
+		want    string
+	}{
+		"the API server is away": {
+			started: func(*ledger) func(context.Context, Operation) error {
+				return func(context.Context, Operation) error { return errors.New("no connection") }
+			},
+			want: `the operation "x-a" was started and could not be recorded: no connection; it was cancelled`,
+		},
+		"nobody waits": {
+			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; it was cancelled`,
+		},
+		"it cannot be cancelled": {
+			cancel: errors.New(`plugin "demo": busy`),
+			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; ` +
+				`and it could not be cancelled and may go on: plugin "demo": busy`,
+		},
+		"there is no way to cancel it": {
+			none: true,
+			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; ` +
+				`and it could not be cancelled and may go on: the action has no way to cancel it`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &ledger{}
+			action := l.action("x", tc.cancel)
+			execute := action.execute
+			action.execute = func(ctx context.Context, item itemaction.Item) (itemaction.Result, error) {
+				result, err := execute(ctx, item)
+				if result.Operation != nil && tc.none {
+					result.Operation.Cancel = nil
+				}
+				if item.Name == "b" {
+					return itemaction.Result{}, nil
+				}
+				return result, err
+			}
+			req := shop(action)
+			if tc.started != nil {
+				req.Started = tc.started(l)
+			}
+			result, got := backedUp(t, town(), req, Options{})
+			if diff := cmp.Diff(wholeShop(), slices.Sorted(slices.Values(got))); diff != "" {
+				t.Errorf("archive (-want +got):\n%s", diff)
+			}
+			want := []string{`configmaps "shop/a": item action example.io/x: ` + tc.want}
+			if diff := cmp.Diff(want, result.Results.Errors.Namespaces["shop"]); diff != "" || result.Results.ErrorCount != 1 {
+				t.Errorf("%d errors (-want +got):\n%s", result.Results.ErrorCount, diff)
+			}
+			if len(result.Operations) > 0 {
+				t.Errorf("operations %v", result.Operations)
+			}
+			if !tc.none {
+				l.want(t, nil, []string{"x-a"})
+			}
+		})
+	}
+}
+
+// An action may be asked at the moment that the run ends.
+func TestAnOperationOfARunThatEndsIsRecorded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	l := &ledger{}
+	action := l.action("x", nil)
+	execute := action.execute
+	action.execute = func(ctx context.Context, item itemaction.Item) (itemaction.Result, error) {
+		cancel()
+		<-ctx.Done()
+		return execute(context.WithoutCancel(ctx), item)
+	}
+	req := shop(action)
+	req.Started = func(ctx context.Context, op Operation) error {
+		return errors.Join(ctx.Err(), l.record(ctx, op))
+	}
+	result, err := New(town().cluster(t), Options{}).Run(ctx, req, io.Discard)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+	if len(l.started) == 0 || len(l.cancelled) > 0 || len(result.Operations) != len(l.started) {
+		t.Errorf("started %v, cancelled %v, told %v; want all of them recorded", l.started, l.cancelled, result.Operations)
+	}
+}
+
+// What follows an operation does not take it away: it was started.
+func TestAnOperationOfAnObjectThatIsLeftOutIsRecorded(t *testing.T) {
+	l := &ledger{}
+	left := l.action("x", nil)
+	execute := left.execute
+	left.execute = func(ctx context.Context, item itemaction.Item) (itemaction.Result, error) {
+		result, err := execute(ctx, item)
+		result.Skip = "it is elsewhere"
+		return result, err
+	}
+	req := shop(left)
+	req.Started = l.record
+	result, got := backedUp(t, town(), req, Options{})
+	if diff := cmp.Diff([]string{"namespaces /shop"}, got); diff != "" {
+		t.Errorf("archive (-want +got):\n%s", diff)
+	}
+	l.want(t, []string{"x-a", "x-b"}, nil)
+	if len(result.Operations) != 2 {
+		t.Errorf("operations %v", result.Operations)
+	}
+}

@@ -5,6 +5,6 @@
 // velero.io/v1 have in common: for the manifest of a backup, and for plugins. It also has
 // the files that tell how the operations of item actions ended (operations.go).
 //
-// What their specs and statuses say is the business of those who make them. It is not for
+// What is filled into their specs and statuses is the business of those who make them. It is not for
 // the wire protocol of plugins; see sdk/proto.
 package velero

@@ -22,14 +22,6 @@ const (
 	defaultResourceTimeout = "10m0s"
 )
 
-// veleroFields are the fields of the spec that mean the same to Velero.
-var veleroFields = []string{
-	"includedNamespaces", "excludedNamespaces", "includedResources", "excludedResources", "includeClusterResources",
-	"includedClusterScopedResources", "excludedClusterScopedResources",
-	"includedNamespaceScopedResources", "excludedNamespaceScopedResources",
-	"labelSelector", "orLabelSelectors", "orderedResources", "storageLocation", "ttl", "itemOperationTimeout", "metadata",
-}
-
 // actions returns the item actions of plugins for one run. All of them see the same
 // Backup, as it is when the run begins.
 func (j *Job) actions(req Request) ([]itemaction.Action, error) {
@@ -39,7 +31,7 @@ func (j *Job) actions(req Request) ([]itemaction.Action, error) {
 	subject := veleroOf(req)
 	subject.Metadata.Annotations = map[string]string{resourceTimeout: defaultResourceTimeout}
 	maps.Copy(subject.Metadata.Annotations, req.Annotations)
-	spec, err := velero.Pick(req.Spec, veleroFields)
+	spec, err := velero.Pick(req.Spec, velero.BackupFields())
 	if err != nil {
 		return nil, fmt.Errorf("reading the spec of the backup: %w", err)
 	}

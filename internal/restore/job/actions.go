@@ -45,13 +45,6 @@ type restoreStatus struct {
 	StartTimestamp metav1.Time `json:"startTimestamp"`
 }
 
-// veleroFields are the fields of the spec that mean the same to Velero.
-var veleroFields = []string{
-	"scheduleName", "includedNamespaces", "excludedNamespaces", "includedResources", "excludedResources", "namespaceMapping",
-	"labelSelector", "orLabelSelectors", "restoreStatus", "preserveNodePorts", "includeClusterResources",
-	"existingResourcePolicy", "itemOperationTimeout",
-}
-
 // Values that Velero's server fills in, and its plugins therefore count on.
 const (
 	defaultOperationTimeout = `"4h0m0s"`
@@ -60,7 +53,7 @@ const (
 
 // veleroRestore returns the Restore for the actions of plugins.
 func veleroRestore(req Request) ([]byte, error) {
-	spec, err := velero.Pick(req.Spec, veleroFields)
+	spec, err := velero.Pick(req.Spec, velero.RestoreFields())
 	if err != nil {
 		return nil, fmt.Errorf("reading the spec of the restore: %w", err)
 	}

@@ -74,7 +74,7 @@ func TestNotConvertedAfterAll(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "plug-not-converted", "plug-not-converted.example.org"
 	acts := &plugged{name: "acts", of: []string{"widgets." + group}, execute: func(context.Context, *restoreaction.Item) (restoreaction.Result, error) {
-		return restoreaction.Result{OperationID: "op-1", Warnings: []string{"beware"}}, nil
+		return restoreaction.Result{Operation: &restoreaction.Operation{ID: "op-1"}, Warnings: []string{"beware"}}, nil
 	}}
 	request := restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{widget(t, group, "v1", ns, "w")}), Actions: []restoreaction.External{acts}, DryRun: true,
@@ -82,8 +82,8 @@ func TestNotConvertedAfterAll(t *testing.T) {
 	const refused = "error run: 1 object of widgets." + group + " is not restored: the cluster does not serve them"
 	wantMessages(t, c.run(request), refused, "warning run: |restore action acts|is not called in a dry run")
 	request.DryRun = false
-	about := "warning " + ns + ": widgets." + group + ` "` + ns + `/w": `
-	wantMessages(t, c.run(request), refused, about+"beware", about+`|the operation "op-1"`)
+	about := ns + ": widgets." + group + ` "` + ns + `/w": `
+	wantMessages(t, c.run(request), refused, "warning "+about+"beware", "error "+about+`|the operation "op-1"`)
 }
 
 // TestConvertedVersions of a resource that is served in another one.

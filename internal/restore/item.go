@@ -93,6 +93,7 @@ func (r *run) restoreEntry(ctx context.Context, t task) verdict {
 	if v.refused != nil {
 		r.log.refuse(*v.refused, 1)
 		r.warn(it.listed, it.about(), it.notes)
+		r.tellLate(it.listed, it.about(), it.late)
 		return v
 	}
 	if v.wrote() && it.resource == definitionsResource {

@@ -221,14 +221,17 @@ func (r *run) appendTold(names []string, k *kind) []string {
 func (r *run) conclude(what listed, about string, v verdict) {
 	r.log.add(what, v)
 	r.warn(what, about, v.warnings)
-	scope := results.Object(what.namespace)
 	if v.err != nil {
-		r.results.Error(scope, explain(about, v.err))
+		r.results.Error(results.Object(what.namespace), explain(about, v.err))
 	}
-	for _, err := range v.late {
-		r.results.Error(scope, explain(about, err))
-	}
+	r.tellLate(what, about, v.late)
 	r.progress(false)
+}
+
+func (r *run) tellLate(what listed, about string, late []error) {
+	for _, err := range late {
+		r.results.Error(results.Object(what.namespace), explain(about, err))
+	}
 }
 
 func (r *run) warn(what listed, about string, warnings []string) {

@@ -4,14 +4,12 @@
 package restore
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -38,12 +36,6 @@ type concern struct {
 	*outside
 	// some says that it concerned one of them.
 	some atomic.Bool
-}
-
-// operations collects what actions started. It is safe for concurrent use.
-type operations struct {
-	mu  sync.Mutex
-	all []Operation
 }
 
 // chooseActions asks the actions of the request which objects concern them, all at
@@ -196,14 +188,16 @@ func (r *run) askOne(ctx context.Context, it *item, action *outside, shown *rest
 		return failed(err)
 	}
 	it.notes = append(it.notes, result.Warnings...)
-	r.noteOperation(it, action, result.OperationID)
 	if result.Skip != "" {
+		r.record(ctx, it, action, result.Operation)
 		return skipped(result.Skip)
 	}
 	it.object = shown.Object
 	if err := r.settle(it); err != nil {
-		return failed(err)
+		return failed(refuse(ctx, result.Operation, err))
 	}
+	// From here on the operation counts, whatever becomes of the object.
+	r.record(ctx, it, action, result.Operation)
 	if it.found != nil && r.req.Policy != ExistingRecreate {
 		r.restoreAdditional(ctx, it, result.Additional)
 		return verdict{} // it exists, and needs nothing first
@@ -237,21 +231,6 @@ func (r *run) settle(it *item) error {
 	}
 	field.Prune(it.object.Object, []string{"metadata", "annotations"}, compare.Restored)
 	return r.follow(it)
-}
-
-// noteOperation records what an action started for an object.
-func (r *run) noteOperation(it *item, action *outside, id string) {
-	if id == "" {
-		return
-	}
-	it.notes = append(it.notes, fmt.Sprintf("restore action %s started the operation %.100q for it, which this restore does not wait for: "+
-		"see to it that it ends well", action.Name(), id))
-	r.operations.mu.Lock()
-	defer r.operations.mu.Unlock()
-	r.operations.all = append(r.operations.all, Operation{
-		Action: action.Name(), ID: id,
-		Resource: it.kind.resource, Namespace: it.target.Namespace, Name: it.target.Name,
-	})
 }
 
 // askedActions returns the names of the actions that objects of a kind concerned.
@@ -294,10 +273,5 @@ func (r *run) tellActions(out *Result) {
 			Calls: int(action.called.Load()), Skipped: int(action.skipped.Load()), Failed: int(action.wrong.Load()),
 		})
 	}
-	out.Operations = slices.SortedFunc(slices.Values(r.operations.all), func(a, b Operation) int {
-		return cmp.Or(
-			strings.Compare(a.Action, b.Action), strings.Compare(a.Resource.String(), b.Resource.String()),
-			strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID),
-		)
-	})
+	out.Operations = r.operations.sorted()
 }

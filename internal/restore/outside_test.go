@@ -39,6 +39,7 @@ type plugged struct {
 
 func (p *plugged) Name() string   { return p.name }
 func (p *plugged) Plugin() string { return "plugged" }
+func (p *plugged) Kind() string   { return "AsyncRestoreItemAction" }
 func (p *plugged) AppliesTo(gr schema.GroupResource) bool {
 	return slices.Contains(p.of, gr.String())
 }
@@ -148,7 +149,7 @@ func TestPluggedActionsCannotBend(t *testing.T) {
 	}
 }
 
-// TestPluggedActionsFailOneObject, leave one out, and start an operation for one.
+// TestPluggedActionsFailOneObject, and leave one out.
 func TestPluggedActionsFailOneObject(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-fail"
@@ -157,9 +158,9 @@ func TestPluggedActionsFailOneObject(t *testing.T) {
 		case "bad":
 			return restoreaction.Result{}, errors.New("does not like it")
 		case "skipped":
-			return restoreaction.Result{Skip: "restore action picky leaves it out", OperationID: "op-1"}, nil
+			return restoreaction.Result{Skip: "restore action picky leaves it out"}, nil
 		case "warned":
-			return restoreaction.Result{Warnings: []string{"beware"}, OperationID: "op-2"}, nil
+			return restoreaction.Result{Warnings: []string{"beware"}}, nil
 		}
 		return restoreaction.Result{}, nil
 	}}
@@ -171,22 +172,13 @@ func TestPluggedActionsFailOneObject(t *testing.T) {
 		Actions: []restoreaction.External{picky, after},
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 3, restore.Failed: 1, restore.Skipped: 1})
-	const operation = "for it, which this restore does not wait for"
 	wantMessages(t, result,
 		`error plug-fail: configmaps "plug-fail/bad": restore action picky: does not like it`,
-		`warning plug-fail: configmaps "plug-fail/warned": beware`,
-		`warning plug-fail: configmaps "plug-fail/warned": |the operation "op-2" `+operation,
-		`warning plug-fail: configmaps "plug-fail/skipped": |the operation "op-1" `+operation)
+		`warning plug-fail: configmaps "plug-fail/warned": beware`)
 	if result.SkipReasons["restore action picky leaves it out"] != 1 {
 		t.Errorf("reasons %v", result.SkipReasons)
 	}
 	wantSeen(t, after, ns+"/good", ns+"/warned")
-	of := func(id, name string) restore.Operation {
-		return restore.Operation{Action: "picky", ID: id, Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: ns, Name: name}
-	}
-	if diff := cmp.Diff([]restore.Operation{of("op-1", "skipped"), of("op-2", "warned")}, result.Operations); diff != "" {
-		t.Errorf("operations (-want +got):\n%s", diff)
-	}
 	if called := result.Called[0]; called.Calls != 4 || called.Skipped != 1 || called.Failed != 1 {
 		t.Errorf("called %+v", called)
 	}

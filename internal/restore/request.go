@@ -4,9 +4,8 @@
 package restore
 
 import (
+	"context"
 	"iter"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
@@ -88,6 +87,11 @@ type Request struct {
 	// run alone. None is asked about Namespaces, nor about objects that exist and are
 	// not going to be changed.
 	Actions []restoreaction.External
+	// Started records an operation the moment one of Actions told of it, so that
+	// somebody asks for its end. It is called from many goroutines at a time, with a
+	// context that ends after 30 seconds and not with the run. If it fails, or is nil,
+	// the operation is cancelled, which is an error of its object.
+	Started func(ctx context.Context, op Operation) error
 	// DryRun writes nothing to the cluster, and calls none of Actions.
 	DryRun bool
 	// Progress, if set, is told how many objects there are to restore and how
@@ -135,7 +139,8 @@ type Result struct {
 	// Called says what the Request's actions did, in their order. Those that were
 	// left out are missing.
 	Called []Called
-	// Operations are what they started, sorted by action, object and ID.
+	// Operations are what they started and Request.Started recorded, sorted by action,
+	// object and ID.
 	Operations []Operation
 }
 
@@ -146,15 +151,6 @@ type Called struct {
 	// Calls is how many objects it was shown, Skipped how many of them it left out,
 	// and Failed how many it failed for.
 	Calls, Skipped, Failed int
-}
-
-// Operation is what an action started for one object and what may still go on.
-type Operation struct {
-	// Action is the name of the action, and ID what it calls the operation.
-	Action, ID string
-	// Resource, Namespace and Name are those of the object, in the cluster.
-	Resource        schema.GroupResource
-	Namespace, Name string
 }
 
 // Total is the number of objects.

@@ -31,8 +31,11 @@ type Action interface {
 // Result: a dry run names it and does not call it.
 type External interface {
 	Action
-	// Plugin is the name of what carries the action out, for logs.
+	// Plugin is the name of what carries the action out, for logs and results.
 	Plugin() string
+	// Kind is the kind of the action, "RestoreItemAction" or "AsyncRestoreItemAction";
+	// empty if that is not known.
+	Kind() string
 	// Choose asks the action which objects concern it, at most once per run, before
 	// AppliesTo and before anything is written. An error ends the run, unless it is
 	// an *itemaction.LeftOutError: then the action is left out with a warning.
@@ -101,9 +104,23 @@ type Result struct {
 	// most; zero means the engine's default. An error ends the waiting.
 	Ready        func(ctx context.Context, restored []Ref) (bool, error)
 	ReadyTimeout time.Duration
-	// OperationID names what the action started and what goes on after the objects
-	// are restored; empty if nothing.
-	OperationID string
+	// Operation is what the action started and what goes on after the objects are
+	// restored; nil if nothing. It counts also with Skip.
+	Operation *Operation
+}
+
+// Operation is something that an action started.
+type Operation struct {
+	// ID is the action's name for it.
+	ID string
+	// PollInterval is how often the action wants to be asked how far it is; zero
+	// leaves that to whoever asks.
+	PollInterval time.Duration
+	// Cancel asks the action to end it, for when nobody would wait for its end. It
+	// has a deadline of its own and goes on when the context ends. An error says
+	// that the operation may still go on, and can be shown. Cancel is nil if the
+	// action has no way to do it.
+	Cancel func(ctx context.Context) error
 }
 
 // Ref names an object of the archive.

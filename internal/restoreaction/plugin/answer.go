@@ -57,15 +57,13 @@ func (a *action) check(it *restoreaction.Item, given []byte, answer adapter.Rest
 	if err := external.CheckOperationID(answer.OperationID); err != nil {
 		return restoreaction.Result{}, err
 	}
-	result := restoreaction.Result{OperationID: answer.OperationID}
 	if answer.Skip {
-		result.Skip = fmt.Sprintf("restore action %s leaves it out", a.Name())
-		return result, nil
+		return restoreaction.Result{Skip: fmt.Sprintf("restore action %s leaves it out", a.Name())}, nil
 	}
 	if err := external.CheckRefs("additional item", answer.Additional); err != nil {
 		return restoreaction.Result{}, err
 	}
-	result.Additional = a.refs(answer.Additional)
+	result := restoreaction.Result{Additional: a.refs(answer.Additional)}
 	if answer.Wait {
 		result.Ready, result.ReadyTimeout = a.ready(about(it)), answer.WaitTimeout
 	}

@@ -21,5 +21,9 @@
 // answer any more is given up for the rest of the run; one that the user can do without
 // leaves the object as it is then, with a warning.
 //
+// Actions of both kinds, RestoreItemAction and AsyncRestoreItemAction, may tell of an
+// operation that they started. One of an answer that is refused is cancelled at once,
+// because nobody would ever ask for its end; the error says what became of it.
+//
 // How an action is called is the business of internal/itemaction/remote.
 package plugin

@@ -29,13 +29,16 @@ const secret = "hunter2-secret"
 // fake is a plugin that answers what a test wants.
 type fake struct {
 	selector item.Selector
-	// applies, execute and ready answer the calls.
+	// applies, execute, ready and cancel answer the calls.
 	applies func() error
 	execute func(ctx context.Context, object adapter.RestoreItem) (adapter.RestoreItemAnswer, error)
 	ready   func(refs []item.Ref) (bool, error)
+	cancel  func(ctx context.Context) error
 
 	mu    sync.Mutex
 	calls []adapter.ItemCall
+	// cancelled are the IDs of the operations that were to be cancelled.
+	cancelled []string
 }
 
 // Do implements caller.Connection.
@@ -80,8 +83,15 @@ func (f *fake) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemC
 }
 
 // Cancel implements adapter.Operations.
-func (f *fake) Cancel(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) error {
-	return adapter.ErrNoOperations
+func (f *fake) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) error {
+	f.note(call)
+	f.mu.Lock()
+	f.cancelled = append(f.cancelled, op.ID+" of "+string(op.Subject))
+	f.mu.Unlock()
+	if f.cancel != nil {
+		return f.cancel(ctx)
+	}
+	return ctx.Err()
 }
 
 // chosen returns an action of the fake that was asked what concerns it.

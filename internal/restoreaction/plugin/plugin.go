@@ -57,12 +57,7 @@ func (a *action) Execute(ctx context.Context, it *restoreaction.Item) (restoreac
 	if err != nil {
 		return restoreaction.Result{}, fmt.Errorf("encoding the archived object: %w", err)
 	}
-	var answer adapter.RestoreItemAnswer
-	err = a.Call(ctx, about(it), func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version adapter.RestoreItemAction) error {
-		var err error
-		answer, err = version.Execute(ctx, conn, call, adapter.RestoreItem{Object: object, Archived: archived, Restore: a.restore})
-		return err
-	})
+	answer, err := a.call(ctx, it, adapter.RestoreItem{Object: object, Archived: archived, Restore: a.restore})
 	switch {
 	case err != nil && a.Ignored() && remote.Unanswered(err) && ctx.Err() == nil:
 		return restoreaction.Result{Warnings: []string{
@@ -73,9 +68,47 @@ func (a *action) Execute(ctx context.Context, it *restoreaction.Item) (restoreac
 	}
 	result, err := a.check(it, object, answer)
 	if err != nil {
-		return restoreaction.Result{}, a.Explain(err)
+		return restoreaction.Result{}, a.Explain(a.Undo(ctx, about(it), a.operation(answer), err))
 	}
+	result.Operation = a.started(it, answer)
 	return result, nil
+}
+
+// call shows an object to the action. An answer that comes with an error is none: it
+// broke the contract, or the run ended meanwhile. What it started is cancelled.
+func (a *action) call(ctx context.Context, it *restoreaction.Item, shown adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+	var answer adapter.RestoreItemAnswer
+	err := a.Call(ctx, about(it), func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version adapter.RestoreItemAction) error {
+		var err error
+		answer, err = version.Execute(ctx, conn, call, shown)
+		return err
+	})
+	if err != nil {
+		err = a.Undo(ctx, about(it), a.operation(answer), err)
+	}
+	return answer, err
+}
+
+// operation returns what an answer started, as the action is asked about it.
+func (a *action) operation(answer adapter.RestoreItemAnswer) adapter.Operation {
+	return adapter.Operation{ID: answer.OperationID, Subject: a.restore}
+}
+
+// started returns what an answer started, nil if nothing.
+func (a *action) started(it *restoreaction.Item, answer adapter.RestoreItemAnswer) *restoreaction.Operation {
+	if answer.OperationID == "" {
+		return nil
+	}
+	op, shown := a.operation(answer), about(it)
+	return &restoreaction.Operation{
+		ID: answer.OperationID, PollInterval: answer.PollInterval,
+		Cancel: func(ctx context.Context) error {
+			if err := a.Cancel(ctx, shown, op); err != nil {
+				return a.Explain(err)
+			}
+			return nil
+		},
+	}
 }
 
 // about names an object in the log, as it is called in the backup.

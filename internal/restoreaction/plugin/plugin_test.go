@@ -123,18 +123,10 @@ func TestExecuteChecksTheAnswer(t *testing.T) {
 		want   restoreaction.Result
 		err    string
 	}{
-		"skip": {answer: adapter.RestoreItemAnswer{Skip: true}, want: restoreaction.Result{Skip: "restore action example.io/act leaves it out"}},
-		"skip and an operation": {
-			answer: adapter.RestoreItemAnswer{Skip: true, OperationID: "op"},
-			want:   restoreaction.Result{Skip: "restore action example.io/act leaves it out", OperationID: "op"},
-		},
-		"additional items":     {answer: adapter.RestoreItemAnswer{Additional: []item.Ref{good}}, want: restoreaction.Result{Additional: []restoreaction.Ref{ref}}},
-		"an endless list":      {answer: adapter.RestoreItemAnswer{Additional: many}, err: "named 10001 additional items"},
-		"an item without name": {answer: adapter.RestoreItemAnswer{Additional: []item.Ref{{Resource: "pods"}}}, err: "which cannot exist: it has no name"},
-		"an operation":         {answer: adapter.RestoreItemAnswer{OperationID: "op"}, want: restoreaction.Result{OperationID: "op"}},
-		"an operation of 1 MiB": {
-			answer: adapter.RestoreItemAnswer{OperationID: strings.Repeat("x", 1<<20)}, err: "named its operation with 1048576 bytes; at most 1024",
-		},
+		"skip":                    {answer: adapter.RestoreItemAnswer{Skip: true}, want: restoreaction.Result{Skip: "restore action example.io/act leaves it out"}},
+		"additional items":        {answer: adapter.RestoreItemAnswer{Additional: []item.Ref{good}}, want: restoreaction.Result{Additional: []restoreaction.Ref{ref}}},
+		"an endless list":         {answer: adapter.RestoreItemAnswer{Additional: many}, err: "named 10001 additional items"},
+		"an item without name":    {answer: adapter.RestoreItemAnswer{Additional: []item.Ref{{Resource: "pods"}}}, err: "which cannot exist: it has no name"},
 		"an error":                {fails: status.Error(codes.Unknown, "no space for "+secret), err: "no space for"},
 		"a panic":                 {fails: status.Error(codes.Aborted, "plugin panicked: nil"), err: "plugin panicked: nil"},
 		"a message too large":     {fails: status.Error(codes.ResourceExhausted, "the call has 5000000 bytes"), err: "is larger than"},

@@ -1,0 +1,120 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/results"
+)
+
+// startedTimeout is how long Request.Started may take, also when the run has ended.
+const startedTimeout = 30 * time.Second
+
+// Operation is what an action started for one object and what goes on by itself.
+type Operation struct {
+	// Action is the name of the action, and ID what it calls the operation.
+	Action, ID string
+	// Kind and Plugin are those of the action.
+	Kind, Plugin string
+	// Resource, Namespace and Name are those of the object, in the cluster; of one that
+	// was converted the Resource is that of the archive.
+	Resource        schema.GroupResource
+	Namespace, Name string
+	// PollInterval is how often the action wants to be asked how far it is; zero
+	// leaves that to whoever asks.
+	PollInterval time.Duration
+}
+
+// operations collects what actions started and what was recorded. It is safe for
+// concurrent use.
+type operations struct {
+	mu  sync.Mutex
+	all []Operation
+}
+
+func (o *operations) add(op Operation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, op)
+}
+
+// sorted is called when nothing is restored any more.
+func (o *operations) sorted() []Operation {
+	return slices.SortedFunc(slices.Values(o.all), func(a, b Operation) int {
+		return cmp.Or(
+			strings.Compare(a.Action, b.Action), strings.Compare(a.Resource.String(), b.Resource.String()),
+			strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID),
+		)
+	})
+}
+
+// errNobodyWaits is why an operation of a run without Request.Started is cancelled.
+var errNobodyWaits = errors.New("nobody would wait for its end")
+
+// record has an operation recorded that an action started for an object. One that
+// nobody would ask for is cancelled, and an error of the object. That is told at once:
+// the object may not be told of, because the run is interrupted.
+func (r *run) record(ctx context.Context, it *item, action *outside, started *restoreaction.Operation) {
+	if started == nil {
+		return
+	}
+	op := Operation{
+		Action: action.Name(), ID: started.ID, Kind: action.Kind(), Plugin: action.Plugin(),
+		Resource: it.kind.resource, Namespace: it.target.Namespace, Name: it.target.Name, PollInterval: started.PollInterval,
+	}
+	log := logger(ctx).WithValues("action", op.Action, "plugin", op.Plugin, "operation", fmt.Sprintf("%.100q", op.ID), "item", it.about())
+	err := r.started(ctx, op)
+	if err == nil {
+		log.Info("An action started an operation")
+		r.operations.add(op)
+		return
+	}
+	err = cancelStarted(ctx, started, fmt.Errorf("restore action %s: the operation %.100q was started and could not be recorded: %w",
+		op.Action, op.ID, err))
+	log.Error(err, "An operation was not recorded")
+	r.results.Error(results.Object(it.listed.namespace), explain(it.about(), err))
+}
+
+// refuse cancels the operation, if there is one, of an answer that is refused for a
+// reason, which it returns with what became of the operation.
+func refuse(ctx context.Context, started *restoreaction.Operation, reason error) error {
+	if started == nil {
+		return reason
+	}
+	return cancelStarted(ctx, started, fmt.Errorf("%w; with it the operation %.100q was started", reason, started.ID))
+}
+
+// started calls Request.Started, which must come to its end although the run is
+// interrupted.
+func (r *run) started(ctx context.Context, op Operation) error {
+	if r.req.Started == nil {
+		return errNobodyWaits
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startedTimeout)
+	defer cancel()
+	return r.req.Started(ctx, op)
+}
+
+// cancelStarted cancels an operation for a reason, which it returns with what the action
+// said to that.
+func cancelStarted(ctx context.Context, started *restoreaction.Operation, reason error) error {
+	if started.Cancel == nil {
+		return fmt.Errorf("%w; it could not be cancelled and may go on: the action has no way to do that", reason)
+	}
+	if err := started.Cancel(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("%w; it could not be cancelled and may go on: %w", reason, err)
+	}
+	return fmt.Errorf("%w; it was cancelled", reason)
+}

@@ -1,0 +1,338 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+)
+
+// book is where operations are recorded and where plugins are told to end them.
+type book struct {
+	mu                  sync.Mutex
+	recorded, cancelled []string
+	// full, if set, is why nothing can be recorded, and refuses why nothing can be cancelled.
+	full, refuses error
+}
+
+// start returns an operation.
+func (b *book) start(id string) *restoreaction.Operation {
+	return &restoreaction.Operation{ID: id, PollInterval: time.Second, Cancel: func(ctx context.Context) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.cancelled = append(b.cancelled, id)
+		return errors.Join(b.refuses, ctx.Err())
+	}}
+}
+
+// started is a restore.Request's.
+func (b *book) started(ctx context.Context, op restore.Operation) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := errors.Join(b.full, ctx.Err()); err != nil {
+		return err
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		return errors.New("it could take for ever")
+	}
+	b.recorded = append(b.recorded, op.ID)
+	return nil
+}
+
+// since returns, sorted, what was recorded and cancelled since it was asked last.
+func (b *book) since() (recorded, cancelled []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	recorded, cancelled = slices.Sorted(slices.Values(b.recorded)), slices.Sorted(slices.Values(b.cancelled))
+	b.recorded, b.cancelled = nil, nil
+	return recorded, cancelled
+}
+
+func (b *book) want(t *testing.T, recorded, cancelled []string) {
+	t.Helper()
+	gotRecorded, gotCancelled := b.since()
+	if diff := cmp.Diff(recorded, gotRecorded); diff != "" {
+		t.Errorf("recorded (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(cancelled, gotCancelled); diff != "" {
+		t.Errorf("cancelled (-want +got):\n%s", diff)
+	}
+}
+
+// starts returns an action that starts an operation for each ConfigMap: "copy of a".
+func (b *book) starts(name string) *plugged {
+	return &plugged{name: name, of: []string{"configmaps"}, execute: func(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+		return restoreaction.Result{Operation: b.start(name + " of " + item.Archived.GetName())}, nil
+	}}
+}
+
+// TestOperationsAreRecorded, those of several actions for one object too, and count
+// whatever becomes of the object then.
+func TestOperationsAreRecorded(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns, mapped = "plug-operations", "plug-operations-mapped"
+	b := &book{}
+	first, second := b.starts("first"), b.starts("second")
+	starts := second.execute
+	second.execute = func(ctx context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+		result, err := starts(ctx, item)
+		switch item.Archived.GetName() {
+		case "skipped":
+			result.Skip = "second leaves it out"
+		case "failed":
+			return restoreaction.Result{}, errors.New("second fails")
+		case "refused":
+			return result, unstructured.SetNestedField(item.Object.Object, int64(7), "data", "key")
+		}
+		return result, err
+	}
+	var objects []*unstructured.Unstructured
+	for _, name := range []string{"good", "skipped", "failed", "refused"} {
+		objects = append(objects, configMap(t, ns, name, "x"))
+	}
+	result := c.run(restore.Request{
+		Archive: spool(t, objects), NamespaceMapping: map[string]string{ns: mapped},
+		Actions: []restoreaction.External{first, second}, Started: b.started,
+	})
+	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Skipped: 1, restore.Failed: 2})
+	wantMessages(t, result,
+		"error "+mapped+`: configmaps "`+mapped+`/failed": restore action second: second fails`,
+		"error "+mapped+`: |configmaps "`+mapped+`/refused"|data`)
+	var want []restore.Operation
+	for _, name := range []string{"first failed", "first good", "first refused", "first skipped", "second good", "second refused", "second skipped"} {
+		action, object, _ := strings.Cut(name, " ")
+		want = append(want, restore.Operation{
+			Action: action, ID: action + " of " + object, Kind: "AsyncRestoreItemAction", Plugin: "plugged", PollInterval: time.Second,
+			Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: mapped, Name: object,
+		})
+	}
+	if diff := cmp.Diff(want, result.Operations); diff != "" {
+		t.Errorf("operations (-want +got):\n%s", diff)
+	}
+	b.want(t, []string{
+		"first of failed", "first of good", "first of refused", "first of skipped", "second of good", "second of refused", "second of skipped",
+	}, nil)
+}
+
+// TestOperationsThatAreNotRecorded are cancelled, and their objects restored all the
+// same.
+func TestOperationsThatAreNotRecorded(t *testing.T) {
+	const said = `restore action copy: the operation "copy of c" was started and could not be recorded: `
+	for name, tc := range map[string]struct {
+		book    *book
+		nobody  bool
+		forGood bool
+		want    string
+	}{
+		"it is refused":           {book: &book{full: errors.New("no space")}, want: said + "no space; it was cancelled"},
+		"nobody would wait":       {book: &book{}, nobody: true, want: said + "nobody would wait for its end; it was cancelled"},
+		"nor is the cancellation": {book: &book{full: errors.New("no space"), refuses: errors.New("not now")}, want: said + "no space; it could not be cancelled and may go on: not now"},
+		"it has no end":           {book: &book{full: errors.New("no space")}, forGood: true, want: said + "no space; it could not be cancelled and may go on: the action has no way to do that"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTarget(t, restore.Options{})
+			ns := "plug-unrecorded-" + strings.ReplaceAll(name, " ", "-")
+			b, cancelled := tc.book, []string{"copy of c"}
+			acts := b.starts("copy")
+			if starts := acts.execute; tc.forGood {
+				cancelled = nil
+				acts.execute = func(ctx context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+					result, err := starts(ctx, item)
+					result.Operation.Cancel = nil
+					return result, err
+				}
+			}
+			request := restore.Request{
+				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []restoreaction.External{acts}, Started: b.started,
+			}
+			if tc.nobody {
+				request.Started = nil
+			}
+			result := c.run(request)
+			wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2})
+			wantMessages(t, result, "error "+ns+`: configmaps "`+ns+`/c": `+tc.want)
+			if len(result.Operations) > 0 {
+				t.Errorf("operations %+v", result.Operations)
+			}
+			b.want(t, nil, cancelled)
+			c.get(configMap(t, ns, "c", ""))
+		})
+	}
+}
+
+// TestOperationOfAnObjectThatIsRefused is cancelled and not recorded: the answer that
+// told of it does not count.
+func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
+	for name, refuses := range map[string]error{"acknowledged": nil, "not acknowledged": errors.New("not now")} {
+		t.Run(name, func(t *testing.T) {
+			c := newTarget(t, restore.Options{})
+			ns := "plug-refused-" + strings.ReplaceAll(name, " ", "-")
+			b := &book{refuses: refuses}
+			acts := b.starts("copy")
+			starts := acts.execute
+			acts.execute = func(ctx context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+				item.Object.SetKind("Gadget")
+				return starts(ctx, item)
+			}
+			result := c.run(restore.Request{
+				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []restoreaction.External{acts}, Started: b.started,
+			})
+			wantCounts(t, result, map[restore.Outcome]int{restore.Created: 1, restore.Failed: 1})
+			end := "it was cancelled"
+			if refuses != nil {
+				end = "it could not be cancelled and may go on: not now"
+			}
+			wantMessages(t, result, "error "+ns+`: configmaps "`+ns+`/c": restore action copy: made |with it the operation "copy of c" was started; `+end)
+			b.want(t, nil, []string{"copy of c"})
+		})
+	}
+}
+
+// TestOperationsOfAnInterruptedRun are recorded although it has ended, and those of
+// objects that it wrote stay what was started for them: the next attempt starts others
+// only for the rest, one for each.
+func TestOperationsOfAnInterruptedRun(t *testing.T) {
+	const size = 6
+	for n := range int64(size) {
+		t.Run(fmt.Sprintf("after %d writes", n+1), func(t *testing.T) {
+			c := newTarget(t, restore.Options{Workers: 1})
+			ns := fmt.Sprintf("plug-interrupted-%d", n)
+			c.namespace(ns)
+			var objects []*unstructured.Unstructured
+			for i := range size {
+				objects = append(objects, configMap(t, ns, fmt.Sprintf("c-%d", i), "x"))
+			}
+			b := &book{}
+			request := restore.Request{
+				Archive: spool(t, objects), Actions: []restoreaction.External{b.starts("copy")}, Started: b.started, RestoreUID: "u",
+			}
+			result := c.interrupted(request, n+1, func(r *http.Request) bool { return r.Method == http.MethodPost })
+			recorded, cancelled := b.since()
+			if len(recorded) != len(result.Operations) || len(recorded) < int(n+1) || len(cancelled) > 0 {
+				t.Errorf("recorded %v and cancelled %v; the result has %v", recorded, cancelled, result.Operations)
+			}
+			var missing []string
+			for _, o := range objects {
+				if !c.has(o) {
+					missing = append(missing, "copy of "+o.GetName())
+				}
+			}
+			wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Created: size})
+			b.want(t, missing, nil)
+			wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Created: size})
+			b.want(t, nil, nil)
+		})
+	}
+}
+
+// TestInterruptedBetweenTheAnswerAndItsRecord: the operation goes on, so it must be
+// known, or be told of.
+func TestInterruptedBetweenTheAnswerAndItsRecord(t *testing.T) {
+	for name, b := range map[string]*book{
+		"recorded": {}, "cancelled": {full: errors.New("no space")}, "lost": {full: errors.New("no space"), refuses: errors.New("not now")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTarget(t, restore.Options{})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			acts := b.starts("copy")
+			starts := acts.execute
+			acts.execute = func(ctx context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+				cancel(errLeader)
+				return starts(ctx, item)
+			}
+			result, err := c.engine.Run(ctx, restore.Request{
+				Archive: spool(t, []*unstructured.Unstructured{configMap(t, "plug-between-"+name, "c", "x")}),
+				Actions: []restoreaction.External{acts}, Started: b.started, BackupName: "b", RestoreName: "r",
+			})
+			if !errors.Is(err, errLeader) {
+				t.Errorf("error %v", err)
+			}
+			if name == "recorded" {
+				b.want(t, []string{"copy of c"}, nil)
+				wantMessages(t, result)
+				return
+			}
+			b.want(t, nil, []string{"copy of c"})
+			wantMessages(t, result, `error |the operation "copy of c" was started and could not be recorded: no space; it `)
+		})
+	}
+}
+
+// TestDryRunStartsNoOperation: an action that is not called cannot start any.
+func TestDryRunStartsNoOperation(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	b := &book{}
+	acts := b.starts("copy")
+	result := c.run(restore.Request{
+		Archive: spool(t, []*unstructured.Unstructured{configMap(t, "plug-dry-operation", "c", "x")}),
+		Actions: []restoreaction.External{acts}, Started: b.started, DryRun: true,
+	})
+	wantSeen(t, acts)
+	b.want(t, nil, nil)
+	if len(result.Operations) > 0 {
+		t.Errorf("operations %+v", result.Operations)
+	}
+}
+
+// TestOperationAndWaiting: the operation is recorded before anything else happens, and
+// the object waits for what it needs beside it, for no longer than it may.
+func TestOperationAndWaiting(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ready bool
+		want  []string
+	}{
+		"ready": {ready: true},
+		"never ready": {want: []string{
+			`error plug-op-never-ready: configmaps "plug-op-never-ready/c": restore action copy: the objects that it needs were not ready after 20ms`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTarget(t, restore.Options{})
+			ns := "plug-op-" + strings.ReplaceAll(name, " ", "-")
+			b := &book{}
+			acts := b.starts("copy")
+			starts := acts.execute
+			recorded := false
+			acts.execute = func(ctx context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+				result, err := starts(ctx, item)
+				result.Additional, result.ReadyTimeout = []restoreaction.Ref{ref("limitranges", ns, "later")}, 20*time.Millisecond
+				result.Ready = func(context.Context, []restoreaction.Ref) (bool, error) {
+					if !recorded || c.has(configMap(t, ns, "c", "")) {
+						t.Error("it is asked before the operation was recorded, or too late")
+					}
+					return tc.ready, nil
+				}
+				return result, err
+			}
+			result := c.run(restore.Request{
+				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x"), obj(t, "v1", "LimitRange", ns, "later", "")}),
+				Actions: []restoreaction.External{acts},
+				Started: func(ctx context.Context, op restore.Operation) error {
+					if recorded = true; c.has(obj(t, "v1", "LimitRange", ns, "later", "")) {
+						t.Error("it is recorded after the object that it needs was restored")
+					}
+					return b.started(ctx, op)
+				},
+			})
+			wantCounts(t, result, map[restore.Outcome]int{restore.Created: 3})
+			wantMessages(t, result, tc.want...)
+			b.want(t, []string{"copy of c"}, nil)
+		})
+	}
+}

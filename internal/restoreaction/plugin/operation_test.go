@@ -1,0 +1,147 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// TestOperation of an answer that is accepted: nothing cancels it but its own Cancel.
+func TestOperation(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]adapter.RestoreItemAnswer{
+		"alone":                          {OperationID: "op", PollInterval: time.Minute},
+		"of an object that is left out":  {OperationID: "op", Skip: true},
+		"of an object that has to wait":  {OperationID: "op", Wait: true, WaitTimeout: time.Minute},
+		"with the longest possible name": {OperationID: strings.Repeat("x", 1024)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{execute: answers(answer, nil)}
+			result, err := f.chosen(t, nil).Execute(t.Context(), pod(t))
+			if err != nil || result.Operation == nil || result.Operation.ID != answer.OperationID {
+				t.Fatalf("operation %+v, error %v", result.Operation, err)
+			}
+			if (result.Skip != "") != answer.Skip || (result.Ready != nil) != answer.Wait || result.ReadyTimeout != answer.WaitTimeout ||
+				result.Operation.PollInterval != answer.PollInterval {
+				t.Errorf("result %+v", result)
+			}
+			if len(f.cancelled) > 0 {
+				t.Errorf("cancelled %q", f.cancelled)
+			}
+			// The run has ended when nobody is found who would wait.
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := result.Operation.Cancel(ctx); err != nil {
+				t.Error(err)
+			}
+			if want := []string{answer.OperationID + ` of {"kind":"Restore"}`}; !slices.Equal(f.cancelled, want) {
+				t.Errorf("cancelled %q, want %q", f.cancelled, want)
+			}
+			f.cancel = func(context.Context) error { return errors.New("too late for " + secret) }
+			wantError(t, result.Operation.Cancel(ctx), "too late for")
+		})
+	}
+}
+
+func TestNoOperation(t *testing.T) {
+	t.Parallel()
+	f := &fake{execute: answers(adapter.RestoreItemAnswer{}, nil)}
+	result, err := f.chosen(t, nil).Execute(t.Context(), pod(t))
+	if err != nil || result.Operation != nil {
+		t.Errorf("operation %+v, error %v", result.Operation, err)
+	}
+}
+
+// TestOperationOfARefusedAnswer is cancelled: nobody would ever ask for its end.
+func TestOperationOfARefusedAnswer(t *testing.T) {
+	t.Parallel()
+	refs := func(ref item.Ref, n int) []item.Ref { return slices.Repeat([]item.Ref{ref}, n) }
+	for name, tc := range map[string]struct {
+		answer adapter.RestoreItemAnswer
+		fails  error
+		want   string
+	}{
+		"its ID has 1 MiB":       {adapter.RestoreItemAnswer{OperationID: strings.Repeat("x", 1<<20)}, nil, "named its operation with 1048576 bytes; at most 1024"},
+		"an endless list":        {adapter.RestoreItemAnswer{OperationID: "op", Additional: refs(item.Ref{Resource: "po", Name: "a"}, item.MaxRefs+1)}, nil, "named 10001 additional items"},
+		"an item without name":   {adapter.RestoreItemAnswer{OperationID: "op", Additional: refs(item.Ref{Resource: "po"}, 1)}, nil, "it has no name"},
+		"another object":         {adapter.RestoreItemAnswer{OperationID: "op", Item: []byte(`{"metadata":{"name":"db","namespace":"shop"}}`)}, nil, "returned another object"},
+		"no object":              {adapter.RestoreItemAnswer{OperationID: "op", Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":"x"}`)}, nil, "not an object of Kubernetes"},
+		"it breaks the contract": {adapter.RestoreItemAnswer{OperationID: "op"}, &adapter.ContractError{Message: "answered nonsense"}, "answered nonsense"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, refuses := range []bool{false, true} {
+				f := &fake{execute: answers(tc.answer, tc.fails)}
+				said := "which was cancelled"
+				if refuses {
+					f.cancel = func(context.Context) error { return status.Error(codes.Unknown, "not now, "+secret) }
+					said = "which could not be cancelled and may go on: "
+				}
+				_, err := f.chosen(t, nil).Execute(t.Context(), pod(t))
+				wantError(t, err, tc.want)
+				wantError(t, err, said)
+				if err != nil && (len(err.Error()) > 2000 || strings.Contains(err.Error(), "\n")) {
+					t.Errorf("the error is not one line: %q", err)
+				}
+				if want := []string{tc.answer.OperationID + ` of {"kind":"Restore"}`}; !slices.Equal(f.cancelled, want) {
+					t.Errorf("cancelled %.200q", f.cancelled)
+				}
+			}
+		})
+	}
+}
+
+// TestOperationOfAnEndedRun is cancelled although the run's time is over.
+func TestOperationOfAnEndedRun(t *testing.T) {
+	t.Parallel()
+	for _, ignored := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		f := &fake{execute: func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+			cancel()
+			return adapter.RestoreItemAnswer{OperationID: "op"}, nil
+		}}
+		_, err := f.chosen(t, func(s *Spec) { s.Ignore = ignored }).Execute(ctx, pod(t))
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "which was cancelled") || len(f.cancelled) != 1 {
+			t.Errorf("cancelled %q, error %v", f.cancelled, err)
+		}
+	}
+}
+
+// TestOperationOfALateAnswer of an action that the user can do without.
+func TestOperationOfALateAnswer(t *testing.T) {
+	t.Parallel()
+	f := &fake{execute: answers(adapter.RestoreItemAnswer{OperationID: "op"}, context.DeadlineExceeded)}
+	a := f.chosen(t, func(s *Spec) { s.Ignore = true })
+	result, err := a.Execute(t.Context(), pod(t))
+	if err != nil || result.Operation != nil || len(f.cancelled) != 1 {
+		t.Errorf("operation %+v, cancelled %q, error %v", result.Operation, f.cancelled, err)
+	}
+	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "which was cancelled") {
+		t.Errorf("warnings %q", result.Warnings)
+	}
+}
+
+func TestKind(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"", "RestoreItemAction", "AsyncRestoreItemAction"} {
+		a := New(Spec{Kind: kind, Resolve: func() (caller.Connection, adapter.RestoreItemAction, error) { return nil, nil, nil }}, Run{}, redact.New())
+		if a.Kind() != kind {
+			t.Errorf("kind %q, want %q", a.Kind(), kind)
+		}
+	}
+}

@@ -232,10 +232,12 @@ func TestUnknownOperations(t *testing.T) {
 		"without a word":       {err: status.Error(codes.NotFound, ""), want: "does not know the operation; look yourself what became of it"},
 		"of Velero":            {err: status.Error(codes.Unknown, "Operation ID "+id+" is invalid."), want: "what became of it: Operation ID ns/du-1 is invalid."},
 		"of Velero, wrapped":   {err: status.Error(codes.Unknown, "getting it: Operation ID "+id+" is invalid."), want: "getting it: Operation ID"},
+		"of a later Velero":    {err: status.Error(codes.Unknown, "operation ID "+id+" is invalid"), want: "what became of it: operation ID ns/du-1 is invalid"},
 		"of Velero, none":      {err: status.Error(codes.Unknown, "Plugin does not support asynchronous operations"), want: "does not support"},
 		"another operation":    {err: status.Error(codes.Unknown, "Operation ID ns/du-2 is invalid.")},
 		"another error":        {err: status.Error(codes.Unknown, "the API server is down")},
 		"another code":         {err: status.Error(codes.InvalidArgument, "Operation ID "+id+" is invalid.")},
+		"no such plugin":       {err: status.Error(codes.Unknown, "RestoreItemActionV2 plugin: x.io/a was not found or has an invalid name format")},
 		"no such method":       {err: status.Error(codes.Unimplemented, "unknown method Progress")},
 		"a panic that says so": {err: status.Error(codes.Aborted, "plugin panicked: Operation ID "+id+" is invalid.")},
 	} {

@@ -83,7 +83,8 @@ func saysUnknown(id string, s *status.Status) bool {
 	case codes.NotFound:
 		return true
 	case codes.Unknown:
-		return strings.Contains(s.Message(), "Operation ID "+id+" is invalid") ||
+		// The first letter is a capital in its older releases.
+		return strings.Contains(s.Message(), "peration ID "+id+" is invalid") ||
 			strings.Contains(s.Message(), "Plugin does not support asynchronous operations")
 	default:
 		return false

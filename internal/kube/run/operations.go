@@ -1,0 +1,184 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+)
+
+// OperationDefaults says how operations are watched about which neither a Backup or
+// Restore nor a Plugin says anything.
+type OperationDefaults struct {
+	// Timeout is how long an operation may take; 4 hours by default, as in Velero.
+	Timeout time.Duration
+	// PollInterval is the time between two questions how far an operation is; 10
+	// seconds by default, as in Velero.
+	PollInterval time.Duration
+}
+
+// Validate says what is wrong with them, by the names of the operator's flags.
+func (o OperationDefaults) Validate() error {
+	switch {
+	case o.Timeout <= 0:
+		return fmt.Errorf("--default-item-operation-timeout is %s: it must be longer than zero", o.Timeout)
+	case o.PollInterval < minPollInterval || o.PollInterval > maxPollInterval:
+		return fmt.Errorf("--item-operation-poll-interval is %s: it must be between %s and %s", o.PollInterval, minPollInterval, maxPollInterval)
+	}
+	return nil
+}
+
+// The bounds of what an action may ask for.
+const (
+	minPollInterval = 100 * time.Millisecond
+	maxPollInterval = 24 * time.Hour
+)
+
+// StartedOperation is what an action said that it started.
+type StartedOperation struct {
+	// Kind, Action and Plugin are the kind and name of the action, and the Plugin that
+	// provides it.
+	Kind, Action, Plugin string
+	// ID is the action's name for the operation.
+	ID string
+	// Item is the object that it works on, PostItems those that are archived when it
+	// has ended.
+	Item      v1alpha1.OperationItem
+	PostItems []v1alpha1.OperationItem
+	// PollInterval is how often the action wants to be asked; 0 if it did not say.
+	PollInterval time.Duration
+}
+
+// OperationRecorder returns what makes an AsyncOperation of an operation that an action
+// started in the attempt that begins in this pass. It tries again until ctx ends where
+// that may help. It may be called concurrently, and twice for one operation.
+func (d *Driver[T]) OperationRecorder(s *Scope[T]) func(context.Context, StartedOperation) error {
+	owner := copyOf(s.Object)
+	return func(ctx context.Context, started StartedOperation) error {
+		operation := d.operationOf(owner, started)
+		if err := controllerutil.SetControllerReference(owner, operation, d.Client.Scheme()); err != nil {
+			return fmt.Errorf("owning AsyncOperation %s: %w", operation.Name, err)
+		}
+		var last error
+		backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 20, Cap: 5 * time.Second}
+		err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+			last = d.Client.Create(ctx, operation.DeepCopy())
+			switch {
+			case last == nil, apierrors.IsAlreadyExists(last): // the name stands for this very operation
+				return true, nil
+			case apierrors.IsInvalid(last), apierrors.IsForbidden(last), apierrors.IsNotFound(last), apierrors.IsBadRequest(last):
+				return false, last
+			}
+			return false, nil
+		})
+		if err != nil {
+			return fmt.Errorf("creating AsyncOperation %s: %w", operation.Name, last)
+		}
+		return nil
+	}
+}
+
+// operationOf is the AsyncOperation of what an action started.
+func (d *Driver[T]) operationOf(o T, started StartedOperation) *v1alpha1.AsyncOperation {
+	item, attempt := started.Item, max(o.Run().Attempts, 1)
+	spec := v1alpha1.AsyncOperationSpec{
+		Subject:    v1alpha1.SubjectReference{Kind: d.Kind.Name, Name: o.GetName(), UID: string(o.GetUID())},
+		Kind:       v1alpha1.ActionKind(started.Kind),
+		PluginName: started.Action, PluginRef: v1alpha1.PluginReference{Name: started.Plugin},
+		OperationID: started.ID, Item: item, PostOperationItems: started.PostItems, Attempt: attempt,
+		DesiredState: v1alpha1.DesiredStateRun,
+	}
+	d.watchAs(&spec, o, started)
+	return &v1alpha1.AsyncOperation{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.GetNamespace(),
+			Name: shortname.Of(o.GetName()+"-"+item.Name, maxRunName, string(o.GetUID()), fmt.Sprint(attempt), started.Kind, started.Action,
+				item.Group, item.Version, item.Resource, item.Namespace, item.Name, started.ID),
+			Labels: map[string]string{
+				d.Kind.nameLabel():      shortname.Label(o.GetName()),
+				v1alpha1.LabelParentUID: string(o.GetUID()),
+			},
+			Finalizers: []string{v1alpha1.FinalizerAsyncOperation},
+		},
+		Spec: spec,
+	}
+}
+
+// watchAs says how an operation is watched: as the run asks for, as the Plugin does, or
+// by default.
+func (d *Driver[T]) watchAs(spec *v1alpha1.AsyncOperationSpec, o T, started StartedOperation) {
+	spec.Timeout.Duration, spec.PollInterval.Duration = d.Operations.Timeout, d.Operations.PollInterval
+	for _, planned := range o.Run().ItemActions {
+		policy := planned.Operation
+		if policy == nil || planned.Name != started.Action || planned.Kind != spec.Kind {
+			continue
+		}
+		if policy.Timeout != nil {
+			spec.Timeout = *policy.Timeout
+		}
+		if policy.PollInterval != nil {
+			spec.PollInterval = *policy.PollInterval
+		}
+		spec.StallTimeout = policy.StallTimeout
+	}
+	if timeout := o.OperationTimeout(); timeout > 0 {
+		spec.Timeout.Duration = timeout
+	}
+	if started.PollInterval > 0 {
+		// The API writes durations in milliseconds at most.
+		asked := min(max(started.PollInterval, minPollInterval), maxPollInterval)
+		spec.PollInterval.Duration = asked.Truncate(time.Millisecond)
+	}
+}
+
+// operations finds the AsyncOperations of a run, and tells apart those of an earlier
+// attempt that was repeated. The caller must not change them.
+func (d *Driver[T]) operations(ctx context.Context, o T) (current, repeated []v1alpha1.AsyncOperation, err error) {
+	var list v1alpha1.AsyncOperationList
+	err = d.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.InNamespace(o.GetNamespace()),
+		client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the AsyncOperations: %w", err)
+	}
+	current, repeated = d.Kind.latest(list.Items, o.Run().Attempts)
+	return current, repeated, nil
+}
+
+// latest tells apart the operations that count and those that a later attempt repeated.
+// An archive is made anew as a whole. A restore goes on, and asks actions only about
+// objects that are not restored yet.
+func (k Kind) latest(all []v1alpha1.AsyncOperation, attempt int32) (current, repeated []v1alpha1.AsyncOperation) {
+	type about struct {
+		kind   v1alpha1.ActionKind
+		action string
+		item   v1alpha1.OperationItem
+	}
+	of := func(o *v1alpha1.AsyncOperation) about { return about{o.Spec.Kind, o.Spec.PluginName, o.Spec.Item} }
+	newest := map[about]int32{}
+	for i := range all {
+		newest[of(&all[i])] = max(newest[of(&all[i])], all[i].Spec.Attempt)
+	}
+	for i := range all {
+		counts := all[i].Spec.Attempt == newest[of(&all[i])]
+		if k.Name == Backup.Name {
+			counts = all[i].Spec.Attempt == attempt
+		}
+		if counts {
+			current = append(current, all[i])
+		} else {
+			repeated = append(repeated, all[i])
+		}
+	}
+	return current, repeated
+}

@@ -277,13 +277,17 @@ func TestEnd(t *testing.T) {
 		},
 		"never reached to cancel": {
 			events: []event{wantCancel(0), pollFailed(1, away), cancelCalled(1, &away), cancelCalled(at, &away), nothing(5 * time.Minute)},
-			want: outcome{"Failed", "CancelUnconfirmed",
-				"It was to be cancelled because joe wants that, and the plugin could not be asked: it may still go on there: the plugin is not loaded"},
+			want: outcome{
+				"Failed", "CancelUnconfirmed",
+				"It was to be cancelled because joe wants that, and the plugin could not be asked: it may still go on there: the plugin is not loaded",
+			},
 		},
 		"refused to cancel": {
 			events: []event{wantCancel(0), cancelCalled(1, refused), bytes(at, 1, 2), nothing(5 * time.Minute)},
-			want: outcome{"Failed", "CancelRefused",
-				"It was to be cancelled because joe wants that, and the plugin refused: it may still go on there: not now"},
+			want: outcome{
+				"Failed", "CancelRefused",
+				"It was to be cancelled because joe wants that, and the plugin refused: it may still go on there: not now",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

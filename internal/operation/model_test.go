@@ -48,6 +48,7 @@ const (
 )
 
 func newWorld(t *testing.T, random *rand.Rand) *world {
+	t.Helper()
 	w := &world{
 		t: t, random: random, now: noon.Add(time.Duration(random.Int64N(int64(time.Second)))),
 		m: &operation.Machine{Confirm: modelConfirm, Jitter: random.Float64},
@@ -242,9 +243,9 @@ func (w *world) judge() {
 // any time.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any will do
+	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
+	random := rand.New(rand.NewPCG(seed, 0))
 	ends := map[string]int{}
 	for passes := 0; passes < 100_000; {
 		w := newWorld(t, random)

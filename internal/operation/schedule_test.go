@@ -40,7 +40,10 @@ func asks(op *v1alpha1.AsyncOperation, m *operation.Machine, n int, poll operati
 
 func TestSchedule(t *testing.T) {
 	t.Parallel()
-	stays := func(op *v1alpha1.AsyncOperation) { op.Spec.Timeout.Duration = 24 * time.Hour; op.Spec.StallTimeout = nil }
+	stays := func(op *v1alpha1.AsyncOperation) {
+		op.Spec.Timeout.Duration = 24 * time.Hour
+		op.Spec.StallTimeout = nil
+	}
 	fast := func(op *v1alpha1.AsyncOperation) { stays(op); op.Spec.PollInterval.Duration = 100 * time.Millisecond }
 	slow := func(op *v1alpha1.AsyncOperation) { stays(op); op.Spec.PollInterval.Duration = 2 * time.Minute }
 	for name, tc := range map[string]struct {

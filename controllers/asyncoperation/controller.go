@@ -1,0 +1,239 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package asyncoperation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/operation"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runner"
+)
+
+// +kubebuilder:rbac:groups=grapnel.dev,resources=asyncoperations,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=grapnel.dev,resources=asyncoperations/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups;restores,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=plugins,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Actions finds actions of plugins.
+type Actions interface {
+	// BackupItemAction and RestoreItemAction return how to reach an action, whether it
+	// can be reached now or not.
+	BackupItemAction(pluginObject, kind, action string) caller.Resolve[adapter.BackupItemAction]
+	RestoreItemAction(pluginObject, kind, action string) caller.Resolve[adapter.RestoreItemAction]
+	// Tried returns a channel that is closed once it was tried to load the plugin.
+	Tried(pluginObject string) <-chan struct{}
+}
+
+// Limits bound what the controller does. Each has a default.
+type Limits struct {
+	// CallTimeout bounds one call of a plugin; 30 s by default. It should be much shorter
+	// than Confirm.
+	CallTimeout time.Duration
+	// CallsPerPlugin is how many calls of one Plugin go on at a time; 8 by default.
+	CallsPerPlugin int
+	// Confirm is how long a plugin has to confirm the end of an operation that is
+	// cancelled; 5 min by default.
+	Confirm time.Duration
+	// WritesPerSecond is how many statuses are written, and WriteBurst how many at once;
+	// 80 and 10 by default.
+	WritesPerSecond float64
+	WriteBurst      int
+	// TTL is how long an operation is kept that has ended, if its Backup or Restore has,
+	// too; 1 h by default.
+	TTL time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		CallTimeout: cmp.Or(l.CallTimeout, 30*time.Second), CallsPerPlugin: cmp.Or(l.CallsPerPlugin, 8),
+		Confirm:         cmp.Or(l.Confirm, operation.DefaultConfirm),
+		WritesPerSecond: cmp.Or(l.WritesPerSecond, 80), WriteBurst: cmp.Or(l.WriteBurst, 10),
+		TTL: cmp.Or(l.TTL, time.Hour),
+	}
+}
+
+// Reconciler follows AsyncOperations. Every field but Limits, Now and Random is required.
+type Reconciler struct {
+	Client client.Client
+	// Reader reads past the cache.
+	Reader   client.Reader
+	Actions  Actions
+	Recorder events.EventRecorder
+	// Redactor keeps secrets out of what plugins say.
+	Redactor *redact.Redactor
+	Metrics  *Metrics
+	Limits   Limits
+	// Now is the clock; time.Now by default.
+	Now func() time.Time
+	// Random returns a number of at least 0 and less than 1, by which questions are
+	// spread. It is called concurrently.
+	Random func() float64
+
+	machine operation.Machine
+	calls   *runner.Runner[called]
+	known   knownOperations
+	parents parents
+	places  places
+	writes  bucket
+}
+
+// workers is how many operations are looked at in parallel.
+const workers = 4
+
+// SetupWithManager registers the controller and its background calls.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.Client == nil || r.Reader == nil || r.Actions == nil || r.Recorder == nil || r.Redactor == nil || r.Metrics == nil {
+		return errors.New("asyncoperation: a required field of the Reconciler is missing")
+	}
+	woken := make(chan event.GenericEvent, 256)
+	r.prepare(func(owner types.NamespacedName) {
+		woken <- event.GenericEvent{Object: &v1alpha1.AsyncOperation{
+			ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name},
+		}}
+	})
+	if err := mgr.Add(r.calls); err != nil {
+		return fmt.Errorf("adding the background calls: %w", err)
+	}
+	onlyDeleted := builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("asyncoperation").
+		For(&v1alpha1.AsyncOperation{}).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.orphansOf), onlyDeleted).
+		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.orphansOf), onlyDeleted).
+		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// prepare fills in what is missing. Wake is called when a call has ended.
+func (r *Reconciler) prepare(wake func(types.NamespacedName)) {
+	r.Limits = r.Limits.withDefaults()
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	if r.Random == nil {
+		r.Random = rand.Float64
+	}
+	r.machine = operation.Machine{Confirm: r.Limits.Confirm, Jitter: r.Random}
+	r.calls = runner.New[called](func(owner types.NamespacedName) {
+		r.sweep(owner)
+		wake(owner)
+	})
+	r.places.size = r.Limits.CallsPerPlugin
+	r.writes = newBucket(r.Limits.WritesPerSecond, r.Limits.WriteBurst)
+}
+
+// Reconcile moves one operation on: it observes what calls came to, decides, writes the
+// status if that is due, and starts calls only when that is done.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var op v1alpha1.AsyncOperation
+	if err := r.Client.Get(ctx, req.NamespacedName, &op); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.forget(req.NamespacedName)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if op.Ended() {
+		r.forget(req.NamespacedName)
+		return r.finish(ctx, &op)
+	}
+	k := r.know(req.NamespacedName, &op)
+	orphaned, err := r.orphaned(ctx, k, &op)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	stored := op.Status
+	if k.status != nil {
+		op.Status = *k.status
+	} else {
+		stored = *op.Status.DeepCopy()
+	}
+	seen := r.observe(k)
+	seen.Orphaned = orphaned
+	step := r.machine.Decide(&op, &k.memory, seen, r.Now())
+	k.status = &op.Status
+	r.consume(k, seen)
+	if step.Write != operation.Keep {
+		done, after, err := r.write(ctx, k, &op, stored, step.Write)
+		if !done || err != nil {
+			return ctrl.Result{RequeueAfter: after}, err
+		}
+		step = r.machine.Decide(&op, &k.memory, operation.Seen{Polling: seen.Polling, Cancelling: seen.Cancelling}, r.Now())
+	}
+	if op.Ended() {
+		return ctrl.Result{}, nil // the watch brings what was written
+	}
+	return r.act(ctx, k, step)
+}
+
+// act starts the calls that are to be made.
+func (r *Reconciler) act(ctx context.Context, k *known, step operation.Step) (ctrl.Result, error) {
+	result := ctrl.Result{RequeueAfter: step.After}
+	if !step.Poll && !step.Cancel {
+		return result, nil
+	}
+	waiting, after, err := r.awaitPlugin(ctx, k)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if waiting {
+		return sooner(result, after), nil
+	}
+	if step.Cancel && !r.start(k, k.cancelID, r.cancel) || //nolint:contextcheck // a call outlives the pass that starts it; the runner gives it its context
+		step.Poll && !r.start(k, k.pollID, r.poll) { //nolint:contextcheck // as above
+		return sooner(result, time.Second), nil
+	}
+	return result, nil
+}
+
+// sooner returns a result with another pass after a time, if there is one.
+func sooner(result ctrl.Result, after time.Duration) ctrl.Result {
+	if after > 0 && (result.RequeueAfter == 0 || after < result.RequeueAfter) {
+		result.RequeueAfter = after
+	}
+	return result
+}
+
+// orphansOf wakes the operations of a Backup or Restore that is gone.
+func (r *Reconciler) orphansOf(ctx context.Context, parent client.Object) []reconcile.Request {
+	r.parents.outdate(parent.GetUID())
+	var ops v1alpha1.AsyncOperationList
+	err := r.Client.List(ctx, &ops, client.UnsafeDisableDeepCopy, client.InNamespace(parent.GetNamespace()),
+		client.MatchingLabels{v1alpha1.LabelParentUID: string(parent.GetUID())})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the AsyncOperations of what is gone", "parent", parent.GetName())
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(ops.Items))
+	for i := range ops.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&ops.Items[i])})
+	}
+	return requests
+}

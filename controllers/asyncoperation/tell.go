@@ -1,0 +1,59 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package asyncoperation
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+)
+
+// reasonOf says in one word how an operation stands.
+func reasonOf(op *v1alpha1.AsyncOperation) string {
+	if c := conditions.Get(op, v1alpha1.ConditionSucceeded); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+// tell emits an event and logs a line when something that was written is news, and counts
+// ends.
+func (r *Reconciler) tell(ctx context.Context, k *known, op *v1alpha1.AsyncOperation) {
+	phase, reason := op.Status.Phase, reasonOf(op)
+	if phase == k.phase && reason == k.reason {
+		return
+	}
+	began := phase == v1alpha1.AsyncOperationPhaseInProgress && k.phase != phase
+	news := phase != k.phase && phase != v1alpha1.AsyncOperationPhaseNew
+	k.phase, k.reason = phase, reason
+	ctrl.LoggerFrom(ctx).Info(op.Status.Message, "action", k.action, "item", op.Spec.Item.Name, "for", k.subject.Name,
+		"phase", phase, "reason", reason)
+	if op.Ended() {
+		r.Metrics.ended(op, reason)
+	}
+	if !news {
+		return // that a plugin is away is told in the status, as long as it is true
+	}
+	if began {
+		reason = v1alpha1.ReasonStarted
+	}
+	related := &corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: k.subject.Kind, Namespace: op.Namespace, Name: k.subject.Name,
+		UID: types.UID(k.subject.UID),
+	}
+	r.Recorder.Eventf(op, related, levelOf(phase), reason, string(k.kind), "%s", executor.OneLine(op.Status.Message))
+}
+
+func levelOf(phase v1alpha1.AsyncOperationPhase) string {
+	if phase == v1alpha1.AsyncOperationPhaseFailed {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}

@@ -26,6 +26,10 @@
 // index of it in memory. Before that nothing of the archive can be used, and
 // what is used after it are those same bytes.
 //
+// Merge writes an archive anew with objects of a second one, a Spool, in it: what was
+// archived again after the operations of a backup had ended. The first one streams
+// through.
+//
 // The package knows nothing about clusters, selection or stores; those belong
 // to internal/backup and internal/backupstore.
 package archive

@@ -25,6 +25,11 @@
 //	PutFile      stores logs, results and so on; PutJSON for JSON
 //	Commit       checks that all is there and writes the manifests, the Velero one last
 //
+// A backup that waits for operations between PutContents and Commit keeps what it knows
+// in the file Draft until then. An archive that is written anew is stored beside the
+// first one, as DraftContents, and takes its place once it is complete: not every store
+// replaces an object in one step. RemoveDraft removes both.
+//
 // or, when the run ends without a manifest, Discard and Release. Each step may
 // be repeated, and a run that was interrupted anywhere starts again at Claim.
 //

@@ -35,6 +35,12 @@ const (
 	PodVolumeBackups File = "podvolumebackups"
 	// VolumeSnapshots is <b>-volumesnapshots.json.gz.
 	VolumeSnapshots File = "volumesnapshots"
+	// Draft is what is known of a backup whose archive is stored and whose operations
+	// go on, <b>-grapnel-draft.json.gz. It is no part of a complete backup.
+	Draft File = "draft"
+	// DraftContents is the archive that is to take the place of Contents,
+	// <b>-grapnel-draft.tar.gz. It is no part of a complete backup.
+	DraftContents File = "draft-contents"
 )
 
 // RestoreFile is a file of a restore.
@@ -108,6 +114,8 @@ func files() map[File]string {
 		ItemOperations:   "-itemoperations.json.gz",
 		PodVolumeBackups: "-podvolumebackups.json.gz",
 		VolumeSnapshots:  "-volumesnapshots.json.gz",
+		Draft:            "-grapnel-draft.json.gz",
+		DraftContents:    "-grapnel-draft.tar.gz",
 	}
 }
 

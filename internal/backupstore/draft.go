@@ -1,0 +1,111 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// maxDraft bounds a draft in bytes, after decompression: the list of what is in a backup
+// of some millions of objects. A bucket is not trusted.
+const maxDraft = 256 << 20
+
+// GetDraft reads the file Draft of a backup into v, as PutJSON has written it. The error
+// is objectstore.ErrNotExist if there is none, and a *CorruptError if it cannot be
+// understood.
+func (s *Store) GetDraft(ctx context.Context, name string, v any) error {
+	r, err := s.Get(ctx, name, Draft)
+	if err != nil {
+		return err
+	}
+	source := &noted{r: r}
+	err = decodeGzip(source, v)
+	switch {
+	case source.err != nil:
+		err = source.err // the store's, which says nothing about the content
+	case err != nil:
+		err = &CorruptError{Name: name, File: FileName(name, Draft), Reason: "cannot be read: " + err.Error()}
+	}
+	if err = errors.Join(err, r.Close()); err != nil {
+		return fmt.Errorf("reading %s of backup %q: %w", Draft, name, err)
+	}
+	return nil
+}
+
+// decodeGzip reads one compressed value of JSON to its end, where its checksum is.
+func decodeGzip(r io.Reader, v any) error {
+	plain, err := gzip.NewReader(r)
+	if err != nil {
+		return err
+	}
+	limited := &io.LimitedReader{R: plain, N: maxDraft + 1}
+	err = json.NewDecoder(limited).Decode(v)
+	if err == nil {
+		_, err = io.Copy(io.Discard, limited)
+	}
+	if limited.N == 0 {
+		return fmt.Errorf("it has more than %d bytes", maxDraft)
+	}
+	return err
+}
+
+// noted remembers an error of a reader that is not its end.
+type noted struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (n *noted) Read(p []byte) (int, error) {
+	read, err := n.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		n.err = err
+	}
+	return read, err
+}
+
+// RemoveDraft removes the files Draft and DraftContents, when the backup is complete or
+// they are of an earlier attempt. It succeeds if there are none. The error is a
+// *TakenError or ErrNotClaimed if they are not that UID's.
+func (s *Store) RemoveDraft(ctx context.Context, name, uid string) error {
+	if err := s.removeDraft(ctx, name, uid); err != nil {
+		return fmt.Errorf("removing the draft of backup %q: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Store) removeDraft(ctx context.Context, name, uid string) error {
+	st, err := s.inspect(ctx, name, uid)
+	if err != nil {
+		return err
+	}
+	if err := st.available(); err != nil {
+		return err
+	}
+	if !st.committed() && !st.holds() {
+		return ErrNotClaimed
+	}
+	var keys []string
+	for _, file := range []File{Draft, DraftContents} {
+		if base := FileName(name, file); st.has(base) {
+			keys = append(keys, s.backupDir(name)+base)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return s.objects.Delete(ctx, keys...)
+}
+
+// has says whether the folder of the backup has a file.
+func (st *state) has(base string) bool {
+	_, found := st.sizes[base]
+	return found
+}

@@ -1,0 +1,134 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
+)
+
+// withDraft claims a name and stores a draft.
+func withDraft(t *testing.T, s *backupstore.Store) {
+	t.Helper()
+	if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutJSON(t.Context(), "nightly", "uid-1", backupstore.Draft, map[string]int{"items": 3}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.DraftContents, strings.NewReader("archive")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drafts are those keys of a store that are drafts.
+func drafts(t *testing.T, store objectstore.Store) (out []string) {
+	t.Helper()
+	for _, key := range keys(t, store) {
+		if strings.Contains(key, "draft") {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+func TestDraft(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	s := backupstore.New(store, "")
+	var got map[string]int
+	if err := s.GetDraft(t.Context(), "nightly", &got); !errors.Is(err, objectstore.ErrNotExist) {
+		t.Errorf("no draft: error %v", err)
+	}
+	withDraft(t, s)
+	if err := s.GetDraft(t.Context(), "nightly", &got); err != nil || got["items"] != 3 {
+		t.Errorf("draft %v, error %v", got, err)
+	}
+	want := []string{"backups/nightly/nightly-grapnel-draft.json.gz", "backups/nightly/nightly-grapnel-draft.tar.gz"}
+	if diff := cmp.Diff(want, drafts(t, store)); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	if err := s.RemoveDraft(t.Context(), "nightly", "uid-2"); !isTaken(err) {
+		t.Errorf("another removes it: error %v", err)
+	}
+	for range 2 {
+		if err := s.RemoveDraft(t.Context(), "nightly", "uid-1"); err != nil {
+			t.Error(err)
+		}
+		if left := drafts(t, store); left != nil {
+			t.Errorf("left are %q", left)
+		}
+	}
+}
+
+func TestTheDraftOfACompleteBackupIsRemoved(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	s := backupstore.New(store, "")
+	withDraft(t, s)
+	mustRun(t, s, "nightly", "uid-1")
+	if err := s.RemoveDraft(t.Context(), "nightly", "uid-1"); err != nil || drafts(t, store) != nil {
+		t.Errorf("left are %q, error %v", drafts(t, store), err)
+	}
+	if err := s.Verify(t.Context(), "nightly"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDiscardRemovesTheDraft(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	s := backupstore.New(store, "")
+	withDraft(t, s)
+	if err := s.Discard(t.Context(), "nightly", "uid-1"); err != nil || drafts(t, store) != nil {
+		t.Errorf("left are %q, error %v", drafts(t, store), err)
+	}
+	if err := s.Release(t.Context(), "nightly", "uid-1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveDraft(t.Context(), "nightly", "uid-1"); !errors.Is(err, backupstore.ErrNotClaimed) {
+		t.Errorf("after the release: error %v", err)
+	}
+}
+
+func TestADraftThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	errBroken := errors.New("it broke")
+	for name, tc := range map[string]struct {
+		content string
+		fault   *storetest.Fault
+		damaged bool
+	}{
+		"no compression": {content: "{}", damaged: true},
+		"empty":          {content: "", damaged: true},
+		"cut":            {fault: &storetest.Fault{Method: storetest.Get, Key: "*draft.json.gz", Cut: true, CutAt: 15}, damaged: true},
+		"half of it":     {fault: &storetest.Fault{Method: storetest.Get, Key: "*draft.json.gz", Cut: true, CutAt: 15, CutErr: errBroken}},
+		"no answer":      {fault: &storetest.Fault{Method: storetest.Get, Key: "*draft.json.gz", Before: errBroken}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			faulty := storetest.NewFaulty(memory.New())
+			s := backupstore.New(faulty, "")
+			withDraft(t, s)
+			if tc.fault != nil {
+				faulty.Add(*tc.fault)
+			} else if _, err := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.Draft, strings.NewReader(tc.content)); err != nil {
+				t.Fatal(err)
+			}
+			var got any
+			err := s.GetDraft(t.Context(), "nightly", &got)
+			if damaged := errors.As(err, new(*backupstore.CorruptError)); err == nil || damaged != tc.damaged || errors.Is(err, errBroken) == tc.damaged {
+				t.Errorf("error %v, want one of damage: %t", err, tc.damaged)
+			}
+		})
+	}
+}

@@ -5,23 +5,17 @@ package asyncoperation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"google.golang.org/grpc"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/operation"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/operations"
+	"github.com/grapnel-dev/grapnel/internal/runner"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// called is what a call came to. A call that fails has a failure and no error: an error
-// of a run is one inside the operator.
+// called is what a call came to.
 type called struct {
 	progress item.Progress
 	failure  *operation.Failure
@@ -29,30 +23,28 @@ type called struct {
 
 // start starts a call in the background, unless it is on its way. It says whether that
 // was possible.
-func (r *Reconciler) start(k *known, id string, call func(context.Context, *known) (called, error)) bool {
+func (r *Reconciler) start(k *known, id string, call func(context.Context, *known) called) bool {
 	return r.calls.Ensure(id, k.name, func(ctx context.Context) (called, error) {
 		leave, err := r.places.take(ctx, k.plugin)
 		if err != nil {
 			return called{}, fmt.Errorf("waiting for other calls of the plugin: %w", err)
 		}
 		defer leave()
-		ctx, cancel := context.WithTimeout(ctx, r.Limits.CallTimeout)
-		defer cancel()
-		return call(ctx, k)
+		return call(ctx, k), nil
 	})
 }
 
 // observe returns what calls came to.
-func (r *Reconciler) observe(k *known) operation.Seen {
+func (r *Reconciler) observe(ctx context.Context, k *known) operation.Seen {
 	var seen operation.Seen
 	if outcome, is := r.calls.State(k.pollID); is {
 		if seen.Polling = outcome == nil; outcome != nil {
-			seen.Poll = &operation.Poll{Progress: outcome.Value.progress, Failure: failureOf(outcome.Value, outcome.Err)}
+			seen.Poll = &operation.Poll{Progress: outcome.Value.progress, Failure: failureOf(ctx, outcome)}
 		}
 	}
 	if outcome, is := r.calls.State(k.cancelID); is {
 		if seen.Cancelling = outcome == nil; outcome != nil {
-			seen.Cancel = &operation.Cancel{Failure: failureOf(outcome.Value, outcome.Err)}
+			seen.Cancel = &operation.Cancel{Failure: failureOf(ctx, outcome)}
 		}
 	}
 	return seen
@@ -68,83 +60,37 @@ func (r *Reconciler) consume(k *known, seen operation.Seen) {
 	}
 }
 
-func failureOf(value called, err error) *operation.Failure {
-	if err != nil {
+// failureOf returns why a call did not succeed. An error is one inside the operator.
+func failureOf(ctx context.Context, outcome *runner.Outcome[called]) *operation.Failure {
+	if outcome.Err != nil {
+		ctrl.LoggerFrom(ctx).Error(outcome.Err, "A call of a plugin failed inside the operator")
 		return &operation.Failure{Text: "internal error; see the operator's log"}
 	}
-	return value.failure
+	return outcome.Value.failure
 }
 
 // poll asks how far an operation is.
-func (r *Reconciler) poll(ctx context.Context, k *known) (out called, err error) {
+func (r *Reconciler) poll(ctx context.Context, k *known) called {
+	progress, failure := r.asker.Progress(ctx, k.target())
 	r.Metrics.polls.WithLabelValues(k.plugin).Inc()
-	err = r.call(ctx, k, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.Operations, op adapter.Operation) error {
-		var err error
-		out.progress, err = action.Progress(ctx, conn, call, op)
-		return err
-	})
-	if err != nil {
+	if failure != nil {
 		r.Metrics.pollErrors.WithLabelValues(k.plugin).Inc()
-		return called{failure: r.failureOfCall(err)}, nil
 	}
-	for _, text := range []*string{&out.progress.Err, &out.progress.OperationUnits, &out.progress.Description} {
-		*text = r.Redactor.String(*text)
-	}
-	return out, nil
+	return called{progress: progress, failure: failure}
 }
 
 // cancel asks for the end of an operation.
-func (r *Reconciler) cancel(ctx context.Context, k *known) (called, error) {
-	err := r.call(ctx, k, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.Operations, op adapter.Operation) error {
-		return action.Cancel(ctx, conn, call, op)
-	})
-	if err != nil {
-		return called{failure: r.failureOfCall(err)}, nil
-	}
-	return called{}, nil
+func (r *Reconciler) cancel(ctx context.Context, k *known) called {
+	return called{failure: r.asker.Cancel(ctx, k.target())}
 }
 
-// ask makes one call about an operation.
-type ask func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.Operations, op adapter.Operation) error
-
-func (r *Reconciler) call(ctx context.Context, k *known, fn ask) error {
-	switch k.kind {
-	case v1alpha1.ActionKindRestoreItem, v1alpha1.ActionKindAsyncRestoreItem:
-		return call(ctx, r, k, r.Actions.RestoreItemAction(k.plugin, string(k.kind), k.action), fn)
-	default:
-		return call(ctx, r, k, r.Actions.BackupItemAction(k.plugin, string(k.kind), k.action), fn)
-	}
-}
-
-func call[A adapter.Operations](ctx context.Context, r *Reconciler, k *known, resolve caller.Resolve[A], fn ask) error {
+// target is what plugins are told about an operation.
+func (k *known) target() operations.Target {
 	log := ctrl.Log.WithName("asyncoperation").WithValues("plugin", k.plugin, "for", k.subject.Name)
-	about := process.Call{Key: k.subject.UID, Log: log.WithValues("action", k.action, "operation", k.name.Name), RunLog: log}
 	subject, parameters := k.parent.seen(k.action)
-	return caller.New(resolve, r.Redactor).Do(ctx, about,
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error {
-			return fn(ctx, conn,
-				adapter.ItemCall{Action: k.action, ID: callID, Key: k.subject.UID, Parameters: parameters}, action,
-				adapter.Operation{ID: k.id, Subject: subject})
-		})
-}
-
-// failureOfCall tells apart what the plugin answered and that it did not.
-func (r *Reconciler) failureOfCall(err error) *operation.Failure {
-	var failed *caller.Error
-	if !errors.As(err, &failed) {
-		return failureOf(called{}, err)
+	return operations.Target{
+		Plugin: k.plugin, Kind: string(k.kind), Action: k.action, ID: k.id,
+		Key: k.subject.UID, Subject: subject, Parameters: parameters,
+		Log: log.WithValues("action", k.action, "operation", k.name.Name), RunLog: log,
 	}
-	failure := &operation.Failure{Text: failed.Text, Unknown: errors.Is(err, adapter.ErrUnknownOperation)}
-	switch failed.Kind {
-	case executor.Failed:
-		failure.Answered = true
-	case executor.Invalid:
-		// Of these only the plugin's own answers are about the operation.
-		failure.Answered = !errors.Is(err, caller.ErrNoSuchAction) && !errors.As(err, new(*process.StartError))
-	case executor.Timeout:
-		failure.Text = fmt.Sprintf("it did not answer within %s", r.Limits.CallTimeout)
-	default:
-	}
-	failure.Answered = failure.Answered || failure.Unknown
-	return failure
 }

@@ -26,8 +26,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/operation"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/operations"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
@@ -40,10 +39,7 @@ import (
 
 // Actions finds actions of plugins.
 type Actions interface {
-	// BackupItemAction and RestoreItemAction return how to reach an action, whether it
-	// can be reached now or not.
-	BackupItemAction(pluginObject, kind, action string) caller.Resolve[adapter.BackupItemAction]
-	RestoreItemAction(pluginObject, kind, action string) caller.Resolve[adapter.RestoreItemAction]
+	operations.Actions
 	// Tried returns a channel that is closed once it was tried to load the plugin.
 	Tried(pluginObject string) <-chan struct{}
 }
@@ -94,6 +90,7 @@ type Reconciler struct {
 	Random func() float64
 
 	machine operation.Machine
+	asker   operations.Asker
 	calls   *runner.Runner[called]
 	known   knownOperations
 	parents parents
@@ -142,6 +139,7 @@ func (r *Reconciler) prepare(wake func(types.NamespacedName)) {
 		r.Random = rand.Float64
 	}
 	r.machine = operation.Machine{Confirm: r.Limits.Confirm, Jitter: r.Random}
+	r.asker = operations.Asker{Actions: r.Actions, Redactor: r.Redactor, Timeout: r.Limits.CallTimeout}
 	r.calls = runner.New[called](func(owner types.NamespacedName) {
 		r.sweep(owner)
 		wake(owner)
@@ -175,7 +173,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else {
 		stored = *op.Status.DeepCopy()
 	}
-	seen := r.observe(k)
+	seen := r.observe(ctx, k)
 	seen.Orphaned = orphaned
 	step := r.machine.Decide(&op, &k.memory, seen, r.Now())
 	k.status = &op.Status

@@ -116,7 +116,9 @@ func (r *Reconciler) sweep(name types.NamespacedName) {
 			open = append(open, id)
 		}
 	}
-	if r.known.ending[name] = open; len(open) == 0 {
+	if len(open) == 0 {
 		delete(r.known.ending, name)
+		return
 	}
+	r.known.ending[name] = open
 }

@@ -1,0 +1,284 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package asyncoperation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+var cluster suite.Cluster
+
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+
+// asked is what a plugin was asked.
+type asked struct {
+	Plugin, Kind string
+	Call         adapter.ItemCall
+	Operation    adapter.Operation
+}
+
+// plugin is what all plugins of a test do, and a record of their calls.
+type plugin struct {
+	// progress answers the nth question about an operation, from 0 on.
+	progress func(ctx context.Context, a asked, n int) (item.Progress, error)
+	// cancel answers; it acknowledges by default.
+	cancel func(ctx context.Context, a asked) error
+	// missing is the error for an action that is not there.
+	missing func() error
+	// loading, if set, is closed when it was tried to load the plugins.
+	loading chan struct{}
+
+	mu      sync.Mutex
+	polls   []asked
+	cancels []asked
+	perID   map[string]int
+}
+
+// BackupItemAction implements asyncoperation.Actions.
+func (p *plugin) BackupItemAction(plugin, kind, _ string) caller.Resolve[adapter.BackupItemAction] {
+	return func() (caller.Connection, adapter.BackupItemAction, error) {
+		return direct{}, backupAction{action: action{p, plugin, kind}}, p.there()
+	}
+}
+
+// RestoreItemAction implements asyncoperation.Actions.
+func (p *plugin) RestoreItemAction(plugin, kind, _ string) caller.Resolve[adapter.RestoreItemAction] {
+	return func() (caller.Connection, adapter.RestoreItemAction, error) {
+		return direct{}, restoreAction{action: action{p, plugin, kind}}, p.there()
+	}
+}
+
+func (p *plugin) there() error {
+	if p.missing != nil {
+		return p.missing()
+	}
+	return nil
+}
+
+// Tried implements asyncoperation.Actions.
+func (p *plugin) Tried(string) <-chan struct{} {
+	if p.loading != nil {
+		return p.loading
+	}
+	tried := make(chan struct{})
+	close(tried)
+	return tried
+}
+
+// questions returns how often an operation was asked about, and how often its end was
+// asked for.
+func (p *plugin) questions(id string) (polls, cancels int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range p.cancels {
+		if a.Operation.ID == id {
+			cancels++
+		}
+	}
+	return p.perID[id], cancels
+}
+
+// direct is a connection to an action of a test.
+type direct struct{}
+
+// Do implements caller.Connection.
+func (direct) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
+	return fn(ctx, nil, "call-1")
+}
+
+// action is one of a plugin.
+type action struct {
+	*plugin
+	name, kind string
+}
+
+type (
+	backupAction struct {
+		adapter.BackupItemAction
+		action
+	}
+	restoreAction struct {
+		adapter.RestoreItemAction
+		action
+	}
+)
+
+// Progress implements adapter.Operations.
+func (b backupAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+	return b.poll(ctx, call, op)
+}
+
+// Cancel implements adapter.Operations.
+func (b backupAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) error {
+	return b.stop(ctx, call, op)
+}
+
+// Progress implements adapter.Operations.
+func (b restoreAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+	return b.poll(ctx, call, op)
+}
+
+// Cancel implements adapter.Operations.
+func (b restoreAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) error {
+	return b.stop(ctx, call, op)
+}
+
+func (a action) poll(ctx context.Context, call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+	question := asked{Plugin: a.name, Kind: a.kind, Call: call, Operation: op}
+	a.mu.Lock()
+	if a.perID == nil {
+		a.perID = map[string]int{}
+	}
+	n := a.perID[op.ID]
+	a.perID[op.ID]++
+	a.polls = append(a.polls, question)
+	a.mu.Unlock()
+	return a.progress(ctx, question, n)
+}
+
+func (a action) stop(ctx context.Context, call adapter.ItemCall, op adapter.Operation) error {
+	question := asked{Plugin: a.name, Kind: a.kind, Call: call, Operation: op}
+	a.mu.Lock()
+	a.cancels = append(a.cancels, question)
+	a.mu.Unlock()
+	if a.cancel == nil {
+		return nil
+	}
+	return a.cancel(ctx, question)
+}
+
+// answers is a plugin that gives these answers one after the other, and the last one
+// again and again.
+func answers(list ...any) *plugin {
+	return &plugin{progress: func(_ context.Context, _ asked, n int) (item.Progress, error) {
+		switch answer := list[min(n, len(list)-1)].(type) {
+		case item.Progress:
+			return answer, nil
+		case error:
+			return item.Progress{}, answer
+		default:
+			return item.Progress{}, fmt.Errorf("a test gave %T", answer)
+		}
+	}}
+}
+
+// onceCancelled is a plugin whose operations go on until they are cancelled, and then
+// answer this.
+func onceCancelled(answer item.Progress) *plugin {
+	p := &plugin{}
+	p.progress = func(_ context.Context, a asked, _ int) (item.Progress, error) {
+		if _, cancels := p.questions(a.Operation.ID); cancels > 0 {
+			return answer, nil
+		}
+		return half, nil
+	}
+	return p
+}
+
+func stoppable() *plugin { return onceCancelled(item.Progress{Completed: true, Cancelled: true}) }
+
+var (
+	done   = item.Progress{Completed: true, NCompleted: 5, NTotal: 5, OperationUnits: "objects"}
+	half   = item.Progress{NCompleted: 100 << 20, NTotal: 200 << 20, OperationUnits: "bytes", Description: "copying"}
+	broken = errors.New("the service is busy")
+)
+
+// writable lets a test write as often as it wants.
+func writable(r *asyncoperation.Reconciler) { r.Limits.WritesPerSecond = 10_000 }
+
+// operator starts an operator with this plugin.
+func operator(t *testing.T, env *suite.Env, p *plugin, options ...func(*asyncoperation.Reconciler)) (stop func()) {
+	t.Helper()
+	return env.Operate(func(mgr ctrl.Manager) error {
+		metrics, err := asyncoperation.NewMetrics(prometheus.NewRegistry())
+		if err != nil {
+			return err
+		}
+		r := &asyncoperation.Reconciler{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Actions: p,
+			Recorder: mgr.GetEventRecorder("grapnel"), Redactor: redact.New("hunter22"), Metrics: metrics,
+		}
+		writable(r)
+		for _, option := range options {
+			option(r)
+		}
+		return r.SetupWithManager(mgr)
+	})
+}
+
+// backup creates the Backup that operations are for.
+func backup(env *suite.Env, edits ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
+	b := &v1alpha1.Backup{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "nightly-"},
+		Spec:       v1alpha1.BackupSpec{StorageLocation: "main"},
+	}
+	for _, edit := range edits {
+		edit(b)
+	}
+	return suite.Create(env, b)
+}
+
+// begin creates an operation for a Backup, as the Backup's run does.
+func begin(env *suite.Env, b *v1alpha1.Backup, edits ...func(*v1alpha1.AsyncOperation)) *v1alpha1.AsyncOperation {
+	op := &v1alpha1.AsyncOperation{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "copy-", Finalizers: []string{v1alpha1.FinalizerAsyncOperation},
+			Labels: map[string]string{v1alpha1.LabelParentUID: string(b.UID)},
+		},
+		Spec: v1alpha1.AsyncOperationSpec{
+			Subject: v1alpha1.SubjectReference{Kind: "Backup", Name: b.Name, UID: string(b.UID)},
+			Kind:    v1alpha1.ActionKindAsyncBackupItem, PluginName: "example.io/copy",
+			PluginRef: v1alpha1.PluginReference{Name: "example"}, OperationID: "job-1",
+			Item:    v1alpha1.OperationItem{Version: "v1", Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"},
+			Attempt: 1, Timeout: metav1.Duration{Duration: time.Hour}, PollInterval: metav1.Duration{Duration: 100 * time.Millisecond},
+			DesiredState: v1alpha1.DesiredStateRun,
+		},
+	}
+	for _, edit := range edits {
+		edit(op)
+	}
+	return suite.Create(env, op)
+}
+
+func called(id string) func(*v1alpha1.AsyncOperation) {
+	return func(op *v1alpha1.AsyncOperation) { op.Spec.OperationID = id }
+}
+
+func ofPlugin(name string) func(*v1alpha1.AsyncOperation) {
+	return func(op *v1alpha1.AsyncOperation) { op.Spec.PluginRef.Name = name }
+}
+
+func cancel(op *v1alpha1.AsyncOperation) {
+	op.Spec.DesiredState, op.Spec.CancelReason = v1alpha1.DesiredStateCancel, "joe wants that"
+}
+
+// await waits for a phase, and leaves the operation as it is then in op.
+func await(env *suite.Env, op *v1alpha1.AsyncOperation, phase v1alpha1.AsyncOperationPhase) {
+	suite.Await(env, op, func(op *v1alpha1.AsyncOperation) string {
+		if op.Status.Phase == phase {
+			return ""
+		}
+		return fmt.Sprintf("the operation is %q (%s), want %s", op.Status.Phase, op.Status.Message, phase)
+	})
+}

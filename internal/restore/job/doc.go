@@ -6,14 +6,20 @@
 //
 //	Find          is there such a backup, and what does its manifest say
 //	Restore       archive → verified scratch file → engine → log, results, resource list
-//	Abandon       a run that failed: store its log, the reason, and what was not stored before
+//	Finalize      store how the operations ended that actions had started
+//	Abandon       a run that failed or was stopped: store its log, the reason, and what
+//	              became of its objects if that was not stored before
 //	StorePostLog  what the PostRestore actions logged
 //	Forget        the run is over: nothing is kept of it any more
 //
 // Restore also makes the actions of plugins ready for one run, and shows them the
 // Restore as Velero would (actions.go).
 //
-// Every step may be repeated: the engine finds what an interrupted run created.
+// Every step may be repeated: the engine finds what an interrupted run created, and what
+// Finalize adds to the results takes the place of what it added before. Between Restore
+// and Finalize may be hours and another operator, so nothing but the store has to last:
+// the results say whose they are, and a log that lacks its beginning is joined to the one
+// in the store.
 //
 // It takes plain values and knows no custom resources; when a step runs is
 // decided by controllers/restore.

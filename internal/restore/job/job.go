@@ -9,12 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/klauspost/compress/gzip"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
@@ -46,9 +43,11 @@ type Request struct {
 	Start time.Time
 	// BackupName is the backup to restore.
 	BackupName string
-	// Engine is what the engine is told. The archive, the versions' switch and the
-	// actions are filled in.
+	// Engine is what the engine is told. The archive, the versions' switch, the actions
+	// and Started are filled in.
 	Engine restore.Request
+	// Started records an operation that one of ItemActions started; see restore.Request.
+	Started func(ctx context.Context, op restore.Operation) error
 	// ItemActions are the item actions of plugins, in the order they are asked in.
 	ItemActions []plugin.Spec
 	// UseVersions chooses API versions (EnableAPIGroupVersions), where the archive
@@ -63,6 +62,8 @@ type Result struct {
 	// Counts has the number of objects by what became of them.
 	Counts           map[restore.Outcome]int
 	Warnings, Errors int
+	// Operations is how many operations were recorded in this attempt.
+	Operations int
 	// Completed is when the outcome was known.
 	Completed time.Time
 }
@@ -147,7 +148,8 @@ func (j *Job) Restore(ctx context.Context, store *backupstore.Store, req Request
 	made.Results.Warnings.Velero = append(made.Results.Warnings.Velero, req.Warnings...)
 	made.Results.WarningCount += len(req.Warnings)
 	result := Result{
-		Counts: made.Counts, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount, Completed: j.Now(),
+		Counts: made.Counts, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount,
+		Operations: len(made.Operations), Completed: j.Now(),
 	}
 	what := told{
 		report: report{Results: made.Results, Versions: made.Choices, Actions: made.Actions},
@@ -156,7 +158,7 @@ func (j *Job) Restore(ctx context.Context, store *backupstore.Store, req Request
 	switch {
 	case err != nil && result.Total() == 0:
 		log.Error(err, "Restoring failed")
-		return Result{}, err
+		return Result{Operations: result.Operations}, err
 	case err != nil:
 		log.Error(err, "Restoring ended early", "counts", made.Counts)
 		return result, errors.Join(err, j.keep(req.UID, what))
@@ -185,6 +187,7 @@ func (j *Job) objects(ctx context.Context, store *backupstore.Store, req Request
 	defer func() { err = errors.Join(err, spool.Close()) }()
 	engine := req.Engine
 	engine.Archive = spool
+	engine.Started = req.Started
 	engine.UseVersions = req.UseVersions && found.FormatVersion >= archive.FormatVersion
 	if engine.Actions, err = j.actions(req); err != nil {
 		return restore.Result{}, err
@@ -197,80 +200,9 @@ func (j *Job) objects(ctx context.Context, store *backupstore.Store, req Request
 	return made, err
 }
 
-// files stores what a person may want to know of the restore, its log last.
-func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, what told) error {
-	for _, f := range []struct {
-		file  backupstore.RestoreFile
-		write func(io.Writer) error
-	}{
-		{backupstore.RestoreResults, what.report.write},
-		{backupstore.RestoreResourceList, what.list},
-		{backupstore.RestoreItemOperations, func(w io.Writer) error { return json.NewEncoder(w).Encode([]struct{}{}) }},
-	} {
-		if err := put(ctx, store, req.Name, f.file, f.write); err != nil {
-			return err
-		}
-	}
-	_, err := j.storeLog(ctx, store, req, runlog.Main, backupstore.RestoreLogs)
-	return err
-}
-
-// writeList writes the list of resources as one JSON object, a kind at a time: all
-// of it at once would take as much memory as the restore did.
-func writeList(w io.Writer, list iter.Seq2[string, []string]) error {
-	before := "{"
-	for kind, names := range list {
-		key, err := json.Marshal(kind)
-		if err != nil {
-			return fmt.Errorf("encoding the list of resources: %w", err)
-		}
-		value, err := json.Marshal(names)
-		if err != nil {
-			return fmt.Errorf("encoding the list of resources: %w", err)
-		}
-		if _, err := fmt.Fprintf(w, "%s%s:%s", before, key, value); err != nil {
-			return err
-		}
-		before = ","
-	}
-	_, err := io.WriteString(w, strings.TrimSuffix(before, ",")+"}\n")
-	return err
-}
-
-// none is the list of resources of a restore that restored none.
-func none(func(string, []string) bool) {}
-
-// put streams what write writes, compressed, into a file of the restore. Write has
-// ended when put returns.
-func put(ctx context.Context, store *backupstore.Store, name string, file backupstore.RestoreFile, write func(io.Writer) error) error {
-	reader, writer := io.Pipe()
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		compressed := gzip.NewWriter(writer)
-		err := write(compressed)
-		_ = writer.CloseWithError(errors.Join(err, compressed.Close())) // always nil
-	}()
-	_, err := store.PutRestoreFile(ctx, name, file, reader)
-	_ = reader.CloseWithError(err) // always nil; it ends write if nobody read to the end
-	<-written
-	return err
-}
-
-// storeLog stores one stream of the run's log; false if it is empty.
-func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Request, stream runlog.Stream, file backupstore.RestoreFile) (bool, error) {
-	log, err := j.Logs.Compressed(req.UID, stream)
-	if err != nil || log == nil {
-		return false, err
-	}
-	defer func() { _ = log.Close() }() // it was only read
-	_, err = store.PutRestoreFile(ctx, req.Name, file, log)
-	return err == nil, err
-}
-
 // Abandon stores the log and the reason of a run that ended before it restored
-// anything, or that failed as a whole, and with them what it told of its objects and
-// could not store then.
+// anything, or that failed or was stopped later, and with them what it told of its
+// objects: what could not be stored then, or else what was.
 func (j *Job) Abandon(ctx context.Context, store *backupstore.Store, req Request, reason string) error {
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	log.Info("The restore ended early", "restore", req.Namespace+"/"+req.Name, "reason", reason)
@@ -278,7 +210,12 @@ func (j *Job) Abandon(ctx context.Context, store *backupstore.Store, req Request
 	if err != nil { // the reason is still worth storing
 		log.Error(err, "What became of each object is lost")
 	}
-	what.report.Errors.Velero = append(what.report.Errors.Velero, reason)
+	if what.list == nil {
+		if what, err = j.toldBefore(logr.NewContext(ctx, log), store, req); err != nil {
+			return err
+		}
+	}
+	what.report.addReason(reason)
 	return j.files(ctx, store, req, what)
 }
 

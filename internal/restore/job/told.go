@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,19 +29,39 @@ import (
 // them knows it: another that goes on with its work finds them restored.
 type told struct {
 	report report
-	// list writes what became of each object.
+	// list writes what became of each object. It is nil if nothing is known of them.
 	list func(io.Writer) error
+	// stored says that the report was read from the store, and what belongs to it may
+	// be there too.
+	stored bool
 }
 
 // report is the results file: what Velero has there, which API versions were chosen
-// and why, and which restore actions were asked about the objects of which kind.
+// and why, and which restore actions were asked about the objects of which kind. Each
+// part is an object in JSON, because Velero's client reads the file as Messages by name.
 type report struct {
 	results.Results
 	Versions map[string]version.Choice `json:"versions,omitempty"`
 	Actions  map[string][]string       `json:"actions,omitempty"`
+	// Restore says whose file this is: another one may have had the name.
+	Restore owner `json:"restore"`
+	// BeforeOperations are the errors without those of operations, if there are any.
+	BeforeOperations *results.Messages `json:"errorsBeforeOperations,omitempty"`
+}
+
+// owner is the Restore that a file belongs to.
+type owner struct {
+	UID string `json:"uid,omitempty"`
 }
 
 func (r report) write(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
+
+// addReason adds why the restore as a whole did not succeed, once.
+func (r *report) addReason(reason string) {
+	if !slices.Contains(r.Errors.Velero, reason) {
+		r.Errors.Velero = append(r.Errors.Velero, reason)
+	}
+}
 
 // How often what a restore tells is stored again while its store can not be
 // reached, and the first pause. Each pause is twice the one before: 31 seconds in
@@ -112,10 +133,9 @@ func writeFile(path string, write func(io.Writer) error) error {
 // kept returns what an attempt to restore told that could not be stored. It tells
 // nothing if there was none, or with an error.
 func (j *Job) kept(uid string) (told, error) {
-	nothing := told{list: func(w io.Writer) error { return writeList(w, none) }}
 	data, err := os.ReadFile(j.keptPath(uid, keptReport))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nothing, nil
+		return told{}, nil
 	}
 	what := told{list: func(w io.Writer) error {
 		list, err := os.Open(j.keptPath(uid, keptList))
@@ -130,7 +150,7 @@ func (j *Job) kept(uid string) (told, error) {
 		err = json.Unmarshal(data, &what.report)
 	}
 	if err != nil {
-		return nothing, err
+		return told{}, err
 	}
 	return what, nil
 }

@@ -5,6 +5,7 @@ package raw
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,18 +17,24 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/grapnel-dev/grapnel/hack/bench/cpu"
 )
 
 // CallRequest says which calls are made.
 type CallRequest struct {
 	// Calls are made by Workers at a time, with Bytes there and back.
 	Calls, Workers, Bytes int
+	// PerSecond is how many begin in a second, evenly; 0 means as many as can be made.
+	PerSecond float64
 }
 
 // CallTimes is how long calls take.
 type CallTimes struct {
 	// Seconds from the first to the last of all calls.
 	Seconds float64
+	// Cores is the processor time of the process that made the calls, by Seconds.
+	Cores float64
 }
 
 // Echo answers every gRPC call at a unix socket with what it got, until ctx is done.
@@ -80,21 +87,50 @@ func callAll(ctx context.Context, socket string, request CallRequest) (times Cal
 	if err := call(ctx, conn, request.Bytes, grpc.WaitForReady(true)); err != nil {
 		return times, err
 	}
+	own := cpu.Process(0)
+	before, err := own.Time()
+	if err != nil {
+		return times, err
+	}
 	start := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
+	group, groupCtx := errgroup.WithContext(ctx)
 	for worker := range request.Workers {
-		group.Go(func() error {
-			for range (request.Calls + worker) / request.Workers {
-				if err := call(ctx, conn, request.Bytes); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		group.Go(func() error { return request.work(groupCtx, conn, worker, start) })
 	}
 	err = group.Wait()
 	times.Seconds = time.Since(start).Seconds()
-	return times, err
+	after, cpuErr := own.Time()
+	times.Cores = (after - before).Seconds() / times.Seconds
+	return times, errors.Join(err, cpuErr)
+}
+
+// work makes the calls of one worker.
+func (r CallRequest) work(ctx context.Context, conn *grpc.ClientConn, worker int, start time.Time) error {
+	for i := range (r.Calls + worker) / r.Workers {
+		if err := r.await(ctx, start, i*r.Workers+worker); err != nil {
+			return err
+		}
+		if err := call(ctx, conn, r.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await waits until it is time for the call of a number.
+func (r CallRequest) await(ctx context.Context, start time.Time, number int) error {
+	if r.PerSecond <= 0 {
+		return nil
+	}
+	due := start.Add(time.Duration(float64(number) / r.PerSecond * float64(time.Second)))
+	timer := time.NewTimer(time.Until(due))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
 }
 
 // call makes one call.

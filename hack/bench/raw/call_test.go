@@ -18,6 +18,11 @@ func TestCalls(t *testing.T) {
 	if err != nil || times.Seconds <= 0 {
 		t.Errorf("times are %+v (%v)", times, err)
 	}
+	// The last of ten calls begins a tenth of a second after the first.
+	times, err = callAll(t.Context(), socket, CallRequest{Calls: 10, Workers: 3, Bytes: 1, PerSecond: 100})
+	if err != nil || times.Seconds < 0.1 {
+		t.Errorf("times of calls that wait for their time are %+v (%v)", times, err)
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("the echo ended with %v", err)

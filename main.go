@@ -31,6 +31,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
 	"github.com/grapnel-dev/grapnel/controllers/backup"
 	"github.com/grapnel-dev/grapnel/controllers/hookrun"
 	"github.com/grapnel-dev/grapnel/controllers/plugin"
@@ -185,6 +186,7 @@ func start(ctx context.Context, opts options) error {
 	}
 	for name, build := range map[string]func() (reconciler, error){
 		"backup": p.backups, "restore": p.restores, "hookrun": p.hookRuns,
+		"asyncoperation": p.asyncOperations,
 		"plugin": func() (reconciler, error) {
 			return &plugin.Reconciler{
 				Client: mgr.GetClient(), Catalog: plugins, Recorder: p.Recorder, Dir: opts.pluginDir, Exited: exited, Changed: changed,
@@ -272,6 +274,17 @@ func (p parts) hookRuns() (reconciler, error) {
 	}, nil
 }
 
+// asyncOperations builds the controller of AsyncOperations.
+func (p parts) asyncOperations() (reconciler, error) {
+	measured, err := asyncoperation.NewMetrics(p.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("registering the metrics: %w", err)
+	}
+	return &asyncoperation.Reconciler{
+		Client: p.Client, Reader: p.Reader, Actions: p.plugins, Recorder: p.Recorder, Redactor: p.Redactor, Metrics: measured,
+	}, nil
+}
+
 func newManager(opts options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
@@ -300,7 +313,8 @@ func newManager(opts options) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("adding the health check: %w", err)
 	}
 	caches := &ready.Caches{Cache: mgr.GetCache(), Kinds: []client.Object{
-		&v1alpha1.Backup{}, &v1alpha1.Restore{}, &v1alpha1.HookRun{}, &v1alpha1.BackupStorageLocation{}, &v1alpha1.Plugin{},
+		&v1alpha1.Backup{}, &v1alpha1.Restore{}, &v1alpha1.HookRun{}, &v1alpha1.AsyncOperation{},
+		&v1alpha1.BackupStorageLocation{}, &v1alpha1.Plugin{},
 	}}
 	if err := errors.Join(mgr.AddReadyzCheck("caches", caches.Check), mgr.Add(caches)); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)

@@ -7,10 +7,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/plugin"
@@ -101,5 +103,55 @@ func TestBinaryChangesWhileItIsLoaded(t *testing.T) {
 	<-read
 	install(t, path, "second")
 	close(goOn)
+	awaitDigest(env, p, "second")
+}
+
+// TestChangeWaitsForOperations changes the binary of a plugin that has an operation.
+func TestChangeWaitsForOperations(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "mover")
+	install(t, path, "first")
+	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
+		info, err := contents(ctx, spec)
+		if spec.Busy {
+			info.Digest, info.Postponed = "first", true
+		}
+		return info, err
+	}}
+	var cached client.Client
+	operator(t, env, plugins, func(r *plugin.Reconciler) {
+		r.Dir, r.Retry, r.Settle, cached = dir, time.Hour, time.Millisecond, r.Client
+	})
+	p := create(t, env, command("mover"))
+	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+	operation := suite.Create(env, &v1alpha1.AsyncOperation{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "move-"},
+		Spec: v1alpha1.AsyncOperationSpec{
+			Subject: v1alpha1.SubjectReference{Kind: "Backup", Name: "nightly", UID: "1"}, Kind: v1alpha1.ActionKindAsyncBackupItem,
+			PluginName: "x/move", PluginRef: v1alpha1.PluginReference{Name: p.Name}, OperationID: "op-1", Attempt: 1,
+			Item:    v1alpha1.OperationItem{Resource: "configmaps", Name: "data"},
+			Timeout: metav1.Duration{Duration: time.Hour}, PollInterval: metav1.Duration{Duration: time.Second},
+		},
+	})
+	suite.Eventually(t, func() string {
+		if err := cached.Get(t.Context(), client.ObjectKeyFromObject(operation), &v1alpha1.AsyncOperation{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	install(t, path, "second")
+	suite.Await(env, p, func(p *v1alpha1.Plugin) string {
+		if !strings.Contains(p.Status.Message, "when its operations have ended") || p.Status.Digest != "first" {
+			return "the message is " + p.Status.Message
+		}
+		return ""
+	})
+	now := metav1.Now()
+	operation.Status.Phase, operation.Status.CompletionTimestamp = v1alpha1.AsyncOperationPhaseCompleted, &now
+	if err := env.Client.Status().Update(t.Context(), operation); err != nil {
+		t.Fatal(err)
+	}
 	awaitDigest(env, p, "second")
 }

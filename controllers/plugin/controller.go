@@ -26,7 +26,7 @@ import (
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns;backups;restores,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns;asyncoperations;backups;restores,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Catalog loads plugins.
@@ -98,6 +98,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("plugin").
 		For(&v1alpha1.Plugin{}).
 		Watches(&v1alpha1.HookRun{}, handler.EnqueueRequestsFromMapFunc(pluginOfHookRun)).
+		Watches(&v1alpha1.AsyncOperation{}, handler.EnqueueRequestsFromMapFunc(pluginOfOperation)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(pluginsOfRun)).
 		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(pluginsOfRun)).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
@@ -147,6 +148,14 @@ func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Re
 		r.loads.Forget(id)
 		known = false
 	}
+	open, err := r.operating(ctx, plugin.Name, known && !outcome.Value.Postponed)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if known && outcome.Value.Postponed && open == 0 { // what was waited for has ended
+		r.loads.Forget(id)
+		known = false
+	}
 	if known {
 		if err := r.record(ctx, plugin, *outcome); err != nil {
 			return ctrl.Result{}, err
@@ -168,6 +177,7 @@ func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	spec := r.spec(plugin)
+	spec.Busy = open > 0
 	owner := types.NamespacedName{Name: plugin.Name}
 	if !r.loads.Ensure(id, owner, func(ctx context.Context) (catalog.Info, error) { return r.Catalog.Load(ctx, spec) }) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil

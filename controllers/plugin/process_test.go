@@ -45,8 +45,12 @@ func TestRealProcess(t *testing.T) {
 	}
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	want := []v1alpha1.ProvidedAction{
+		{Name: "example.io/copy", Kind: v1alpha1.ActionKindAsyncBackupItem, Version: "v1"},
+		{Name: "example.io/move", Kind: v1alpha1.ActionKindAsyncBackupItem, Version: "v1"},
+		{Name: "example.io/copy", Kind: v1alpha1.ActionKindAsyncRestoreItem, Version: "v1"},
 		{Name: "example.io/secrets", Kind: v1alpha1.ActionKindBackupItem, Version: "v1"},
 		{Name: "example.io/snapshot", Kind: v1alpha1.ActionKindBackupItem, Version: "v2"},
+		{Name: "example.io/copy", Kind: v1alpha1.ActionKindDeleteItem, Version: "v1"},
 		{Name: "example.io/snapshot", Kind: v1alpha1.ActionKindDeleteItem, Version: "v1"},
 		{Name: "example.io/folder", Kind: v1alpha1.ActionKindObjectStore, Version: "v1"},
 		{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPostBackup, Version: "v1"},
@@ -55,6 +59,7 @@ func TestRealProcess(t *testing.T) {
 		{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPreBackup, Version: "v1"},
 		{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPreRestore, Version: "v1"},
 		{Name: "example.io/claims", Kind: v1alpha1.ActionKindRestoreItem, Version: "v2"},
+		{Name: "example.io/move", Kind: v1alpha1.ActionKindRestoreItem, Version: "v1"},
 		{Name: "example.io/registry", Kind: v1alpha1.ActionKindRestoreItem, Version: "v1"},
 	}
 	if diff := cmp.Diff(want, p.Status.Actions); diff != "" || p.Status.Digest == "" {

@@ -4,6 +4,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (r *Reconciler) record(ctx context.Context, plugin *v1alpha1.Plugin, outcom
 		plugin.Status.Message = message
 		conditions.Summary(plugin, conditions.StalledRetrying, reason, message)
 	} else {
-		plugin.Status.Message = rivals(found)
+		plugin.Status.Message = cmp.Or(rivals(found), postponed(found))
 		conditions.Summary(plugin, conditions.Current, v1alpha1.ReasonLoaded, loaded(plugin))
 	}
 	duplicates(plugin, outcome)
@@ -94,6 +95,15 @@ func (r *Reconciler) record(ctx context.Context, plugin *v1alpha1.Plugin, outcom
 
 func loaded(plugin *v1alpha1.Plugin) string {
 	return fmt.Sprintf("The plugin runs and provides %d actions", len(plugin.Status.Actions))
+}
+
+// postponed says that a plugin was changed and what its change waits for.
+func postponed(info catalog.Info) string {
+	if !info.Postponed {
+		return ""
+	}
+	return "Its binary or configuration was changed; the process that runs is replaced when its operations have ended " +
+		"(kubectl get asyncoperations), or when they are cancelled"
 }
 
 // rivals says which other Plugins register the same as one that is used.

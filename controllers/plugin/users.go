@@ -25,6 +25,33 @@ func pluginOfHookRun(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: run.Spec.PluginRef.Name}}}
 }
 
+// pluginOfOperation wakes a Plugin when one of its operations ends.
+func pluginOfOperation(_ context.Context, obj client.Object) []reconcile.Request {
+	operation, ok := obj.(*v1alpha1.AsyncOperation)
+	if !ok || (!operation.Ended() && operation.DeletionTimestamp.IsZero()) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: operation.Spec.PluginRef.Name}}}
+}
+
+// operating returns how many operations of a Plugin go on: work that may end with its
+// process. It does not look if that does not matter.
+func (r *Reconciler) operating(ctx context.Context, name string, unimportant bool) (open int, err error) {
+	if unimportant {
+		return 0, nil
+	}
+	var operations v1alpha1.AsyncOperationList
+	if err := r.Client.List(ctx, &operations, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("listing the operations of Plugin %s: %w", name, err)
+	}
+	for i := range operations.Items {
+		if o := &operations.Items[i]; o.Spec.PluginRef.Name == name && !o.Ended() {
+			open++
+		}
+	}
+	return open, nil
+}
+
 // pluginsOfRun wakes the Plugins whose item actions a run had planned when it ends.
 func pluginsOfRun(_ context.Context, obj client.Object) []reconcile.Request {
 	run, ok := obj.(subject)

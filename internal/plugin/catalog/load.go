@@ -56,6 +56,10 @@ func (c *Catalog) Load(ctx context.Context, spec Spec) (Info, error) {
 		}
 		p.binary = binary
 		return c.keep(p, spec)
+	} else if current != nil && spec.Busy && current.Running() {
+		info, err := c.keep(p, spec)
+		info.Postponed = true
+		return info, err
 	}
 	return c.replace(ctx, p, spec, binary)
 }

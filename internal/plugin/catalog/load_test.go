@@ -228,6 +228,31 @@ func TestLoadReplacesAndDrains(t *testing.T) {
 	}
 }
 
+// TestBusyProcessIsNotReplaced changes the binary of a process that does work of its own.
+func TestBusyProcessIsNotReplaced(t *testing.T) {
+	c := newCatalog(t, catalog.Options{})
+	binary := filepath.Join(t.TempDir(), "plugin")
+	copyPlugin(t, "faultplugin", binary)
+	spec := fault("p", nil)
+	spec.Process.Path = binary
+	old := load(t, c, spec)
+	before := plugintesting.Children(plugins)
+
+	copyPlugin(t, "exampleplugin", binary)
+	spec.Busy = true
+	kept := load(t, c, spec)
+	if !kept.Postponed || kept.Digest != old.Digest {
+		t.Errorf("the busy process was replaced: %+v", kept)
+	}
+	if diff := cmp.Diff(before, plugintesting.Children(plugins)); diff != "" {
+		t.Errorf("the process is another one (-before +after):\n%s", diff)
+	}
+	spec.Busy = false
+	if next := load(t, c, spec); next.Postponed || next.Digest == old.Digest {
+		t.Errorf("the process was not replaced when it was idle: %+v", next)
+	}
+}
+
 func TestFailedReplacementKeepsTheOldProcess(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, fault("p", nil))

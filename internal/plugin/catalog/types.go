@@ -27,6 +27,9 @@ type Spec struct {
 	Created time.Time
 	// Process describes the process.
 	Process ProcessSpec
+	// Busy says that the process that runs does work which its end would lose: it is not
+	// replaced as long as it runs.
+	Busy bool
 }
 
 // ProcessSpec describes the process of a plugin.
@@ -69,6 +72,9 @@ type Info struct {
 	Rivals []Rival
 	// Digest is the SHA-256 of the binary in hexadecimal digits.
 	Digest string
+	// Postponed says that all of this is about a process whose binary or configuration
+	// is another one now, and that was not replaced because it is Busy.
+	Postponed bool
 	// SDKVersion is the version of the SDK the plugin was built with, "" if it does
 	// not say.
 	SDKVersion string

@@ -112,6 +112,14 @@ func (p *Process) verify(ctx context.Context, s *session) error {
 	}
 }
 
+// Running reports whether there is a child that calls reach now.
+func (p *Process) Running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.current
+	return s != nil && !p.closed && !s.stopping && !s.hasExited()
+}
+
 // acquire returns a session with one more open call; release gives it back.
 func (p *Process) acquire(ctx context.Context, force bool) (*session, error) {
 	for {

@@ -13,10 +13,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// archive has the objects archived, and turns what came of it into the outcome.
+// archive has the objects archived. It is done when that has ended, well or not.
 func (r *Reconciler) archive(ctx context.Context, s *scope) (bool, error) {
-	if run.Decided(s.Object) {
+	if run.Decided(s.Object) || run.Processed(s.Object) {
 		return true, nil
+	}
+	if _, err := r.driver.FollowOperations(ctx, s); err != nil {
+		return false, err
 	}
 	if s.Stopping() {
 		if r.driver.StopSteps(s, stepArchive) {
@@ -24,23 +27,27 @@ func (r *Reconciler) archive(ctx context.Context, s *scope) (bool, error) {
 			return false, nil
 		}
 		if s.Object.Status.Attempts == 0 {
-			s.Decide(s.CancelledOutcome(), r.Now())
 			return true, nil
 		}
-	}
-	if !r.driver.Begun(s, stepArchive) {
+	} else if !r.driver.Begun(s, stepArchive) {
 		s.Object.Status.Attempts++
 	}
 	s.Running(v1alpha1.ReasonArchiving, r.report(s.Object))
-	made := run.InStore(r.driver, s, stepArchive, r.requestOf, r.archiver(s))
+	made := r.archived(s)
 	if made == nil {
 		return false, nil
 	}
-	if added, err := r.label(ctx, s, made.Value.Labels); added || err != nil {
-		return false, err
+	s.GivenUp = made.Err != nil
+	if made.Err == nil && made.Value.Operations > 0 {
+		r.count(s, made.Value)
+		s.SetProcessed(made.Value.Operations)
 	}
-	r.settleArchive(s, made)
 	return true, nil
+}
+
+// archived has the archive made, and returns what came of it when that has ended.
+func (r *Reconciler) archived(s *scope) *run.Ended[job.Result] {
+	return run.InStore(r.driver, s, stepArchive, r.requestOf, r.archiver(s))
 }
 
 // archiver returns the work of the archive step. A run that is being stopped
@@ -60,8 +67,33 @@ func (r *Reconciler) archiver(s *scope) func(context.Context, *backupstore.Store
 	}
 }
 
-// settleArchive records the outcome of the archive step.
-func (r *Reconciler) settleArchive(s *scope, made *run.Ended[job.Result]) {
+// conclude has what became of the operations stored, if there were any, and turns
+// everything into the outcome.
+func (r *Reconciler) conclude(ctx context.Context, s *scope) (bool, error) {
+	switch {
+	case run.Decided(s.Object):
+		return true, nil
+	case s.Stopping() && s.Object.Status.Attempts == 0:
+		s.Decide(s.CancelledOutcome(), r.Now())
+		return true, nil
+	}
+	made := r.archived
+	if run.Processed(s.Object) {
+		made = r.finalized
+	}
+	ended := made(s)
+	if ended == nil {
+		return false, nil
+	}
+	if added, err := r.label(ctx, s, ended.Value.Labels); added || err != nil {
+		return false, err
+	}
+	r.settle(s, ended)
+	return true, nil
+}
+
+// settle records the outcome.
+func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
 	if made.Err != nil {
 		if s.Stopping() {
 			s.Decide(s.CancelledOutcome(), r.Now())
@@ -77,11 +109,12 @@ func (r *Reconciler) settleArchive(s *scope, made *run.Ended[job.Result]) {
 	if result.Bytes > 0 {
 		r.metrics.archived(s.Object, result.Bytes)
 	}
+	r.count(s, result)
 	status := &s.Object.Status
-	items := int64(result.Items)
-	status.Progress = &v1alpha1.BackupProgress{TotalItems: items, ItemsBackedUp: items}
-	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
-	o := run.Outcome{Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: run.Count(items, "object") + " in the archive"}
+	o := run.Outcome{
+		Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+		Message: run.Count(int64(result.Items), "object") + " in the archive" + s.DescribeOperations(),
+	}
 	if result.Errors > 0 {
 		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
 		o.Message += ", " + run.Count(status.Errors, "error") + " (listed in the results file)"
@@ -90,6 +123,13 @@ func (r *Reconciler) settleArchive(s *scope, made *run.Ended[job.Result]) {
 		o.Message += ", " + run.Count(status.Warnings, "warning")
 	}
 	s.Decide(o, result.Completed)
+}
+
+// count copies the counts of the archive into the status.
+func (r *Reconciler) count(s *scope, result job.Result) {
+	status, items := &s.Object.Status, int64(result.Items)
+	status.Progress = &v1alpha1.BackupProgress{TotalItems: items, ItemsBackedUp: items}
+	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
 }
 
 // report copies the counts into the status and says them.

@@ -34,11 +34,12 @@ type scope = run.Scope[*v1alpha1.Backup]
 
 // The steps of a run that take time. The runner carries them out.
 const (
-	stepCheck   = "check"
-	stepClaim   = "claim"
-	stepArchive = "archive"
-	stepRelease = "release"
-	stepAbandon = "abandon"
+	stepCheck    = "check"
+	stepClaim    = "claim"
+	stepArchive  = "archive"
+	stepFinalize = "finalize"
+	stepRelease  = "release"
+	stepAbandon  = "abandon"
 )
 
 // SetupWithManager registers the controller and its background steps.
@@ -56,11 +57,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 		Location: func(b *v1alpha1.Backup) string { return b.Status.StorageLocation },
 		Schedule: scheduleOf,
 		Ignore:   func(b *v1alpha1.Backup) bool { return b.Spec.ImportedFrom != nil }, // a catalogue entry is never run
-		Steps:    []string{stepCheck, stepClaim, stepArchive, stepRelease, stepAbandon, run.StepPostLog},
+		Steps:    []string{stepCheck, stepClaim, stepArchive, stepFinalize, stepRelease, stepAbandon, run.StepPostLog},
 		Written:  r.metrics.record,
 	}
 	r.driver.Phases = []run.Phase[*v1alpha1.Backup]{
-		r.driver.Plan(r.plan), r.driver.PreActions, r.archive, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),
+		r.driver.Plan(r.plan), r.driver.PreActions, r.archive, r.driver.AwaitOperations, r.conclude, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),
 	}
 	return r.driver.SetupWithManager(mgr)
 }

@@ -11,6 +11,7 @@ package backup
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=asyncoperations,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups/finalizers,verbs=update
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins;backupstoragelocations,verbs=get;list;watch

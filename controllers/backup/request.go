@@ -76,6 +76,7 @@ func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 		Labels: map[string]string{}, Annotations: b.Annotations,
 		Spec: spec, Object: object, StorageLocation: b.Status.StorageLocation,
 		Selection: selectionOf(&b.Spec), AllVersions: r.AllVersions,
+		Attempt: b.Status.Attempts, Started: r.started(s),
 		ItemActions: run.ItemSpecs(b, r.Actions.BackupItemAction),
 		Outputs:     run.Outputs(s.Pre), Warnings: append(run.Ignored(s.Pre), b.Status.PlanWarnings...),
 	}

@@ -36,9 +36,10 @@ type scope = run.Scope[*v1alpha1.Restore]
 
 // The steps of a run that take time. The runner carries them out.
 const (
-	stepFind    = "find"
-	stepRestore = "restore"
-	stepAbandon = "abandon"
+	stepFind     = "find"
+	stepRestore  = "restore"
+	stepFinalize = "finalize"
+	stepAbandon  = "abandon"
 )
 
 // SetupWithManager registers the controller and its background steps.
@@ -55,12 +56,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 		NewList:  func() client.ObjectList { return &v1alpha1.RestoreList{} },
 		Location: func(o *v1alpha1.Restore) string { return o.Status.StorageLocation },
 		Schedule: scheduleOf,
-		Steps:    []string{stepFind, stepRestore, stepAbandon, run.StepPostLog},
+		Steps:    []string{stepFind, stepRestore, stepFinalize, stepAbandon, run.StepPostLog},
 		Written:  r.metrics.record,
 		Forget:   func(uid types.UID) { r.Job.Forget(string(uid)) },
 	}
 	r.driver.Phases = []run.Phase[*v1alpha1.Restore]{
-		r.driver.Plan(r.plan), r.driver.PreActions, r.restore, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),
+		r.driver.Plan(r.plan), r.driver.PreActions, r.restore, r.driver.AwaitOperations, r.conclude, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),
 	}
 	return r.driver.SetupWithManager(mgr)
 }

@@ -16,10 +16,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// restore has the objects restored, and turns what came of it into the outcome.
+// restore has the objects restored. It is done when that has ended, well or not.
 func (r *Reconciler) restore(ctx context.Context, s *scope) (bool, error) {
-	if run.Decided(s.Object) {
+	if run.Decided(s.Object) || run.Processed(s.Object) {
 		return true, nil
+	}
+	if _, err := r.driver.FollowOperations(ctx, s); err != nil {
+		return false, err
 	}
 	if s.Stopping() {
 		if r.driver.StopSteps(s, stepRestore) {
@@ -27,28 +30,55 @@ func (r *Reconciler) restore(ctx context.Context, s *scope) (bool, error) {
 			return false, nil
 		}
 		if !r.driver.Begun(s, stepRestore) {
-			s.Decide(s.CancelledOutcome(), r.Now())
 			return true, nil
 		}
-	}
-	preferred, _, err := r.priorities(ctx, s)
-	if err != nil {
-		return false, err
-	}
-	if !r.driver.Begun(s, stepRestore) {
+	} else if !r.driver.Begun(s, stepRestore) {
 		s.Object.Status.Attempts++
 	}
 	s.Running(v1alpha1.ReasonRestoring, r.report(s.Object))
+	made, err := r.restored(ctx, s)
+	if made == nil {
+		return false, err
+	}
+	s.GivenUp = made.Err != nil && !errors.Is(made.Err, job.ErrNotStored)
+	if made.Err == nil && made.Value.Operations+len(s.Operations) > 0 {
+		count(&s.Object.Status, made.Value)
+		s.SetProcessed(made.Value.Operations)
+	}
+	return true, nil
+}
+
+// restored has the objects restored, and returns what came of it when that has ended.
+func (r *Reconciler) restored(ctx context.Context, s *scope) (*run.Ended[job.Result], error) {
+	preferred, _, err := r.priorities(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	report, planned := r.driver.Reporter(s.Object), s.Object.Status.ItemActions
-	made := run.InStore(r.driver, s, stepRestore, r.requestOf, func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
+	return run.InStore(r.driver, s, stepRestore, r.requestOf, func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
 		if err := run.AwaitLoads(ctx, r.Client, r.Actions, planned); err != nil {
 			return job.Result{}, err
 		}
 		request.Engine.Progress, request.Engine.Priorities, request.Engine.Named = report, preferred.all, preferred.named
 		return r.Job.Restore(ctx, store, request)
-	})
+	}), nil
+}
+
+// conclude has what became of the operations stored, if there were any, and turns
+// everything into the outcome.
+func (r *Reconciler) conclude(ctx context.Context, s *scope) (bool, error) {
+	switch {
+	case run.Decided(s.Object):
+		return true, nil
+	case run.Processed(s.Object):
+		return r.finalize(s), nil
+	case s.Stopping() && !r.driver.Begun(s, stepRestore):
+		s.Decide(s.CancelledOutcome(), r.Now())
+		return true, nil
+	}
+	made, err := r.restored(ctx, s)
 	if made == nil {
-		return false, nil
+		return false, err
 	}
 	r.settle(s, made)
 	return true, nil
@@ -64,29 +94,38 @@ func (r *Reconciler) report(o *v1alpha1.Restore) string {
 	return fmt.Sprintf("Restoring: %d of %s", done, run.Count(total, "object"))
 }
 
-// settle records the outcome.
+// settle records the outcome of a restore.
 func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
 	untold := errors.Is(made.Err, job.ErrNotStored)
 	if made.Err != nil && !untold {
 		r.settleEarly(s, made)
 		return
 	}
-	result, status := made.Value, &s.Object.Status
-	count(status, result)
-	o := run.Outcome{Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: sum(result.Counts, s.Object.Spec.DryRun)}
-	if result.Errors > 0 {
-		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
-		o.Message += fmt.Sprintf("; %s, with the reason in the results file: mend what it says and restore again",
-			run.Count(status.Errors, "error"))
-	}
-	if result.Warnings > 0 {
-		o.Message += ", " + run.Count(status.Warnings, "warning")
-	}
+	count(&s.Object.Status, made.Value)
+	o := outcome(s)
 	if untold { // a person can not tell what is wrong, so it must not look as if nothing were
 		o.Phase, o.Reason = run.PhaseFailed, v1alpha1.ReasonFailed
 		o.Message += "; " + r.Redactor.String(made.Err.Error())
 	}
-	s.Decide(o, result.Completed)
+	s.Decide(o, made.Value.Completed)
+}
+
+// outcome is what the counts in the status amount to.
+func outcome(s *scope) run.Outcome {
+	status := &s.Object.Status
+	o := run.Outcome{
+		Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+		Message: sum(status.Counts, s.Object.Spec.DryRun) + s.DescribeOperations(),
+	}
+	if status.Errors > 0 {
+		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
+		o.Message += fmt.Sprintf("; %s, with the reason in the results file: mend what it says and restore again",
+			run.Count(status.Errors, "error"))
+	}
+	if status.Warnings > 0 {
+		o.Message += ", " + run.Count(status.Warnings, "warning")
+	}
+	return o
 }
 
 // settleEarly records the outcome of a restore that did not come to its end. What was
@@ -105,7 +144,7 @@ func (r *Reconciler) settleEarly(s *scope, made *run.Ended[job.Result]) {
 		if of != nil {
 			status.Progress.TotalItems = max(of.TotalItems, int64(done))
 		}
-		o.Message += "; " + sum(made.Value.Counts, s.Object.Spec.DryRun) + " before"
+		o.Message += "; " + sum(status.Counts, s.Object.Spec.DryRun) + " before"
 	}
 	s.Decide(o, r.Now())
 }
@@ -123,13 +162,21 @@ func count(status *v1alpha1.RestoreStatus, result job.Result) {
 }
 
 // sum says what became of the objects.
-func sum(counts map[restore.Outcome]int, dry bool) string {
+func sum(counts *v1alpha1.RestoreCounts, dry bool) string {
 	var parts []string
-	for _, outcome := range []restore.Outcome{
-		restore.Created, restore.Updated, restore.Recreated, restore.Unchanged, restore.Skipped, restore.Failed,
+	for _, part := range []struct {
+		n       int64
+		outcome restore.Outcome
+	}{
+		{counts.Created, restore.Created},
+		{counts.Updated, restore.Updated},
+		{counts.Recreated, restore.Recreated},
+		{counts.Unchanged, restore.Unchanged},
+		{counts.Skipped, restore.Skipped},
+		{counts.Failed, restore.Failed},
 	} {
-		if n := counts[outcome]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, outcome))
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.outcome))
 		}
 	}
 	if len(parts) == 0 {

@@ -120,6 +120,7 @@ func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 		Name: o.Name, Namespace: o.Namespace, UID: string(o.UID), BackupName: o.Status.BackupName,
 		Labels: o.Labels, Annotations: maps.Clone(o.Annotations), Spec: spec,
 		Engine: engineRequest(o), UseVersions: r.UseVersions,
+		Started:     r.started(s),
 		ItemActions: run.ItemSpecs(o, r.Actions.RestoreItemAction),
 		Warnings:    append(run.Ignored(s.Pre), o.Status.PlanWarnings...),
 	}

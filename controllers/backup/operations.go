@@ -1,0 +1,74 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"slices"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+)
+
+// started returns what the engine tells of operations that actions started.
+func (r *Reconciler) started(s *scope) func(context.Context, backup.Operation) error {
+	record := r.driver.OperationRecorder(s)
+	return func(ctx context.Context, op backup.Operation) error {
+		started := run.StartedOperation{
+			Kind: op.Kind, Action: op.Action, Plugin: op.Plugin, ID: op.ID, PollInterval: op.PollInterval,
+			Item: v1alpha1.OperationItem{
+				Group: op.Resource.Group, Version: op.Resource.Version, Resource: op.Resource.Resource,
+				Namespace: op.Namespace, Name: op.Name,
+			},
+		}
+		for _, ref := range op.PostItems {
+			started.PostItems = append(started.PostItems, itemOf(ref))
+		}
+		return record(ctx, started)
+	}
+}
+
+func itemOf(ref itemaction.Ref) v1alpha1.OperationItem {
+	return v1alpha1.OperationItem{
+		Group: ref.Resource.Group, Resource: ref.Resource.Resource, Namespace: ref.Namespace, Name: ref.Name,
+	}
+}
+
+// finalized has the archive completed with what operations left behind, and committed,
+// and returns what came of it when that has ended. Hours of work are not thrown away
+// because a store is silent for a while.
+func (r *Reconciler) finalized(s *scope) *run.Ended[job.Result] {
+	if s.Stopping() && r.driver.StopSteps(s, stepFinalize) {
+		s.Finalizing("Stopping before the archive is complete")
+		return nil
+	}
+	s.Finalizing("Completing the archive: " + s.OperationsSentence())
+	made := run.InStore(r.driver, s, stepFinalize, r.requestOf, r.finalizer(s))
+	if made != nil && made.Err != nil && !s.Stopping() && r.driver.RepeatWork(s, stepFinalize, "completing the archive", made.Err) {
+		return nil
+	}
+	return made
+}
+
+// finalizer returns the work of the step. A run that is being stopped after an operator
+// went away only looks whether it had succeeded already.
+func (r *Reconciler) finalizer(s *scope) func(context.Context, *backupstore.Store, job.Request) (job.Result, error) {
+	if s.Stopping() {
+		return r.Job.Earlier
+	}
+	ended, planned := s.EndedOperations(), s.Object.Status.ItemActions
+	if !slices.ContainsFunc(s.Operations, func(o v1alpha1.AsyncOperation) bool { return len(o.Spec.PostOperationItems) > 0 }) {
+		planned = nil // no action is asked
+	}
+	return func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
+		if err := run.AwaitLoads(ctx, r.Client, r.Actions, planned); err != nil {
+			return job.Result{}, err
+		}
+		return r.Job.Finalize(ctx, store, request, ended)
+	}
+}

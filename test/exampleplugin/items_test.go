@@ -28,7 +28,7 @@ func samples() (pod, claim *unstructured.Unstructured) {
 func labelledSamples() []*unstructured.Unstructured {
 	objects := plugintest.SampleObjects()
 	for _, object := range objects {
-		object.SetLabels(map[string]string{labelSnapshot: "true", labelWait: "true"})
+		object.SetLabels(map[string]string{labelSnapshot: "true", labelWait: "true", labelCopy: "true", labelMove: "true"})
 	}
 	return objects
 }

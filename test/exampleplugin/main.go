@@ -15,14 +15,24 @@
 //	snapshots.go     a DeleteItemAction that removes what that one made
 //	registry.go      a RestoreItemAction that changes objects, or leaves them out
 //	claims.go        a RestoreItemAction that waits for other objects
+//	copydata.go      actions that start operations: they copy data while the plugin goes on
+//	copies.go        those copies, and how they ended
+//	transfer.go      one copy
+//	movedata.go      an action that starts operations which another program carries out:
+//	                 the one in mover, by the kind of package datamove
 //	folder.go        an ObjectStore
 //
-// It imports nothing of Grapnel but the SDK.
+// It imports nothing of Grapnel but the SDK. The clients of Kubernetes are needed for
+// movedata.go only.
 package main
 
 import (
 	"os"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
+	asyncrestoreitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncrestoreitemaction/v1"
 	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
 	backupitemv2 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v2"
 	deleteitemv1 "github.com/grapnel-dev/grapnel/sdk/deleteitemaction/v1"
@@ -45,6 +55,8 @@ const (
 	nameRegistry = "example.io/registry"
 	nameClaims   = "example.io/claims"
 	nameFolder   = "example.io/folder"
+	nameCopy     = "example.io/copy"
+	nameMove     = "example.io/move"
 )
 
 func main() {
@@ -53,9 +65,15 @@ func main() {
 
 // newServer registers everything. What has to outlive the process is kept in dir.
 func newServer(dir string) *serve.Server {
+	return newServerWith(dir, newCopies(dir), newClient)
+}
+
+// newServerWith is newServer with parts that tests have to know.
+func newServerWith(dir string, c *copies, newClient func() (client.Client, error)) *serve.Server {
 	server := serve.New()
 	registerHooks(server, newState(dir))
 	registerItemActions(server, newSnapshots(dir))
+	registerAsyncActions(server, c, newClient)
 	return server.RegisterObjectStoreV1(nameFolder, func() (objectstorev1.ObjectStore, error) { return &folder{}, nil })
 }
 
@@ -96,5 +114,28 @@ func registerItemActions(server *serve.Server, s *snapshots) {
 		}).
 		RegisterRestoreItemActionV2(nameClaims, func() (restoreitemv2.RestoreItemAction, error) {
 			return &waitClaims{asked: map[string]bool{}}, nil
+		})
+}
+
+// registerAsyncActions registers what starts operations on single objects, and what belongs
+// to it.
+func registerAsyncActions(server *serve.Server, c *copies, newClient func() (client.Client, error)) {
+	server.
+		RegisterAsyncBackupItemActionV1(nameCopy, func() (asyncbackupitemv1.AsyncBackupItemAction, error) {
+			return copyOut{copies: c}, nil
+		}).
+		RegisterAsyncRestoreItemActionV1(nameCopy, func() (asyncrestoreitemv1.AsyncRestoreItemAction, error) {
+			return copyBack{copies: c}, nil
+		}).
+		RegisterDeleteItemActionV1(nameCopy, func() (deleteitemv1.DeleteItemAction, error) {
+			return removeCopy{copies: c}, nil
+		}).
+		// Only this one needs the API server, and is created when it is first asked.
+		RegisterAsyncBackupItemActionV1(nameMove, func() (asyncbackupitemv1.AsyncBackupItemAction, error) {
+			api, err := newClient()
+			return moveData{client: api}, err
+		}).
+		RegisterRestoreItemActionV1(nameMove, func() (restoreitemv1.RestoreItemAction, error) {
+			return leaveMoves{}, nil
 		})
 }

@@ -20,7 +20,11 @@ func TestContract(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, dir := range map[string]string{"in memory": "", "with a folder": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
-			plugintest.CheckContract(t, plugintest.Start(t, newServer(dir)), plugintest.Contract{
+			c := newCopies(dir)
+			write(t, c.data, "shop/data-web-0/file")
+			t.Cleanup(c.goroutines.Wait)
+			server := newServerWith(dir, c, clientIs(fakeClient()))
+			plugintest.CheckContract(t, plugintest.Start(t, server), plugintest.Contract{
 				// Most samples lack the labels that the actions look for.
 				Objects: func(plugintest.Action) []*unstructured.Unstructured { return labelledSamples() },
 				// The ObjectStore has to be told where its folder is.

@@ -1,0 +1,162 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"path"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/sdk"
+	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
+	asyncrestoreitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncrestoreitemaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+const (
+	// labelCopy with the value "true" says that the data of a claim is to be copied.
+	labelCopy = "example.io/copy-data"
+	// annotationCopy on an archived claim has the UID of the Backup that copied its data.
+	annotationCopy = "example.io/copied-by"
+	// parameterRate is how many bytes are copied in a second.
+	parameterRate = "bytesPerSecond"
+)
+
+// copyClaims is what the actions that copy data apply to.
+func copyClaims() item.Selector {
+	return item.Selector{IncludedResources: []string{"persistentvolumeclaims"}, LabelSelector: labelCopy + "=true"}
+}
+
+// claimOf returns "namespace/name".
+func claimOf(object *unstructured.Unstructured) string {
+	return path.Join(object.GetNamespace(), object.GetName())
+}
+
+// rateOf returns the limit that the Backup or Restore sets.
+func rateOf(ctx context.Context) (int64, error) {
+	text := sdk.Parameters(ctx)[parameterRate]
+	if text == "" {
+		return 0, nil
+	}
+	rate, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || rate <= 0 {
+		return 0, fmt.Errorf("the parameter %s has to be a number like 1048576, it is %q", parameterRate, text)
+	}
+	return rate, nil
+}
+
+// copyOut is an AsyncBackupItemAction: it copies the data of a claim while the backup
+// goes on. The work is done in this process and ends with it.
+type copyOut struct{ copies *copies }
+
+// AppliesTo selects the claims whose data is to be copied.
+func (copyOut) AppliesTo(context.Context) (item.Selector, error) { return copyClaims(), nil }
+
+// Start begins to copy the data of one claim, and notes in the archived claim where the
+// copy is, for the actions of restores and deletions. If the operator asks a second time,
+// that is another operation with another ID; the copy gets to the same place, complete.
+func (c copyOut) Start(ctx context.Context, req *item.BackupRequest) (*asyncbackupitemv1.Started, error) {
+	rate, err := rateOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	claim := claimOf(req.Item)
+	t := &transfer{
+		id:   path.Join(req.Backup.UID, string(req.Item.GetUID()), rand.Text()),
+		from: place{root: c.copies.data, name: claim}, to: place{root: c.copies.store, name: path.Join(req.Backup.UID, claim)},
+		replace: true, rate: rate,
+	}
+	c.copies.start(ctx, t)
+	sdk.Logger(ctx).Info("Began to copy the data of a claim", "claim", claim, "operation", t.id)
+	annotations := req.Item.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotationCopy] = req.Backup.UID
+	req.Item.SetAnnotations(annotations)
+	return &asyncbackupitemv1.Started{BackupResponse: item.BackupResponse{Item: req.Item}, OperationID: t.id}, nil
+}
+
+// Progress tells how far a copy is.
+func (c copyOut) Progress(_ context.Context, req *asyncbackupitemv1.OperationRequest) (*item.Progress, error) {
+	return c.copies.progress(c.copies.store, req.OperationID)
+}
+
+// Cancel stops a copy.
+func (c copyOut) Cancel(_ context.Context, req *asyncbackupitemv1.OperationRequest) error {
+	return c.copies.cancel(c.copies.store, req.OperationID)
+}
+
+// copyBack is an AsyncRestoreItemAction: it copies the data of a claim back.
+type copyBack struct{ copies *copies }
+
+// AppliesTo selects the claims whose data was copied.
+func (copyBack) AppliesTo(context.Context) (item.Selector, error) { return copyClaims(), nil }
+
+// Start begins to copy the data of one claim back, unless an earlier attempt of the same
+// restore has done so. The archived claim tells only which Backup made the copy: what
+// anybody wrote into it must not lead to the data of another claim.
+func (c copyBack) Start(ctx context.Context, req *item.RestoreRequest) (*asyncrestoreitemv1.Started, error) {
+	backup := req.ItemFromBackup.GetAnnotations()[annotationCopy]
+	if backup == "" {
+		return nil, nil //nolint:nilnil // nothing is changed, nothing is started
+	}
+	rate, err := rateOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	claim, namespace := claimOf(req.ItemFromBackup), req.Item.GetNamespace()
+	if mapped := req.Restore.NamespaceMapping[namespace]; mapped != "" {
+		namespace = mapped
+	}
+	prefix := path.Join(req.Restore.UID, string(req.ItemFromBackup.GetUID())) + "/"
+	if c.copies.succeeded(prefix) {
+		sdk.Logger(ctx).Info("The data of the claim is there since an earlier attempt", "claim", claim)
+		return nil, nil //nolint:nilnil // nothing is changed, nothing is started
+	}
+	t := &transfer{
+		id:   prefix + rand.Text(),
+		from: place{root: c.copies.store, name: path.Join(backup, claim)},
+		to:   place{root: c.copies.data, name: path.Join(namespace, req.Item.GetName())},
+		rate: rate,
+	}
+	c.copies.start(ctx, t)
+	sdk.Logger(ctx).Info("Began to copy the data of a claim back", "claim", claim, "operation", t.id)
+	return &asyncrestoreitemv1.Started{OperationID: t.id}, nil
+}
+
+// Progress tells how far a copy is.
+func (c copyBack) Progress(_ context.Context, req *asyncrestoreitemv1.OperationRequest) (*item.Progress, error) {
+	return c.copies.progress(c.copies.data, req.OperationID)
+}
+
+// Cancel stops a copy.
+func (c copyBack) Cancel(_ context.Context, req *asyncrestoreitemv1.OperationRequest) error {
+	return c.copies.cancel(c.copies.data, req.OperationID)
+}
+
+// AreAdditionalItemsReady is not asked, because Start names none.
+func (copyBack) AreAdditionalItemsReady(context.Context, *asyncrestoreitemv1.ReadyRequest) (bool, error) {
+	return true, nil
+}
+
+// removeCopy is a DeleteItemAction: when a backup is deleted, it removes the copies that
+// copyOut made for it.
+type removeCopy struct{ copies *copies }
+
+// AppliesTo selects the claims whose data was copied.
+func (removeCopy) AppliesTo(context.Context) (item.Selector, error) { return copyClaims(), nil }
+
+// Execute removes the copy of the data of one archived claim.
+func (r removeCopy) Execute(_ context.Context, req *item.DeleteRequest) error {
+	backup := req.Item.GetAnnotations()[annotationCopy]
+	if backup == "" {
+		return nil
+	}
+	return r.copies.remove(backup, claimOf(req.Item))
+}

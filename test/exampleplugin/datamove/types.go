@@ -1,0 +1,101 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datamove
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Resource and Group are how objects name the kind.
+const (
+	Group    = "example.io"
+	Resource = "datamoves"
+)
+
+// The values of Status.Phase; a DataMove that nobody works on yet has none. The last
+// three are ends.
+const (
+	Running   = "Running"
+	Completed = "Completed"
+	Failed    = "Failed"
+	Cancelled = "Cancelled"
+)
+
+// DataMove asks for the files of a claim of its namespace to be moved.
+type DataMove struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   Spec   `json:"spec"`
+	Status Status `json:"status"`
+}
+
+// Spec is what is wanted.
+type Spec struct {
+	// Claim is the name of the PersistentVolumeClaim.
+	Claim string `json:"claim"`
+	// Operation names who asks. When it changes, the move begins anew.
+	Operation string `json:"operation"`
+	// Cancel asks for the end of the move.
+	Cancel bool `json:"cancel,omitempty"`
+}
+
+// Status is how far it is.
+type Status struct {
+	// Operation is the one that the rest is about.
+	Operation string `json:"operation,omitempty"`
+	Phase     string `json:"phase,omitempty"`
+	// Files of Total files are moved.
+	Files int64 `json:"files"`
+	Total int64 `json:"total"`
+	// Message is a sentence for people.
+	Message string `json:"message,omitempty"`
+}
+
+// Ended reports whether nothing more happens for the operation of the spec.
+func (m *DataMove) Ended() bool {
+	switch m.Status.Phase {
+	case Completed, Failed, Cancelled:
+		return m.Status.Operation == m.Spec.Operation
+	default:
+		return false
+	}
+}
+
+// DeepCopyObject returns a copy.
+func (m *DataMove) DeepCopyObject() runtime.Object {
+	out := *m
+	m.DeepCopyInto(&out.ObjectMeta)
+	return &out
+}
+
+// List is a list of DataMoves.
+type List struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []DataMove `json:"items"`
+}
+
+// DeepCopyObject returns a copy.
+func (l *List) DeepCopyObject() runtime.Object {
+	out := *l
+	l.DeepCopyInto(&out.ListMeta)
+	out.Items = make([]DataMove, len(l.Items))
+	for i := range l.Items {
+		out.Items[i] = l.Items[i]
+		l.Items[i].DeepCopyInto(&out.Items[i].ObjectMeta)
+	}
+	return &out
+}
+
+// Scheme returns what a client has to know.
+func Scheme() *runtime.Scheme {
+	scheme, version := runtime.NewScheme(), schema.GroupVersion{Group: Group, Version: "v1"}
+	scheme.AddKnownTypeWithName(version.WithKind("DataMove"), &DataMove{})
+	scheme.AddKnownTypeWithName(version.WithKind("DataMoveList"), &List{})
+	metav1.AddToGroupVersion(scheme, version)
+	return scheme
+}

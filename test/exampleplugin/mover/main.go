@@ -1,0 +1,60 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command mover is the controller that does what DataMoves ask for: it copies the files
+// of claims. The action example.io/move of the plugin creates DataMoves; this program
+// knows nothing of backups.
+//
+//	mover -data FOLDER -store FOLDER [-pause 100ms] [-kubeconfig FILE]
+//
+//	main.go     the program
+//	reconcile.go  what becomes of one DataMove
+//
+// It keeps nothing in memory: it may be ended at any time, and goes on where it was.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/grapnel-dev/grapnel/test/exampleplugin/datamove"
+)
+
+func main() {
+	m := &mover{}
+	flag.StringVar(&m.data, "data", "", "the `folder` that has the files of claims in folders namespace/claim")
+	flag.StringVar(&m.store, "store", "", "the `folder` to move them to, in folders with the UIDs of DataMoves")
+	flag.DurationVar(&m.pause, "pause", time.Millisecond, "the `time` between two files")
+	flag.Parse()
+	ctrl.SetLogger(zap.New())
+	if err := run(m); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(m *mover) error {
+	if m.data == "" || m.store == "" || m.pause <= 0 {
+		return fmt.Errorf("set -data and -store, and a -pause above zero")
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: datamove.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		return err
+	}
+	if err := m.setup(manager); err != nil {
+		return err
+	}
+	return manager.Start(ctrl.SetupSignalHandler())
+}

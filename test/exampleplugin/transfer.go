@@ -1,0 +1,208 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// chunk is how much is copied at once, in bytes.
+const chunk = 64 << 10
+
+// place is a folder below another one, which it cannot leave: names come from objects,
+// which anybody may have written.
+type place struct{ root, name string }
+
+// transfer copies the files of one folder to another place, which gets them all at once,
+// when the last one is complete. A real one would keep owners, modes and links too.
+type transfer struct {
+	id       string
+	from, to place
+	// replace says that a folder that is in that place already may go.
+	replace bool
+	// rate is how many bytes are copied in a second; 0 means no limit.
+	rate int64
+	// stop ends it.
+	stop context.CancelFunc
+
+	mu       sync.Mutex
+	progress item.Progress
+}
+
+// now returns how far it is.
+func (t *transfer) now() *item.Progress {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	progress := t.progress
+	return &progress
+}
+
+// tell changes what Progress answers.
+func (t *transfer) tell(change func(*item.Progress)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change(&t.progress)
+	t.progress.Updated = time.Now()
+}
+
+func (t *transfer) end(outcome item.Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.progress = outcome
+}
+
+// run copies everything and returns how that ended, which is not told before it is
+// written down.
+func (t *transfer) run(ctx context.Context) item.Progress {
+	err := t.copy(ctx)
+	outcome := *t.now()
+	outcome.Completed, outcome.Updated = true, time.Now()
+	switch {
+	case err == nil:
+		outcome.Description = "copied"
+	case errors.Is(err, context.Canceled):
+		outcome.Cancelled, outcome.Description = true, "cancelled; what was copied is removed"
+	default:
+		outcome.Err = err.Error()
+	}
+	return outcome
+}
+
+func (t *transfer) copy(ctx context.Context) (err error) {
+	from, err := os.OpenRoot(t.from.root)
+	if err != nil {
+		return fmt.Errorf("opening the folder to copy from: %w", err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	if err := os.MkdirAll(t.to.root, 0o700); err != nil {
+		return fmt.Errorf("creating the folder to copy to: %w", err)
+	}
+	to, err := os.OpenRoot(t.to.root)
+	if err != nil {
+		return fmt.Errorf("opening the folder to copy to: %w", err)
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	if err = t.copyFiles(ctx, from, to); err == nil {
+		return nil
+	}
+	if rest := to.RemoveAll(part(t.id)); rest != nil {
+		return fmt.Errorf("removing what was copied: %w", rest)
+	}
+	return err
+}
+
+func (t *transfer) copyFiles(ctx context.Context, from, to *os.Root) error {
+	files, total, err := filesIn(from, t.from.name)
+	if err != nil {
+		return fmt.Errorf("looking for the files: %w", err)
+	}
+	t.tell(func(p *item.Progress) { p.NTotal = total })
+	if err := to.MkdirAll(part(t.id), 0o700); err != nil {
+		return fmt.Errorf("creating the folder of the copy: %w", err)
+	}
+	for _, file := range files {
+		name := strings.TrimPrefix(file, t.from.name+"/")
+		t.tell(func(p *item.Progress) { p.Description = "copying " + name })
+		if err := t.copyFile(ctx, from, to, file, path.Join(part(t.id), name)); err != nil {
+			return fmt.Errorf("copying %s: %w", name, err)
+		}
+	}
+	return t.publish(to)
+}
+
+// filesIn returns the files in a folder, and how many bytes they have.
+func filesIn(root *os.Root, dir string) (files []string, total int64, err error) {
+	err = fs.WalkDir(root.FS(), dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		files, total = append(files, name), total+info.Size()
+		return nil
+	})
+	return files, total, err
+}
+
+func (t *transfer) copyFile(ctx context.Context, from, to *os.Root, source, target string) (err error) {
+	in, err := from.Open(source)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	if err := to.MkdirAll(path.Dir(target), 0o700); err != nil {
+		return err
+	}
+	out, err := to.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	for {
+		n, err := io.CopyN(out, in, t.atOnce())
+		t.tell(func(p *item.Progress) {
+			p.NCompleted += n
+			p.NTotal = max(p.NTotal, p.NCompleted) // the file may have grown
+		})
+		if errors.Is(err, io.EOF) {
+			return ctx.Err()
+		}
+		if err = errors.Join(err, t.pause(ctx, n)); err != nil {
+			return err
+		}
+	}
+}
+
+// atOnce is less for a slow copy, so that its progress can be seen.
+func (t *transfer) atOnce() int64 {
+	if t.rate == 0 {
+		return chunk
+	}
+	return min(chunk, max(1, t.rate/20))
+}
+
+// pause waits as long as n bytes may take, and returns an error when the copy is to end.
+func (t *transfer) pause(ctx context.Context, n int64) error {
+	if t.rate == 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(time.Duration(float64(n) / float64(t.rate) * float64(time.Second)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// publish moves the complete copy to its place.
+func (t *transfer) publish(to *os.Root) error {
+	if err := to.MkdirAll(path.Dir(t.to.name), 0o700); err != nil {
+		return fmt.Errorf("creating the folder around the copy: %w", err)
+	}
+	if _, err := to.Stat(t.to.name); err == nil && !t.replace {
+		return fmt.Errorf("there is data in %s already: remove it to have the copy there", t.to.name)
+	}
+	if err := to.RemoveAll(t.to.name); err != nil {
+		return fmt.Errorf("removing an earlier copy: %w", err)
+	}
+	if err := to.Rename(part(t.id), t.to.name); err != nil {
+		return fmt.Errorf("moving the copy to its place: %w", err)
+	}
+	return nil
+}

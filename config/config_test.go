@@ -64,6 +64,9 @@ func TestInstall(t *testing.T) {
 	t.Run("only the operator writes status", s.testStatus)
 	t.Run("a HookRun goes with its Backup", s.testGarbageCollection)
 	t.Run("a HookRun goes with its namespace", s.testNamespace)
+	t.Run("the operator works with AsyncOperations", s.testOperationsOfOperator)
+	t.Run("others may only cancel AsyncOperations", s.testOperationsOfUser)
+	t.Run("an AsyncOperation goes with its Backup", s.testOperationsAreCollected)
 }
 
 type suite struct {
@@ -109,7 +112,7 @@ func (s *suite) grantEverything(t *testing.T, name string) {
 	}
 }
 
-// waitForPolicies waits until the API server has taken notice of both: it learns
+// waitForPolicies waits until the API server has taken notice of them: it learns
 // of them, and of a role, from a watch.
 func (s *suite) waitForPolicies(t *testing.T) {
 	t.Helper()
@@ -118,7 +121,8 @@ func (s *suite) waitForPolicies(t *testing.T) {
 		create := s.user.Create(ctx, hookRun(namespace, "waiting-too"), client.DryRunAll)
 		status := s.user.Status().Patch(ctx, run.DeepCopy(), patch(t, "status", "message", "mine"), client.DryRunAll)
 		read := s.operator.Get(ctx, client.ObjectKeyFromObject(run), &v1alpha1.HookRun{})
-		return apierrors.IsForbidden(create) && apierrors.IsForbidden(status) && read == nil, nil
+		operation := s.user.Create(ctx, asyncOperation(namespace, "waiting-too"), client.DryRunAll)
+		return apierrors.IsForbidden(create) && apierrors.IsForbidden(status) && apierrors.IsForbidden(operation) && read == nil, nil
 	})
 }
 
@@ -224,6 +228,7 @@ func (s *suite) testStatus(t *testing.T) {
 		"BackupStorageLocation": create(t, s.admin, location("guarded")),
 		"Plugin":                create(t, s.admin, plugin("guarded")),
 		"HookRun":               create(t, s.admin, hookRun(namespace, "guarded")),
+		"AsyncOperation":        create(t, s.admin, asyncOperation(namespace, "guarded")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			change := patch(t, "status", "message", "all is well")

@@ -101,6 +101,7 @@ func (s *suite) testOutsiders(t *testing.T) {
 		"BackupStorageLocation": location("by-joe"),
 		"Plugin":                plugin("by-joe"),
 		"HookRun":               hookRun(namespace, "by-joe"),
+		"AsyncOperation":        asyncOperation(namespace, "by-joe"),
 	} {
 		if err := outsider.Create(t.Context(), object, client.DryRunAll); !apierrors.IsForbidden(err) {
 			t.Errorf("create a %s: want Forbidden, got %v", kind, err)

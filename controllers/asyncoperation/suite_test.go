@@ -199,9 +199,9 @@ func onceCancelled(answer item.Progress) *plugin {
 func stoppable() *plugin { return onceCancelled(item.Progress{Completed: true, Cancelled: true}) }
 
 var (
-	done   = item.Progress{Completed: true, NCompleted: 5, NTotal: 5, OperationUnits: "objects"}
-	half   = item.Progress{NCompleted: 100 << 20, NTotal: 200 << 20, OperationUnits: "bytes", Description: "copying"}
-	broken = errors.New("the service is busy")
+	done    = item.Progress{Completed: true, NCompleted: 5, NTotal: 5, OperationUnits: "objects"}
+	half    = item.Progress{NCompleted: 100 << 20, NTotal: 200 << 20, OperationUnits: "bytes", Description: "copying"}
+	errBusy = errors.New("the service is busy")
 )
 
 // writable lets a test write as often as it wants.

@@ -147,7 +147,7 @@ func TestEnds(t *testing.T) {
 			text: "the password [REDACTED] is wrong", event: "Warning OperationFailed: the password", neverCancelled: true,
 		},
 		"fails to answer for a while": {
-			plugin: answers(broken, fmt.Errorf("lost: %w", broken), half, broken, done), phase: "Completed", reason: "Completed",
+			plugin: answers(errBusy, fmt.Errorf("lost: %w", errBusy), half, errBusy, done), phase: "Completed", reason: "Completed",
 			text: "Completed after", event: "Normal Completed", errors: true, neverCancelled: true,
 		},
 		"goes backwards": {plugin: answers(half, item.Progress{NCompleted: 1, NTotal: 2}, done), phase: "Completed", reason: "Completed", text: "Completed after", neverCancelled: true},
@@ -167,7 +167,7 @@ func TestEnds(t *testing.T) {
 			text: "It was cancelled because nothing more of it was done for 500ms", event: "Warning OperationStalled",
 		},
 		"refuses": {
-			plugin: goingOn(func(context.Context, asked) error { return broken }), edit: cancel, phase: "Failed", reason: "CancelRefused",
+			plugin: goingOn(func(context.Context, asked) error { return errBusy }), edit: cancel, phase: "Failed", reason: "CancelRefused",
 			text:  "It was to be cancelled because joe wants that, and the plugin refused: it may still go on there: the service is busy",
 			event: "Warning CancelRefused",
 		},

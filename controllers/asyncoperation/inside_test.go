@@ -1,0 +1,243 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package asyncoperation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/operation"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func TestBucket(t *testing.T) {
+	t.Parallel()
+	b := newBucket(10, 3)
+	at := func(d time.Duration) time.Time { return noon.Add(d) }
+	for i, tc := range []struct {
+		at   time.Duration
+		want bool
+	}{
+		{0, true},
+		{0, true},
+		{0, true},
+		{0, false},
+		{99 * time.Millisecond, false},
+		{100 * time.Millisecond, true},
+		{100 * time.Millisecond, false},
+		{time.Hour, true},
+		{time.Hour, true},
+		{time.Hour, true},
+		{time.Hour, false},
+	} {
+		if got := b.take(at(tc.at)); got != tc.want {
+			t.Errorf("token %d after %s: %v, want %v", i, tc.at, got, tc.want)
+		}
+	}
+	for i, want := range []time.Duration{100, 200, 300} {
+		if got := b.reserve(at(time.Hour)); !got.Equal(at(time.Hour + want*time.Millisecond)) {
+			t.Errorf("turn %d is at %s, want it after %d ms", i, got, want)
+		}
+	}
+	if b.take(at(time.Hour + 399*time.Millisecond)) {
+		t.Error("a token was taken that somebody waits for")
+	}
+	if !b.take(at(time.Hour + 400*time.Millisecond)) {
+		t.Error("there is no token after those that were waited for")
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &places{size: 1}
+		leave, err := p.take(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.take(t.Context(), "b"); err != nil {
+			t.Fatalf("a place of another plugin: %v", err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		failed := make(chan error, 1)
+		go func() {
+			_, err := p.take(ctx, "a")
+			failed <- err
+		}()
+		synctest.Wait()
+		cancel(errForgotten)
+		if err := <-failed; err != errForgotten { //nolint:errorlint // the cause itself
+			t.Errorf("waiting ended with %v, want %v", err, errForgotten)
+		}
+		leave()
+		if _, err := p.take(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestDescribe compares what plugins are told about a Backup or Restore.
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	op := &v1alpha1.AsyncOperation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "grapnel"},
+		Spec:       v1alpha1.AsyncOperationSpec{Subject: v1alpha1.SubjectReference{Kind: "Restore", Name: "back", UID: "u1"}},
+	}
+	start := metav1.NewTime(noon)
+	restore := &v1alpha1.Restore{
+		ObjectMeta: metav1.ObjectMeta{Name: "back", UID: "u1", Annotations: map[string]string{
+			"kubectl.kubernetes.io/last-applied-configuration": "long", "a": "b",
+		}},
+		Spec: v1alpha1.RestoreSpec{
+			ScheduleName: "nightly", NamespaceMapping: map[string]v1alpha1.NamespaceName{"a": "b"},
+			Parameters: map[string]v1alpha1.ParameterSet{"x": {"token": "secret"}},
+		},
+	}
+	restore.Status.BackupName, restore.Status.StartTimestamp = "nightly-1", &start
+	for name, tc := range map[string]struct {
+		object *v1alpha1.Restore
+		want   string
+	}{
+		"gone": {want: `{"kind":"Restore","apiVersion":"velero.io/v1","metadata":{"name":"back","namespace":"grapnel","uid":"u1","creationTimestamp":null},"spec":{},"status":{"phase":"InProgress"}}`},
+		"there": {object: restore, want: `{"kind":"Restore","apiVersion":"velero.io/v1",` +
+			`"metadata":{"name":"back","namespace":"grapnel","uid":"u1","annotations":{"a":"b"},"creationTimestamp":"2026-03-04T12:00:00Z"},` +
+			`"spec":{"backupName":"nightly-1","namespaceMapping":{"a":"b"},"scheduleName":"nightly"},` +
+			`"status":{"phase":"InProgress","startTimestamp":"2026-03-04T12:00:00Z"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data, err := describe(op, nil)
+			if tc.object != nil {
+				data, err = describe(op, tc.object)
+			}
+			var got, want any
+			if err != nil || json.Unmarshal(data, &got) != nil || json.Unmarshal([]byte(tc.want), &want) != nil {
+				t.Fatalf("%s, %v", data, err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the plugin sees (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestParentsAreDropped holds a parent as long as it has operations.
+func TestParentsAreDropped(t *testing.T) {
+	t.Parallel()
+	var p parents
+	first, second := p.hold("u"), p.hold("u")
+	if first != second {
+		t.Fatal("one parent is known twice")
+	}
+	p.release("u")
+	if p.hold("u") != first {
+		t.Error("a parent was dropped that is held")
+	}
+	p.release("u")
+	p.release("u")
+	if len(p.all) != 0 {
+		t.Errorf("%d parents are left", len(p.all))
+	}
+}
+
+// TestMetrics compares all that is measured with names that dashboards rely on.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	m, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{Metrics: m}
+	r.prepare(func(types.NamespacedName) {})
+	for i := range 3 {
+		op := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}
+		op.Spec.PluginRef.Name = "example"
+		r.know(types.NamespacedName{Name: fmt.Sprint(i)}, op)
+		r.know(types.NamespacedName{Name: fmt.Sprint(i)}, op)
+	}
+	r.forget(types.NamespacedName{Name: "0"})
+	r.forget(types.NamespacedName{Name: "0"})
+	at := metav1.NewTime(noon.Add(3 * time.Second))
+	op := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon)}}
+	op.Spec.PluginRef.Name, op.Spec.Kind, op.Status.CompletionTimestamp = "example", v1alpha1.ActionKindAsyncBackupItem, &at
+	m.ended(op, v1alpha1.ReasonTimedOut)
+	m.polls.WithLabelValues("example").Add(5)
+	m.pollErrors.WithLabelValues("example").Inc()
+	want := map[string]string{
+		`grapnel_item_operations_total{kind="AsyncBackupItemAction",plugin="example",result="TimedOut"}`: "1",
+		`grapnel_item_operation_duration_seconds_count{plugin="example"}`:                                "1",
+		`grapnel_item_operation_duration_seconds_sum{plugin="example"}`:                                  "3",
+		`grapnel_item_operations_open{plugin="example"}`:                                                 "2",
+		`grapnel_item_operation_polls_total{plugin="example"}`:                                           "5",
+		`grapnel_item_operation_poll_errors_total{plugin="example"}`:                                     "1",
+	}
+	if diff := cmp.Diff(want, scrape(registry)); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}
+
+// scrape returns what is measured, by name with labels.
+func scrape(registry *prometheus.Registry) map[string]string {
+	recorder := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	values := map[string]string{}
+	for line := range strings.Lines(recorder.Body.String()) {
+		name, value, _ := strings.Cut(line, "} ")
+		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") {
+			values[name+"}"] = strings.TrimSpace(value)
+		}
+	}
+	return values
+}
+
+// TestCallsAreForgotten ends calls after their operation was forgotten.
+func TestCallsAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, err := NewMetrics(prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &Reconciler{Metrics: m}
+		r.prepare(func(types.NamespacedName) {})
+		go func() { _ = r.calls.Start(t.Context()) }()
+		synctest.Wait()
+		name := types.NamespacedName{Name: "copy"}
+		old := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{UID: "old"}}
+		k := r.know(name, old)
+		hangs := make(chan struct{})
+		r.start(k, k.pollID, func(context.Context, *known) called {
+			<-hangs
+			return called{progress: item.Progress{}, failure: &operation.Failure{}}
+		})
+		synctest.Wait()
+		r.know(name, &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{UID: "new"}})
+		if _, is := r.calls.State(k.pollID); !is || len(r.known.ending) != 1 {
+			t.Fatalf("calls that end are %v", r.known.ending)
+		}
+		close(hangs)
+		synctest.Wait()
+		if _, is := r.calls.State(k.pollID); is || len(r.known.ending) != 0 {
+			t.Errorf("left is %v", slices.Collect(maps.Keys(r.known.ending)))
+		}
+	})
+}

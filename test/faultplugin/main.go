@@ -7,9 +7,12 @@
 //
 //	FAULT_START            a fault before or during the handshake, see start.go
 //	FAULT_ACTIONS          what to provide, "Kind:name,Kind:name", of the four kinds of
-//	                       hooks, BackupItemAction and RestoreItemAction (item.go); by
-//	                       default a pre and a post action of a backup, both named
-//	                       fault.example.io/fault
+//	                       hooks, BackupItemAction and RestoreItemAction (item.go), and
+//	                       AsyncBackupItemAction and AsyncRestoreItemAction
+//	                       (operation.go); by default a pre and a post action of a
+//	                       backup, both named fault.example.io/fault
+//	FAULT_OPERATIONS       the folder where operations are kept, so that they outlive the
+//	                       process
 //	FAULT_VELERO           be a plugin for Velero with Velero's lister instead, which lists
 //	                       "Kind:name,Kind:name"; there is a BackupItemAction, see
 //	                       velero.go, and an ObjectStore, see velerostore.go
@@ -36,6 +39,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/sdk"
+	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
+	asyncrestoreitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncrestoreitemaction/v1"
 	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
 	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
 	postrestorev1 "github.com/grapnel-dev/grapnel/sdk/postrestoreaction/v1"
@@ -86,7 +91,7 @@ func handshake() goplugin.HandshakeConfig {
 // newServer registers the actions of a list "Kind:name,Kind:name".
 func newServer(actions string) (*serve.Server, error) {
 	server := serve.New()
-	a := action{stderr: os.Stderr}
+	a, operations := action{stderr: os.Stderr}, newOperations(os.Getenv)
 	for _, text := range strings.Split(actions, ",") {
 		kind, name, _ := strings.Cut(text, ":")
 		switch sdk.Kind(kind) {
@@ -102,6 +107,14 @@ func newServer(actions string) (*serve.Server, error) {
 			server.RegisterBackupItemActionV1(name, func() (backupitemv1.BackupItemAction, error) { return backupAction{}, nil })
 		case sdk.KindRestoreItemAction:
 			server.RegisterRestoreItemActionV1(name, func() (restoreitemv1.RestoreItemAction, error) { return restoreAction{}, nil })
+		case sdk.KindAsyncBackupItemAction:
+			server.RegisterAsyncBackupItemActionV1(name, func() (asyncbackupitemv1.AsyncBackupItemAction, error) {
+				return asyncBackupAction{operations: operations}, nil
+			})
+		case sdk.KindAsyncRestoreItemAction:
+			server.RegisterAsyncRestoreItemActionV1(name, func() (asyncrestoreitemv1.AsyncRestoreItemAction, error) {
+				return asyncRestoreAction{operations: operations}, nil
+			})
 		default:
 			return nil, fmt.Errorf("FAULT_ACTIONS names the unknown kind %q", kind)
 		}

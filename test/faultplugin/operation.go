@@ -1,0 +1,248 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// annotationOperation says what the operation does that is started on a ConfigMap; one
+// without it gets none. Its value is one of the following, or several with a semicolon
+// in between:
+//
+//	steps:5            n of 5 are done in the n-th Progress, the last one completes
+//	until:file         goes on until there is a file, 1 of 2
+//	never              stays at 1 of 10
+//	back               goes from 5 back to 3, and completes
+//	over               goes beyond its total, and completes
+//	twice              completes, goes on, completes
+//	error:text         has failed where it would complete
+//	unknown            Progress says that there is no such operation
+//	forget             the process has it in its memory only
+//	hang:file          Progress hangs until there is a file
+//	flaky:3            every third Progress fails
+//	kill:2             the process kills itself in the second Progress
+//	id:2000            an ID of so many bytes
+//	sameid             an ID that all others with sameid have too
+//	cancelfails        Cancel fails
+//	cancelhangs        Cancel hangs until its time is over
+//	cancelignored      Cancel does nothing
+//	post:name          archive a ConfigMap of the namespace when it has ended
+//	additional:name    take a Secret of the namespace along
+//	interval:200ms     how often it wants to be asked
+//	refuse:text        Start fails
+const annotationOperation = "fault.example.io/operation"
+
+// program is what an annotation says.
+type program map[string]string
+
+func parseProgram(text string) program {
+	p := program{}
+	for _, part := range strings.Split(text, ";") {
+		if name, argument, _ := strings.Cut(part, ":"); name != "" {
+			p[name] = argument
+		}
+	}
+	return p
+}
+
+func (p program) has(name string) bool {
+	_, ok := p[name]
+	return ok
+}
+
+// number returns the argument of a part, 0 if there is none.
+func (p program) number(name string) int {
+	n, _ := strconv.Atoi(p[name])
+	return n
+}
+
+// started is what is known of one operation.
+type started struct {
+	Program   program
+	Polls     int
+	Cancelled bool
+}
+
+// operations keeps what was started, in the folder FAULT_OPERATIONS if it is set, and
+// writes a line for each Start and Cancel to FAULT_CALL_LOG.
+type operations struct {
+	dir, log string
+
+	mu     sync.Mutex
+	memory map[string]*started
+}
+
+func newOperations(getenv func(string) string) *operations {
+	return &operations{dir: getenv("FAULT_OPERATIONS"), log: getenv("FAULT_CALL_LOG"), memory: map[string]*started{}}
+}
+
+// record adds a call to the log, with an ID as its key.
+func (o *operations) record(point, id string) {
+	if o.log == "" {
+		return
+	}
+	line, err := json.Marshal(entry{Point: point, Key: id})
+	if err == nil {
+		err = appendLine(o.log, line)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "[ERROR] writing the call log:", err)
+	}
+}
+
+// start begins what a program says on an object of a run, and returns the ID.
+func (o *operations) start(run, namespace, name string, p program) (string, error) {
+	id := strings.Join([]string{run, namespace, name, rand.Text()}, "/")
+	switch {
+	case p.has("sameid"):
+		id = "the-same"
+	case p.has("id"):
+		id = strings.Repeat("i", p.number("id"))
+	}
+	o.record("Start", id)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return id, o.write(id, &started{Program: p})
+}
+
+// file is where an operation is kept; IDs may be long.
+func (o *operations) file(id string) string {
+	return filepath.Join(o.dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(id))))
+}
+
+func (o *operations) write(id string, s *started) error {
+	if o.dir == "" || s.Program.has("forget") {
+		o.memory[id] = s
+		return nil
+	}
+	content, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	next := o.file(id) + ".next"
+	if err := errors.Join(os.MkdirAll(o.dir, 0o700), os.WriteFile(next, content, 0o600)); err != nil {
+		return err
+	}
+	return os.Rename(next, o.file(id))
+}
+
+func (o *operations) read(id string) (*started, error) {
+	if s := o.memory[id]; s != nil {
+		return s, nil
+	}
+	content, err := os.ReadFile(o.file(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, item.ErrUnknownOperation
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &started{}
+	return s, json.Unmarshal(content, s)
+}
+
+// change reads an operation, changes and keeps it.
+func (o *operations) change(id string, change func(*started)) (*started, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s, err := o.read(id)
+	if err != nil {
+		return nil, err
+	}
+	change(s)
+	return s, o.write(id, s)
+}
+
+// progress does what the program says.
+func (o *operations) progress(ctx context.Context, id string) (*item.Progress, error) {
+	s, err := o.change(id, func(s *started) { s.Polls++ })
+	if err != nil {
+		return nil, err
+	}
+	p := s.Program
+	if p.has("hang") {
+		if err := await(ctx, p["hang"]); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case p.has("unknown"):
+		return nil, item.ErrUnknownOperation
+	case p.has("flaky") && s.Polls%max(1, p.number("flaky")) == 0:
+		return nil, errors.New("the storage is busy, password=hunter2")
+	case p.has("kill") && s.Polls == p.number("kill"):
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		forever()
+	case s.Cancelled:
+		return &item.Progress{Completed: true, Cancelled: true, OperationUnits: "steps"}, nil
+	}
+	progress := s.reached()
+	progress.OperationUnits, progress.Description = "steps", fmt.Sprintf("in step %d", s.Polls)
+	if progress.Completed {
+		progress.Err = p["error"]
+	}
+	return progress, nil
+}
+
+// reached returns how far the operation is after so many questions.
+func (s *started) reached() *item.Progress {
+	p, n := s.Program, int64(s.Polls)
+	switch {
+	case p.has("never"):
+		return &item.Progress{NCompleted: 1, NTotal: 10}
+	case p.has("until"):
+		if _, err := os.Stat(p["until"]); err == nil {
+			return &item.Progress{NCompleted: 2, NTotal: 2, Completed: true}
+		}
+		return &item.Progress{NCompleted: 1, NTotal: 2}
+	case p.has("back"):
+		return &item.Progress{NCompleted: max(3, 6-n), NTotal: 10, Completed: n > 3}
+	case p.has("over"):
+		return &item.Progress{NCompleted: 4 * n, NTotal: 5, Completed: n > 3}
+	case p.has("twice"):
+		return &item.Progress{NCompleted: n, NTotal: 3, Completed: n%2 == 1}
+	}
+	steps := int64(max(1, p.number("steps")))
+	return &item.Progress{NCompleted: min(n, steps), NTotal: steps, Completed: n >= steps}
+}
+
+// cancel does what the program says.
+func (o *operations) cancel(ctx context.Context, id string) error {
+	o.record("Cancel", id)
+	s, err := o.change(id, func(s *started) {
+		s.Cancelled = s.Cancelled || !s.Program.has("cancelfails") && !s.Program.has("cancelhangs") && !s.Program.has("cancelignored")
+	})
+	switch {
+	case err != nil:
+		return err
+	case s.Program.has("cancelfails"):
+		return errors.New("the storage does not let go, password=hunter2")
+	case s.Program.has("cancelhangs"):
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+// interval returns how often the operation wants to be asked.
+func (p program) interval() time.Duration {
+	d, _ := time.ParseDuration(p["interval"])
+	return d
+}

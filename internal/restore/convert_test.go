@@ -7,6 +7,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -74,7 +75,10 @@ func TestNotConvertedAfterAll(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "plug-not-converted", "plug-not-converted.example.org"
 	acts := &plugged{name: "acts", of: []string{"widgets." + group}, execute: func(context.Context, *restoreaction.Item) (restoreaction.Result, error) {
-		return restoreaction.Result{Operation: &restoreaction.Operation{ID: "op-1"}, Warnings: []string{"beware"}}, nil
+		return restoreaction.Result{
+			Operation: &restoreaction.Operation{ID: "op-1"}, Warnings: []string{"beware"}, ReadyTimeout: time.Millisecond,
+			Ready: func(context.Context, []restoreaction.Ref) (bool, error) { return false, nil },
+		}, nil
 	}}
 	request := restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{widget(t, group, "v1", ns, "w")}), Actions: []restoreaction.External{acts}, DryRun: true,
@@ -83,7 +87,7 @@ func TestNotConvertedAfterAll(t *testing.T) {
 	wantMessages(t, c.run(request), refused, "warning run: |restore action acts|is not called in a dry run")
 	request.DryRun = false
 	about := ns + ": widgets." + group + ` "` + ns + `/w": `
-	wantMessages(t, c.run(request), refused, "warning "+about+"beware", "error "+about+`|the operation "op-1"`)
+	wantMessages(t, c.run(request), refused, "warning "+about+"beware", "error "+about+`|the operation "op-1"`, "error "+about+"|were not ready after 1ms")
 }
 
 // TestConvertedVersions of a resource that is served in another one.

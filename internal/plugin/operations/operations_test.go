@@ -1,0 +1,165 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operations_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/internal/operation"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/operations"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// fake is a catalog, a connection, and what actions do.
+type fake struct {
+	resolve, err error
+	hang         bool
+	// found is which action was looked up, asked what it was asked.
+	found string
+	asked []any
+}
+
+func (f *fake) BackupItemAction(plugin, kind, action string) caller.Resolve[adapter.BackupItemAction] {
+	return func() (caller.Connection, adapter.BackupItemAction, error) {
+		f.found = "backup " + plugin + " " + kind + " " + action
+		return f, backing{fake: f}, f.resolve
+	}
+}
+
+func (f *fake) RestoreItemAction(plugin, kind, action string) caller.Resolve[adapter.RestoreItemAction] {
+	return func() (caller.Connection, adapter.RestoreItemAction, error) {
+		f.found = "restore " + plugin + " " + kind + " " + action
+		return f, restoring{fake: f}, f.resolve
+	}
+}
+
+// backing and restoring are the actions of backups and of restores.
+type (
+	backing struct {
+		adapter.BackupItemAction
+		fake *fake
+	}
+	restoring struct {
+		adapter.RestoreItemAction
+		fake *fake
+	}
+)
+
+func (b backing) Progress(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+	return b.fake.progress(call, op)
+}
+
+func (b backing) Cancel(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) error {
+	_, err := b.fake.progress(call, op)
+	return err
+}
+
+func (r restoring) Progress(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+	return r.fake.progress(call, op)
+}
+
+func (f *fake) Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
+	f.asked = append(f.asked, call.Key)
+	if f.hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return fn(ctx, nil, "call-7")
+}
+
+func (f *fake) progress(call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+	f.asked = append(f.asked, call, op)
+	return item.Progress{NCompleted: 3, Description: "with hunter22", OperationUnits: "hunter22", Err: "hunter22"}, f.err
+}
+
+var target = operations.Target{
+	Plugin: "example", Kind: "AsyncBackupItemAction", Action: "example.io/copy", ID: "job-1", Key: "uid", Subject: []byte("{}"),
+	Parameters: map[string]string{"a": "b"},
+}
+
+func asker(f *fake) *operations.Asker {
+	return &operations.Asker{Actions: f, Redactor: redact.New("hunter22"), Timeout: 30 * time.Second}
+}
+
+func TestAsked(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	progress, failure := asker(f).Progress(t.Context(), target)
+	wantProgress := item.Progress{NCompleted: 3, Description: "with " + redact.Mark, OperationUnits: redact.Mark, Err: redact.Mark}
+	if diff := cmp.Diff(wantProgress, progress); diff != "" || failure != nil {
+		t.Errorf("failure %v, progress (-want +got):\n%s", failure, diff)
+	}
+	if failure := asker(f).Cancel(t.Context(), target); failure != nil {
+		t.Errorf("failure %v", failure)
+	}
+	call := adapter.ItemCall{Action: "example.io/copy", ID: "call-7", Key: "uid", Parameters: map[string]string{"a": "b"}}
+	op := adapter.Operation{ID: "job-1", Subject: []byte("{}")}
+	if diff := cmp.Diff([]any{"uid", call, op, "uid", call, op}, f.asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+	for kind, want := range map[string]string{
+		"AsyncBackupItemAction": "backup", "BackupItemAction": "backup", "AsyncRestoreItemAction": "restore", "RestoreItemAction": "restore",
+	} {
+		of := target
+		of.Kind = kind
+		if _, failure := asker(f).Progress(t.Context(), of); failure != nil || f.found != want+" example "+kind+" example.io/copy" {
+			t.Errorf("found %q for %s, failure %v", f.found, kind, failure)
+		}
+	}
+}
+
+// TestFailures has what can be concluded from errors.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fake fake
+		want operation.Failure
+	}{
+		"not loaded":       {fake: fake{resolve: errors.New("the plugin is not loaded")}, want: operation.Failure{Text: "the plugin is not loaded"}},
+		"no such action":   {fake: fake{resolve: fmt.Errorf("not provided: %w", caller.ErrNoSuchAction)}, want: operation.Failure{Text: "not provided: no such action"}},
+		"does not start":   {fake: fake{err: &process.StartError{Reason: process.ReasonInvalidSpec, Message: "no file"}}, want: operation.Failure{Text: "no file"}},
+		"lost":             {fake: fake{err: &process.LostError{Message: "it crashed"}}, want: operation.Failure{Text: "it crashed"}},
+		"failed":           {fake: fake{err: status.Error(codes.Unavailable, "no hunter22")}, want: operation.Failure{Answered: true, Text: "no " + redact.Mark}},
+		"not implemented":  {fake: fake{err: status.Error(codes.Unimplemented, "no Progress")}, want: operation.Failure{Answered: true, Text: "no Progress"}},
+		"out of contract":  {fake: fake{err: &adapter.ContractError{Message: "said 42"}}, want: operation.Failure{Answered: true, Text: "said 42"}},
+		"unknown":          {fake: fake{err: &adapter.UnknownOperationError{}}, want: operation.Failure{Answered: true, Unknown: true}},
+		"knows none":       {fake: fake{err: adapter.ErrNoOperations}, want: operation.Failure{Answered: true, Unknown: true}},
+		"does not answer":  {fake: fake{hang: true}, want: operation.Failure{Text: "it did not answer within 30s"}},
+		"other than an OK": {fake: fake{err: errors.New("odd")}, want: operation.Failure{Answered: true, Text: "odd"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				progress, poll := asker(&tc.fake).Progress(t.Context(), target)
+				cancel := asker(&tc.fake).Cancel(t.Context(), target)
+				if diff := cmp.Diff(poll, cancel); diff != "" || poll == nil || progress != (item.Progress{}) {
+					t.Fatalf("progress %+v; failures differ:\n%s", progress, diff)
+				}
+				if poll.Text == "" {
+					t.Error("it does not say why")
+				}
+				if tc.want.Text == "" {
+					tc.want.Text = poll.Text
+				}
+				if diff := cmp.Diff(&tc.want, poll); diff != "" {
+					t.Errorf("failure (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}

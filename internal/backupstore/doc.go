@@ -27,8 +27,9 @@
 //
 // A backup that waits for operations between PutContents and Commit keeps what it knows
 // in the file Draft until then. An archive that is written anew is stored beside the
-// first one, as DraftContents, and takes its place once it is complete: not every store
-// replaces an object in one step. RemoveDraft removes both.
+// first one, as MergedContents with MergedDraft, and takes its place once both are
+// complete: not every store replaces an object in one step. RemoveDraft removes all of
+// them.
 //
 // or, when the run ends without a manifest, Discard and Release. Each step may
 // be repeated, and a run that was interrupted anywhere starts again at Claim.

@@ -17,11 +17,11 @@ import (
 // of some millions of objects. A bucket is not trusted.
 const maxDraft = 256 << 20
 
-// GetDraft reads the file Draft of a backup into v, as PutJSON has written it. The error
-// is objectstore.ErrNotExist if there is none, and a *CorruptError if it cannot be
-// understood.
-func (s *Store) GetDraft(ctx context.Context, name string, v any) error {
-	r, err := s.Get(ctx, name, Draft)
+// GetDraft reads the file Draft or MergedDraft of a backup into v, as PutJSON has written
+// it. The error is objectstore.ErrNotExist if there is none, and a *CorruptError if it
+// cannot be understood.
+func (s *Store) GetDraft(ctx context.Context, name string, file File, v any) error {
+	r, err := s.Get(ctx, name, file)
 	if err != nil {
 		return err
 	}
@@ -31,10 +31,10 @@ func (s *Store) GetDraft(ctx context.Context, name string, v any) error {
 	case source.err != nil:
 		err = source.err // the store's, which says nothing about the content
 	case err != nil:
-		err = &CorruptError{Name: name, File: FileName(name, Draft), Reason: "cannot be read: " + err.Error()}
+		err = &CorruptError{Name: name, File: FileName(name, file), Reason: "cannot be read: " + err.Error()}
 	}
 	if err = errors.Join(err, r.Close()); err != nil {
-		return fmt.Errorf("reading %s of backup %q: %w", Draft, name, err)
+		return fmt.Errorf("reading %s of backup %q: %w", file, name, err)
 	}
 	return nil
 }
@@ -71,8 +71,8 @@ func (n *noted) Read(p []byte) (int, error) {
 	return read, err
 }
 
-// RemoveDraft removes the files Draft and DraftContents, when the backup is complete or
-// they are of an earlier attempt. It succeeds if there are none. The error is a
+// RemoveDraft removes the files Draft, MergedContents and MergedDraft, when the backup is
+// complete or they are of an earlier attempt. It succeeds if there are none. The error is a
 // *TakenError or ErrNotClaimed if they are not that UID's.
 func (s *Store) RemoveDraft(ctx context.Context, name, uid string) error {
 	if err := s.removeDraft(ctx, name, uid); err != nil {
@@ -93,7 +93,7 @@ func (s *Store) removeDraft(ctx context.Context, name, uid string) error {
 		return ErrNotClaimed
 	}
 	var keys []string
-	for _, file := range []File{Draft, DraftContents} {
+	for _, file := range []File{Draft, MergedContents, MergedDraft} {
 		if base := FileName(name, file); st.has(base) {
 			keys = append(keys, s.backupDir(name)+base)
 		}

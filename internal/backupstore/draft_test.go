@@ -25,7 +25,10 @@ func withDraft(t *testing.T, s *backupstore.Store) {
 	if _, err := s.PutJSON(t.Context(), "nightly", "uid-1", backupstore.Draft, map[string]int{"items": 3}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.DraftContents, strings.NewReader("archive")); err != nil {
+	if _, err := s.PutJSON(t.Context(), "nightly", "uid-1", backupstore.MergedDraft, map[string]int{"items": 4}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.MergedContents, strings.NewReader("archive")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -34,7 +37,7 @@ func withDraft(t *testing.T, s *backupstore.Store) {
 func drafts(t *testing.T, store objectstore.Store) (out []string) {
 	t.Helper()
 	for _, key := range keys(t, store) {
-		if strings.Contains(key, "draft") {
+		if strings.Contains(key, "draft") || strings.Contains(key, "merged") {
 			out = append(out, key)
 		}
 	}
@@ -46,14 +49,17 @@ func TestDraft(t *testing.T) {
 	store := memory.New()
 	s := backupstore.New(store, "")
 	var got map[string]int
-	if err := s.GetDraft(t.Context(), "nightly", &got); !errors.Is(err, objectstore.ErrNotExist) {
+	if err := s.GetDraft(t.Context(), "nightly", backupstore.Draft, &got); !errors.Is(err, objectstore.ErrNotExist) {
 		t.Errorf("no draft: error %v", err)
 	}
 	withDraft(t, s)
-	if err := s.GetDraft(t.Context(), "nightly", &got); err != nil || got["items"] != 3 {
+	if err := s.GetDraft(t.Context(), "nightly", backupstore.Draft, &got); err != nil || got["items"] != 3 {
 		t.Errorf("draft %v, error %v", got, err)
 	}
-	want := []string{"backups/nightly/nightly-grapnel-draft.json.gz", "backups/nightly/nightly-grapnel-draft.tar.gz"}
+	want := []string{
+		"backups/nightly/nightly-grapnel-draft.json.gz", "backups/nightly/nightly-grapnel-merged.json.gz",
+		"backups/nightly/nightly-grapnel-merged.tar.gz",
+	}
 	if diff := cmp.Diff(want, drafts(t, store)); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
@@ -125,7 +131,7 @@ func TestADraftThatCannotBeRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got any
-			err := s.GetDraft(t.Context(), "nightly", &got)
+			err := s.GetDraft(t.Context(), "nightly", backupstore.Draft, &got)
 			if damaged := errors.As(err, new(*backupstore.CorruptError)); err == nil || damaged != tc.damaged || errors.Is(err, errBroken) == tc.damaged {
 				t.Errorf("error %v, want one of damage: %t", err, tc.damaged)
 			}

@@ -38,9 +38,11 @@ const (
 	// Draft is what is known of a backup whose archive is stored and whose operations
 	// go on, <b>-grapnel-draft.json.gz. It is no part of a complete backup.
 	Draft File = "draft"
-	// DraftContents is the archive that is to take the place of Contents,
-	// <b>-grapnel-draft.tar.gz. It is no part of a complete backup.
-	DraftContents File = "draft-contents"
+	// MergedContents is the archive that is to take the place of Contents,
+	// <b>-grapnel-merged.tar.gz, and MergedDraft the draft that belongs to it,
+	// <b>-grapnel-merged.json.gz. They are no part of a complete backup.
+	MergedContents File = "merged-contents"
+	MergedDraft    File = "merged-draft"
 )
 
 // RestoreFile is a file of a restore.
@@ -115,7 +117,8 @@ func files() map[File]string {
 		PodVolumeBackups: "-podvolumebackups.json.gz",
 		VolumeSnapshots:  "-volumesnapshots.json.gz",
 		Draft:            "-grapnel-draft.json.gz",
-		DraftContents:    "-grapnel-draft.tar.gz",
+		MergedContents:   "-grapnel-merged.tar.gz",
+		MergedDraft:      "-grapnel-merged.json.gz",
 	}
 }
 

@@ -141,7 +141,8 @@ func TestLongestName(t *testing.T) {
 	mustRun(t, s, name, "uid-1")
 	for _, file := range []backupstore.File{
 		backupstore.PostLogs, backupstore.ResourceList, backupstore.VolumeInfo, backupstore.ItemOperations,
-		backupstore.PodVolumeBackups, backupstore.VolumeSnapshots, backupstore.Draft, backupstore.DraftContents,
+		backupstore.PodVolumeBackups, backupstore.VolumeSnapshots, backupstore.Draft, backupstore.MergedContents,
+		backupstore.MergedDraft,
 	} {
 		if _, err := s.PutFile(t.Context(), name, "uid-1", file, strings.NewReader("x")); err != nil {
 			t.Errorf("%s: %v", file, err)

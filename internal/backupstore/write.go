@@ -100,7 +100,7 @@ func (s *Store) putFile(ctx context.Context, name, uid string, file File, r io.R
 	if err := check(); err != nil {
 		return Digest{}, err
 	}
-	if file == DraftContents { // the one that is large
+	if file == MergedContents { // the one that is large
 		s.abortUploads(ctx, key)
 	}
 	return s.put(ctx, key, newDigester(r, check))

@@ -10,8 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PhaseInProgress is the phase of what plugins are told about.
-const PhaseInProgress = "InProgress"
+// The phases of what plugins are told about.
+const (
+	// PhaseInProgress is that of a run that works on its objects.
+	PhaseInProgress = "InProgress"
+	// PhaseFinalizing is that of a backup whose operations have ended and which archives
+	// what they left behind.
+	PhaseFinalizing = "Finalizing"
+	// PhaseFinalizingPartiallyFailed is the same of a backup with errors.
+	PhaseFinalizingPartiallyFailed = "FinalizingPartiallyFailed"
+)
 
 // Metadata is the part of an object's metadata that Velero and its plugins read.
 type Metadata struct {

@@ -23,12 +23,13 @@ const (
 )
 
 // actions returns the item actions of plugins for one run. All of them see the same
-// Backup, as it is when the run begins.
-func (j *Job) actions(req Request) ([]itemaction.Action, error) {
+// Backup, as it is when the run begins, in a phase.
+func (j *Job) actions(req Request, phase string) ([]itemaction.Action, error) {
 	if len(req.ItemActions) == 0 {
 		return nil, nil
 	}
 	subject := veleroOf(req)
+	subject.Status.Phase = phase
 	subject.Metadata.Annotations = map[string]string{resourceTimeout: defaultResourceTimeout}
 	maps.Copy(subject.Metadata.Annotations, req.Annotations)
 	spec, err := velero.Pick(req.Spec, velero.BackupFields())

@@ -6,6 +6,7 @@ package job_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/velero"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
@@ -94,6 +96,38 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 		Action: "example.io/annotate", ID: "call", Key: "u-1", Parameters: map[string]string{"colour": "red"},
 	}, p.call); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
+	}
+}
+
+// TestItemActionsAreAskedAgain: as in Velero, they see from the phase that operations have
+// ended. What can only start another one is not asked.
+func TestItemActionsAreAskedAgain(t *testing.T) {
+	t.Parallel()
+	for want, ended := range map[string]velero.OperationPhase{
+		"Finalizing": velero.OperationCompleted, "FinalizingPartiallyFailed": velero.OperationFailed,
+	} {
+		p, o, objects := &plugin{}, &operator{}, memory.New()
+		j := waiting(t, objects, o)
+		resolve := func() (caller.Connection, adapter.BackupItemAction, error) { return p, p, nil }
+		req := withOperations(func(r *job.Request) {
+			r.ItemActions = []itemplugin.Spec{
+				{Name: "example.io/mark", Kind: "BackupItemAction", Plugin: "demo", Resolve: resolve},
+				{Name: "example.io/copy", Kind: "AsyncBackupItemAction", Plugin: "demo", Resolve: resolve},
+			}
+		})
+		operations := []velero.Operation{copied("a", velero.OperationCompleted, "c"), copied("b", ended)}
+		if _, err := j.Finalize(t.Context(), open(objects), req, operations); err != nil {
+			t.Fatal(err)
+		}
+		if len(o.got.Actions) != 1 || o.got.Actions[0].Name() != "example.io/mark" {
+			t.Fatalf("the engine got actions %v", o.got.Actions)
+		}
+		if _, err := o.got.Actions[0].Execute(t.Context(), itemaction.Item{JSON: []byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(p.told, `"phase":"`+want+`"`) {
+			t.Errorf("the Backup that the action sees is %s, want phase %s", p.told, want)
+		}
 	}
 }
 

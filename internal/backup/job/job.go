@@ -13,13 +13,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backup"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	itemplugin "github.com/grapnel-dev/grapnel/internal/itemaction/plugin"
-	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -51,6 +49,11 @@ type Request struct {
 	Warnings []string
 	// Progress, if set, is told how far the archive is.
 	Progress func(total, done int)
+	// Attempt is how often the archive was begun, with this time, from 1 on. Finalize
+	// completes what the same attempt has archived.
+	Attempt int32
+	// Started records an operation that an item action started; see backup.Request.
+	Started func(ctx context.Context, op backup.Operation) error
 }
 
 // FormatVersion is the version of the archives that are written.
@@ -70,8 +73,11 @@ type Result struct {
 	// Completed is when the outcome was known.
 	Completed time.Time
 	// Labels are what item actions want to be added to the Backup. They are in the
-	// stored manifests already. It has none of the Backup's own keys.
+	// stored manifests already, if there are any. It has none of the Backup's own keys.
 	Labels map[string]string
+	// Operations is how many operations item actions started that have to end before
+	// Finalize makes this a backup; 0 of one that is complete.
+	Operations int
 }
 
 // Engine writes the archive of a selection.
@@ -84,6 +90,9 @@ type Job struct {
 	Engine Engine
 	Logs   *runlog.Book
 	Now    func() time.Time
+	// ScratchDir is where Finalize keeps what operations left behind until it is in the
+	// archive, the system's folder for temporary files by default. Nothing stays there.
+	ScratchDir string
 }
 
 // Check says whether Claim would succeed, and writes nothing.
@@ -103,7 +112,9 @@ func (j *Job) Release(ctx context.Context, store *backupstore.Store, req Request
 	return store.Release(ctx, req.Name, req.UID)
 }
 
-// Archive makes the backup. With an error nothing usable is stored.
+// Archive makes the backup. With an error nothing usable is stored, and operations that
+// actions have started are of no use. A Result with Operations says that the archive is
+// stored, and is no backup until Finalize was called when they have ended.
 func (j *Job) Archive(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
 	if done, err := j.Earlier(ctx, store, req); !errors.Is(err, errNotMade) {
 		return done, err
@@ -111,52 +122,23 @@ func (j *Job) Archive(ctx context.Context, store *backupstore.Store, req Request
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	ctx = logr.NewContext(ctx, log)
 	log.Info("Archiving objects", "backup", req.Namespace+"/"+req.Name)
-	made, digest, err := j.contents(ctx, store, req)
+	made, err := j.contents(ctx, store, req)
 	if err != nil {
 		log.Error(err, "Archiving failed")
 		return Result{}, err
 	}
-	labels, warnings := added(req.Labels, made.Labels)
-	made.Results = withWarnings(made.Results, slices.Concat(req.Warnings, warnings))
-	result := Result{
-		Items: made.Items, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount,
-		Bytes: digest.Size, Completed: j.Now(), Labels: labels,
+	if made.Operations > 0 {
+		return j.keep(ctx, store, req, made)
 	}
-	log.Info("Storing results", "items", result.Items, "warnings", result.Warnings, "errors", result.Errors)
-	digests, err := j.files(ctx, store, req, made)
+	if req.Attempt > 1 {
+		tidy(ctx, store, req) // an earlier attempt may have had operations
+	}
+	result, err := j.complete(ctx, store, req, made, nil)
 	if err != nil {
 		return Result{}, err
 	}
-	digests[backupstore.Contents] = digest
-	velero, err := veleroBackup(req, result)
-	if err != nil {
-		return Result{}, err
-	}
-	object, err := withLabels(req.Object, result.Labels)
-	if err != nil {
-		return Result{}, err
-	}
-	err = store.Commit(ctx, req.Name, backupstore.Manifest{
-		VeleroBackup: velero,
-		Grapnel: backupstore.GrapnelManifest{
-			BackupUID: req.UID, Files: digests, Outputs: req.Outputs, Backup: object,
-		},
-	})
-	if err == nil {
-		return result, nil
-	}
-	// The manifest may be there all the same: its answer was lost, or the run was
-	// cancelled while it was written.
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
-	defer cancel()
-	if committed, lookErr := store.Committed(late, req.Name, req.UID); lookErr == nil && committed {
-		return result, nil
-	}
-	return Result{}, fmt.Errorf("committing the backup: %w", err)
+	return result, nil
 }
-
-// lookTimeout bounds the second look after a commit that failed.
-const lookTimeout = 30 * time.Second
 
 // errNotMade means that no earlier attempt had succeeded.
 var errNotMade = errors.New("the backup was not made")
@@ -174,127 +156,12 @@ func (j *Job) Earlier(ctx context.Context, store *backupstore.Store, req Request
 	return earlier(ctx, store, req)
 }
 
-// contents streams the engine's archive into the store.
-func (j *Job) contents(ctx context.Context, store *backupstore.Store, req Request) (backup.Result, backupstore.Digest, error) {
-	actions, err := j.actions(req)
-	if err != nil {
-		return backup.Result{}, backupstore.Digest{}, err
-	}
-	reader, writer := io.Pipe()
-	var made backup.Result
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		var err error
-		made, err = j.Engine.Run(ctx, backup.Request{
-			Selection: req.Selection, AllVersions: req.AllVersions, StartTime: req.Start, Progress: req.Progress,
-			Actions: actions,
-		}, writer)
-		_ = writer.CloseWithError(err) // always nil
-		return err
-	})
-	var digest backupstore.Digest
-	group.Go(func() error {
-		var err error
-		digest, err = store.PutContents(ctx, req.Name, req.UID, reader)
-		_ = reader.CloseWithError(err) // always nil
-		if err != nil {
-			return fmt.Errorf("storing the archive: %w", err)
-		}
-		return nil
-	})
-	err = group.Wait()
-	return made, digest, err
-}
-
-func withWarnings(r results.Results, warnings []string) results.Results {
-	r.Warnings.Velero = append(r.Warnings.Velero, warnings...)
-	r.WarningCount += len(warnings)
-	return r
-}
-
-// files stores what belongs to the backup besides its archive; the log last, so
-// that it is as complete as it can be.
-func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, made backup.Result) (map[backupstore.File]backupstore.Digest, error) {
-	none := []struct{}{}
-	contents := []struct {
-		file  backupstore.File
-		value any
-	}{
-		{backupstore.Results, report{Results: made.Results, Actions: made.Actions}},
-		{backupstore.ResourceList, made.ResourceList},
-		{backupstore.VolumeInfo, none},
-		{backupstore.ItemOperations, none},
-		{backupstore.PodVolumeBackups, none},
-		{backupstore.VolumeSnapshots, none},
-	}
-	digests := make([]backupstore.Digest, len(contents))
-	group, groupCtx := errgroup.WithContext(ctx)
-	for i, c := range contents {
-		group.Go(func() error {
-			var err error
-			digests[i], err = store.PutJSON(groupCtx, req.Name, req.UID, c.file, c.value)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, fmt.Errorf("storing the files of the backup: %w", err)
-	}
-	byFile := map[backupstore.File]backupstore.Digest{}
-	for i, c := range contents {
-		byFile[c.file] = digests[i]
-	}
-	logged, err := j.storeLog(ctx, store, req, runlog.Main, backupstore.Logs)
-	if err != nil {
-		return nil, err
-	}
-	if logged != nil {
-		byFile[backupstore.Logs] = *logged
-	}
-	return byFile, nil
-}
-
-// storeLog stores one stream of the run's log, compressed; nil if it is empty.
-func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Request, stream runlog.Stream, file backupstore.File) (*backupstore.Digest, error) {
-	log, err := j.Logs.Compressed(req.UID, stream)
-	if err != nil || log == nil {
-		return nil, err
-	}
-	defer func() { _ = log.Close() }() // it was only read
-	digest, err := store.PutFile(ctx, req.Name, req.UID, file, log)
-	if err != nil {
-		return nil, fmt.Errorf("storing a log: %w", err)
-	}
-	return &digest, nil
-}
-
-// Abandon ends a run without a manifest: its log and one line that says why are
-// kept, everything else is removed, and the name is free again.
-func (j *Job) Abandon(ctx context.Context, store *backupstore.Store, req Request, reason string) error {
-	why := results.Results{Errors: results.Messages{Velero: []string{reason}}}
-	if _, err := store.PutJSON(ctx, req.Name, req.UID, backupstore.Results, why); err != nil {
-		if errors.Is(err, backupstore.ErrNotClaimed) {
-			return nil // an earlier call released it already
-		}
-		return fmt.Errorf("storing the reason: %w", err)
-	}
-	// It also makes sure that there is a log, which the status names: nothing may
-	// have been logged before, or it was lost with the folder of an earlier operator.
-	j.Logs.Logger(req.UID, runlog.Main).Info("The backup ended without an archive", "backup", req.Namespace+"/"+req.Name, "reason", reason)
-	if _, err := j.storeLog(ctx, store, req, runlog.Main, backupstore.Logs); err != nil {
-		return err
-	}
-	if err := store.Discard(ctx, req.Name, req.UID); err != nil {
-		return fmt.Errorf("removing what is left of the backup: %w", err)
-	}
-	if err := store.Release(ctx, req.Name, req.UID); err != nil {
-		return fmt.Errorf("giving the name back: %w", err)
-	}
-	return nil
-}
-
-// StorePostLog stores what the PostBackup actions logged. It returns false if
-// they logged nothing.
-func (j *Job) StorePostLog(ctx context.Context, store *backupstore.Store, req Request) (bool, error) {
-	digest, err := j.storeLog(ctx, store, req, runlog.PostActions, backupstore.PostLogs)
-	return digest != nil, err
+// outcome returns the result of a backup, and what is stored of it then: with the
+// warnings that belong to the run.
+func (j *Job) outcome(req Request, d draft) (Result, draft) {
+	labels, warnings := added(req.Labels, d.Labels)
+	d.warn(slices.Concat(req.Warnings, warnings))
+	return Result{
+		Items: d.Items, Warnings: d.Warnings, Errors: d.Errors, Bytes: d.Contents.Size, Completed: j.Now(), Labels: labels,
+	}, d
 }

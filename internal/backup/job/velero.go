@@ -36,6 +36,10 @@ type veleroStatus struct {
 	Warnings            int             `json:"warnings,omitempty"`
 	Errors              int             `json:"errors,omitempty"`
 	Progress            *veleroProgress `json:"progress,omitempty"`
+
+	OperationsAttempted int `json:"backupItemOperationsAttempted,omitempty"`
+	OperationsCompleted int `json:"backupItemOperationsCompleted,omitempty"`
+	OperationsFailed    int `json:"backupItemOperationsFailed,omitempty"`
 }
 
 type veleroProgress struct {
@@ -54,14 +58,22 @@ func (r Result) Phase() string {
 	return "Completed"
 }
 
-// veleroBackup returns velero-backup.json.
-func veleroBackup(req Request, result Result) ([]byte, error) {
+// veleroBackup returns velero-backup.json of a backup with a number of operations, of
+// which more may have been started than are known to have ended.
+func veleroBackup(req Request, result Result, operations int, ended []velero.Operation) ([]byte, error) {
 	manifest := veleroOf(req)
 	maps.Copy(manifest.Metadata.Labels, result.Labels)
 	completed := metav1.NewTime(result.Completed)
 	manifest.Status.Phase, manifest.Status.CompletionTimestamp = result.Phase(), &completed
 	manifest.Status.Warnings, manifest.Status.Errors = result.Warnings, result.Errors
 	manifest.Status.Progress = &veleroProgress{TotalItems: result.Items, ItemsBackedUp: result.Items}
+	manifest.Status.OperationsAttempted, manifest.Status.OperationsFailed = operations, operations
+	for _, operation := range ended {
+		if operation.Failure() == nil {
+			manifest.Status.OperationsCompleted++
+			manifest.Status.OperationsFailed--
+		}
+	}
 	data, err := json.MarshalIndent(manifest, "", "    ")
 	if err != nil {
 		return nil, fmt.Errorf("writing the Velero manifest: %w", err)

@@ -1,0 +1,180 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/go-logr/logr"
+
+	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+)
+
+// draftVersion is the version of the file that keep writes.
+const draftVersion = 1
+
+// ErrNoDraft means that there is nothing that Finalize could complete: the draft of the
+// backup is missing, damaged or another attempt's. Calling it again is of no use.
+var ErrNoDraft = errors.New("the archive cannot be completed")
+
+// draft is what is known of a backup whose archive is stored. While operations go on it
+// is kept in the store. A field of a draft is shared with its copies, so it is replaced
+// and not changed.
+type draft struct {
+	Version   int    `json:"version"`
+	BackupUID string `json:"backupUID"`
+	Attempt   int32  `json:"attempt"`
+	// Operations is how many were recorded.
+	Operations int `json:"operations"`
+	// Contents is the digest of the archive. Merged says that it is the one that is to
+	// take the place of the first.
+	Contents backupstore.Digest `json:"contents"`
+	Merged   bool               `json:"merged,omitempty"`
+
+	Items int `json:"items"`
+	// Results have the counts beside them, as their JSON has none.
+	Results      results.Results     `json:"results"`
+	Warnings     int                 `json:"warnings"`
+	Errors       int                 `json:"errors"`
+	ResourceList map[string][]string `json:"resourceList"`
+	Actions      map[string][]string `json:"actions,omitempty"`
+	Labels       map[string]string   `json:"labels,omitempty"`
+}
+
+func draftOf(req Request, made backup.Result, digest backupstore.Digest) draft {
+	return draft{
+		Version: draftVersion, BackupUID: req.UID, Attempt: req.Attempt, Operations: len(made.Operations), Contents: digest,
+		Items: made.Items, Results: made.Results, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount,
+		ResourceList: made.ResourceList, Actions: made.Actions, Labels: made.Labels,
+	}
+}
+
+// keep stores the draft of a backup with operations in the place of its manifests.
+func (j *Job) keep(ctx context.Context, store *backupstore.Store, req Request, d draft) (Result, error) {
+	result, _ := j.outcome(req, d)
+	result.Operations = d.Operations
+	logr.FromContextOrDiscard(ctx).Info("Waiting for operations", "operations", d.Operations, "items", d.Items,
+		"warnings", result.Warnings, "errors", result.Errors)
+	if err := storeDraft(ctx, store, req, backupstore.Draft, d); err != nil {
+		return Result{}, err
+	}
+	// So that people can look at it while the operations go on.
+	if _, err := j.storeLog(ctx, store, req, runlog.Main, backupstore.Logs); err != nil {
+		return Result{}, err
+	}
+	return result, nil
+}
+
+func storeDraft(ctx context.Context, store *backupstore.Store, req Request, file backupstore.File, d draft) error {
+	if _, err := store.PutJSON(ctx, req.Name, req.UID, file, d); err != nil {
+		return fmt.Errorf("storing what is known of the backup until it is complete: %w", err)
+	}
+	return nil
+}
+
+// readDraft returns the draft of this attempt, as far as it got. The error is ErrNoDraft
+// if there is none that can be used.
+func readDraft(ctx context.Context, store *backupstore.Store, req Request) (draft, error) {
+	var first, merged draft
+	if err := store.GetDraft(ctx, req.Name, backupstore.Draft, &first); err != nil {
+		return draft{}, explain(err, req.Name)
+	}
+	if err := first.check(req); err != nil {
+		return draft{}, err
+	}
+	err := store.GetDraft(ctx, req.Name, backupstore.MergedDraft, &merged)
+	if errors.Is(err, objectstore.ErrNotExist) || errors.As(err, new(*backupstore.CorruptError)) {
+		err, merged = nil, draft{}
+	}
+	if err == nil && merged.check(req) != nil {
+		// There is none, half of one, or one of an earlier attempt. The first archive is
+		// untouched then.
+		merged = first
+	}
+	return merged, err
+}
+
+// explain says what to do where there is nothing to go on with.
+func explain(err error, name string) error {
+	switch {
+	case errors.Is(err, objectstore.ErrNotExist):
+		return fmt.Errorf("%w: the draft of backup %q is missing in its storage location; make another backup", ErrNoDraft, name)
+	case errors.As(err, new(*backupstore.CorruptError)):
+		return fmt.Errorf("%w: %w; make another backup", ErrNoDraft, err)
+	}
+	return err
+}
+
+// check returns ErrNoDraft if the draft is another's.
+func (d *draft) check(req Request) error {
+	switch {
+	case d.Version != draftVersion:
+		return fmt.Errorf("%w: the draft of backup %q has version %d, and only %d is understood; use the operator that wrote it, or make another backup",
+			ErrNoDraft, req.Name, d.Version, draftVersion)
+	case d.BackupUID != req.UID || d.Attempt != req.Attempt:
+		return fmt.Errorf("%w: the draft of backup %q is of attempt %d of the Backup with UID %q, and not of attempt %d of %q; make another backup",
+			ErrNoDraft, req.Name, d.Attempt, d.BackupUID, req.Attempt, req.UID)
+	}
+	return nil
+}
+
+// tidy removes the draft. What stays is removed with the backup.
+func tidy(ctx context.Context, store *backupstore.Store, req Request) {
+	if err := store.RemoveDraft(ctx, req.Name, req.UID); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Removing the draft of the backup failed, it may cost space")
+	}
+}
+
+// warn adds warnings that are about the run as a whole.
+func (d *draft) warn(warnings []string) {
+	d.Results.Warnings.Velero = slices.Concat(d.Results.Warnings.Velero, warnings)
+	d.Warnings += len(warnings)
+}
+
+// add takes what was archived again: of the objects only added were not there before.
+func (d *draft) add(made backup.Result, added int) {
+	d.Items += added
+	warnings, errs := 0, 0
+	d.Results.Warnings, warnings = joined(d.Results.Warnings, made.Results.Warnings)
+	d.Results.Errors, errs = joined(d.Results.Errors, made.Results.Errors)
+	d.Warnings, d.Errors = d.Warnings+warnings, d.Errors+errs
+	d.ResourceList = united(d.ResourceList, made.ResourceList)
+	for kind := range made.ResourceList {
+		slices.Sort(d.ResourceList[kind])
+	}
+	d.Actions = united(d.Actions, made.Actions)
+	labels := maps.Clone(made.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, d.Labels) // the first value counts
+	d.Labels = labels
+}
+
+// failRun records an error of the run as a whole.
+func (d *draft) failRun(text string) {
+	var n int
+	d.Results.Errors, n = joined(d.Results.Errors, results.Messages{Velero: []string{text}})
+	d.Errors += n
+}
+
+// fail records an error of an object, or of a cluster-scoped one if there is no
+// namespace.
+func (d *draft) fail(namespace, text string) {
+	more := results.Messages{Cluster: []string{text}}
+	if namespace != "" {
+		more = results.Messages{Namespaces: map[string][]string{namespace: {text}}}
+	}
+	var n int
+	d.Results.Errors, n = joined(d.Results.Errors, more)
+	d.Errors += n
+}

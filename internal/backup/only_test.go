@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
@@ -137,4 +138,49 @@ func TestActionsAreAskedAboutOnly(t *testing.T) {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
 	l.want(t, nil, []string{"again-a"})
+}
+
+// TestWhatOperationsLeftBehindIsMerged has two runs make one archive, which a restore
+// takes.
+func TestWhatOperationsLeftBehindIsMerged(t *testing.T) {
+	api := town()
+	engine := New(api.cluster(t), Options{})
+	var first, second, whole bytes.Buffer
+	req := shop()
+	if _, err := engine.Run(t.Context(), req, &first); err != nil {
+		t.Fatal(err)
+	}
+	api.kinds[1].objects = append(api.kinds[1].objects, obj("shop", "report"))
+	api.kinds[1].objects[3] = obj("shop", "a", object{"data": object{"copied": "yes"}})
+	req.Only = []itemaction.Ref{ref("configmaps", "shop", "a"), ref("configmaps", "shop", "report")}
+	if _, err := engine.Run(t.Context(), req, &second); err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := archive.NewSpool(t.Context(), &second, archive.SpoolOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = overlay.Close() }()
+	if _, err := archive.Merge(t.Context(), &whole, &first, overlay, archive.MergeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err = archive.Walk(&whole, archive.Limits{}, func(e archive.Entry) error {
+		if !e.IsObject() || e.Object.Version == "" {
+			return nil
+		}
+		got = append(got, shortPath(e.Object))
+		if changed := bytes.Contains(e.Content, []byte("copied")); changed != (e.Object.Name == "a") {
+			t.Errorf("%s is %s", shortPath(e.Object), e.Content)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	want := []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c", "configmaps shop/report", "namespaces /shop"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("archive (-want +got):\n%s", diff)
+	}
 }

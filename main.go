@@ -239,9 +239,11 @@ func (p parts) backups() (reconciler, error) {
 		return nil, fmt.Errorf("reading the cluster: %w", err)
 	}
 	return &backup.Reconciler{
-		Environment:   p.Environment,
-		Actions:       p.plugins,
-		Job:           &backupjob.Job{Engine: backupengine.New(cluster, backupengine.Options{}), Logs: p.Logs, Now: p.Now},
+		Environment: p.Environment,
+		Actions:     p.plugins,
+		Job: &backupjob.Job{
+			Engine: backupengine.New(cluster, backupengine.Options{}), Logs: p.Logs, ScratchDir: p.opts.scratchDir, Now: p.Now,
+		},
 		MaxConcurrent: p.opts.maxBackups, AllVersions: slices.Contains(p.features, featureAllVersions),
 	}, nil
 }

@@ -25,7 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/operation"
+	"github.com/grapnel-dev/grapnel/internal/kube/operation"
+	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/plugin/operations"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runner"
@@ -115,15 +116,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(r.calls); err != nil {
 		return fmt.Errorf("adding the background calls: %w", err)
 	}
-	onlyDeleted := builder.WithPredicates(predicate.Funcs{
+	onlyEnded := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(event.UpdateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool { return !hasEnded(e.ObjectOld) && hasEnded(e.ObjectNew) },
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("asyncoperation").
 		For(&v1alpha1.AsyncOperation{}).
-		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.orphansOf), onlyDeleted).
-		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.orphansOf), onlyDeleted).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.orphansOf), onlyEnded).
+		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.orphansOf), onlyEnded).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
@@ -149,7 +150,8 @@ func (r *Reconciler) prepare(wake func(types.NamespacedName)) {
 }
 
 // Reconcile moves one operation on: it observes what calls came to, decides, writes the
-// status if that is due, and starts calls only when that is done.
+// status if that is due, and starts calls. Questions go on while a write waits for its
+// turn; a Cancel does not.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var op v1alpha1.AsyncOperation
 	if err := r.Client.Get(ctx, req.NamespacedName, &op); err != nil {
@@ -178,17 +180,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	step := r.machine.Decide(&op, &k.memory, seen, r.Now())
 	k.status = &op.Status
 	r.consume(k, seen)
+	var after time.Duration
 	if step.Write != operation.Keep {
-		done, after, err := r.write(ctx, k, &op, stored, step.Write)
-		if !done || err != nil {
-			return ctrl.Result{RequeueAfter: after}, err
+		var written bool
+		if written, after, err = r.write(ctx, k, &op, stored, step.Write); err != nil {
+			return ctrl.Result{}, err
 		}
-		step = r.machine.Decide(&op, &k.memory, operation.Seen{Polling: seen.Polling, Cancelling: seen.Cancelling}, r.Now())
+		if written {
+			step = r.machine.Decide(&op, &k.memory, operation.Seen{Polling: seen.Polling, Cancelling: seen.Cancelling}, r.Now())
+		}
 	}
 	if op.Ended() {
-		return ctrl.Result{}, nil // the watch brings what was written
+		return ctrl.Result{RequeueAfter: after}, nil // the watch brings what was written
 	}
-	return r.act(ctx, k, step)
+	result, err := r.act(ctx, k, step)
+	return sooner(result, after), err
 }
 
 // act starts the calls that are to be made.
@@ -219,7 +225,13 @@ func sooner(result ctrl.Result, after time.Duration) ctrl.Result {
 	return result
 }
 
-// orphansOf wakes the operations of a Backup or Restore that is gone.
+// hasEnded says whether the outcome of a Backup or Restore is known.
+func hasEnded(object client.Object) bool {
+	parent, ok := object.(kuberun.Subject)
+	return ok && kuberun.Decided(parent)
+}
+
+// orphansOf wakes the operations of a Backup or Restore that is gone, or has ended.
 func (r *Reconciler) orphansOf(ctx context.Context, parent client.Object) []reconcile.Request {
 	r.parents.outdate(parent.GetUID())
 	var ops v1alpha1.AsyncOperationList

@@ -6,7 +6,7 @@
 //
 // The run of a Backup or Restore creates an AsyncOperation for each and reads how it ended;
 // in between it belongs to this controller. What becomes of it is decided in
-// internal/operation. One pass observes what calls came to, decides, writes the status if
+// internal/kube/operation. One pass observes what calls came to, decides, writes the status if
 // that is due, and then starts the calls that are:
 //
 //	controller.go  one pass

@@ -85,7 +85,8 @@ func (p *parent) seen(action string) (subject []byte, parameters map[string]stri
 	return p.subject, kuberun.PlainMap(p.parameters[action])
 }
 
-// orphaned says whether the Backup or Restore of an operation is gone.
+// orphaned says whether nobody waits for an operation any more: its Backup or Restore is
+// gone, or has ended without it.
 func (r *Reconciler) orphaned(ctx context.Context, k *known, op *v1alpha1.AsyncOperation) (bool, error) {
 	k.parent.mu.Lock()
 	defer k.parent.mu.Unlock()
@@ -96,7 +97,7 @@ func (r *Reconciler) orphaned(ctx context.Context, k *known, op *v1alpha1.AsyncO
 	if err != nil {
 		return false, err
 	}
-	if k.parent.gone = object == nil; k.parent.gone && k.parent.subject != nil {
+	if k.parent.gone = object == nil || object.Run().CompletionTimestamp != nil; k.parent.gone && k.parent.subject != nil {
 		k.parent.fresh = true
 		return true, nil // plugins go on seeing it as it was
 	}

@@ -12,20 +12,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/operation"
+	"github.com/grapnel-dev/grapnel/internal/kube/operation"
 )
 
-// write writes the status in its turn. Stored is what the cache has of it. Done says that
-// the pass goes on: because the status was written, or because it need not be. Otherwise
-// the operation is to be looked at again after a time, or when the watch brings something
-// newer.
+// write writes the status in its turn, and says whether it did. Stored is what the cache
+// has of it. What must be written and was not is to be looked at again after a time, or,
+// if that is 0, when the watch brings something newer.
 func (r *Reconciler) write(
 	ctx context.Context, k *known, op *v1alpha1.AsyncOperation, stored v1alpha1.AsyncOperationStatus, urgency operation.Urgency,
-) (done bool, after time.Duration, err error) {
+) (written bool, after time.Duration, err error) {
 	now := r.Now()
 	if urgency == operation.May {
 		if !r.writes.take(now) {
-			return true, 0, nil
+			return false, 0, nil
 		}
 	} else if wait := r.wait(k, now); wait > 0 {
 		return false, wait, nil

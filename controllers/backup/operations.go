@@ -5,6 +5,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -49,7 +50,10 @@ func (r *Reconciler) finalized(s *scope) *run.Ended[job.Result] {
 	}
 	s.Finalizing("Completing the archive: " + s.OperationsSentence())
 	made := run.InStore(r.driver, s, stepFinalize, r.requestOf, r.finalizer(s))
-	if made != nil && made.Err != nil && !s.Stopping() && r.driver.RepeatWork(s, stepFinalize, "completing the archive", made.Err) {
+	if made == nil || made.Err == nil || s.Stopping() || errors.Is(made.Err, job.ErrNoDraft) {
+		return made
+	}
+	if r.driver.RepeatWork(s, stepFinalize, "completing the archive", made.Err) {
 		return nil
 	}
 	return made

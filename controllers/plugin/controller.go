@@ -148,13 +148,9 @@ func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Re
 		r.loads.Forget(id)
 		known = false
 	}
-	open, err := r.operating(ctx, plugin.Name, known && !outcome.Value.Postponed)
+	busy, known, err := r.awaitOperations(ctx, plugin, outcome, known)
 	if err != nil {
 		return ctrl.Result{}, err
-	}
-	if known && outcome.Value.Postponed && open == 0 { // what was waited for has ended
-		r.loads.Forget(id)
-		known = false
 	}
 	if known {
 		if err := r.record(ctx, plugin, *outcome); err != nil {
@@ -177,12 +173,32 @@ func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	spec := r.spec(plugin)
-	spec.Busy = open > 0
+	spec.Busy = busy
 	owner := types.NamespacedName{Name: plugin.Name}
 	if !r.loads.Ensure(id, owner, func(ctx context.Context) (catalog.Info, error) { return r.Catalog.Load(ctx, spec) }) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// awaitOperations says whether the process of a Plugin does work that its end would lose,
+// where that matters: before a load, and after one that was postponed because of it. That
+// one is forgotten when the work has ended.
+func (r *Reconciler) awaitOperations(
+	ctx context.Context, plugin *v1alpha1.Plugin, outcome *runner.Outcome[catalog.Info], known bool,
+) (busy, stillKnown bool, err error) {
+	if known && !outcome.Value.Postponed {
+		return false, true, nil
+	}
+	open, err := r.operating(ctx, plugin.Name)
+	if err != nil {
+		return false, known, err
+	}
+	if known && open == 0 {
+		r.loads.Forget(loadID(plugin))
+		known = false
+	}
+	return open > 0, known, nil
 }
 
 // spec translates a Plugin for the catalog.

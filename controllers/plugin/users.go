@@ -35,11 +35,8 @@ func pluginOfOperation(_ context.Context, obj client.Object) []reconcile.Request
 }
 
 // operating returns how many operations of a Plugin go on: work that may end with its
-// process. It does not look if that does not matter.
-func (r *Reconciler) operating(ctx context.Context, name string, unimportant bool) (open int, err error) {
-	if unimportant {
-		return 0, nil
-	}
+// process.
+func (r *Reconciler) operating(ctx context.Context, name string) (open int, err error) {
 	var operations v1alpha1.AsyncOperationList
 	if err := r.Client.List(ctx, &operations, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("listing the operations of Plugin %s: %w", name, err)

@@ -29,44 +29,29 @@ func (r *Reconciler) started(s *scope) func(context.Context, restore.Operation) 
 // finalize has what became of the operations stored, and records the outcome. The
 // objects are restored, so a store that is silent for a while must not undo that.
 func (r *Reconciler) finalize(s *scope) bool {
-	if s.Stopping() {
-		if r.driver.StopSteps(s, stepFinalize) {
-			s.Finalizing("Stopping before what became of the operations is stored")
-			return false
-		}
-		if !r.driver.Begun(s, stepFinalize) {
-			r.cancelled(s)
-			return true
-		}
-	}
 	s.Finalizing("Storing what became of the operations: " + s.OperationsSentence())
 	ended := s.EndedOperations()
 	stored := run.InStore(r.driver, s, stepFinalize, r.requestOf, func(ctx context.Context, store *backupstore.Store, request job.Request) (int, error) {
 		return r.Job.Finalize(ctx, store, request, ended)
 	})
-	switch {
-	case stored == nil:
-		return false
-	case stored.Err == nil:
-		s.Object.Status.Errors += int64(stored.Value)
-		s.Decide(outcome(s), r.Now())
-		return true
-	case s.Stopping():
-		r.cancelled(s)
-		return true
-	case r.driver.RepeatWork(s, stepFinalize, "storing what became of the operations", stored.Err):
+	if stored == nil {
 		return false
 	}
-	o := outcome(s)
-	o.Phase, o.Reason = run.PhaseFailed, v1alpha1.ReasonFailed
-	o.Message += "; what became of the operations could not be stored: " + r.Redactor.String(stored.Err.Error())
-	s.Decide(o, r.Now())
+	s.Object.Status.Errors += int64(stored.Value)
+	switch {
+	case s.Stopping():
+		o := s.CancelledOutcome()
+		o.Message += "; " + sum(s.Object.Status.Counts, false) + " before" + s.DescribeOperations()
+		s.Decide(o, r.Now())
+	case stored.Err == nil:
+		s.Decide(outcome(s), r.Now())
+	case r.driver.RepeatWork(s, stepFinalize, "storing what became of the operations", stored.Err):
+		return false
+	default:
+		o := outcome(s)
+		o.Phase, o.Reason = run.PhaseFailed, v1alpha1.ReasonFailed
+		o.Message += "; what became of the operations could not be stored: " + r.Redactor.String(stored.Err.Error())
+		s.Decide(o, r.Now())
+	}
 	return true
-}
-
-// cancelled records that a person stopped a restore whose objects are all restored.
-func (r *Reconciler) cancelled(s *scope) {
-	o := s.CancelledOutcome()
-	o.Message += "; " + sum(s.Object.Status.Counts, false) + " before" + s.DescribeOperations()
-	s.Decide(o, r.Now())
 }

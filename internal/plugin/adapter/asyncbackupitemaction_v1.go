@@ -39,10 +39,10 @@ func (a asyncBackupItemActionV1) Execute(
 	}
 	answer := BackupItemAnswer{Item: out.GetItem(), OperationID: out.GetOperationId()}
 	if answer.PollInterval, err = timeOf("ask again every", out.GetPollInterval()); err != nil {
-		return BackupItemAnswer{}, err
+		return answer, err
 	}
 	if answer.Additional, err = refsOf("additional objects", out.GetAdditionalItems()); err != nil {
-		return BackupItemAnswer{}, err
+		return answer, err
 	}
 	answer.PostOperation, err = refsOf("objects for after its operation", out.GetPostOperationItems())
 	return answer, err

@@ -141,6 +141,9 @@ func TestTimesOfAsyncActions(t *testing.T) {
 			if bad := errors.As(err, new(*ContractError)); bad != tc.bad || backup.PollInterval != tc.want {
 				t.Errorf("the interval of a backup is %s, error %v", backup.PollInterval, err)
 			}
+			if backup.OperationID == "" {
+				t.Error("nobody can cancel what was started")
+			}
 			restore, err := asyncRestoreItemActionV1{}.Execute(t.Context(), conn, call, object())
 			if bad := errors.As(err, new(*ContractError)); bad != tc.bad || restore.PollInterval != tc.want {
 				t.Errorf("the interval of a restore is %s, error %v", restore.PollInterval, err)

@@ -42,10 +42,10 @@ func (a asyncRestoreItemActionV1) Execute(
 		Item: out.GetItem(), Skip: out.GetSkipRestore(), Wait: out.GetWaitForAdditionalItems(), OperationID: out.GetOperationId(),
 	}
 	if answer.PollInterval, err = timeOf("ask again every", out.GetPollInterval()); err != nil {
-		return RestoreItemAnswer{}, err
+		return answer, err
 	}
 	if answer.WaitTimeout, err = timeOf("wait for", out.GetAdditionalItemsReadyTimeout()); err != nil {
-		return RestoreItemAnswer{}, err
+		return answer, err
 	}
 	answer.Additional, err = refsOf("additional objects", out.GetAdditionalItems())
 	return answer, err

@@ -40,7 +40,7 @@ func (a backupItemActionV2) Execute(
 	}
 	answer := BackupItemAnswer{Item: out.GetItem(), OperationID: out.GetOperationID()}
 	if answer.Additional, err = refsOf("additional objects", out.GetAdditionalItems()); err != nil {
-		return BackupItemAnswer{}, err
+		return answer, err
 	}
 	answer.PostOperation, err = refsOf("objects for after its operation", out.GetPostOperationItems())
 	return answer, err

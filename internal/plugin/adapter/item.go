@@ -44,7 +44,8 @@ type BackupItemAction interface {
 }
 
 // BackupItemAnswer is what a BackupItemAction made of an object. Nothing of it is
-// checked but its size.
+// checked but its size. With a *ContractError it has the ID of what was started, so that
+// this can be cancelled.
 type BackupItemAnswer struct {
 	// Item is the object as JSON; empty if the action returned none.
 	Item []byte
@@ -79,7 +80,7 @@ type RestoreItem struct {
 }
 
 // RestoreItemAnswer is what a RestoreItemAction made of an object. Nothing of it is
-// checked but its size.
+// checked but its size. With a *ContractError it is as for BackupItemAnswer.
 type RestoreItemAnswer struct {
 	// Item is the object as JSON; empty if the action returned none.
 	Item []byte

@@ -43,7 +43,7 @@ func (a restoreItemActionV2) Execute(
 		Item: out.GetItem(), Skip: out.GetSkipRestore(), Wait: out.GetWaitForAdditionalItems(), OperationID: out.GetOperationID(),
 	}
 	if answer.WaitTimeout, err = timeOf("wait for", out.GetAdditionalItemsReadyTimeout()); err != nil {
-		return RestoreItemAnswer{}, err
+		return answer, err
 	}
 	answer.Additional, err = refsOf("additional objects", out.GetAdditionalItems())
 	return answer, err

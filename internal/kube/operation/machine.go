@@ -32,7 +32,7 @@ type Seen struct {
 	Cancel *Cancel
 	// Polling and Cancelling say that such a call is on its way.
 	Polling, Cancelling bool
-	// Orphaned says that the Backup or Restore is gone.
+	// Orphaned says that the Backup or Restore is gone, or has ended without the operation.
 	Orphaned bool
 }
 

@@ -80,7 +80,7 @@ func stalled(op *v1alpha1.AsyncOperation, mem *Memory, seen Seen, now time.Time)
 // cancelled takes note of what a call of Cancel came to.
 func (m *Machine) cancelled(op *v1alpha1.AsyncOperation, mem *Memory, failure *Failure, now time.Time) {
 	cancel := op.Status.Cancel
-	if cancel == nil || cancel.Answer != "" {
+	if cancel == nil {
 		return
 	}
 	mem.asked = true

@@ -4,6 +4,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -63,7 +64,7 @@ func ItemSpecs[A adapter.Selecting](s Subject, resolve func(pluginObject, kind, 
 	var specs []remote.Spec[A]
 	for _, planned := range s.Run().ItemActions {
 		spec := remote.Spec[A]{
-			Name: planned.Name, Plugin: planned.Plugin, Parameters: PlainMap(parameters[planned.Name]),
+			Name: planned.Name, Plugin: planned.Plugin, Kind: string(kindOf(s, planned)), Parameters: PlainMap(parameters[planned.Name]),
 			Ignore:  planned.FailurePolicy == v1alpha1.FailurePolicyIgnore,
 			Resolve: resolve(planned.Plugin, string(planned.Kind), planned.Name),
 		}
@@ -73,6 +74,15 @@ func ItemSpecs[A adapter.Selecting](s Subject, resolve func(pluginObject, kind, 
 		specs = append(specs, spec)
 	}
 	return specs
+}
+
+// kindOf returns the kind of a planned action. Those that an older operator planned have
+// none.
+func kindOf(s Subject, planned v1alpha1.PlannedItemAction) v1alpha1.ActionKind {
+	if _, restores := s.(*v1alpha1.Restore); restores {
+		return cmp.Or(planned.Kind, v1alpha1.ActionKindRestoreItem)
+	}
+	return cmp.Or(planned.Kind, v1alpha1.ActionKindBackupItem)
 }
 
 // plannedItems returns what is recorded of the actions on objects.

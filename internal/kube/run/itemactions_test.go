@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 )
 
 // TestPlannedItems follows what was declared about an action on objects into the
@@ -112,5 +114,26 @@ func TestAwaitLoads(t *testing.T) {
 	close(open)
 	if err := AwaitLoads(t.Context(), reader, all, of("open")); err != nil {
 		t.Errorf("one that was started meanwhile: %v", err)
+	}
+}
+
+// TestItemSpecs: every action tells its kind, which the operations that it starts need.
+func TestItemSpecs(t *testing.T) {
+	planned := []v1alpha1.PlannedItemAction{{Name: "x/new", Kind: v1alpha1.ActionKindAsyncBackupItem, Plugin: "a"}, {Name: "x/old", Plugin: "a"}}
+	asked := ""
+	resolve := func(plugin, kind, action string) caller.Resolve[adapter.BackupItemAction] {
+		asked += fmt.Sprintf("%s %q %s; ", plugin, kind, action)
+		return nil
+	}
+	for subject, want := range map[Subject]string{&v1alpha1.Backup{}: "BackupItemAction", &v1alpha1.Restore{}: "RestoreItemAction"} {
+		asked = ""
+		subject.Run().ItemActions = planned
+		specs := ItemSpecs(subject, resolve)
+		if len(specs) != 2 || specs[0].Kind != "AsyncBackupItemAction" || specs[1].Kind != want {
+			t.Errorf("%T: the specs are %+v", subject, specs)
+		}
+		if want := `a "AsyncBackupItemAction" x/new; a "" x/old; `; asked != want {
+			t.Errorf("%T: it is reached by %s, want %s", subject, asked, want)
+		}
 	}
 }

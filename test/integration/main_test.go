@@ -29,7 +29,7 @@ type site struct{ *stage.Site }
 
 func TestMain(m *testing.M) {
 	os.Exit(world.Run(m, stage.Options{
-		CRDs: []string{"testdata"}, ControllerManager: true,
+		CRDs: []string{"testdata", "../exampleplugin/config/datamoves.yaml"}, ControllerManager: true,
 		// Many Backups may run at a time, so that those that are held hold up nobody.
 		SharedArgs: []string{"--max-concurrent-backups=64"},
 		Secrets:    secrets(),
@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 		Prepare: func(ctx context.Context) error {
 			world.watched = newChronicle()
 			return world.watched.record(ctx, world.Client,
-				&v1alpha1.BackupList{}, &v1alpha1.HookRunList{}, &v1alpha1.PluginList{},
-				&v1alpha1.BackupStorageLocationList{}, &eventsv1.EventList{})
+				&v1alpha1.BackupList{}, &v1alpha1.RestoreList{}, &v1alpha1.HookRunList{}, &v1alpha1.AsyncOperationList{},
+				&v1alpha1.PluginList{}, &v1alpha1.BackupStorageLocationList{}, &eventsv1.EventList{})
 		},
 	}))
 }

@@ -80,8 +80,15 @@ func within(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration
 func sharedPlugins() []*v1alpha1.Plugin {
 	long, little := within(5*time.Minute), within(time.Second)
 	example := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "example"}}
-	example.Spec.Executor.Process = &v1alpha1.ProcessExecutor{Command: "example"}
-	example.Spec.Actions = slices.Concat(both(v1alpha1.PluginAction{Name: freeze}), post(v1alpha1.PluginAction{Name: notify}))
+	example.Spec.Executor.Process = &v1alpha1.ProcessExecutor{Command: "example", Env: []v1alpha1.EnvVar{
+		{Name: "EXAMPLE_STATE_DIR", Value: exampleFolder()}, {Name: "KUBECONFIG", Value: world.Plane.Kubeconfig()},
+	}}
+	soon := &v1alpha1.OperationPolicy{PollInterval: within(100 * time.Millisecond)}
+	example.Spec.Actions = slices.Concat(both(v1alpha1.PluginAction{Name: freeze}), post(v1alpha1.PluginAction{Name: notify}),
+		[]v1alpha1.PluginAction{
+			{Name: exampleCopy, Kind: v1alpha1.ActionKindAsyncBackupItem, Operation: soon},
+			{Name: exampleCopy, Kind: v1alpha1.ActionKindAsyncRestoreItem, Operation: soon},
+		})
 	return []*v1alpha1.Plugin{
 		example,
 		world.FaultPlugin("story", slices.Concat(

@@ -1,0 +1,174 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+)
+
+// exampleCopy and exampleMove are the actions of the example plugin that start
+// operations.
+const (
+	exampleCopy = "example.io/copy"
+	exampleMove = "example.io/move"
+)
+
+// exampleFolder is where the example plugin keeps everything.
+func exampleFolder() string { return filepath.Join(world.Dir, "example") }
+
+// dataOf is the folder with the data of a claim.
+func dataOf(namespace, claim string) string {
+	return filepath.Join(exampleFolder(), "example-data", namespace, claim)
+}
+
+// claim creates a claim with a label, and files with data.
+func claim(t *testing.T, namespace, name, label string, files ...string) {
+	t.Helper()
+	stage.Create(t, world.Client, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{label: "true"}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+		},
+	})
+	for _, file := range files {
+		file = filepath.Join(dataOf(namespace, name), file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(strings.Repeat(filepath.Base(file), 1000)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sameFiles checks that a folder has files with the data of claim.
+func sameFiles(t *testing.T, dir string, files ...string) {
+	t.Helper()
+	for _, file := range files {
+		got, err := os.ReadFile(filepath.Join(dir, file))
+		if want := strings.Repeat(filepath.Base(file), 1000); err != nil || string(got) != want {
+			t.Errorf("%s has %d bytes, want %d: %v", file, len(got), len(want), err)
+		}
+	}
+}
+
+func (s site) backupOfClaims(app string) *v1alpha1.Backup {
+	b := s.BackupOf(app)
+	b.Spec.IncludedResources = []v1alpha1.NamePattern{"persistentvolumeclaims", "datamoves.example.io"}
+	return b
+}
+
+// TestDataIsCopiedByThePlugin copies the data of a claim away and back.
+func TestDataIsCopiedByThePlugin(t *testing.T) {
+	t.Parallel()
+	s, app := site{world.Shared(t)}, world.NewApp(t, 0)
+	files := []string{"orders", "index/1", "index/2"}
+	claim(t, app, "data", "example.io/copy-data", files...)
+	b := s.backupOfClaims(app)
+	parameter(b, exampleCopy, "bytesPerSecond", "8000") // of 8000 bytes
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
+	sameFiles(t, filepath.Join(exampleFolder(), "example-copies", string(b.UID), app, "data"), files...)
+	o := operationOf(t, b, "data", "it has moved", func(o *v1alpha1.AsyncOperation) bool {
+		p := o.Status.Progress
+		return p != nil && p.Units == "bytes" && p.Total == 8000 && p.Completed > 0 && p.Completed < p.Total
+	})
+	if o.Spec.PluginName != exampleCopy || o.Spec.PluginRef.Name != "example" || o.Spec.Item.Resource != "persistentvolumeclaims" {
+		t.Errorf("the operation is %s", describe(o))
+	}
+	if sums := b.Status.Operations.Sums; len(sums) != 1 || sums[0].Units != "bytes" || sums[0].Completed != 8000 || sums[0].Total != 8000 {
+		t.Errorf("the sums are %+v", sums)
+	}
+
+	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}}
+	r.Spec.BackupName = b.Name
+	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(app + "-again")}
+	r.Spec.Parameters = map[string]v1alpha1.ParameterSet{exampleCopy: {"bytesPerSecond": "8000"}}
+	stage.Create(t, world.Client, r)
+	await(t, r, "it waits for its operation", func(r *v1alpha1.Restore) bool { return r.Status.Phase == "WaitingForPluginOperations" })
+	r = await(t, r, "it has ended", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
+	if c := r.Status.Operations; r.Status.Phase != v1alpha1.RestorePhaseCompleted || c == nil || c.Attempted != 1 || c.Completed != 1 {
+		t.Errorf("the Restore ended so: %s", describe(r))
+	}
+	sameFiles(t, dataOf(app+"-again", "data"), files...)
+	if op := operationIn(t, r, "data", v1alpha1.AsyncOperationPhaseCompleted); op.Spec.Item.Namespace != app+"-again" {
+		t.Errorf("the operation is about %+v", op.Spec.Item)
+	}
+}
+
+// TestDataIsMovedByAnotherProgram has the mover do the work, which is killed in between.
+func TestDataIsMovedByAnotherProgram(t *testing.T) {
+	t.Parallel()
+	s, app := site{world.Shared(t)}, world.NewApp(t, 0)
+	var files []string
+	for i := range 10 {
+		files = append(files, "orders/"+strconv.Itoa(i))
+	}
+	claim(t, app, "data", "example.io/move-data", files...)
+	killed := mover(t)
+	b := s.backupOfClaims(app)
+	s.apply(t, b)
+	operationOf(t, b, "data", "some files are moved", func(o *v1alpha1.AsyncOperation) bool {
+		return o.Status.Progress != nil && o.Status.Progress.Completed > 0 && !o.Ended()
+	})
+	if err := killed.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	mover(t)
+	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
+	o := operationIn(t, b, "data", v1alpha1.AsyncOperationPhaseCompleted)
+	if o.Status.Progress.Summary != "10 of 10 files" || len(o.Spec.PostOperationItems) != 1 || o.Spec.PollInterval.Duration != time.Second {
+		t.Fatalf("the operation is %s", describe(o))
+	}
+	move := has(s.archived(t, b), "datamoves.example.io", app, o.Spec.PostOperationItems[0].Name)
+	if !contained(move, `"phase":"Completed"`, `"files":10`) {
+		t.Errorf("the DataMove is archived as %q", move)
+	}
+	moved, err := filepath.Glob(filepath.Join(movedFolder(t), "*", "orders"))
+	if err != nil || len(moved) != 1 {
+		t.Fatalf("there are %q, %v", moved, err)
+	}
+	sameFiles(t, filepath.Dir(moved[0]), files...)
+}
+
+func movedFolder(t *testing.T) string { t.Helper(); return filepath.Join(exampleFolder(), "moved") }
+
+// mover starts the controller of DataMoves until the test ends.
+func mover(t *testing.T) *program.Process {
+	t.Helper()
+	root, err := program.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(root, "bin", "test", "programs", "mover")
+	if err := program.Build(t.Context(), filepath.Join(root, "test", "exampleplugin", "mover"), binary); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "-kubeconfig", world.Plane.Kubeconfig(), "-pause", "300ms",
+		"-data", filepath.Join(exampleFolder(), "example-data"), "-store", movedFolder(t))
+	started, err := program.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := started.Kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	return started
+}

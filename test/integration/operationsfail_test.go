@@ -1,0 +1,194 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+)
+
+// TestOperationsEndInAllWays has one Backup with an operation for each bad habit of
+// plugins. None of them hides how another one ended.
+func TestOperationsEndInAllWays(t *testing.T) {
+	t.Parallel()
+	s, app, action := site{world.Shared(t)}, world.NewApp(t, 1), own(t, "ways")
+	operates(t, action, v1alpha1.OperationPolicy{})
+	const completed, failed, lost = "Completed Completed", "Failed OperationFailed", "Failed OperationLost"
+	ways := map[string]struct{ program, ends string }{
+		"backwards":   {"back", completed},
+		"too-much":    {"over", completed},
+		"twice":       {"twice", completed},
+		"flaky":       {"steps:4;flaky:2", completed},
+		"error":       {"steps:2;error:the disk is full, password=hunter2", failed},
+		"unknown":     {"unknown", lost},
+		"same-a":      {"sameid", completed},
+		"same-b":      {"sameid", completed},
+		"asks-seldom": {"interval:200ms", completed},
+	}
+	want := map[string]string{}
+	for name, way := range ways {
+		operating(t, app, name, way.program)
+		want[name] = way.ends
+	}
+	// These do not start anything that goes on.
+	operating(t, app, "long-id", "id:2000")
+	operating(t, app, "huge-id", "id:1048576")
+	operating(t, app, "refused", "refuse:there is no licence")
+
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(action)
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "7 of 9 operations completed", "5 errors")
+	endedAs(t, b, want)
+	counted(t, b, 9, 7, 2, 0)
+	if conditionOf(b, v1alpha1.ConditionOperationsSucceeded) != metav1.ConditionFalse {
+		t.Errorf("the condition is %s", describe(b))
+	}
+	await(t, b, "it tells while it waits that something failed", func(b *v1alpha1.Backup) bool {
+		return strings.HasSuffix(string(b.Status.Phase), "PartiallyFailed") && b.Status.CompletionTimestamp == nil
+	})
+	errs := s.results(t, b).Errors.Namespaces[app]
+	says(t, errs, "error", action, "the disk is full")
+	says(t, errs, "unknown", action, "does not know the operation")
+	says(t, errs, "long-id", action, "2000")
+	says(t, errs, "huge-id", action)
+	says(t, errs, "refused", action, "there is no licence")
+	if len(errs) != 5 {
+		t.Errorf("the errors are %q", errs)
+	}
+	s.storedOperations(t, b, action, "Completed", "Failed")
+	contains(t, s.archived(t, b), configMap(app, "error"), configMap(app, "unknown"), configMap(app, "same-a"))
+	flaky := operationOf(t, b, "flaky", "it has ended", (*v1alpha1.AsyncOperation).Ended)
+	if flaky.Status.TransientErrors == 0 {
+		t.Errorf("the failures were not counted: %s", describe(flaky))
+	}
+	awaitEvent(t, operationOf(t, b, "error", "it has ended", (*v1alpha1.AsyncOperation).Ended), "Warning OperationFailed: the disk is full")
+}
+
+// TestOperationsTakeTooLong ends operations by the timeout of the Backup, of the Plugin,
+// and because nothing more is done.
+func TestOperationsTakeTooLong(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	long := within(8760 * time.Hour)
+	for name, c := range map[string]struct {
+		plugin         v1alpha1.OperationPolicy
+		backup         *metav1.Duration
+		program        string
+		ends, explains string
+	}{
+		"the timeout of the Plugin": {
+			plugin: v1alpha1.OperationPolicy{Timeout: within(time.Second)}, program: "never", ends: "Failed TimedOut", explains: "longer than 1s",
+		},
+		"the timeout of the Backup": {
+			plugin: v1alpha1.OperationPolicy{Timeout: long}, backup: within(time.Second), program: "never",
+			ends: "Failed TimedOut", explains: "longer than 1s",
+		},
+		"nothing more is done": {
+			plugin: v1alpha1.OperationPolicy{StallTimeout: within(time.Second)}, backup: long, program: "never",
+			ends: "Failed OperationStalled", explains: "nothing more of it was done for 1s",
+		},
+		"more is done all the time": {
+			plugin: v1alpha1.OperationPolicy{StallTimeout: within(time.Minute)}, backup: long, program: "steps:5", ends: "Completed Completed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app, action := world.NewApp(t, 0), own(t, "long")
+			operates(t, action, c.plugin)
+			operating(t, app, "slow", c.program)
+			b := s.BackupOf(app)
+			b.Labels, b.Spec.ItemOperationTimeout = stage.Use(action), c.backup
+			s.apply(t, b)
+			if c.explains == "" {
+				outcome(t, b, v1alpha1.BackupPhaseCompleted)
+				endedAs(t, b, map[string]string{"slow": c.ends})
+				return
+			}
+			b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed)
+			endedAs(t, b, map[string]string{"slow": c.ends})
+			says(t, s.results(t, b).Errors.Namespaces[app], "slow", action, c.explains)
+			if cancels(t, b) != 1 {
+				t.Errorf("the plugin was asked %d times to cancel it", cancels(t, b))
+			}
+		})
+	}
+	t.Run("no time at all is refused", func(t *testing.T) {
+		b := s.BackupOf("any")
+		b.Spec.ItemOperationTimeout = within(0)
+		if err := world.Client.Create(t.Context(), b); err == nil || !strings.Contains(err.Error(), "must be longer than zero") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// TestAPluginEndsWhileItOperates: what survives the process goes on, what does not is
+// reported.
+func TestAPluginEndsWhileItOperates(t *testing.T) {
+	t.Parallel()
+	s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "ends")
+	operates(t, action, v1alpha1.OperationPolicy{})
+	operating(t, app, "a-forgotten", "until:/no/such/file;forget")
+	operating(t, app, "b-kills", "steps:3;kill:2")
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(action)
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations")
+	endedAs(t, b, map[string]string{"a-forgotten": "Failed OperationLost", "b-kills": "Completed Completed"})
+}
+
+// TestAnOperationThatHangsHoldsUpNobody has two plugins, one of which does not answer.
+func TestAnOperationThatHangsHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	s, app, hangs, works := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "hangs"), own(t, "works")
+	operates(t, hangs, v1alpha1.OperationPolicy{})
+	operates(t, works, v1alpha1.OperationPolicy{})
+	goOn, give := signal(t)
+	operating(t, app, "one", "steps:2;hang:"+goOn)
+	held := s.BackupOf(app)
+	held.Labels = stage.Use(hangs)
+	s.apply(t, held)
+	doing(t, held, v1alpha1.ReasonWaitingForOperations)
+
+	other := world.NewApp(t, 0)
+	operating(t, other, "one", "steps:3")
+	b := s.BackupOf(other)
+	b.Labels = stage.Use(works)
+	outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
+	if latest(held).Status.CompletionTimestamp != nil {
+		t.Errorf("the other one has ended: %s", describe(held))
+	}
+	give()
+	outcome(t, held, v1alpha1.BackupPhaseCompleted)
+}
+
+// TestSeveralOperationsOnOneObject counts each.
+func TestSeveralOperationsOnOneObject(t *testing.T) {
+	t.Parallel()
+	s, app, first, second := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "first"), own(t, "second")
+	operates(t, first, v1alpha1.OperationPolicy{})
+	operates(t, second, v1alpha1.OperationPolicy{})
+	marks := own(t, "marks")
+	install(t, world.FaultPlugin(path.Base(marks), onItems(marks)))
+	one := operating(t, app, "one", "steps:2")
+	world.Patch(t, one, `{"metadata":{"annotations":{"fault.example.io/do":"mark"}}}`)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(first, second, marks)
+	parameter(b, marks, "mark", "seen first")
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "2 of 2 operations")
+	counted(t, b, 2, 2, 0, 0)
+	var actions []string
+	for _, o := range operationsOf(b) {
+		actions = append(actions, o.Spec.PluginName+" "+o.Spec.PluginRef.Name)
+	}
+	stage.Equal(t, "actions", actions, []string{first + " " + path.Base(first), second + " " + path.Base(second)})
+	if marked := has(s.archived(t, b), "configmaps", app, "one"); !strings.Contains(marked, "seen first") {
+		t.Errorf("the action that changes the object was not asked: %s", marked)
+	}
+}

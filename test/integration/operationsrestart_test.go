@@ -1,0 +1,143 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+)
+
+// runAgain is a patch that takes a cancel back.
+func runAgain() client.Patch {
+	return client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Run"}}`))
+}
+
+// TestTheOperatorIsKilledWhileOperationsGoOn: the next one goes on, and neither the archive nor the
+// operations are begun again.
+func TestTheOperatorIsKilledWhileOperationsGoOn(t *testing.T) {
+	t.Parallel()
+	s, app, action := site{world.New(t)}, world.NewApp(t, 0), own(t, "killed")
+	operates(t, action, v1alpha1.OperationPolicy{})
+	goOn, give := signal(t)
+	operating(t, app, "ends-well", "until:"+goOn+";post:settings")
+	operating(t, app, "fails", "until:"+goOn+";error:the disk is full")
+	operating(t, app, "settings", "")
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(action)
+	s.apply(t, b)
+	doing(t, b, v1alpha1.ReasonWaitingForOperations)
+	if err := s.Op.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	give()
+	s.Restart(t)
+	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations", "1 error")
+	endedAs(t, b, map[string]string{"ends-well": "Completed Completed", "fails": "Failed OperationFailed"})
+	counted(t, b, 2, 1, 1, 0)
+	if b.Status.Attempts != 1 || cancels(t, b) != 0 {
+		t.Errorf("the archive was begun %d times, %d operations were cancelled", b.Status.Attempts, cancels(t, b))
+	}
+	contains(t, s.archived(t, b), configMap(app, "settings"), configMap(app, "fails"))
+}
+
+// TestTheArchiveIsBegunAgain, because the operator is killed before all objects are
+// archived: the operations of the first attempt are cancelled and do not count.
+func TestTheArchiveIsBegunAgain(t *testing.T) {
+	t.Parallel()
+	s, app, action, holds := site{world.New(t)}, world.NewApp(t, 0), own(t, "again"), own(t, "holds")
+	operates(t, action, v1alpha1.OperationPolicy{})
+	install(t, world.FaultPlugin(path.Base(holds), onItems(holds)))
+	finish, finished := signal(t)
+	goOn, give := signal(t)
+	operating(t, app, "a", "until:"+finish)
+	asking(t, app, "b", "await:"+goOn)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(action, holds)
+	s.apply(t, b)
+	first := operationIn(t, b, "a", v1alpha1.AsyncOperationPhaseInProgress)
+	if err := s.Op.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	give()
+	s.Restart(t)
+	second := operationOf(t, b, "a", "it is of the second attempt", func(o *v1alpha1.AsyncOperation) bool {
+		return o.Spec.Attempt == 2 && o.Status.Phase == v1alpha1.AsyncOperationPhaseInProgress
+	})
+	await(t, first, "it is cancelled", inPhase(v1alpha1.AsyncOperationPhaseCancelled))
+	finished()
+	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
+	counted(t, b, 1, 1, 0, 0)
+	if phase := latest(second).Status.Phase; phase != v1alpha1.AsyncOperationPhaseCompleted || cancels(t, b) != 1 {
+		t.Errorf("the second operation is %s, %d were cancelled", phase, cancels(t, b))
+	}
+}
+
+// TestAnotherOperatorTakesOperationsOver goes on where the one before was.
+func TestAnotherOperatorTakesOperationsOver(t *testing.T) {
+	t.Parallel()
+	s := site{world.New(t, "--leader-elect")}
+	first := awaitLeader(t, s, "")
+	second := s.StandBy(t)
+	app, action := world.NewApp(t, 0), own(t, "over")
+	operates(t, action, v1alpha1.OperationPolicy{})
+	goOn, give := signal(t)
+	operating(t, app, "one", "until:"+goOn)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(action)
+	s.apply(t, b)
+	doing(t, b, v1alpha1.ReasonWaitingForOperations)
+	if err := (*operator.Operator).Stop(s.Op); err != nil {
+		t.Fatal(err)
+	}
+	awaitLeader(t, s, first)
+	give()
+	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
+	if b.Status.Attempts != 1 || cancels(t, b) != 0 {
+		t.Errorf("the archive was begun %d times, %d operations were cancelled", b.Status.Attempts, cancels(t, b))
+	}
+	s.Op = second
+}
+
+// TestAPluginIsRemovedWhileItsOperationsGoOn: that is told, and they go on when it is
+// back. It is not parallel, see TestABinaryComesChangesAndGoes.
+func TestAPluginIsRemovedWhileItsOperationsGoOn(t *testing.T) {
+	s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "removed")
+	binary := filepath.Join(s.Dir, "plugins", "removed", path.Base(action))
+	put := func() {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Link(filepath.Join(s.Dir, "plugins", "fault"), binary); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	plugin := operatingPlugin(t, action, v1alpha1.OperationPolicy{})
+	plugin.Spec.Executor.Process.Command = "removed/" + plugin.Name
+	install(t, plugin)
+	goOn, give := signal(t)
+	operating(t, app, "one", "until:"+goOn+";kill:6")
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(action)
+	s.apply(t, b)
+	operationIn(t, b, "one", v1alpha1.AsyncOperationPhaseInProgress)
+	if err := os.Remove(binary); err != nil {
+		t.Fatal(err)
+	}
+	operationOf(t, b, "one", "the plugin can not be asked", func(o *v1alpha1.AsyncOperation) bool {
+		return !o.Ended() && o.Status.TransientErrors > 0 && reasonOf(o, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonUnreachable
+	})
+	give()
+	put()
+	outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
+}

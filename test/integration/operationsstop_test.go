@@ -1,0 +1,141 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+)
+
+// TestOneOperationIsCancelled by a person: the others go on.
+func TestOneOperationIsCancelled(t *testing.T) {
+	t.Parallel()
+	s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "one")
+	operates(t, action, v1alpha1.OperationPolicy{})
+	goOn, give := signal(t)
+	operating(t, app, "cancelled", "never")
+	operating(t, app, "goes-on", "until:"+goOn)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(action)
+	s.apply(t, b)
+	o := operationIn(t, b, "cancelled", v1alpha1.AsyncOperationPhaseInProgress)
+	world.Patch(t, o, `{"spec":{"desiredState":"Cancel","cancelReason":"it is not needed"}}`)
+	o = operationIn(t, b, "cancelled", v1alpha1.AsyncOperationPhaseCancelled)
+	if c := o.Status.Cancel; c == nil || c.Cause != v1alpha1.CancelCauseRequested || c.Answer != v1alpha1.CancelAnswerAcknowledged ||
+		!contained(o.Status.Message, "it is not needed") {
+		t.Errorf("it was cancelled so: %s", describe(o))
+	}
+	await(t, b, "it tells that it waits for the other one", func(b *v1alpha1.Backup) bool {
+		return b.Status.Phase == "WaitingForPluginOperationsPartiallyFailed" && b.Status.Operations.Cancelled == 1
+	})
+	if err := world.Client.Patch(t.Context(), o.DeepCopy(), runAgain()); err == nil {
+		t.Error("the API server took the cancel back")
+	}
+	give()
+	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations completed (1 cancelled)")
+	counted(t, b, 2, 1, 0, 1)
+	says(t, s.results(t, b).Errors.Namespaces[app], "cancelled", action, "it is not needed")
+	contains(t, s.archived(t, b), configMap(app, "cancelled"))
+	s.storedOperations(t, b, action, "Completed", "Canceled", "Cancelled", "Failed")
+}
+
+// TestABackupIsStoppedWhileOperationsGoOn cancels or deletes it. Each operation is
+// cancelled, its end is waited for, and nothing stays behind.
+func TestABackupIsStoppedWhileOperationsGoOn(t *testing.T) {
+	t.Parallel()
+	for name, deleted := range map[string]bool{"cancelled": false, "deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, name)
+			operates(t, action, v1alpha1.OperationPolicy{})
+			for _, object := range []string{"a", "b", "c"} {
+				operating(t, app, object, "never")
+			}
+			b := s.BackupOf(app)
+			b.Labels = stage.Use(action, pair)
+			s.apply(t, b)
+			await(t, b, "it waits for all", func(b *v1alpha1.Backup) bool {
+				return b.Status.Phase == "WaitingForPluginOperations" && b.Status.Operations.Attempted == 3
+			})
+			for _, object := range []string{"a", "b", "c"} {
+				operationIn(t, b, object, v1alpha1.AsyncOperationPhaseInProgress)
+			}
+			if deleted {
+				world.Remove(t, b)
+				awaitGone(t, b)
+				b = latest(b)
+			} else {
+				cancelBackup(t, b)
+				b = outcome(t, b, v1alpha1.BackupPhaseCancelled)
+			}
+			if b.Status.Phase != v1alpha1.BackupPhaseCancelled {
+				t.Errorf("the phase is %s: %s", b.Status.Phase, b.Status.Message)
+			}
+			counted(t, b, 3, 0, 0, 3)
+			for _, o := range operationsOf(b) {
+				await(t, o, "it is cancelled", inPhase(v1alpha1.AsyncOperationPhaseCancelled))
+				if deleted {
+					awaitGone(t, o)
+				}
+			}
+			if n := cancels(t, b); n != 3 {
+				t.Errorf("the plugin was asked %d times to cancel, want 3", n)
+			}
+			awaitPhase(t, b, v1alpha1.HookPostBackup, pair, v1alpha1.HookRunPhaseCompleted)
+			s.nothingOf(t, b)
+		})
+	}
+}
+
+// nothingOf checks that no file of a Backup is in the store, but its logs and the claim,
+// which lets its name go.
+func (s site) nothingOf(t *testing.T, b *v1alpha1.Backup) {
+	t.Helper()
+	files, err := os.ReadDir(filepath.Join(s.Folder(stage.DefaultLocation), "backups", b.Name))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if kept := []string{"logs", "results", "claim"}; !slices.ContainsFunc(kept, func(name string) bool { return strings.Contains(file.Name(), name) }) {
+			t.Errorf("%s is left in the store", file.Name())
+		}
+	}
+}
+
+// TestCancelIsNotObeyed tells what the plugin said, and waits for the end all the same.
+func TestCancelIsNotObeyed(t *testing.T) {
+	t.Parallel()
+	for program, said := range map[string]string{
+		"cancelfails":   "the plugin refused",
+		"cancelignored": "the plugin has not confirmed the end yet",
+	} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, program)
+			operates(t, action, v1alpha1.OperationPolicy{})
+			goOn, give := signal(t)
+			operating(t, app, "one", program+";until:"+goOn)
+			b := s.BackupOf(app)
+			b.Labels = stage.Use(action)
+			s.apply(t, b)
+			o := operationIn(t, b, "one", v1alpha1.AsyncOperationPhaseInProgress)
+			world.Patch(t, o, `{"spec":{"desiredState":"Cancel"}}`)
+			operationOf(t, b, "one", said, func(o *v1alpha1.AsyncOperation) bool {
+				return o.Status.Phase == v1alpha1.AsyncOperationPhaseCancelling && o.Status.Cancel.Answer != "" && contained(o.Status.Message, said)
+			})
+			give()
+			outcome(t, b, v1alpha1.BackupPhaseCompleted)
+			o = operationIn(t, b, "one", v1alpha1.AsyncOperationPhaseCompleted)
+			if !contained(o.Status.Message, "was to be cancelled", "was done before") {
+				t.Errorf("it ended so: %s", o.Status.Message)
+			}
+		})
+	}
+}

@@ -4,7 +4,8 @@
 // Bench measures the operator against what the API server and the disk allow, in
 // one run and on one machine.
 //
-//	go run ./hack/bench [-objects N] [-namespaces N] [-rounds N] [-out FILE]
+//	go run ./hack/bench [-objects N] [-namespaces N] [-rounds N] [-operations N]
+//	        [-plugins N] [-only operations] [-out FILE]
 //
 // It starts a control plane without controllers, fills it, runs the operator as a
 // real process, creates Backups and Restores and watches them to their end. It
@@ -15,7 +16,8 @@
 //	main.go      the order of things
 //	set-up       environment.go (control plane, operator), load/ (the objects)
 //	watching     watch.go, backups.go, restores.go, runlog.go
-//	figures      archive.go, memory.go, small.go, items.go, restoring.go, figure.go, machine.go
-//	a plugin     nothing/, whose action does nothing
+//	figures      archive.go, memory.go, small.go, items.go, restoring.go, operations.go (with
+//	             operationscluster.go, cpu/ and polls/), figure.go, machine.go
+//	plugins      nothing/, whose action does nothing; operations/, whose operations go on
 //	limits       raw/ and limit/, a program of its own
 package main

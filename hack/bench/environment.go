@@ -175,6 +175,27 @@ func (e *environment) awaitAtWork(ctx context.Context) error {
 	return errors.New("the operator never looked at the storage location")
 }
 
+// installPlugin builds the plugin in a folder here, and gives it to operators by the
+// same name.
+func (e *environment) installPlugin(ctx context.Context, name string) error {
+	root, err := program.Root()
+	if err != nil {
+		return err
+	}
+	built := filepath.Join(root, "bin", "test", "programs", name)
+	if err := program.Build(ctx, filepath.Join(root, "hack", "bench", name), built); err != nil {
+		return err
+	}
+	installed := filepath.Join(e.dir, "operator", "plugins", name)
+	if err := os.MkdirAll(filepath.Dir(installed), 0o755); err != nil {
+		return fmt.Errorf("making the folder of plugins: %w", err)
+	}
+	if err := os.Link(built, installed); err != nil {
+		return fmt.Errorf("installing the plugin: %w", err)
+	}
+	return nil
+}
+
 // store is where the operator keeps what is in the location.
 func (e *environment) store() string { return filepath.Join(e.dir, "operator", "store") }
 

@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +20,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
-	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
 const (
@@ -80,17 +77,8 @@ func (m mix) measureItems(ctx context.Context, e *environment) (items, error) {
 
 // createItemPlugin installs the plugin whose action does nothing.
 func createItemPlugin(ctx context.Context, e *environment) error {
-	root, err := program.Root()
-	if err != nil {
+	if err := e.installPlugin(ctx, "nothing"); err != nil {
 		return err
-	}
-	built := filepath.Join(root, "bin", "test", "programs", "nothing")
-	if err := program.Build(ctx, filepath.Join(root, "hack", "bench", "nothing"), built); err != nil {
-		return err
-	}
-	installed := filepath.Join(e.dir, "operator", "plugins", "nothing")
-	if err := os.Link(built, installed); err != nil {
-		return fmt.Errorf("installing the plugin: %w", err)
 	}
 	return e.client.Create(ctx, &v1alpha1.Plugin{
 		ObjectMeta: metav1.ObjectMeta{Name: itemPlugin},

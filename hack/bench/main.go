@@ -34,24 +34,27 @@ func main() {
 
 // run measures, prints the figures, and returns an error if a target is missed.
 func run(ctx context.Context, args []string, out, notes io.Writer) error {
-	var m mix
+	var w work
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(notes)
-	flags.IntVar(&m.objects, "objects", 50_000, "mixed objects")
-	flags.IntVar(&m.namespaces, "namespaces", 300, "namespaces of the mixed objects")
-	flags.IntVar(&m.rounds, "rounds", 5, "how often what takes seconds is measured")
+	flags.IntVar(&w.objects, "objects", 50_000, "mixed objects")
+	flags.IntVar(&w.namespaces, "namespaces", 300, "namespaces of the mixed objects")
+	flags.IntVar(&w.rounds, "rounds", 5, "how often what takes seconds is measured")
+	flags.IntVar(&w.operations.count, "operations", 10_000, "operations that go on at a time")
+	flags.IntVar(&w.operations.plugins, "plugins", 50, "plugins that they belong to; one of them hangs")
+	flags.StringVar(&w.only, "only", "", "the one part to measure: operations; empty means all")
 	path := flags.String("out", filepath.Join("bin", "bench.json"), "file for the figures")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if m.objects < 1 || m.namespaces < 1 || m.rounds < 1 {
-		return errors.New("the numbers of objects, namespaces and rounds must be positive")
+	if err := w.check(); err != nil {
+		return err
 	}
 	where, err := machine()
 	if err != nil {
 		return err
 	}
-	figures, rates, err := measure(ctx, m, notes)
+	figures, rates, err := w.measure(ctx, notes)
 	if err != nil {
 		return err
 	}
@@ -65,13 +68,53 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	return nil
 }
 
+// work is what is measured.
+type work struct {
+	mix
+	operations operations
+	// only names the one part that is measured; empty means all.
+	only string
+}
+
+// onlyOperations is the part that is about operations that go on.
+const onlyOperations = "operations"
+
+// check says what is wrong with the flags.
+func (w work) check() error {
+	switch {
+	case w.objects < 1 || w.namespaces < 1 || w.rounds < 1 || w.operations.count < 1:
+		return errors.New("the numbers of objects, namespaces, rounds and operations must be positive")
+	case w.operations.plugins < 2 || w.operations.plugins > 100:
+		return errors.New("-plugins must be from 2 to 100: one of them hangs")
+	case w.only != "" && w.only != onlyOperations:
+		return fmt.Errorf("-only: %q is not known; known is %s", w.only, onlyOperations)
+	}
+	return nil
+}
+
 // measure does everything between an empty folder and the figures.
-func measure(ctx context.Context, m mix, notes io.Writer) (figures []figure, rates string, err error) {
+func (w work) measure(ctx context.Context, notes io.Writer) (figures []figure, rates string, err error) {
 	e, err := setUp(ctx, notes)
 	defer func() { err = errors.Join(err, e.close()) }()
 	if err != nil {
 		return nil, "", err
 	}
+	if w.only == "" {
+		if figures, rates, err = w.mix.measure(ctx, e); err != nil {
+			return nil, "", err
+		}
+		rates += "\n"
+	}
+	followed, err := w.operations.measureOperations(ctx, e)
+	if err != nil {
+		return nil, "", err
+	}
+	return append(figures, followed.figures()...), rates + followed.rates(), nil
+}
+
+// measure measures everything but operations. Restores come last: they replace the
+// control plane.
+func (m mix) measure(ctx context.Context, e *environment) (figures []figure, rates string, err error) {
 	if err := load.Create(ctx, e.plane.Config(), 0, m.namespaces, loadWorkers, load.Namespace); err != nil {
 		return nil, "", err
 	}

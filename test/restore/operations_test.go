@@ -1,0 +1,207 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// operates installs a fault plugin that starts operations in Restores with the label of
+// its action, which it returns.
+func operates(t *testing.T) string {
+	t.Helper()
+	name := "operates-" + strings.ToLower(rand.Text()[:8])
+	plugin := world.FaultPlugin(name, []v1alpha1.PluginAction{{
+		Name: "own.example.io/" + name, Kind: v1alpha1.ActionKindAsyncRestoreItem, Selector: stage.ForUsers(name),
+		Operation: &v1alpha1.OperationPolicy{PollInterval: &metav1.Duration{Duration: 100 * time.Millisecond}},
+	}}, "FAULT_OPERATIONS="+filepath.Join(world.Dir, name))
+	stage.Create(t, world.Client, plugin)
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(world.Client.Delete(context.WithoutCancel(t.Context()), plugin)); err != nil {
+			t.Error(err)
+		}
+	})
+	world.AwaitPlugins(t, plugin)
+	return "own.example.io/" + name
+}
+
+// operating creates a ConfigMap that asks for an operation, see test/faultplugin.
+func operating(t *testing.T, namespace, name, program string) {
+	t.Helper()
+	stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Annotations: map[string]string{"fault.example.io/operation": program},
+	}})
+}
+
+// operationsOf returns the operations of a Restore.
+func operationsOf(t *testing.T, r *v1alpha1.Restore) []v1alpha1.AsyncOperation {
+	t.Helper()
+	var list v1alpha1.AsyncOperationList
+	err := world.Client.List(t.Context(), &list, client.InNamespace(r.Namespace), client.MatchingLabels{v1alpha1.LabelParentUID: string(r.UID)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// states returns how the operations of a Restore stand, as "object attempt: phase".
+func states(t *testing.T, r *v1alpha1.Restore) []string {
+	t.Helper()
+	var texts []string
+	for _, o := range operationsOf(t, r) {
+		texts = append(texts, o.Spec.Item.Namespace+"/"+o.Spec.Item.Name+" "+strings.Repeat("I", int(o.Spec.Attempt))+": "+string(o.Status.Phase))
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// awaitStates waits until the operations stand so.
+func awaitStates(t *testing.T, r *v1alpha1.Restore, want ...string) {
+	t.Helper()
+	suite.Eventually(t, func() string {
+		if got := states(t, r); !slices.Equal(got, want) {
+			return strings.Join(got, ", ") + "; want " + strings.Join(want, ", ")
+		}
+		return ""
+	})
+}
+
+// signal returns a file that is not there, and what creates it.
+func signal(t *testing.T) (file string, give func()) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "go-on")
+	return file, func() {
+		t.Helper()
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func waits(r *v1alpha1.Restore) bool { return r.Status.Phase == "WaitingForPluginOperations" }
+
+// TestARestoreWaitsForItsOperations and runs the PostRestore actions after them.
+func TestARestoreWaitsForItsOperations(t *testing.T) {
+	t.Parallel()
+	s, app, action := site{world.Shared(t)}, world.NewApp(t, 1), operates(t)
+	goOn, give := signal(t)
+	operating(t, app, "fails", "until:"+goOn+";error:the disk is full")
+	operating(t, app, "steps", "steps:3")
+	r, target := s.restoreOf(s.backUp(t, app).Name, app)
+	r.Labels = stage.Use(action, first)
+	stage.Create(t, world.Client, r)
+	r = stage.Await(t, world.Client, r, "it waits for one of two", func(r *v1alpha1.Restore) bool {
+		return waits(r) && r.Status.Operations != nil && r.Status.Operations.Completed == 1
+	})
+	says(t, r.Status.Message, "1 of 2 operations done")
+	awaitStates(t, r, target+"/fails I: InProgress", target+"/steps I: Completed")
+	for _, run := range runsOf(t, r) {
+		if run.Spec.Hook == v1alpha1.HookPostRestore && run.Status.StartTimestamp != nil {
+			t.Errorf("the PostRestore action runs before the operations have ended: %+v", run.Status)
+		}
+	}
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "fails=", "steps="})
+	give()
+	r = outcome(t, r, v1alpha1.RestorePhasePartiallyFailed, "1 of 2 operations completed", "1 error")
+	stage.Equal(t, "PostRestore actions", stage.Statuses(r.Status.PostRestoreActionsStatuses), []string{first + " Completed"})
+	says(t, s.stored(t, r.Status.Files.Results), "the disk is full")
+	var list []struct {
+		Spec   struct{ RestoreName, RestoreItemAction string }
+		Status struct{ Phase, Error string }
+	}
+	file := strings.TrimSuffix(r.Status.Files.Results, "-results.gz") + "-itemoperations.json.gz"
+	if err := json.Unmarshal([]byte(s.stored(t, file)), &list); err != nil || len(list) != 2 {
+		t.Fatalf("%d operations are stored: %v", len(list), err)
+	}
+	for _, o := range list {
+		if o.Spec.RestoreName != r.Name || o.Spec.RestoreItemAction != action || (o.Status.Phase == "Failed") == (o.Status.Error == "") {
+			t.Errorf("an operation is stored as %+v", o)
+		}
+	}
+}
+
+// TestARestoreIsStoppedWhileOperationsGoOn cancels or deletes it.
+func TestARestoreIsStoppedWhileOperationsGoOn(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(*testing.T, *v1alpha1.Restore){
+		"cancelled": cancelRestore,
+		"deleted":   func(t *testing.T, r *v1alpha1.Restore) { t.Helper(); world.Remove(t, r) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), operates(t)
+			operating(t, app, "a", "never")
+			operating(t, app, "b", "never")
+			r, target := s.restoreOf(s.backUp(t, app).Name, app)
+			r.Labels = stage.Use(action, first)
+			stage.Create(t, world.Client, r)
+			stage.Await(t, world.Client, r, "it waits", waits)
+			awaitStates(t, r, target+"/a I: InProgress", target+"/b I: InProgress")
+			stop(t, r)
+			if name == "deleted" {
+				world.AwaitGone(t, r)
+			} else {
+				outcome(t, r, v1alpha1.RestorePhaseCancelled, "2 cancelled")
+			}
+			awaitStates(t, r, target+"/a I: Cancelled", target+"/b I: Cancelled")
+			for _, o := range operationsOf(t, r) { // nothing keeps them from the garbage collector
+				world.Remove(t, &o)
+				world.AwaitGone(t, &o)
+			}
+			calls := world.Calls(t, func(key string) bool { return strings.HasPrefix(key, string(r.UID)+"/") })
+			if n := len(calls); n != 4 {
+				t.Errorf("the plugin got %q, want two calls of Start and two of Cancel", calls)
+			}
+			stage.Equal(t, "objects", restored(t, target), []string{"a=", "b="})
+		})
+	}
+}
+
+// TestTheOperatorIsKilledBetweenOperations, when one object is restored and another
+// one is not: the operation of the first goes on, that of the second is started again.
+func TestTheOperatorIsKilledBetweenOperations(t *testing.T) {
+	t.Parallel()
+	s, app, action := site{world.New(t)}, world.NewApp(t, 0), operates(t)
+	goOn, give := signal(t)
+	operating(t, app, "there", "until:"+goOn)
+	stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: app, Name: "held", Labels: map[string]string{labelGate: app},
+		Annotations: map[string]string{"fault.example.io/operation": "until:" + goOn},
+	}})
+	r, target := s.restoreOf(s.backUp(t, app).Name, app)
+	r.Labels = stage.Use(action)
+	gate := newGate(t, app)
+	stage.Create(t, world.Client, r)
+	gate.await(t)
+	awaitObjects(t, target, 1)
+	awaitStates(t, r, target+"/held I: InProgress", target+"/there I: InProgress")
+	if err := s.Op.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	gate.open()
+	s.Restart(t)
+	awaitStates(t, r, target+"/held I: Cancelled", target+"/held II: InProgress", target+"/there I: InProgress")
+	give()
+	r = outcome(t, r, v1alpha1.RestorePhaseCompleted, "2 of 2 operations")
+	awaitStates(t, r, target+"/held I: Cancelled", target+"/held II: Completed", target+"/there I: Completed")
+	if c := r.Status.Operations; c.Attempted != 2 || c.Completed != 2 || c.Cancelled != 0 {
+		t.Errorf("the Restore counts %+v", c)
+	}
+}

@@ -118,7 +118,8 @@ type Result struct {
 	Operations []Operation
 }
 
-// Volume is a PersistentVolumeClaim whose data was not captured.
+// Volume is a PersistentVolumeClaim whose data was not captured, as far as is known: no
+// action started an operation on it.
 type Volume struct {
 	// Namespace of the claim.
 	Namespace string

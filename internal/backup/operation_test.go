@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
 // ledger takes operations from all goroutines of a run.
@@ -212,5 +213,27 @@ func TestAnOperationOfAnObjectThatIsLeftOutIsRecorded(t *testing.T) {
 	l.want(t, []string{"x-a", "x-b"}, nil)
 	if len(result.Operations) != 2 {
 		t.Errorf("operations %v", result.Operations)
+	}
+}
+
+// TestAnOperationTakesCareOfTheData: there is no warning that nothing does, unless the
+// operation is not recorded.
+func TestAnOperationTakesCareOfTheData(t *testing.T) {
+	l := &ledger{}
+	copies := l.action("copy", nil)
+	copies.resource = "persistentvolumeclaims"
+	req := Request{
+		Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"persistentvolumeclaims"}},
+		Actions:   []itemaction.Action{copies}, Started: l.record,
+	}
+	result, _ := backedUp(t, town(), req, Options{})
+	l.want(t, []string{"copy-data"}, nil)
+	if len(result.Volumes) > 0 || result.Results.WarningCount > 0 {
+		t.Errorf("volumes %v, results %+v", result.Volumes, result.Results)
+	}
+	req.Started = func(context.Context, Operation) error { return errors.New("the API server is away") }
+	result, _ = backedUp(t, town(), req, Options{})
+	if len(result.Volumes) != 1 || result.Results.WarningCount != 1 || result.Results.ErrorCount != 1 {
+		t.Errorf("without a record: volumes %v, results %+v", result.Volumes, result.Results)
 	}
 }

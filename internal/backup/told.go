@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
 )
 
 // told is what actions say about the run as a whole, from all of its goroutines.
@@ -23,7 +25,14 @@ type told struct {
 	labels     map[string]string
 	complained map[string]bool
 	operations []Operation
+	operating  map[operated]bool
 	steps      []*step
+}
+
+// operated is an object that an operation is about.
+type operated struct {
+	resource        schema.GroupVersionResource
+	namespace, name string
 }
 
 func (t *told) addSteps(c chain) {
@@ -36,6 +45,17 @@ func (t *told) addOperation(op Operation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.operations = append(t.operations, op)
+	if t.operating == nil {
+		t.operating = map[operated]bool{}
+	}
+	t.operating[operated{op.Resource, op.Namespace, op.Name}] = true
+}
+
+// operates says whether an action started an operation on an object.
+func (t *told) operates(of schema.GroupVersionResource, item list.Item) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.operating[operated{of, item.Namespace, item.Name}]
 }
 
 // addLabels takes labels for the Backup: the first value of each key. It returns

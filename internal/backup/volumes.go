@@ -35,9 +35,10 @@ func (l *volumeList) sorted() []Volume {
 	return slices.SortedFunc(slices.Values(l.list), compareVolumes)
 }
 
-// noteVolume warns about a claim: an archive has no volume data.
+// noteVolume warns about a claim: an archive has no volume data. Where an action started an
+// operation on it, there is something that takes care of the data, and tells how that ends.
 func (c *collection) noteVolume(item list.Item) {
-	if c.resource.GroupResource() != claims || !c.resource.Preferred {
+	if c.resource.GroupResource() != claims || !c.resource.Preferred || c.told.operates(c.resource.GVR, item) {
 		return
 	}
 	// A claim that cannot be read here is archived all the same.

@@ -100,12 +100,15 @@ func (copyBack) AppliesTo(context.Context) (item.Selector, error) { return copyC
 
 // Start begins to copy the data of one claim back, unless an earlier attempt of the same
 // restore has done so. The archived claim tells only which Backup made the copy: what
-// anybody wrote into it must not lead to the data of another claim.
+// anybody wrote into it must not lead to the data of another claim. The restored claim
+// does not keep that note.
 func (c copyBack) Start(ctx context.Context, req *item.RestoreRequest) (*asyncrestoreitemv1.Started, error) {
 	backup := req.ItemFromBackup.GetAnnotations()[annotationCopy]
 	if backup == "" {
 		return nil, nil //nolint:nilnil // nothing is changed, nothing is started
 	}
+	unstructured.RemoveNestedField(req.Item.Object, "metadata", "annotations", annotationCopy)
+	answer := &asyncrestoreitemv1.Started{RestoreResponse: item.RestoreResponse{Item: req.Item}}
 	rate, err := rateOf(ctx)
 	if err != nil {
 		return nil, err
@@ -117,7 +120,7 @@ func (c copyBack) Start(ctx context.Context, req *item.RestoreRequest) (*asyncre
 	prefix := path.Join(req.Restore.UID, string(req.ItemFromBackup.GetUID())) + "/"
 	if c.copies.succeeded(prefix) {
 		sdk.Logger(ctx).Info("The data of the claim is there since an earlier attempt", "claim", claim)
-		return nil, nil //nolint:nilnil // nothing is changed, nothing is started
+		return answer, nil
 	}
 	t := &transfer{
 		id:   prefix + rand.Text(),
@@ -127,7 +130,8 @@ func (c copyBack) Start(ctx context.Context, req *item.RestoreRequest) (*asyncre
 	}
 	c.copies.start(ctx, t)
 	sdk.Logger(ctx).Info("Began to copy the data of a claim back", "claim", claim, "operation", t.id)
-	return &asyncrestoreitemv1.Started{OperationID: t.id}, nil
+	answer.OperationID = t.id
+	return answer, nil
 }
 
 // Progress tells how far a copy is.

@@ -146,6 +146,9 @@ func TestDataIsCopiedAndComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if annotations := restored.Item.GetAnnotations(); len(annotations) > 0 {
+		t.Errorf("the restored claim has the annotations %v", annotations)
+	}
 	ask := func() (*item.Progress, error) {
 		return back.Progress(t.Context(), &asyncrestoreitemv1.OperationRequest{OperationID: restored.OperationID, Restore: req.Restore})
 	}

@@ -84,6 +84,9 @@ func TestDataIsCopiedByThePlugin(t *testing.T) {
 	parameter(b, exampleCopy, "bytesPerSecond", "8000") // of 8000 bytes
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
 	sameFiles(t, filepath.Join(exampleFolder(), "example-copies", string(b.UID), app, "data"), files...)
+	if b.Status.Warnings > 0 {
+		t.Errorf("there are warnings: %q", messages(s.results(t, b).Warnings))
+	}
 	o := operationOf(t, b, "data", "it has moved", func(o *v1alpha1.AsyncOperation) bool {
 		p := o.Status.Progress
 		return p != nil && p.Units == "bytes" && p.Total == 8000 && p.Completed > 0 && p.Completed < p.Total

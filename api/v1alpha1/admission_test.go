@@ -85,6 +85,8 @@ func TestBackupAdmission(t *testing.T) {
 		"null for parameters":          {body: `{spec: {parameters: {p: null}}}`},
 		"null for ordered names":       {body: `{spec: {orderedResources: {pods: null}}}`},
 		"null for a duration":          {body: `{spec: {ttl: null}}`},
+		"no time for operations":       {body: `{spec: {itemOperationTimeout: 0s}}`, rejected: "must be longer than zero; leave it out for the default"},
+		"a year for operations":        {body: `{spec: {itemOperationTimeout: 8760h}}`},
 		"imported without a location":  {body: `{spec: {importedFrom: {}}}`, rejected: "spec.importedFrom.storageLocation: Required value"},
 	})
 }
@@ -181,34 +183,37 @@ func TestPluginAdmission(t *testing.T) {
 		return `{spec: {executor: {process: {command: p}}, actions: [` + list + `]}}`
 	}
 	checkAdmission(t, "Plugin", map[string]admission{
-		"shortest":           {body: process(`command: freeze`)},
-		"in a folder":        {body: process(`command: vendor/v1.2/freeze_x, args: [--verbose, ""], env: [{name: A, value: ""}]`)},
-		"no spec":            {rejected: "spec: Required value"},
-		"no executor":        {body: `{spec: {}}`, rejected: "spec.executor: Required value"},
-		"empty executor":     {body: `{spec: {executor: {}}}`, rejected: "set exactly one executor: process"},
-		"unknown executor":   {body: `{spec: {executor: {shell: {command: rm}}}}`, rejected: "set exactly one executor: process"},
-		"no command":         {body: process(``), rejected: "command: Required value"},
-		"absolute command":   {body: process(`command: /bin/sh`), rejected: "executor.process.command"},
-		"leaving the folder": {body: process(`command: a/../../bin/sh`), rejected: "executor.process.command"},
-		"hidden command":     {body: process(`command: .freeze`), rejected: "executor.process.command"},
-		"a command line":     {body: process(`command: freeze --all`), rejected: "executor.process.command"},
-		"too many arguments": {body: process(`command: p, args: ` + repeat(65)), rejected: "must have at most 64 items"},
-		"variable twice":     {body: process(`command: p, env: [{name: A}, {name: A}]`), rejected: `Duplicate value: {"name":"A"}`},
-		"bad variable":       {body: process(`command: p, env: [{name: A=B}]`), rejected: "env[0].name"},
-		"an action":          {body: actions(`{name: example.io/freeze, kind: PreBackupAction, order: -5, timeout: 30s, retries: 10, selector: {matchLabels: {a: b}}}`)},
-		"both halves":        {body: actions(`{name: f, kind: PreBackupAction}, {name: f, kind: PostBackupAction, runOn: [Failed, Cancelled]}`)},
-		"an action twice":    {body: actions(`{name: f, kind: PreBackupAction}, {name: f, kind: PreBackupAction}`), rejected: "Duplicate value"},
-		"unknown kind":       {body: actions(`{name: f, kind: Before}`), rejected: `Unsupported value: "Before": supported values: "PreBackupAction"`},
-		"no kind":            {body: actions(`{name: f}`), rejected: "kind: Required value"},
-		"too many retries":   {body: actions(`{name: f, kind: PreBackupAction, retries: 11}`), rejected: "should be less than or equal to 10"},
-		"negative retries":   {body: actions(`{name: f, kind: PreBackupAction, retries: -1}`), rejected: "should be greater than or equal to 0"},
-		"order too large":    {body: actions(`{name: f, kind: PreBackupAction, order: 3000000000}`), rejected: "should be less than or equal to 1000000"},
-		"half an order":      {body: actions(`{name: f, kind: PreBackupAction, order: 1.5}`), rejected: "must be of type integer"},
-		"outcome twice":      {body: actions(`{name: f, kind: PostBackupAction, runOn: [Failed, Failed]}`), rejected: "Duplicate value"},
-		"unknown outcome":    {body: actions(`{name: f, kind: PostBackupAction, runOn: [Always]}`), rejected: `Unsupported value: "Always"`},
-		"unknown policy":     {body: `{spec: {executor: {process: {command: p}}, failurePolicy: Warn}}`, rejected: `supported values: "Fail", "Ignore"`},
-		"no time at all":     {body: actions(`{name: f, kind: PreBackupAction, timeout: 0s}`), rejected: "must be longer than zero"},
-		"no time to start":   {body: process(`command: p, startTimeout: 0s`), rejected: "must be longer than zero"},
+		"shortest":             {body: process(`command: freeze`)},
+		"in a folder":          {body: process(`command: vendor/v1.2/freeze_x, args: [--verbose, ""], env: [{name: A, value: ""}]`)},
+		"no spec":              {rejected: "spec: Required value"},
+		"no executor":          {body: `{spec: {}}`, rejected: "spec.executor: Required value"},
+		"empty executor":       {body: `{spec: {executor: {}}}`, rejected: "set exactly one executor: process"},
+		"unknown executor":     {body: `{spec: {executor: {shell: {command: rm}}}}`, rejected: "set exactly one executor: process"},
+		"no command":           {body: process(``), rejected: "command: Required value"},
+		"absolute command":     {body: process(`command: /bin/sh`), rejected: "executor.process.command"},
+		"leaving the folder":   {body: process(`command: a/../../bin/sh`), rejected: "executor.process.command"},
+		"hidden command":       {body: process(`command: .freeze`), rejected: "executor.process.command"},
+		"a command line":       {body: process(`command: freeze --all`), rejected: "executor.process.command"},
+		"too many arguments":   {body: process(`command: p, args: ` + repeat(65)), rejected: "must have at most 64 items"},
+		"variable twice":       {body: process(`command: p, env: [{name: A}, {name: A}]`), rejected: `Duplicate value: {"name":"A"}`},
+		"bad variable":         {body: process(`command: p, env: [{name: A=B}]`), rejected: "env[0].name"},
+		"an action":            {body: actions(`{name: example.io/freeze, kind: PreBackupAction, order: -5, timeout: 30s, retries: 10, selector: {matchLabels: {a: b}}}`)},
+		"both halves":          {body: actions(`{name: f, kind: PreBackupAction}, {name: f, kind: PostBackupAction, runOn: [Failed, Cancelled]}`)},
+		"an action twice":      {body: actions(`{name: f, kind: PreBackupAction}, {name: f, kind: PreBackupAction}`), rejected: "Duplicate value"},
+		"unknown kind":         {body: actions(`{name: f, kind: Before}`), rejected: `Unsupported value: "Before": supported values: "PreBackupAction"`},
+		"no kind":              {body: actions(`{name: f}`), rejected: "kind: Required value"},
+		"too many retries":     {body: actions(`{name: f, kind: PreBackupAction, retries: 11}`), rejected: "should be less than or equal to 10"},
+		"negative retries":     {body: actions(`{name: f, kind: PreBackupAction, retries: -1}`), rejected: "should be greater than or equal to 0"},
+		"order too large":      {body: actions(`{name: f, kind: PreBackupAction, order: 3000000000}`), rejected: "should be less than or equal to 1000000"},
+		"half an order":        {body: actions(`{name: f, kind: PreBackupAction, order: 1.5}`), rejected: "must be of type integer"},
+		"outcome twice":        {body: actions(`{name: f, kind: PostBackupAction, runOn: [Failed, Failed]}`), rejected: "Duplicate value"},
+		"unknown outcome":      {body: actions(`{name: f, kind: PostBackupAction, runOn: [Always]}`), rejected: `Unsupported value: "Always"`},
+		"unknown policy":       {body: `{spec: {executor: {process: {command: p}}, failurePolicy: Warn}}`, rejected: `supported values: "Fail", "Ignore"`},
+		"no time at all":       {body: actions(`{name: f, kind: PreBackupAction, timeout: 0s}`), rejected: "must be longer than zero"},
+		"an operation":         {body: actions(`{name: f, kind: AsyncBackupItemAction, operation: {timeout: 8760h, stallTimeout: 10m, pollInterval: 1s}}`)},
+		"no operation":         {body: actions(`{name: f, kind: PreBackupAction, operation: {timeout: 1h}}`), rejected: "operation is for actions that may start operations on objects"},
+		"operation in no time": {body: actions(`{name: f, kind: AsyncBackupItemAction, operation: {timeout: 0s}}`), rejected: "must be longer than zero"},
+		"no time to start":     {body: process(`command: p, startTimeout: 0s`), rejected: "must be longer than zero"},
 	})
 }
 
@@ -233,6 +238,29 @@ func TestHookRunAdmission(t *testing.T) {
 	})
 }
 
+const operation = `subject: {kind: Backup, name: b, uid: u}, kind: AsyncBackupItemAction, pluginName: example.io/copy,
+	pluginRef: {name: example}, operationID: op-1, item: {resource: persistentvolumeclaims, namespace: shop, name: data}, attempt: 1`
+
+func TestAsyncOperationAdmission(t *testing.T) {
+	with := func(fields string) string { return `{spec: {` + operation + `, ` + fields + `}}` }
+	times := `timeout: 4h, pollInterval: 10s`
+	checkAdmission(t, "AsyncOperation", map[string]admission{
+		"as recorded":             {body: with(times)},
+		"with everything":         {body: with(times + `, stallTimeout: 10m, postOperationItems: [{group: example.io, resource: moves, name: m}]`)},
+		"a year":                  {body: with(`timeout: 8760h, pollInterval: 10s`)},
+		"no spec":                 {rejected: "spec: Required value"},
+		"no time at all":          {body: with(`timeout: 0s, pollInterval: 10s`), rejected: "must be longer than zero"},
+		"no time to stall":        {body: with(times + `, stallTimeout: 0s`), rejected: "must be longer than zero"},
+		"asked all the time":      {body: with(`timeout: 4h, pollInterval: 99ms`), rejected: "must be at least 100ms"},
+		"an attempt before all":   {body: `{spec: {attempt: 0, ` + times + `}}`, rejected: "spec.attempt"},
+		"an ID of 1025 bytes":     {body: `{spec: {operationID: ` + strings.Repeat("i", 1025) + `, ` + times + `}}`, rejected: "spec.operationID: Too long"},
+		"no ID":                   {body: `{spec: {operationID: "", ` + times + `}}`, rejected: "spec.operationID"},
+		"a kind of hook":          {body: `{spec: {kind: Hook, ` + times + `}}`, rejected: `Unsupported value: "Hook"`},
+		"as many items as can be": {body: with(times + `, postOperationItems: [` + strings.Repeat("{resource: pods, name: p},", 1000) + `]`)},
+		"too many items":          {body: with(times + `, postOperationItems: [` + strings.Repeat("{resource: pods, name: p},", 1001) + `]`), rejected: "must have at most 1000 items"},
+	})
+}
+
 // TestDurations writes every kind of duration into every field that takes one.
 // The schema has to let in only what the operator can read: one object with an
 // unreadable duration would hide all others of its kind.
@@ -242,6 +270,8 @@ func TestDurations(t *testing.T) {
 		"Backup spec.itemOperationTimeout":          `{spec: {itemOperationTimeout: %s}}`,
 		"Restore spec.itemOperationTimeout":         `{spec: {backupName: b, itemOperationTimeout: %s}}`,
 		"HookRun spec.timeout":                      `{spec: {` + hookRun + `, desiredState: Wait, timeout: %s}}`,
+		"AsyncOperation spec.timeout":               `{spec: {` + operation + `, pollInterval: 1s, timeout: %s}}`,
+		"AsyncOperation spec.stallTimeout":          `{spec: {` + operation + `, pollInterval: 1s, timeout: 1h, stallTimeout: %s}}`,
 		"Plugin spec.actions[0].timeout":            `{spec: {executor: {process: {command: p}}, actions: [{name: a, kind: PreBackupAction, timeout: %s}]}}`,
 		"Plugin spec.executor.process.startTimeout": `{spec: {executor: {process: {command: p, startTimeout: %s}}}}`,
 	}

@@ -301,13 +301,13 @@ type AsyncOperationStatus struct {
 // +kubebuilder:resource:categories=grapnel,shortName=gao
 // +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginName`
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.item.resource`
-// +kubebuilder:printcolumn:name="Namespace",type=string,priority=1,JSONPath=`.spec.item.namespace`
 // +kubebuilder:printcolumn:name="Item",type=string,JSONPath=`.spec.item.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress.summary`
 // +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.subject.name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Namespace",type=string,priority=1,JSONPath=`.spec.item.namespace`
 // +kubebuilder:printcolumn:name="ID",type=string,priority=1,JSONPath=`.spec.operationID`
 type AsyncOperation struct {
 	metav1.TypeMeta `json:",inline"`

@@ -252,3 +252,25 @@ func TestHookRunChanges(t *testing.T) {
 	}
 	checkChanges(t, "HookRun", func(*testing.T, *unstructured.Unstructured) {}, table)
 }
+
+func TestAsyncOperationChanges(t *testing.T) {
+	const only = "only desiredState can be changed"
+	body := func(state string) string {
+		return `{spec: {` + operation + `, timeout: 4h, pollInterval: 10s, stallTimeout: 1h, postOperationItems: [{resource: pods, name: p}], desiredState: ` + state + `}}`
+	}
+	table := map[string]change{
+		"cancel":          {body: body("Run"), patch: `{"spec":{"desiredState":"Cancel","cancelReason":"why"}}`},
+		"take it back":    {body: body("Cancel"), patch: `{"spec":{"desiredState":"Run"}}`, rejected: "Cancel can not be taken back"},
+		"another reason":  {body: body("Cancel"), patch: `{"spec":{"cancelReason":"why"}}`},
+		"without a stall": {body: body("Run"), patch: `{"spec":{"stallTimeout":null}}`, rejected: only},
+		"without items":   {body: body("Run"), patch: `{"spec":{"postOperationItems":null}}`, rejected: only},
+	}
+	for field, value := range map[string]string{
+		"subject": `{"uid":"other"}`, "kind": `"BackupItemAction"`, "pluginName": `"other"`, "pluginRef": `{"name":"other"}`,
+		"operationID": `"other"`, "item": `{"name":"other"}`, "attempt": `2`, "timeout": `"9h"`, "pollInterval": `"9s"`, "stallTimeout": `"9h"`,
+		"postOperationItems": `[{"resource":"pods","name":"q"}]`,
+	} {
+		table["change "+field] = change{body: body("Run"), patch: fmt.Sprintf(`{"spec":{%q:%s}}`, field, value), rejected: only}
+	}
+	checkChanges(t, "AsyncOperation", func(*testing.T, *unstructured.Unstructured) {}, table)
+}

@@ -65,6 +65,14 @@ var kinds = map[string]struct {
 		header: []string{"NAME", "HOOK", "PLUGIN", "FOR", "PHASE", "ATTEMPT", "DURATION", "AGE", "MESSAGE"},
 		row:    []string{"nightly-pre-0", "PreBackup", "example.io/freeze", "b", "Completed", "2", "1.5s", "*", "Froze 3 databases"},
 	},
+	"AsyncOperation": {
+		resource: "asyncoperations", short: "gao", kind: "AsyncOperation",
+		body:   `{metadata: {name: nightly-data-0}, spec: {` + operation + `, timeout: 4h, pollInterval: 10s}}`,
+		status: `{"phase":"InProgress","message":"Copying","progress":{"completed":61,"total":100,"units":"bytes","summary":"61 % (61 of 100 bytes)"}}`,
+		header: []string{"NAME", "PLUGIN", "KIND", "ITEM", "PHASE", "PROGRESS", "FOR", "AGE", "MESSAGE"},
+		row:    []string{"nightly-data-0", "example.io/copy", "persistentvolumeclaims", "data", "InProgress", "61 % (61 of 100 bytes)", "b", "*", "Copying"},
+		wide:   []string{"NAMESPACE", "ID"},
+	},
 	"Plugin": {
 		resource: "plugins", short: "gpl", kind: "Plugin",
 		body: `{metadata: {name: example}, spec: {executor: {process: {command: example}}, suspend: true}}`,
@@ -123,7 +131,7 @@ func TestHowIsEverythingGoing(t *testing.T) {
 		createForNow(t, kind.kind, namespace, kind.body)
 	}
 	want := []string{
-		"backup.grapnel.dev/nightly", "hookrun.grapnel.dev/nightly-pre-0",
+		"asyncoperation.grapnel.dev/nightly-data-0", "backup.grapnel.dev/nightly", "hookrun.grapnel.dev/nightly-pre-0",
 		"plugin.grapnel.dev/example", "backupstoragelocation.grapnel.dev/main",
 		"restore.grapnel.dev/shop-again",
 	}

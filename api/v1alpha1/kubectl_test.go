@@ -135,7 +135,7 @@ func TestHowIsEverythingGoing(t *testing.T) {
 		"plugin.grapnel.dev/example", "backupstoragelocation.grapnel.dev/main",
 		"restore.grapnel.dev/shop-again",
 	}
-	for _, what := range []string{"grapnel", "backups,restores,hookruns,plugins,bsl"} {
+	for _, what := range []string{"grapnel", "backups,restores,hookruns,asyncoperations,plugins,bsl"} {
 		listed := strings.Fields(kubectl(t, "get", what, "-n", namespace, "-o", "name"))
 		slices.Sort(listed)
 		if expected := slices.Sorted(slices.Values(want)); !slices.Equal(listed, expected) {

@@ -299,6 +299,10 @@ func newManager(opts options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w", err)
 	}
+	// Each operation that an action starts is recorded before the next object is shown to
+	// it. The API server says itself when that is too much (priority and fairness); the
+	// client would not send more than 20 requests in a second.
+	cfg.QPS = -1
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, Metrics: serving, HealthProbeBindAddress: opts.probeAddress,
 		// Whoever may create a Backup can read the whole cluster through it, so

@@ -28,6 +28,7 @@ package main
 
 import (
 	"os"
+	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -130,10 +131,9 @@ func registerAsyncActions(server *serve.Server, c *copies, newClient func() (cli
 		RegisterDeleteItemActionV1(nameCopy, func() (deleteitemv1.DeleteItemAction, error) {
 			return removeCopy{copies: c}, nil
 		}).
-		// Only this one needs the API server, and is created when it is first asked.
+		// Only this one needs the API server, and not before there is something to move.
 		RegisterAsyncBackupItemActionV1(nameMove, func() (asyncbackupitemv1.AsyncBackupItemAction, error) {
-			api, err := newClient()
-			return moveData{client: api}, err
+			return moveData{client: sync.OnceValues(newClient)}, nil
 		}).
 		RegisterRestoreItemActionV1(nameMove, func() (restoreitemv1.RestoreItemAction, error) {
 			return leaveMoves{}, nil

@@ -44,7 +44,10 @@ func newClient() (client.Client, error) {
 // moveData is an AsyncBackupItemAction that only writes down what is to be done, as a
 // DataMove, and reads there how far it is. The work is done by another program, and goes
 // on whatever becomes of this process.
-type moveData struct{ client client.Client }
+type moveData struct {
+	// client returns the same one each time.
+	client func() (client.Client, error)
+}
 
 // AppliesTo selects the claims whose data is to be moved.
 func (moveData) AppliesTo(context.Context) (item.Selector, error) {
@@ -74,22 +77,26 @@ func (m moveData) Start(ctx context.Context, req *item.BackupRequest) (*asyncbac
 
 // begin creates the DataMove, or lets the one that there is begin anew.
 func (m moveData) begin(ctx context.Context, o moveOperation, claim string) error {
+	api, err := m.client()
+	if err != nil {
+		return err
+	}
 	again := func(err error) bool {
 		return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 	}
 	return retry.OnError(retry.DefaultBackoff, again, func() error {
 		var move datamove.DataMove
-		err := m.client.Get(ctx, o.NamespacedName, &move)
+		err := api.Get(ctx, o.NamespacedName, &move)
 		if apierrors.IsNotFound(err) {
 			move.ObjectMeta = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}
 			move.Spec = datamove.Spec{Claim: claim, Operation: o.token}
-			return m.client.Create(ctx, &move)
+			return api.Create(ctx, &move)
 		}
 		if err != nil {
 			return err
 		}
 		move.Spec = datamove.Spec{Claim: claim, Operation: o.token}
-		return m.client.Update(ctx, &move)
+		return api.Update(ctx, &move)
 	})
 }
 
@@ -118,13 +125,17 @@ func (m moveData) Progress(ctx context.Context, req *asyncbackupitemv1.Operation
 
 // Cancel asks the mover for the end of a move, if it is still about this operation.
 func (m moveData) Cancel(ctx context.Context, req *asyncbackupitemv1.OperationRequest) error {
+	api, err := m.client()
+	if err != nil {
+		return err
+	}
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		move, o, err := m.get(ctx, req.OperationID)
 		if err != nil || move.Spec.Operation != o.token || move.Spec.Cancel {
 			return err
 		}
 		move.Spec.Cancel = true
-		return m.client.Update(ctx, move)
+		return api.Update(ctx, move)
 	})
 }
 
@@ -135,8 +146,12 @@ func (m moveData) get(ctx context.Context, id string) (*datamove.DataMove, moveO
 	if !ok {
 		return nil, o, item.ErrUnknownOperation
 	}
+	api, err := m.client()
+	if err != nil {
+		return nil, o, err
+	}
 	move := &datamove.DataMove{}
-	err := m.client.Get(ctx, o.NamespacedName, move)
+	err = api.Get(ctx, o.NamespacedName, move)
 	if apierrors.IsNotFound(err) {
 		return nil, o, fmt.Errorf("%w: DataMove %s is gone", item.ErrUnknownOperation, o.NamespacedName)
 	}

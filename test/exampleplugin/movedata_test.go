@@ -6,6 +6,7 @@ package main
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -154,7 +155,11 @@ func TestWithoutAnAPIServer(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	_, claim := samples()
 	p := plugintest.Start(t, newServer(t.TempDir()))
-	if _, err := p.AsyncBackupItemActionV1(nameMove).Start(t.Context(), plugintest.NewBackupItemRequest(claim)); err == nil {
-		t.Error("it started something")
+	action := p.AsyncBackupItemActionV1(nameMove)
+	if _, err := action.AppliesTo(t.Context()); err != nil {
+		t.Errorf("it disturbs backups in which nothing is to be moved: %v", err)
+	}
+	if _, err := action.Start(t.Context(), plugintest.NewBackupItemRequest(claim)); err == nil || !strings.Contains(err.Error(), "KUBECONFIG") {
+		t.Errorf("the error of Start is %v", err)
 	}
 }

@@ -42,6 +42,10 @@ type demo struct {
 	operator *operator.Operator
 	// objects is how many the archive has.
 	objects int
+	// data is what is in the claim, and halfway how often the progress of an operation was
+	// seen, by run.
+	data    []byte
+	halfway map[string]int
 }
 
 // run goes through all steps and ends everything, however they went.
@@ -173,7 +177,7 @@ func (d *demo) createApplication(ctx context.Context) error {
 	}
 	d.gap()
 	d.say("From that, the controllers of Kubernetes have made %d pods and a few things more.", pods)
-	return nil
+	return d.createData(ctx)
 }
 
 func (d *demo) configure(ctx context.Context) error {
@@ -205,7 +209,8 @@ func (d *demo) start(ctx context.Context, kind run.Kind, name, file string) erro
 	})
 }
 
-// state is the folder where the example plugin has a file for each thing it froze.
+// state is the folder where the example plugin has a file for each thing it froze, and the
+// data that it copies.
 func (d *demo) state() string {
 	return filepath.Join(d.dir, "state")
 }
@@ -221,7 +226,7 @@ func (d *demo) wait(ctx context.Context) error {
 	d.gap()
 	d.command("cd " + d.root)
 	d.command("export KUBECONFIG=" + d.kubeconfig() + " PATH=" + filepath.Dir(d.plane.Kubectl()) + ":$PATH")
-	d.command("kubectl get backups,restores,hookruns -n " + namespace + " -w")
+	d.command("kubectl get backups,restores,hookruns,asyncoperations -n " + namespace + " -w")
 	select {
 	case <-ctx.Done():
 		return nil

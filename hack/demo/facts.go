@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,7 +56,8 @@ func (d *demo) collect(ctx context.Context) (*facts, error) {
 		return nil, err
 	}
 	var err error
-	if f.ran, err = d.collectRun(ctx, run.Backup, &f.backup); err != nil {
+	copied := filepath.Join(d.state(), "example-copies", string(f.backup.UID), dataNamespace, claim)
+	if f.ran, err = d.collectRun(ctx, run.Backup, &f.backup, copied); err != nil {
 		return nil, err
 	}
 	database := &unstructured.Unstructured{}

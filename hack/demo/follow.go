@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// follow watches Backups or Restores, and HookRuns, starts a run with its name, and
-// prints every change until there is nothing left to do.
+// follow watches Backups or Restores, HookRuns and AsyncOperations, starts a run with its
+// name, and prints every change until there is nothing left to do.
 func (d *demo) follow(ctx context.Context, kind run.Kind, name string, start func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the %s is not done after %s", kind.Name, patience))
 	defer cancel()
@@ -38,11 +38,16 @@ func (d *demo) follow(ctx context.Context, kind run.Kind, name string, start fun
 		return fmt.Errorf("watching HookRuns: %w", err)
 	}
 	defer runs.Stop()
+	operations, err := d.client.Watch(ctx, &v1alpha1.AsyncOperationList{}, client.InNamespace(namespace))
+	if err != nil {
+		return fmt.Errorf("watching AsyncOperations: %w", err)
+	}
+	defer operations.Stop()
 	if err := start(); err != nil {
 		return err
 	}
 	d.gap()
-	d.say("What `kubectl get %ss,hookruns -n %s -w` sees, with the time since the start:", strings.ToLower(kind.Name), namespace)
+	d.say("What `kubectl get %ss,hookruns,asyncoperations -n %s -w` sees, with the time since the start:", strings.ToLower(kind.Name), namespace)
 	d.gap()
 	s := story{kind: kind, name: name, print: d.storyLine, open: map[string]bool{}, said: map[string]change{}}
 	for !s.over() {
@@ -50,6 +55,8 @@ func (d *demo) follow(ctx context.Context, kind run.Kind, name string, start fun
 		case event, ok := <-subjects.ResultChan():
 			err = s.take(event, ok)
 		case event, ok := <-runs.ResultChan():
+			err = s.take(event, ok)
+		case event, ok := <-operations.ResultChan():
 			err = s.take(event, ok)
 		case <-d.operator.Done():
 			err = d.died()
@@ -60,6 +67,7 @@ func (d *demo) follow(ctx context.Context, kind run.Kind, name string, start fun
 			return err
 		}
 	}
+	d.halfway[name] = s.halfway
 	return nil
 }
 
@@ -82,9 +90,11 @@ type story struct {
 	began time.Time
 	// settled says that the run has nothing left to do.
 	settled bool
-	// open are the HookRuns that have not ended.
+	// open are the HookRuns and AsyncOperations that have not ended.
 	open map[string]bool
-	said map[string]change
+	// halfway is how many lines told how far an operation is that goes on.
+	halfway int
+	said    map[string]change
 }
 
 func (s *story) over() bool { return s.settled && len(s.open) == 0 }
@@ -107,29 +117,51 @@ func (s *story) take(event watch.Event, ok bool) error {
 		if object.Spec.Subject.Kind != s.kind.Name || object.Spec.Subject.Name != s.name {
 			return nil
 		}
-		delete(s.open, object.Name)
-		if !isFinal(object.Status.Phase) {
-			s.open[object.Name] = true
-		}
+		s.opened("HookRun/"+object.Name, isFinal(object.Status.Phase))
 		s.tell(object.Name, change{
 			what: string(object.Spec.Hook), name: object.Spec.PluginName,
 			phase: string(object.Status.Phase), text: cmp.Or(object.Status.Message, "planned"),
 		})
+	case *v1alpha1.AsyncOperation:
+		s.takeOperation(object)
 	default:
 		return fmt.Errorf("the API server ended a watch: %v", event.Object)
 	}
 	return nil
 }
 
-// tell prints a change, unless it looks like the one before it.
-func (s *story) tell(key string, c change) {
+// opened takes note of whether something has ended.
+func (s *story) opened(key string, ended bool) {
+	delete(s.open, key)
+	if !ended {
+		s.open[key] = true
+	}
+}
+
+func (s *story) takeOperation(o *v1alpha1.AsyncOperation) {
+	if o.Spec.Subject.Kind != s.kind.Name || o.Spec.Subject.Name != s.name {
+		return
+	}
+	s.opened("AsyncOperation/"+o.Name, o.Ended())
+	said := s.tell(o.Name, change{
+		what: "operation", name: strings.TrimPrefix(o.Spec.Item.Namespace+"/"+o.Spec.Item.Name, "/"), phase: string(o.Status.Phase),
+		text: cmp.Or(o.Status.Message, "started"),
+	})
+	if p := o.Status.Progress; said && !o.Ended() && p != nil && p.Completed > 0 && p.Completed < p.Total {
+		s.halfway++
+	}
+}
+
+// tell prints a change, unless it looks like the one before it, and says whether it did.
+func (s *story) tell(key string, c change) bool {
 	key = c.what + "/" + key
 	if last, found := s.said[key]; found && last == c {
-		return
+		return false
 	}
 	s.said[key] = c
 	c.since = time.Since(s.began)
 	s.print(c)
+	return true
 }
 
 func subjectText(s run.Subject) string {

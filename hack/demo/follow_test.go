@@ -44,6 +44,15 @@ func TestStory(t *testing.T) {
 	backup.Status.Message = "Archiving"
 	backup.Status.Progress = &v1alpha1.BackupProgress{TotalItems: 9, ItemsBackedUp: 4}
 	tell(backup)
+	operation := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{Name: "shop-data"}}
+	operation.Spec.Item = v1alpha1.OperationItem{Resource: "persistentvolumeclaims", Name: "data"}
+	tell(operation) // of another story
+	operation.Spec.Subject = v1alpha1.SubjectReference{Kind: "Backup", Name: "shop"}
+	tell(operation)
+	operation.Status.Phase, operation.Status.Message = v1alpha1.AsyncOperationPhaseInProgress, "25 %"
+	operation.Status.Progress = &v1alpha1.AsyncOperationProgress{Completed: 1, Total: 4}
+	tell(operation)
+	tell(operation)
 	backup.Status.Phase = v1alpha1.BackupPhaseCompleted
 	backup.Status.Message = "9 objects"
 	backup.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: "True"}}
@@ -54,16 +63,25 @@ func TestStory(t *testing.T) {
 	hookRun.Status.Phase = v1alpha1.HookRunPhaseCompleted
 	hookRun.Status.Message = "frozen"
 	tell(hookRun)
-	if !s.over() {
-		t.Error("the story goes on, and everything has ended")
+	if s.over() {
+		t.Error("the story is over, and an operation goes on")
+	}
+	operation.Status.Phase, operation.Status.Message = v1alpha1.AsyncOperationPhaseCompleted, "done"
+	operation.Status.CompletionTimestamp = &metav1.Time{}
+	tell(operation)
+	if !s.over() || s.halfway != 1 {
+		t.Errorf("everything has ended: over is %v, progress was seen %d times", s.over(), s.halfway)
 	}
 
 	want := []string{
 		"Backup shop:  created",
 		"PreBackup freeze:  planned",
 		"Backup shop: InProgress Archiving (4 of 9 objects)",
+		"operation data:  started",
+		"operation data: InProgress 25 %",
 		"Backup shop: Completed 9 objects",
 		"PreBackup freeze: Completed frozen",
+		"operation data: Completed done",
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("lines are\n%q, want\n%q", lines, want)

@@ -73,5 +73,5 @@ func newDemo(p printer, keep bool) (*demo, error) {
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
 		return nil, fmt.Errorf("emptying %s: %w", dir, err)
 	}
-	return &demo{printer: p, root: root, dir: dir, keep: keep, lock: lock}, nil
+	return &demo{printer: p, root: root, dir: dir, keep: keep, lock: lock, halfway: map[string]int{}}, nil
 }

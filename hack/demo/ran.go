@@ -29,6 +29,7 @@ type ran struct {
 	of   run.Subject
 	// runs are the HookRuns: first those before the work on objects.
 	runs []v1alpha1.HookRun
+	operated
 	// log and postLog are lines.
 	log, postLog []string
 	// markers are what the example plugin still has frozen, if that is known.
@@ -36,8 +37,8 @@ type ran struct {
 	markersErr error
 }
 
-// collectRun reads all but the logs.
-func (d *demo) collectRun(ctx context.Context, kind run.Kind, of run.Subject) (ran, error) {
+// collectRun reads all but the logs, and the data that was copied to a folder.
+func (d *demo) collectRun(ctx context.Context, kind run.Kind, of run.Subject, copied string) (ran, error) {
 	var all v1alpha1.HookRunList
 	if err := d.client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
 		return ran{}, err
@@ -52,7 +53,9 @@ func (d *demo) collectRun(ctx context.Context, kind run.Kind, of run.Subject) (r
 		return -cmp.Compare(a.Spec.Hook, b.Spec.Hook) // Pre before Post
 	})
 	r.markers, r.markersErr = listMarkers(d.state())
-	return r, nil
+	var err error
+	r.operated, err = d.collectOperations(ctx, of, copied)
+	return r, err
 }
 
 func (d *demo) openStore() (*filesystem.Store, error) {
@@ -84,7 +87,7 @@ func readCompressed(r io.ReadCloser, found error) (text []byte, err error) {
 	return text, nil
 }
 
-// listMarkers fails if the plugin has not made its folder: then it never ran.
+// listMarkers fails if there is no folder for them. The plugin keeps more there.
 func listMarkers(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -92,7 +95,9 @@ func listMarkers(dir string) ([]string, error) {
 	}
 	var markers []string
 	for _, entry := range entries {
-		markers = append(markers, entry.Name())
+		if strings.HasPrefix(entry.Name(), "frozen_") {
+			markers = append(markers, entry.Name())
+		}
 	}
 	return markers, nil
 }

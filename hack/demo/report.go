@@ -23,7 +23,7 @@ const logLines = 8
 
 // report shows everything to people.
 func (d *demo) report(ctx context.Context, f *facts) error {
-	for _, line := range []string{"kubectl get backups,hookruns,plugins,bsl -n " + namespace, "kubectl events -n " + namespace} {
+	for _, line := range []string{"kubectl get backups,hookruns,asyncoperations,plugins,bsl -n " + namespace, "kubectl events -n " + namespace} {
 		if err := d.show(ctx, line); err != nil {
 			return err
 		}

@@ -58,6 +58,7 @@ func (d *demo) snapshotFile(name string) string { return filepath.Join(d.dir, na
 func (d *demo) loseApplication(ctx context.Context) error {
 	return d.show(ctx,
 		"kubectl delete namespace "+strings.Join(applicationNamespaces(), " "),
+		"rm -r "+d.short(d.dataOf(dataNamespace)),
 		"kubectl get namespaces",
 	)
 }

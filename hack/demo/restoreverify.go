@@ -28,6 +28,8 @@ func restoreChecks() []check[*restoreFacts] {
 		{"What it logged before the objects is in the restore's log", checkRestoreLog},
 		{"What it logged afterwards is in a log of its own, with the replicas from before the backup", checkRestorePostLog},
 		{"Nothing is frozen any more", func(f *restoreFacts) error { return f.checkThawed() }},
+		{"The Restore waited for the one operation of a plugin, which is Completed", func(f *restoreFacts) error { return f.checkOperation() }},
+		{"The data of the claim is back, byte by byte", func(f *restoreFacts) error { return f.checkData() }},
 	}
 }
 

@@ -57,6 +57,7 @@ func TestRestoreChecksNotice(t *testing.T) {
 		want  string
 	}{
 		"nothing":           {func(*restoreFacts) {}, ""},
+		"other data":        {func(f *restoreFacts) { f.copied = nil }, "byte by byte"},
 		"phase":             {func(f *restoreFacts) { f.restore.Status.Phase = v1alpha1.RestorePhasePartiallyFailed }, "is Completed"},
 		"warning":           {func(f *restoreFacts) { f.restore.Status.Warnings = 1 }, "is Completed"},
 		"clean-up owed":     {func(f *restoreFacts) { f.restore.Status.Conditions[5].Status = metav1.ConditionTrue }, "conditions"},

@@ -31,6 +31,9 @@ func checks() []check[*facts] {
 		{"What the plugin logged before the archive is in the backup's log", checkLog},
 		{"What it logged afterwards is in a log of its own, with the outputs of the first half", checkPostLog},
 		{"Nothing is frozen any more", func(f *facts) error { return f.checkThawed() }},
+		{"The Backup waited for the one operation of a plugin, which is Completed", func(f *facts) error { return f.checkOperation() }},
+		{"Its progress could be watched", func(f *facts) error { return f.checkWatched() }},
+		{"The data of the claim is copied, byte by byte", func(f *facts) error { return f.checkData() }},
 	}
 }
 
@@ -109,6 +112,7 @@ func wantedPaths() []string {
 		"resources/services/namespaces/shop-backend/api.json",
 		"resources/services/namespaces/shop-data/orders.json",
 		"resources/serviceaccounts/namespaces/shop-backend/api.json",
+		"resources/persistentvolumeclaims/namespaces/shop-data/orders.json",
 	}
 }
 

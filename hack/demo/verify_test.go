@@ -36,12 +36,16 @@ func asItShouldBe() *facts {
 		r.Status.Phase, r.Status.Attempt, r.Status.Duration = v1alpha1.HookRunPhaseCompleted, 1, "2s"
 		return r
 	}
+	data := bytes.Repeat([]byte("x"), dataBytes)
+	operation := v1alpha1.AsyncOperation{Spec: v1alpha1.AsyncOperationSpec{PluginName: copyAction, Item: v1alpha1.OperationItem{Name: claim}}}
+	operation.Status.Phase, operation.Status.CompletionTimestamp = v1alpha1.AsyncOperationPhaseCompleted, at(0)
 	f := &facts{
 		ran: ran{
-			kind:    run.Backup,
-			runs:    []v1alpha1.HookRun{hookRun(v1alpha1.HookPreBackup), hookRun(v1alpha1.HookPostBackup)},
-			log:     []string{"msg=\"Froze the application\" namespaces=shop-*\n"},
-			postLog: []string{"msg=\"Thawed the application\" phase=Completed removedMarkers=1 replicas=3\n"},
+			operated: operated{operations: []v1alpha1.AsyncOperation{operation}, halfway: 1, data: data, copied: data},
+			kind:     run.Backup,
+			runs:     []v1alpha1.HookRun{hookRun(v1alpha1.HookPreBackup), hookRun(v1alpha1.HookPostBackup)},
+			log:      []string{"msg=\"Froze the application\" namespaces=shop-*\n"},
+			postLog:  []string{"msg=\"Thawed the application\" phase=Completed removedMarkers=1 replicas=3\n"},
 		},
 		liveDatabase: map[string]any{"replicas": int64(3)},
 		database:     map[string]any{"replicas": int64(3)},
@@ -66,6 +70,7 @@ func asItShouldBe() *facts {
 		Progress: &v1alpha1.BackupProgress{TotalItems: 2, ItemsBackedUp: 2},
 		RunStatus: v1alpha1.RunStatus{
 			CompletionTimestamp: at(3),
+			Operations:          &v1alpha1.OperationCounts{Attempted: 1, Completed: 1, Percent: 100},
 			Conditions: []metav1.Condition{
 				{Type: "Succeeded", Status: "True"},
 				{Type: "Ready", Status: "True"},
@@ -95,6 +100,11 @@ func TestChecksNotice(t *testing.T) {
 	}{
 		"nothing":             {func(*facts) {}, ""},
 		"phase":               {func(f *facts) { f.backup.Status.Phase = v1alpha1.BackupPhaseFailed }, "is Completed"},
+		"no operation":        {func(f *facts) { f.operations = nil }, "waited for the one operation"},
+		"a failed operation":  {func(f *facts) { f.operations[0].Status.Phase = v1alpha1.AsyncOperationPhaseFailed }, "waited for the one operation"},
+		"it did not wait":     {func(f *facts) { f.operations[0].Status.CompletionTimestamp = &metav1.Time{Time: time.Now()} }, "waited for the one operation"},
+		"no progress":         {func(f *facts) { f.halfway = 0 }, "could be watched"},
+		"other data":          {func(f *facts) { f.copied = bytes.Repeat([]byte("y"), dataBytes) }, "byte by byte"},
 		"warning":             {func(f *facts) { f.backup.Status.Warnings = 1 }, "is Completed"},
 		"error":               {func(f *facts) { f.backup.Status.Errors = 1 }, "is Completed"},
 		"not ready":           {condition("Ready", "False"), "conditions"},

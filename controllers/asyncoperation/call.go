@@ -21,11 +21,11 @@ type called struct {
 	failure  *operation.Failure
 }
 
-// start starts a call in the background, unless it is on its way. It says whether that
-// was possible.
-func (r *Reconciler) start(k *known, id string, call func(context.Context, *known) called) bool {
+// start starts a call in the background, when there is a place for it, unless it is on
+// its way. It says whether that was possible.
+func (r *Reconciler) start(k *known, id string, among *places, call func(context.Context, *known) called) bool {
 	return r.calls.Ensure(id, k.name, func(ctx context.Context) (called, error) {
-		leave, err := r.places.take(ctx, k.plugin)
+		leave, err := among.take(ctx, k.plugin)
 		if err != nil {
 			return called{}, fmt.Errorf("waiting for other calls of the plugin: %w", err)
 		}

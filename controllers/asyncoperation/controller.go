@@ -50,7 +50,8 @@ type Limits struct {
 	// CallTimeout bounds one call of a plugin; 30 s by default. It should be much shorter
 	// than Confirm.
 	CallTimeout time.Duration
-	// CallsPerPlugin is how many calls of one Plugin go on at a time; 8 by default.
+	// CallsPerPlugin is how many questions to one Plugin go on at a time, and how many
+	// Cancels beside them; 8 by default.
 	CallsPerPlugin int
 	// Confirm is how long a plugin has to confirm the end of an operation that is
 	// cancelled; 5 min by default.
@@ -95,12 +96,19 @@ type Reconciler struct {
 	calls   *runner.Runner[called]
 	known   knownOperations
 	parents parents
-	places  places
-	writes  bucket
+	// polls and cancels are the places of the calls.
+	polls, cancels places
+	writes         bucket
+	// writing has a place for each write that goes on.
+	writing chan struct{}
 }
 
-// workers is how many operations are looked at in parallel.
-const workers = 4
+const (
+	// workers is how many operations are looked at in parallel, and writers how many of
+	// them may wait for the API server to take a status: a slow one must not keep plugins
+	// from being asked.
+	workers, writers = 16, 8
+)
 
 // SetupWithManager registers the controller and its background calls.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -145,7 +153,8 @@ func (r *Reconciler) prepare(wake func(types.NamespacedName)) {
 		r.sweep(owner)
 		wake(owner)
 	})
-	r.places.size = r.Limits.CallsPerPlugin
+	r.polls.size, r.cancels.size = r.Limits.CallsPerPlugin, r.Limits.CallsPerPlugin
+	r.writing = make(chan struct{}, writers)
 	r.writes = newBucket(r.Limits.WritesPerSecond, r.Limits.WriteBurst)
 }
 
@@ -177,8 +186,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	seen := r.observe(ctx, k)
 	seen.Orphaned = orphaned
-	step := r.machine.Decide(&op, &k.memory, seen, r.Now())
-	k.status = &op.Status
+	step := r.decide(k, &op, seen)
 	r.consume(k, seen)
 	var after time.Duration
 	if step.Write != operation.Keep {
@@ -187,7 +195,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		}
 		if written {
-			step = r.machine.Decide(&op, &k.memory, operation.Seen{Polling: seen.Polling, Cancelling: seen.Cancelling}, r.Now())
+			step = r.decide(k, &op, operation.Seen{Polling: seen.Polling, Cancelling: seen.Cancelling})
 		}
 	}
 	if op.Ended() {
@@ -195,6 +203,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	result, err := r.act(ctx, k, step)
 	return sooner(result, after), err
+}
+
+// decide moves the status on and remembers it.
+func (r *Reconciler) decide(k *known, op *v1alpha1.AsyncOperation, seen operation.Seen) operation.Step {
+	step := r.machine.Decide(op, &k.memory, seen, r.Now())
+	status := op.Status // a pointer into the object would keep all of it in memory
+	k.status = &status
+	return step
 }
 
 // act starts the calls that are to be made.
@@ -210,8 +226,8 @@ func (r *Reconciler) act(ctx context.Context, k *known, step operation.Step) (ct
 	if waiting {
 		return sooner(result, after), nil
 	}
-	if step.Cancel && !r.start(k, k.cancelID, r.cancel) || //nolint:contextcheck // a call outlives the pass that starts it; the runner gives it its context
-		step.Poll && !r.start(k, k.pollID, r.poll) { //nolint:contextcheck // as above
+	if step.Cancel && !r.start(k, k.cancelID, &r.cancels, r.cancel) || //nolint:contextcheck // a call outlives the pass that starts it; the runner gives it its context
+		step.Poll && !r.start(k, k.pollID, &r.polls, r.poll) { //nolint:contextcheck // as above
 		return sooner(result, time.Second), nil
 	}
 	return result, nil

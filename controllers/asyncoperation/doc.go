@@ -21,9 +21,11 @@
 //	tell.go        events and log
 //	metrics.go     metrics
 //
-// There may be ten thousand operations. A pass blocks on nothing but the API server: calls
-// run in the background (internal/runner), eight at a time for each Plugin, so that a
-// plugin that hangs delays only what is its own. Most answers change too little to be worth
-// a write. They are kept in memory, and an operator that takes over asks again. All writes
-// together are bounded; a change of phase waits for its turn, progress is left out.
+// There may be ten thousand operations. A pass blocks on nothing but the API server, and
+// only half of the passes may wait for that to take a status: a slow one delays no
+// question. Calls run in the background (internal/runner). Each Plugin is asked eight
+// questions at a time, so that one that hangs delays only what is its own, and gets its
+// Cancels beside them. Most answers change too little to be worth a write. They are kept
+// in memory, and an operator that takes over asks again. All writes together are bounded;
+// a change of phase waits for its turn, progress is left out.
 package asyncoperation

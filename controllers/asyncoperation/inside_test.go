@@ -225,7 +225,7 @@ func TestCallsAreForgotten(t *testing.T) {
 		old := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{UID: "old"}}
 		k := r.know(name, old)
 		hangs := make(chan struct{})
-		r.start(k, k.pollID, func(context.Context, *known) called {
+		r.start(k, k.pollID, &r.polls, func(context.Context, *known) called {
 			<-hangs
 			return called{progress: item.Progress{}, failure: &operation.Failure{}}
 		})
@@ -240,4 +240,23 @@ func TestCallsAreForgotten(t *testing.T) {
 			t.Errorf("left is %v", slices.Collect(maps.Keys(r.known.ending)))
 		}
 	})
+}
+
+// TestWritesQueueUpAgain has as many writes go on as may.
+func TestWritesQueueUpAgain(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler{writes: newBucket(10, 1), writing: make(chan struct{}, 1)}
+	r.writing <- struct{}{}
+	progress, ends := &known{}, &known{}
+	if begun, after := r.beginWrite(progress, operation.May, noon); begun || after != 0 {
+		t.Errorf("a write of progress began: %t, or is tried again after %s", begun, after)
+	}
+	at := noon.Add(time.Second)
+	if begun, after := r.beginWrite(ends, operation.Must, at); begun || after != busyPause || !ends.turn.After(at) {
+		t.Errorf("a write of an end began: %t, or is tried again after %s, at %s", begun, after, ends.turn)
+	}
+	<-r.writing
+	if begun, _ := r.beginWrite(ends, operation.Must, at.Add(busyPause)); !begun || !ends.turn.IsZero() || len(r.writing) != 1 {
+		t.Error("a write of an end did not begin in its turn")
+	}
 }

@@ -21,15 +21,11 @@ import (
 func (r *Reconciler) write(
 	ctx context.Context, k *known, op *v1alpha1.AsyncOperation, stored v1alpha1.AsyncOperationStatus, urgency operation.Urgency,
 ) (written bool, after time.Duration, err error) {
-	now := r.Now()
-	if urgency == operation.May {
-		if !r.writes.take(now) {
-			return false, 0, nil
-		}
-	} else if wait := r.wait(k, now); wait > 0 {
-		return false, wait, nil
+	begun, after := r.beginWrite(k, urgency, r.Now())
+	if !begun {
+		return false, after, nil
 	}
-	k.turn = time.Time{}
+	defer func() { <-r.writing }()
 	// The answer is read into a copy: the API keeps less of times than is known here.
 	changed := op.DeepCopy()
 	base := op.DeepCopy()
@@ -44,6 +40,32 @@ func (r *Reconciler) write(
 	k.memory.Wrote(&op.Status)
 	r.tell(ctx, k, op)
 	return true, 0, nil
+}
+
+// busyPause is how long a write that must be waits at least if too many go on.
+const busyPause = 100 * time.Millisecond
+
+// beginWrite says whether a status may be written now, and otherwise when to try again; 0
+// leaves it to a later change. A write that has begun holds a place in r.writing.
+func (r *Reconciler) beginWrite(k *known, urgency operation.Urgency, now time.Time) (begun bool, after time.Duration) {
+	if urgency == operation.May {
+		if !r.writes.take(now) {
+			return false, 0
+		}
+	} else if wait := r.wait(k, now); wait > 0 {
+		return false, wait
+	}
+	k.turn = time.Time{}
+	select {
+	case r.writing <- struct{}{}:
+		return true, 0
+	default:
+	}
+	if urgency == operation.May {
+		return false, 0
+	}
+	// It queues up again: however many wait, few of them try at a time.
+	return false, max(r.wait(k, now), busyPause)
 }
 
 // wait returns how long a write has to wait for its turn, which it gets when it asks for

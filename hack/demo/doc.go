@@ -20,6 +20,7 @@
 //	demo.go             the steps up to the backup
 //	restore.go          the steps after it
 //	kubectl.go          commands that are shown and run
+//	data.go             the data of a claim, which an operation of the plugin copies
 //	settle.go           waiting for the controllers of Kubernetes
 //	follow.go           what happens while a backup or restore runs
 //	ran.go              what came of it, read from the cluster and the store, as far

@@ -39,7 +39,7 @@ func (d *Driver[T]) tell(ctx context.Context, before, o T) {
 	}
 	if reason, was := reasonOf(o), reasonOf(before); reason != was {
 		switch reason {
-		case v1alpha1.ReasonQueued, v1alpha1.ReasonWaitingForLocation, v1alpha1.ReasonWaitingForPlugins:
+		case v1alpha1.ReasonQueued, v1alpha1.ReasonWaitingForLocation, v1alpha1.ReasonWaitingForPlugins, v1alpha1.ReasonWaitingForOperations:
 			d.event(ctx, o, corev1.EventTypeNormal, reason, "Wait", o.Run().Message)
 		case d.Kind.Work:
 			d.event(ctx, o, corev1.EventTypeNormal, reason, reason, reason+" objects")

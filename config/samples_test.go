@@ -105,8 +105,9 @@ func TestSamplesMeanWhatTheySay(t *testing.T) {
 		case v1alpha1.ActionKindPreBackup:
 		case v1alpha1.ActionKindPostBackup:
 			planned.Side = hook.Post
-		case v1alpha1.ActionKindBackupItem:
-			planned.Side = hook.Item
+		case v1alpha1.ActionKindBackupItem, v1alpha1.ActionKindAsyncBackupItem:
+			planned.Side, planned.Kind = hook.Item, string(action.Kind)
+			planned.Async = action.Kind == v1alpha1.ActionKindAsyncBackupItem
 		default:
 			t.Fatalf("the sample has an action of kind %s", action.Kind)
 		}
@@ -122,8 +123,8 @@ func TestSamplesMeanWhatTheySay(t *testing.T) {
 	if len(plan.Pre) != 1 || len(plan.Post) != 1 || !plan.Post[0].Owed || len(plan.Skipped) != 1 || plan.Skipped[0].Name != "example.io/notify" {
 		t.Errorf("want the pair planned and the notifier skipped, got %+v", plan)
 	}
-	if len(plan.Items) != 1 || plan.Items[0].Name != "example.io/secrets" {
-		t.Errorf("want the action on objects planned, got %+v", plan.Items)
+	if len(plan.Items) != 2 || plan.Items[0].Name != "example.io/secrets" || plan.Items[1].Name != "example.io/copy" {
+		t.Errorf("want the actions on objects planned, got %+v", plan.Items)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,29 +22,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
-// often is how often operations are asked about here.
-const often = 100 * time.Millisecond
-
-// operates installs a fault plugin that starts operations, with an action that only
-// Backups with its label have. A name that is given names a variable of its own.
-func operates(t *testing.T, action string, policy v1alpha1.OperationPolicy, variables ...string) *v1alpha1.Plugin {
+// ownOperations installs a Plugin like "operates", with the action own.
+func ownOperations(t *testing.T, action string, policy v1alpha1.OperationPolicy) {
 	t.Helper()
-	return install(t, operatingPlugin(t, action, policy, variables...))
+	install(t, operatingPlugin(t, action, policy))
 }
 
-func operatingPlugin(t *testing.T, action string, policy v1alpha1.OperationPolicy, variables ...string) *v1alpha1.Plugin {
+func operatingPlugin(t *testing.T, action string, policy v1alpha1.OperationPolicy) *v1alpha1.Plugin {
 	t.Helper()
-	if policy.PollInterval == nil {
-		policy.PollInterval = within(often)
-	}
-	actions := []v1alpha1.PluginAction{{
-		Name: action, Kind: v1alpha1.ActionKindAsyncBackupItem, Selector: stage.ForUsers(action), Operation: &policy,
-	}}
-	return world.FaultPlugin(path.Base(action), actions, append(variables, "FAULT_OPERATIONS="+t.TempDir())...)
+	return world.FaultPlugin(path.Base(action), operating(action, policy), "FAULT_OPERATIONS="+t.TempDir())
 }
 
-// operating creates a ConfigMap that asks for an operation, see test/faultplugin.
-func operating(t *testing.T, namespace, name, program string) *corev1.ConfigMap {
+// operate creates a ConfigMap that asks for an operation, see test/faultplugin.
+func operate(t *testing.T, namespace, name, program string) *corev1.ConfigMap {
 	t.Helper()
 	return stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, Annotations: map[string]string{"fault.example.io/operation": program},
@@ -157,11 +146,10 @@ func phasesOf(b *v1alpha1.Backup) []string {
 // that end well.
 func TestABackupWaitsForItsOperations(t *testing.T) {
 	t.Parallel()
-	s, app, action := site{world.Shared(t)}, world.NewApp(t, 1), own(t, "waits")
-	operates(t, action, v1alpha1.OperationPolicy{})
+	s, app := site{world.Shared(t)}, world.NewApp(t, 1)
 	goOn, give := signal(t)
-	operating(t, app, "held", "until:"+goOn+";post:settings;additional:wanted")
-	operating(t, app, "steps", "steps:4")
+	operate(t, app, "held", "until:"+goOn+";post:settings;additional:wanted")
+	operate(t, app, "steps", "steps:4")
 	settings := stage.Create(t, world.Client, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "settings"}, Data: map[string]string{"state": "before"},
 	})
@@ -171,7 +159,7 @@ func TestABackupWaitsForItsOperations(t *testing.T) {
 	b.Spec.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: "not-there", Operator: metav1.LabelSelectorOpDoesNotExist},
 	}}
-	b.Labels = stage.Use(action, pair)
+	b.Labels = stage.Use(operates, pair)
 	s.apply(t, b)
 
 	operationIn(t, b, "steps", v1alpha1.AsyncOperationPhaseCompleted)
@@ -188,7 +176,7 @@ func TestABackupWaitsForItsOperations(t *testing.T) {
 	if run := runOf(t, b, v1alpha1.HookPostBackup, pair); run.Status.StartTimestamp != nil {
 		t.Errorf("the PostBackup action runs before the operations have ended: %s", describe(run))
 	}
-	shown(t, b, action)
+	shown(t, b)
 	world.Patch(t, settings, `{"data":{"state":"after"}}`)
 	give()
 
@@ -204,14 +192,14 @@ func TestABackupWaitsForItsOperations(t *testing.T) {
 	if has(archived, "secrets", app, "wanted") == "" || !strings.Contains(has(archived, "configmaps", app, "settings"), `"after"`) {
 		t.Errorf("the archive has the settings %q", has(archived, "configmaps", app, "settings"))
 	}
-	s.storedOperations(t, b, action, "Completed")
+	s.storedOperations(t, b, "Completed")
 	if cancels(t, b) != 0 {
 		t.Error("something was cancelled")
 	}
 }
 
 // shown checks what kubectl says of the operations of a Backup that waits.
-func shown(t *testing.T, b *v1alpha1.Backup, action string) {
+func shown(t *testing.T, b *v1alpha1.Backup) {
 	t.Helper()
 	kubectl := func(args ...string) string {
 		args = append([]string{"--kubeconfig", world.Plane.Kubeconfig(), "-n", b.Namespace}, args...)
@@ -222,7 +210,7 @@ func shown(t *testing.T, b *v1alpha1.Backup, action string) {
 		return string(out)
 	}
 	table := kubectl("get", "asyncoperations", "-l", v1alpha1.LabelParentUID+"="+string(b.UID))
-	for _, text := range []string{"PLUGIN", "ITEM", "PHASE", "PROGRESS", "AGE", action, "held", "steps", "InProgress", "1 of 2 steps", b.Name} {
+	for _, text := range []string{"PLUGIN", "ITEM", "PHASE", "PROGRESS", "AGE", operates, "held", "steps", "InProgress", "1 of 2 steps", b.Name} {
 		if !strings.Contains(table, text) {
 			t.Errorf("kubectl get does not show %q:\n%s", text, table)
 		}
@@ -237,7 +225,7 @@ func shown(t *testing.T, b *v1alpha1.Backup, action string) {
 }
 
 // storedOperations checks the list of operations that is stored with a Backup.
-func (s site) storedOperations(t *testing.T, b *v1alpha1.Backup, action string, phases ...string) {
+func (s site) storedOperations(t *testing.T, b *v1alpha1.Backup, phases ...string) {
 	t.Helper()
 	var list []struct {
 		Spec   struct{ BackupName, BackupUID, BackupItemAction, OperationID string }
@@ -248,7 +236,7 @@ func (s site) storedOperations(t *testing.T, b *v1alpha1.Backup, action string, 
 		t.Fatal(err)
 	}
 	for _, o := range list {
-		if o.Spec.BackupName != b.Name || o.Spec.BackupUID != string(b.UID) || o.Spec.BackupItemAction != action || o.Spec.OperationID == "" ||
+		if o.Spec.BackupName != b.Name || o.Spec.BackupUID != string(b.UID) || o.Spec.BackupItemAction != operates || o.Spec.OperationID == "" ||
 			!slices.Contains(phases, o.Status.Phase) {
 			t.Errorf("an operation is stored as %+v", o)
 		}

@@ -103,7 +103,6 @@ func TestDataIsCopiedByThePlugin(t *testing.T) {
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(app + "-again")}
 	r.Spec.Parameters = map[string]v1alpha1.ParameterSet{exampleCopy: {"bytesPerSecond": "8000"}}
 	stage.Create(t, world.Client, r)
-	await(t, r, "it waits for its operation", func(r *v1alpha1.Restore) bool { return r.Status.Phase == "WaitingForPluginOperations" })
 	r = await(t, r, "it has ended", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
 	if c := r.Status.Operations; r.Status.Phase != v1alpha1.RestorePhaseCompleted || c == nil || c.Attempted != 1 || c.Completed != 1 {
 		t.Errorf("the Restore ended so: %s", describe(r))

@@ -19,8 +19,7 @@ import (
 // plugins. None of them hides how another one ended.
 func TestOperationsEndInAllWays(t *testing.T) {
 	t.Parallel()
-	s, app, action := site{world.Shared(t)}, world.NewApp(t, 1), own(t, "ways")
-	operates(t, action, v1alpha1.OperationPolicy{})
+	s, app := site{world.Shared(t)}, world.NewApp(t, 1)
 	const completed, failed, lost = "Completed Completed", "Failed OperationFailed", "Failed OperationLost"
 	ways := map[string]struct{ program, ends string }{
 		"backwards":   {"back", completed},
@@ -35,16 +34,16 @@ func TestOperationsEndInAllWays(t *testing.T) {
 	}
 	want := map[string]string{}
 	for name, way := range ways {
-		operating(t, app, name, way.program)
+		operate(t, app, name, way.program)
 		want[name] = way.ends
 	}
 	// These do not start anything that goes on.
-	operating(t, app, "long-id", "id:2000")
-	operating(t, app, "huge-id", "id:1048576")
-	operating(t, app, "refused", "refuse:there is no licence")
+	operate(t, app, "long-id", "id:2000")
+	operate(t, app, "huge-id", "id:1048576")
+	operate(t, app, "refused", "refuse:there is no licence")
 
 	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b.Labels = stage.Use(operates)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "7 of 9 operations completed", "5 errors")
 	endedAs(t, b, want)
 	counted(t, b, 9, 7, 2, 0)
@@ -55,15 +54,15 @@ func TestOperationsEndInAllWays(t *testing.T) {
 		return strings.HasSuffix(string(b.Status.Phase), "PartiallyFailed") && b.Status.CompletionTimestamp == nil
 	})
 	errs := s.results(t, b).Errors.Namespaces[app]
-	says(t, errs, "error", action, "the disk is full")
-	says(t, errs, "unknown", action, "does not know the operation")
-	says(t, errs, "long-id", action, "2000")
-	says(t, errs, "huge-id", action)
-	says(t, errs, "refused", action, "there is no licence")
+	says(t, errs, "error", operates, "the disk is full")
+	says(t, errs, "unknown", operates, "does not know the operation")
+	says(t, errs, "long-id", operates, "2000")
+	says(t, errs, "huge-id", operates)
+	says(t, errs, "refused", operates, "there is no licence")
 	if len(errs) != 5 {
 		t.Errorf("the errors are %q", errs)
 	}
-	s.storedOperations(t, b, action, "Completed", "Failed")
+	s.storedOperations(t, b, "Completed", "Failed")
 	contains(t, s.archived(t, b), configMap(app, "error"), configMap(app, "unknown"), configMap(app, "same-a"))
 	flaky := operationOf(t, b, "flaky", "it has ended", (*v1alpha1.AsyncOperation).Ended)
 	if flaky.Status.TransientErrors == 0 {
@@ -102,8 +101,8 @@ func TestOperationsTakeTooLong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			app, action := world.NewApp(t, 0), own(t, "long")
-			operates(t, action, c.plugin)
-			operating(t, app, "slow", c.program)
+			ownOperations(t, action, c.plugin)
+			operate(t, app, "slow", c.program)
 			b := s.BackupOf(app)
 			b.Labels, b.Spec.ItemOperationTimeout = stage.Use(action), c.backup
 			s.apply(t, b)
@@ -134,9 +133,9 @@ func TestOperationsTakeTooLong(t *testing.T) {
 func TestAPluginEndsWhileItOperates(t *testing.T) {
 	t.Parallel()
 	s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "ends")
-	operates(t, action, v1alpha1.OperationPolicy{})
-	operating(t, app, "a-forgotten", "until:/no/such/file;forget")
-	operating(t, app, "b-kills", "steps:3;kill:2")
+	ownOperations(t, action, v1alpha1.OperationPolicy{})
+	operate(t, app, "a-forgotten", "until:/no/such/file;forget")
+	operate(t, app, "b-kills", "steps:3;kill:2")
 	b := s.BackupOf(app)
 	b.Labels = stage.Use(action)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations")
@@ -146,20 +145,19 @@ func TestAPluginEndsWhileItOperates(t *testing.T) {
 // TestAnOperationThatHangsHoldsUpNobody has two plugins, one of which does not answer.
 func TestAnOperationThatHangsHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	s, app, hangs, works := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "hangs"), own(t, "works")
-	operates(t, hangs, v1alpha1.OperationPolicy{})
-	operates(t, works, v1alpha1.OperationPolicy{})
+	s, app, hangs := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "hangs")
+	ownOperations(t, hangs, v1alpha1.OperationPolicy{})
 	goOn, give := signal(t)
-	operating(t, app, "one", "steps:2;hang:"+goOn)
+	operate(t, app, "one", "steps:2;hang:"+goOn)
 	held := s.BackupOf(app)
 	held.Labels = stage.Use(hangs)
 	s.apply(t, held)
 	doing(t, held, v1alpha1.ReasonWaitingForOperations)
 
 	other := world.NewApp(t, 0)
-	operating(t, other, "one", "steps:3")
+	operate(t, other, "one", "steps:3")
 	b := s.BackupOf(other)
-	b.Labels = stage.Use(works)
+	b.Labels = stage.Use(operates)
 	outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	if latest(held).Status.CompletionTimestamp != nil {
 		t.Errorf("the other one has ended: %s", describe(held))
@@ -171,15 +169,12 @@ func TestAnOperationThatHangsHoldsUpNobody(t *testing.T) {
 // TestSeveralOperationsOnOneObject counts each.
 func TestSeveralOperationsOnOneObject(t *testing.T) {
 	t.Parallel()
-	s, app, first, second := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "first"), own(t, "second")
-	operates(t, first, v1alpha1.OperationPolicy{})
-	operates(t, second, v1alpha1.OperationPolicy{})
-	marks := own(t, "marks")
+	s, app, marks := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "marks")
 	install(t, world.FaultPlugin(path.Base(marks), onItems(marks)))
-	one := operating(t, app, "one", "steps:2")
+	one := operate(t, app, "one", "steps:2")
 	world.Patch(t, one, `{"metadata":{"annotations":{"fault.example.io/do":"mark"}}}`)
 	b := s.BackupOf(app)
-	b.Labels = stage.Use(first, second, marks)
+	b.Labels = stage.Use(operates, operatesToo, marks)
 	parameter(b, marks, "mark", "seen first")
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "2 of 2 operations")
 	counted(t, b, 2, 2, 0, 0)
@@ -187,7 +182,7 @@ func TestSeveralOperationsOnOneObject(t *testing.T) {
 	for _, o := range operationsOf(b) {
 		actions = append(actions, o.Spec.PluginName+" "+o.Spec.PluginRef.Name)
 	}
-	stage.Equal(t, "actions", actions, []string{first + " " + path.Base(first), second + " " + path.Base(second)})
+	stage.Equal(t, "actions", actions, []string{operates + " operates", operatesToo + " operates"})
 	if marked := has(s.archived(t, b), "configmaps", app, "one"); !strings.Contains(marked, "seen first") {
 		t.Errorf("the action that changes the object was not asked: %s", marked)
 	}

@@ -25,14 +25,13 @@ func runAgain() client.Patch {
 // operations are begun again.
 func TestTheOperatorIsKilledWhileOperationsGoOn(t *testing.T) {
 	t.Parallel()
-	s, app, action := site{world.New(t)}, world.NewApp(t, 0), own(t, "killed")
-	operates(t, action, v1alpha1.OperationPolicy{})
+	s, app := site{world.New(t)}, world.NewApp(t, 0)
 	goOn, give := signal(t)
-	operating(t, app, "ends-well", "until:"+goOn+";post:settings")
-	operating(t, app, "fails", "until:"+goOn+";error:the disk is full")
-	operating(t, app, "settings", "")
+	operate(t, app, "ends-well", "until:"+goOn+";post:settings")
+	operate(t, app, "fails", "until:"+goOn+";error:the disk is full")
+	operate(t, app, "settings", "")
 	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b.Labels = stage.Use(operates)
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonWaitingForOperations)
 	if err := s.Op.Kill(); err != nil {
@@ -53,15 +52,14 @@ func TestTheOperatorIsKilledWhileOperationsGoOn(t *testing.T) {
 // archived: the operations of the first attempt are cancelled and do not count.
 func TestTheArchiveIsBegunAgain(t *testing.T) {
 	t.Parallel()
-	s, app, action, holds := site{world.New(t)}, world.NewApp(t, 0), own(t, "again"), own(t, "holds")
-	operates(t, action, v1alpha1.OperationPolicy{})
+	s, app, holds := site{world.New(t)}, world.NewApp(t, 0), own(t, "holds")
 	install(t, world.FaultPlugin(path.Base(holds), onItems(holds)))
 	finish, finished := signal(t)
 	goOn, give := signal(t)
-	operating(t, app, "a", "until:"+finish)
+	operate(t, app, "a", "until:"+finish)
 	asking(t, app, "b", "await:"+goOn)
 	b := s.BackupOf(app)
-	b.Labels = stage.Use(action, holds)
+	b.Labels = stage.Use(operates, holds)
 	s.apply(t, b)
 	first := operationIn(t, b, "a", v1alpha1.AsyncOperationPhaseInProgress)
 	if err := s.Op.Kill(); err != nil {
@@ -87,12 +85,11 @@ func TestAnotherOperatorTakesOperationsOver(t *testing.T) {
 	s := site{world.New(t, "--leader-elect")}
 	first := awaitLeader(t, s, "")
 	second := s.StandBy(t)
-	app, action := world.NewApp(t, 0), own(t, "over")
-	operates(t, action, v1alpha1.OperationPolicy{})
+	app := world.NewApp(t, 0)
 	goOn, give := signal(t)
-	operating(t, app, "one", "until:"+goOn)
+	operate(t, app, "one", "until:"+goOn)
 	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b.Labels = stage.Use(operates)
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonWaitingForOperations)
 	if err := (*operator.Operator).Stop(s.Op); err != nil {
@@ -126,7 +123,7 @@ func TestAPluginIsRemovedWhileItsOperationsGoOn(t *testing.T) {
 	plugin.Spec.Executor.Process.Command = "removed/" + plugin.Name
 	install(t, plugin)
 	goOn, give := signal(t)
-	operating(t, app, "one", "until:"+goOn+";kill:6")
+	operate(t, app, "one", "until:"+goOn+";kill:6")
 	b := s.BackupOf(app)
 	b.Labels = stage.Use(action)
 	s.apply(t, b)

@@ -17,13 +17,12 @@ import (
 // TestOneOperationIsCancelled by a person: the others go on.
 func TestOneOperationIsCancelled(t *testing.T) {
 	t.Parallel()
-	s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "one")
-	operates(t, action, v1alpha1.OperationPolicy{})
+	s, app := site{world.Shared(t)}, world.NewApp(t, 0)
 	goOn, give := signal(t)
-	operating(t, app, "cancelled", "never")
-	operating(t, app, "goes-on", "until:"+goOn)
+	operate(t, app, "cancelled", "never")
+	operate(t, app, "goes-on", "until:"+goOn)
 	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b.Labels = stage.Use(operates)
 	s.apply(t, b)
 	o := operationIn(t, b, "cancelled", v1alpha1.AsyncOperationPhaseInProgress)
 	world.Patch(t, o, `{"spec":{"desiredState":"Cancel","cancelReason":"it is not needed"}}`)
@@ -41,9 +40,9 @@ func TestOneOperationIsCancelled(t *testing.T) {
 	give()
 	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations completed (1 cancelled)")
 	counted(t, b, 2, 1, 0, 1)
-	says(t, s.results(t, b).Errors.Namespaces[app], "cancelled", action, "it is not needed")
+	says(t, s.results(t, b).Errors.Namespaces[app], "cancelled", operates, "it is not needed")
 	contains(t, s.archived(t, b), configMap(app, "cancelled"))
-	s.storedOperations(t, b, action, "Completed", "Canceled", "Cancelled", "Failed")
+	s.storedOperations(t, b, "Completed", "Canceled", "Cancelled", "Failed")
 }
 
 // TestABackupIsStoppedWhileOperationsGoOn cancels or deletes it. Each operation is
@@ -53,13 +52,12 @@ func TestABackupIsStoppedWhileOperationsGoOn(t *testing.T) {
 	for name, deleted := range map[string]bool{"cancelled": false, "deleted": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, name)
-			operates(t, action, v1alpha1.OperationPolicy{})
+			s, app := site{world.Shared(t)}, world.NewApp(t, 0)
 			for _, object := range []string{"a", "b", "c"} {
-				operating(t, app, object, "never")
+				operate(t, app, object, "never")
 			}
 			b := s.BackupOf(app)
-			b.Labels = stage.Use(action, pair)
+			b.Labels = stage.Use(operates, pair)
 			s.apply(t, b)
 			await(t, b, "it waits for all", func(b *v1alpha1.Backup) bool {
 				return b.Status.Phase == "WaitingForPluginOperations" && b.Status.Operations.Attempted == 3
@@ -118,12 +116,11 @@ func TestCancelIsNotObeyed(t *testing.T) {
 	} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
-			s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, program)
-			operates(t, action, v1alpha1.OperationPolicy{})
+			s, app := site{world.Shared(t)}, world.NewApp(t, 0)
 			goOn, give := signal(t)
-			operating(t, app, "one", program+";until:"+goOn)
+			operate(t, app, "one", program+";until:"+goOn)
 			b := s.BackupOf(app)
-			b.Labels = stage.Use(action)
+			b.Labels = stage.Use(operates)
 			s.apply(t, b)
 			o := operationIn(t, b, "one", v1alpha1.AsyncOperationPhaseInProgress)
 			world.Patch(t, o, `{"spec":{"desiredState":"Cancel"}}`)

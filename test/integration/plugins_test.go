@@ -6,6 +6,7 @@ package integration
 import (
 	"context"
 	"crypto/rand"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,11 @@ const (
 	preExpires = "story.example.io/pre-expires"
 	preHolds   = "story.example.io/pre-holds"
 
+	// operates starts operations on the objects that ask for it, and so does operatesToo,
+	// on the same ones; see test/faultplugin.
+	operates    = "story.example.io/operates"
+	operatesToo = "story.example.io/operates-too"
+
 	// freeze is the pair of the example plugin, notify its PostBackup action.
 	freeze = "example.io/freeze"
 	notify = "example.io/notify"
@@ -72,6 +78,14 @@ func pre(action v1alpha1.PluginAction) []v1alpha1.PluginAction {
 func post(action v1alpha1.PluginAction) []v1alpha1.PluginAction {
 	action.Kind, action.Selector = v1alpha1.ActionKindPostBackup, stage.ForUsers(action.Name)
 	return []v1alpha1.PluginAction{action}
+}
+
+// operating declares an action that starts operations, about which it is asked often.
+func operating(action string, policy v1alpha1.OperationPolicy) []v1alpha1.PluginAction {
+	policy.PollInterval = within(100 * time.Millisecond)
+	return []v1alpha1.PluginAction{{
+		Name: action, Kind: v1alpha1.ActionKindAsyncBackupItem, Selector: stage.ForUsers(action), Operation: &policy,
+	}}
 }
 
 func within(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
@@ -107,6 +121,9 @@ func sharedPlugins() []*v1alpha1.Plugin {
 			post(v1alpha1.PluginAction{Name: afterFailed, RunOn: []v1alpha1.Outcome{v1alpha1.OutcomeFailed}}),
 			post(v1alpha1.PluginAction{Name: afterCancelled, RunOn: []v1alpha1.Outcome{v1alpha1.OutcomeCancelled}}),
 		)),
+		world.FaultPlugin("operates", slices.Concat(
+			operating(operates, v1alpha1.OperationPolicy{}), operating(operatesToo, v1alpha1.OperationPolicy{}),
+		), "FAULT_OPERATIONS="+filepath.Join(world.Dir, "operations")),
 		world.FaultPlugin("pre-fails", both(v1alpha1.PluginAction{Name: preFails}), "FAULT_CALL=PreBackup=error"),
 		world.FaultPlugin("pre-hangs", both(v1alpha1.PluginAction{Name: preHangs, Timeout: little}), "FAULT_CALL=PreBackup=hang"),
 		world.FaultPlugin("pre-waits", slices.Concat(

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -218,15 +219,28 @@ func (d *Driver[T]) awaitCache(ctx context.Context, s *Scope[T]) (behind bool, e
 
 // cancelOperations has operations that go on cancelled, once the status is written.
 func (d *Driver[T]) cancelOperations(s *Scope[T], operations []v1alpha1.AsyncOperation, why string) {
+	var open []types.NamespacedName
 	for i := range operations {
-		o := &operations[i]
-		if o.Ended() || o.Spec.DesiredState == v1alpha1.DesiredStateCancel {
-			continue
+		if o := &operations[i]; !o.Ended() && o.Spec.DesiredState != v1alpha1.DesiredStateCancel {
+			open = append(open, client.ObjectKeyFromObject(o))
 		}
-		key := client.ObjectKeyFromObject(o)
-		s.Then(func(ctx context.Context) error { return d.cancelOperation(ctx, key, why) })
 	}
+	if len(open) == 0 {
+		return
+	}
+	s.Then(func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(cancelsAtOnce)
+		for _, key := range open {
+			group.Go(func() error { return d.cancelOperation(ctx, key, why) })
+		}
+		return group.Wait()
+	})
 }
+
+// cancelsAtOnce bounds the requests by which the operations of one run are cancelled: there
+// may be ten thousand, and one after the other they would hold up a worker for minutes.
+const cancelsAtOnce = 16
 
 func (d *Driver[T]) cancelOperation(ctx context.Context, key types.NamespacedName, why string) error {
 	change, err := json.Marshal(map[string]any{"spec": map[string]any{

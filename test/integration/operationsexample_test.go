@@ -122,7 +122,8 @@ func TestDataIsMovedByAnotherProgram(t *testing.T) {
 		files = append(files, "orders/"+strconv.Itoa(i))
 	}
 	claim(t, app, "data", "example.io/move-data", files...)
-	killed := mover(t)
+	store := t.TempDir()
+	killed := mover(t, store)
 	b := s.backupOfClaims(app)
 	s.apply(t, b)
 	operationOf(t, b, "data", "some files are moved", func(o *v1alpha1.AsyncOperation) bool {
@@ -131,7 +132,7 @@ func TestDataIsMovedByAnotherProgram(t *testing.T) {
 	if err := killed.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	mover(t)
+	mover(t, store)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
 	o := operationIn(t, b, "data", v1alpha1.AsyncOperationPhaseCompleted)
 	if o.Status.Progress.Summary != "10 of 10 files" || len(o.Spec.PostOperationItems) != 1 || o.Spec.PollInterval.Duration != time.Second {
@@ -141,17 +142,16 @@ func TestDataIsMovedByAnotherProgram(t *testing.T) {
 	if !contained(move, `"phase":"Completed"`, `"files":10`) {
 		t.Errorf("the DataMove is archived as %q", move)
 	}
-	moved, err := filepath.Glob(filepath.Join(movedFolder(t), "*", "orders"))
+	moved, err := filepath.Glob(filepath.Join(store, "*", "orders"))
 	if err != nil || len(moved) != 1 {
 		t.Fatalf("there are %q, %v", moved, err)
 	}
 	sameFiles(t, filepath.Dir(moved[0]), files...)
 }
 
-func movedFolder(t *testing.T) string { t.Helper(); return filepath.Join(exampleFolder(), "moved") }
-
-// mover starts the controller of DataMoves until the test ends.
-func mover(t *testing.T) *program.Process {
+// mover starts the controller of DataMoves, which moves files to a folder, until the test
+// ends.
+func mover(t *testing.T, store string) *program.Process {
 	t.Helper()
 	root, err := program.Root()
 	if err != nil {
@@ -162,7 +162,7 @@ func mover(t *testing.T) *program.Process {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, "-kubeconfig", world.Plane.Kubeconfig(), "-pause", "300ms",
-		"-data", filepath.Join(exampleFolder(), "example-data"), "-store", movedFolder(t))
+		"-data", filepath.Join(exampleFolder(), "example-data"), "-store", store)
 	started, err := program.Start(cmd)
 	if err != nil {
 		t.Fatal(err)

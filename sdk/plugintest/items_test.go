@@ -385,6 +385,14 @@ func TestWhenAnswersAgree(t *testing.T) {
 	if !first.agrees(&itemAnswer{Item: SampleObjects()[0], Operation: "2"}) {
 		t.Error("operations of their own keep two answers from agreeing")
 	}
+	noted := func(id string) *itemAnswer {
+		object := SampleObjects()[0].DeepCopy()
+		object.SetAnnotations(map[string]string{"example.io/operation": id})
+		return &itemAnswer{Item: object, Operation: id, Refs: map[string][]item.Ref{additional: {{Resource: "moves", Name: "move-" + id}}}}
+	}
+	if !noted("5f1c").agrees(noted("9a2e")) {
+		t.Error("an object that carries the ID of its operation keeps two answers from agreeing")
+	}
 	for name, other := range map[string]*itemAnswer{
 		"item": {Item: SampleObjects()[1]}, "left out": {Item: SampleObjects()[0], Left: true},
 		"labels": {Item: SampleObjects()[0], Labels: map[string]string{"a": "b"}},

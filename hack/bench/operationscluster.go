@@ -30,6 +30,9 @@ const (
 	operationLabel = "bench.grapnel.dev/operations"
 	// hanging is the number of the plugin that does not answer.
 	hanging = 0
+	// operationPatience is how long it may take until all operations were started, or have
+	// ended: each of them is an object that is written several times.
+	operationPatience = 30 * time.Minute
 )
 
 // The names of what belongs to the i-th plugin.
@@ -189,7 +192,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // awaitBackup watches a Backup until it is as wanted, and reads it into b.
 func awaitBackup(ctx context.Context, c client.WithWatch, b *v1alpha1.Backup, wanted func() bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("it takes too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, operationPatience, errors.New("it takes too long"))
 	defer cancel()
 	events, err := c.Watch(ctx, &v1alpha1.BackupList{}, client.InNamespace(b.Namespace), client.MatchingFields{"metadata.name": b.Name})
 	if err != nil {

@@ -118,6 +118,8 @@ func parseFlags() (options, zap.Options) {
 		"how long an operation of a plugin may take if neither the Backup or Restore nor the Plugin says so")
 	flag.DurationVar(&o.operations.PollInterval, "item-operation-poll-interval", 10*time.Second,
 		"time between two questions how far an operation is, if neither the Plugin nor the action says so; at least 100ms")
+	flag.DurationVar(&o.operations.CancelTimeout, "item-operation-cancel-timeout", 5*time.Minute,
+		"how long an operation of a plugin has to end after it was cancelled; then nobody knows how it ended")
 	flag.TextVar(&o.restoreOrder, "restore-resource-priorities", restoreengine.DefaultOrder(),
 		"resources that are restored first, one after the other, then \"-\" and those that are restored last")
 	flag.StringVar(&o.features, "features", "", "comma-separated features to turn on: "+featureAllVersions)
@@ -284,6 +286,7 @@ func (p parts) asyncOperations() (reconciler, error) {
 	}
 	return &asyncoperation.Reconciler{
 		Client: p.Client, Reader: p.Reader, Actions: p.plugins, Recorder: p.Recorder, Redactor: p.Redactor, Metrics: measured,
+		Operations: p.Operations,
 	}, nil
 }
 
@@ -307,7 +310,11 @@ func newManager(opts options) (ctrl.Manager, error) {
 		Scheme: scheme, Metrics: serving, HealthProbeBindAddress: opts.probeAddress,
 		// Whoever may create a Backup can read the whole cluster through it, so
 		// those of other namespaces are not even looked at.
-		Cache:          cache.Options{DefaultNamespaces: map[string]cache.Config{opts.namespace: {}}},
+		Cache:          cache.Options{
+			DefaultNamespaces: map[string]cache.Config{opts.namespace: {}},
+			// Nobody reads who wrote which field, and it is half of a small object.
+			DefaultTransform: cache.TransformStripManagedFields(),
+		},
 		LeaderElection: opts.leaderElect, LeaderElectionID: "operator.grapnel.dev",
 		LeaderElectionNamespace:       opts.namespace,
 		LeaderElectionReleaseOnCancel: true,

@@ -4,6 +4,7 @@
 package v1alpha1
 
 import (
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -341,6 +342,22 @@ func (b *Backup) SetConditions(c []metav1.Condition) { b.Status.Conditions = c }
 
 // Run returns what every run has in its status.
 func (b *Backup) Run() *RunStatus { return &b.Status.RunStatus }
+
+// StoredLabels returns the labels that a backup is stored with: those of the Backup and,
+// rather, those that spec.metadata asks for.
+func (b *Backup) StoredLabels() map[string]string {
+	labels := maps.Clone(b.Labels)
+	if b.Spec.Metadata == nil || len(b.Spec.Metadata.Labels) == 0 {
+		return labels
+	}
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for key, value := range b.Spec.Metadata.Labels {
+		labels[key] = string(value)
+	}
+	return labels
+}
 
 // OperationTimeout returns how long an operation on an object may take; 0 if the spec
 // does not say.

@@ -23,15 +23,36 @@ type called struct {
 
 // start starts a call in the background, when there is a place for it, unless it is on
 // its way. It says whether that was possible.
-func (r *Reconciler) start(k *known, id string, among *places, call func(context.Context, *known) called) bool {
+func (r *Reconciler) start(k *known, id string, place takePlace, call func(context.Context, *known) called) bool {
 	return r.calls.Ensure(id, k.name, func(ctx context.Context) (called, error) {
-		leave, err := among.take(ctx, k.plugin)
+		leave, err := place(ctx, k)
 		if err != nil {
 			return called{}, fmt.Errorf("waiting for other calls of the plugin: %w", err)
 		}
 		defer leave()
 		return call(ctx, k), nil
 	})
+}
+
+// takePlace waits for a place for a call about an operation, and returns what leaves it.
+type takePlace func(context.Context, *known) (leave func(), err error)
+
+// placeToCancel takes a place beside the questions how far operations are.
+func (r *Reconciler) placeToCancel(ctx context.Context, k *known) (leave func(), err error) {
+	leave, _, err = r.cancels.take(ctx, k.plugin, nil)
+	return leave, err
+}
+
+// placeToPoll takes a place among the questions how far operations are. Those that hang
+// must not use up the time in which the end of an operation has to be confirmed: when its
+// Cancel was answered it is asked about beside them.
+func (r *Reconciler) placeToPoll(ctx context.Context, k *known) (leave func(), err error) {
+	leave, taken, err := r.polls.take(ctx, k.plugin, k.hurry)
+	if taken || err != nil {
+		return leave, err
+	}
+	leave, _, err = r.confirms.take(ctx, k.plugin, nil)
+	return leave, err
 }
 
 // observe returns what calls came to.

@@ -48,14 +48,12 @@ type Actions interface {
 // Limits bound what the controller does. Each has a default.
 type Limits struct {
 	// CallTimeout bounds one call of a plugin; 30 s by default. It should be much shorter
-	// than Confirm.
+	// than the time that operations have to end after a Cancel.
 	CallTimeout time.Duration
-	// CallsPerPlugin is how many questions to one Plugin go on at a time, and how many
-	// Cancels beside them; 8 by default.
+	// CallsPerPlugin is how many questions to one Plugin go on at a time; 8 by default. As
+	// many Cancels go on beside them, and as many questions whether what was cancelled
+	// has ended.
 	CallsPerPlugin int
-	// Confirm is how long a plugin has to confirm the end of an operation that is
-	// cancelled; 5 min by default.
-	Confirm time.Duration
 	// WritesPerSecond is how many statuses are written, and WriteBurst how many at once;
 	// 80 and 10 by default.
 	WritesPerSecond float64
@@ -68,13 +66,13 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		CallTimeout: cmp.Or(l.CallTimeout, 30*time.Second), CallsPerPlugin: cmp.Or(l.CallsPerPlugin, 8),
-		Confirm:         cmp.Or(l.Confirm, operation.DefaultConfirm),
 		WritesPerSecond: cmp.Or(l.WritesPerSecond, 80), WriteBurst: cmp.Or(l.WriteBurst, 10),
 		TTL: cmp.Or(l.TTL, time.Hour),
 	}
 }
 
-// Reconciler follows AsyncOperations. Every field but Limits, Now and Random is required.
+// Reconciler follows AsyncOperations. Every field but Operations, Limits, Now and Random is
+// required.
 type Reconciler struct {
 	Client client.Client
 	// Reader reads past the cache.
@@ -84,7 +82,9 @@ type Reconciler struct {
 	// Redactor keeps secrets out of what plugins say.
 	Redactor *redact.Redactor
 	Metrics  *Metrics
-	Limits   Limits
+	// Operations says how long an operation may take, and has to end after a Cancel.
+	Operations kuberun.OperationDefaults
+	Limits     Limits
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
 	// Random returns a number of at least 0 and less than 1, by which questions are
@@ -96,8 +96,9 @@ type Reconciler struct {
 	calls   *runner.Runner[called]
 	known   knownOperations
 	parents parents
-	// polls and cancels are the places of the calls.
-	polls, cancels places
+	// polls, cancels and confirms are the places of the calls: confirms of questions about
+	// operations of which the plugin has answered the Cancel.
+	polls, cancels, confirms places
 	writes         bucket
 	// writing has a place for each write that goes on.
 	writing chan struct{}
@@ -107,7 +108,7 @@ const (
 	// workers is how many operations are looked at in parallel, and writers how many of
 	// them may wait for the API server to take a status: a slow one must not keep plugins
 	// from being asked.
-	workers, writers = 16, 8
+	workers, writers = 32, 20
 )
 
 // SetupWithManager registers the controller and its background calls.
@@ -140,20 +141,22 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // prepare fills in what is missing. Wake is called when a call has ended.
 func (r *Reconciler) prepare(wake func(types.NamespacedName)) {
-	r.Limits = r.Limits.withDefaults()
+	r.Limits, r.Operations = r.Limits.withDefaults(), r.Operations.WithDefaults()
 	if r.Now == nil {
 		r.Now = time.Now
 	}
 	if r.Random == nil {
 		r.Random = rand.Float64
 	}
-	r.machine = operation.Machine{Confirm: r.Limits.Confirm, Jitter: r.Random}
+	r.machine = operation.Machine{Confirm: r.Operations.CancelTimeout, Jitter: r.Random}
 	r.asker = operations.Asker{Actions: r.Actions, Redactor: r.Redactor, Timeout: r.Limits.CallTimeout}
 	r.calls = runner.New[called](func(owner types.NamespacedName) {
 		r.sweep(owner)
 		wake(owner)
 	})
-	r.polls.size, r.cancels.size = r.Limits.CallsPerPlugin, r.Limits.CallsPerPlugin
+	for _, places := range []*places{&r.polls, &r.cancels, &r.confirms} {
+		places.size = r.Limits.CallsPerPlugin
+	}
 	r.writing = make(chan struct{}, writers)
 	r.writes = newBucket(r.Limits.WritesPerSecond, r.Limits.WriteBurst)
 }
@@ -210,6 +213,10 @@ func (r *Reconciler) decide(k *known, op *v1alpha1.AsyncOperation, seen operatio
 	step := r.machine.Decide(op, &k.memory, seen, r.Now())
 	status := op.Status // a pointer into the object would keep all of it in memory
 	k.status = &status
+	if status.Cancel != nil && status.Cancel.Answer != "" && !k.hurried {
+		k.hurried = true
+		close(k.hurry)
+	}
 	return step
 }
 
@@ -226,8 +233,8 @@ func (r *Reconciler) act(ctx context.Context, k *known, step operation.Step) (ct
 	if waiting {
 		return sooner(result, after), nil
 	}
-	if step.Cancel && !r.start(k, k.cancelID, &r.cancels, r.cancel) || //nolint:contextcheck // a call outlives the pass that starts it; the runner gives it its context
-		step.Poll && !r.start(k, k.pollID, &r.polls, r.poll) { //nolint:contextcheck // as above
+	if step.Cancel && !r.start(k, k.cancelID, r.placeToCancel, r.cancel) || //nolint:contextcheck // a call outlives the pass that starts it; the runner gives it its context
+		step.Poll && !r.start(k, k.pollID, r.placeToPoll, r.poll) { //nolint:contextcheck // as above
 		return sooner(result, time.Second), nil
 	}
 	return result, nil

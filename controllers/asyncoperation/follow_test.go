@@ -194,7 +194,7 @@ func TestDeletion(t *testing.T) {
 		t.Parallel()
 		env := cluster.Env(t)
 		op := begin(env, backup(env))
-		operator(t, env, answers(half), func(r *asyncoperation.Reconciler) { r.Limits.Confirm = time.Second })
+		operator(t, env, answers(half), func(r *asyncoperation.Reconciler) { r.Operations.CancelTimeout = time.Second })
 		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
 		env.Delete(op)
 		env.AwaitGone(op)
@@ -233,6 +233,24 @@ func TestDeletion(t *testing.T) {
 		operator(t, env, stoppable())
 		await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
 	})
+}
+
+// TestNobodyWaitsAnyMore ends a Backup without its operations.
+func TestNobodyWaitsAnyMore(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	b := backup(env)
+	op := begin(env, b)
+	operator(t, env, stoppable())
+	await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+	at := metav1.Now()
+	b.Status.CompletionTimestamp = &at
+	if err := env.Client.Status().Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
+	late := begin(env, b)
+	await(env, late, v1alpha1.AsyncOperationPhaseCancelled)
 }
 
 // TestTTL has operations that have ended and are kept, or not.

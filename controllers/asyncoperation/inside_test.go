@@ -69,27 +69,39 @@ func TestPlaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &places{size: 1}
-		leave, err := p.take(t.Context(), "a")
-		if err != nil {
-			t.Fatal(err)
+		leave, taken, err := p.take(t.Context(), "a", nil)
+		if !taken || err != nil {
+			t.Fatal(taken, err)
 		}
-		if _, err := p.take(t.Context(), "b"); err != nil {
-			t.Fatalf("a place of another plugin: %v", err)
+		if _, taken, err := p.take(t.Context(), "b", nil); !taken || err != nil {
+			t.Fatalf("a place of another plugin: %v, %v", taken, err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		failed := make(chan error, 1)
 		go func() {
-			_, err := p.take(ctx, "a")
+			_, _, err := p.take(ctx, "a", nil)
 			failed <- err
 		}()
+		hurry, gaveUp := make(chan struct{}), make(chan bool, 1)
+		go func() {
+			_, taken, err := p.take(t.Context(), "a", hurry)
+			gaveUp <- !taken && err == nil
+		}()
 		synctest.Wait()
+		close(hurry)
+		if !<-gaveUp {
+			t.Error("it was not given up in a hurry")
+		}
 		cancel(errForgotten)
 		if err := <-failed; err != errForgotten { //nolint:errorlint // the cause itself
 			t.Errorf("waiting ended with %v, want %v", err, errForgotten)
 		}
 		leave()
-		if _, err := p.take(t.Context(), "a"); err != nil {
-			t.Fatal(err)
+		if _, taken, _ := p.take(t.Context(), "a", hurry); taken {
+			t.Error("a place was taken in a hurry")
+		}
+		if _, taken, err := p.take(t.Context(), "a", nil); !taken || err != nil {
+			t.Fatal(taken, err)
 		}
 	})
 }
@@ -116,17 +128,17 @@ func TestDescribe(t *testing.T) {
 		object *v1alpha1.Restore
 		want   string
 	}{
-		"gone": {want: `{"kind":"Restore","apiVersion":"velero.io/v1","metadata":{"name":"back","namespace":"grapnel","uid":"u1","creationTimestamp":null},"spec":{},"status":{"phase":"InProgress"}}`},
+		"gone": {want: `{"kind":"Restore","apiVersion":"velero.io/v1","metadata":{"name":"back","namespace":"grapnel","uid":"u1","creationTimestamp":null},"spec":{"itemOperationTimeout":"1h0m0s"},"status":{"phase":"InProgress"}}`},
 		"there": {object: restore, want: `{"kind":"Restore","apiVersion":"velero.io/v1",` +
 			`"metadata":{"name":"back","namespace":"grapnel","uid":"u1","annotations":{"a":"b"},"creationTimestamp":"2026-03-04T12:00:00Z"},` +
-			`"spec":{"backupName":"nightly-1","namespaceMapping":{"a":"b"},"scheduleName":"nightly"},` +
+			`"spec":{"backupName":"nightly-1","itemOperationTimeout":"1h0m0s","namespaceMapping":{"a":"b"},"scheduleName":"nightly"},` +
 			`"status":{"phase":"InProgress","startTimestamp":"2026-03-04T12:00:00Z"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			data, err := describe(op, nil)
+			data, err := describe(op, nil, time.Hour)
 			if tc.object != nil {
-				data, err = describe(op, tc.object)
+				data, err = describe(op, tc.object, time.Hour)
 			}
 			var got, want any
 			if err != nil || json.Unmarshal(data, &got) != nil || json.Unmarshal([]byte(tc.want), &want) != nil {
@@ -225,7 +237,7 @@ func TestCallsAreForgotten(t *testing.T) {
 		old := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{UID: "old"}}
 		k := r.know(name, old)
 		hangs := make(chan struct{})
-		r.start(k, k.pollID, &r.polls, func(context.Context, *known) called {
+		r.start(k, k.pollID, r.placeToPoll, func(context.Context, *known) called {
 			<-hangs
 			return called{progress: item.Progress{}, failure: &operation.Failure{}}
 		})

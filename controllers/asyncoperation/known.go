@@ -28,6 +28,8 @@ type known struct {
 	parent             *parent
 	// The names of its calls, and of the wait for its plugin.
 	pollID, cancelID, loadID string
+	// hurry is closed when the plugin has answered the Cancel of the operation.
+	hurry chan struct{}
 
 	memory operation.Memory
 	// status is the newest one, which may not be written yet; nil until the first pass.
@@ -35,6 +37,8 @@ type known struct {
 	// phase and reason were told last, in an event and the log.
 	phase  v1alpha1.AsyncOperationPhase
 	reason string
+	// hurried says that hurry is closed.
+	hurried bool
 	// turn is when the status may be written that waits for that; zero if none does.
 	turn time.Time
 }
@@ -64,7 +68,7 @@ func (r *Reconciler) know(name types.NamespacedName, op *v1alpha1.AsyncOperation
 	k = &known{
 		name: name, uid: op.UID, kind: op.Spec.Kind, action: op.Spec.PluginName, plugin: op.Spec.PluginRef.Name,
 		id: op.Spec.OperationID, subject: op.Spec.Subject, parent: r.parents.hold(types.UID(op.Spec.Subject.UID)),
-		pollID: uid + "/poll", cancelID: uid + "/cancel", loadID: uid + "/plugin",
+		pollID: uid + "/poll", cancelID: uid + "/cancel", loadID: uid + "/plugin", hurry: make(chan struct{}),
 		phase: op.Status.Phase, reason: reasonOf(op),
 	}
 	r.known.mu.Lock()

@@ -7,12 +7,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"sync"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,7 +99,7 @@ func (r *Reconciler) orphaned(ctx context.Context, k *known, op *v1alpha1.AsyncO
 		k.parent.fresh = true
 		return true, nil // plugins go on seeing it as it was
 	}
-	if k.parent.subject, err = describe(op, object); err != nil {
+	if k.parent.subject, err = describe(op, object, r.Operations.Timeout); err != nil {
 		return false, err
 	}
 	if object != nil {
@@ -131,73 +129,34 @@ func (r *Reconciler) readParent(ctx context.Context, op *v1alpha1.AsyncOperation
 	return nil, nil //nolint:nilnil // that it is gone is an answer
 }
 
-// veleroObject is a Backup or Restore in the form of velero.io/v1.
-type veleroObject struct {
-	metav1.TypeMeta `json:",inline"`
-	Metadata        velero.Metadata            `json:"metadata"`
-	Spec            map[string]json.RawMessage `json:"spec"`
-	Status          veleroStatus               `json:"status"`
-}
-
-type veleroStatus struct {
-	Phase          string       `json:"phase"`
-	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
-}
-
-// describe returns what plugins see of the Backup or Restore of an operation: if it is
-// gone, little more than its name.
-func describe(op *v1alpha1.AsyncOperation, object kuberun.Subject) ([]byte, error) {
-	out := veleroObject{
-		TypeMeta: velero.TypeOf(op.Spec.Subject.Kind),
+// describe returns what plugins see of the Backup or Restore of an operation, as they saw
+// it when they started the operation: if it is gone, little more than its name. The
+// timeout is what an operation has of which the Backup or Restore says nothing.
+func describe(op *v1alpha1.AsyncOperation, object kuberun.Subject, timeout time.Duration) ([]byte, error) {
+	shown := velero.Shown{
+		Kind:     op.Spec.Subject.Kind,
 		Metadata: velero.Metadata{Name: op.Spec.Subject.Name, Namespace: op.Namespace, UID: types.UID(op.Spec.Subject.UID)},
-		Spec:     map[string]json.RawMessage{}, Status: veleroStatus{Phase: velero.PhaseInProgress},
+		Phase:    velero.PhaseInProgress, OperationTimeout: timeout,
 	}
-	if object != nil {
-		out.Metadata.Labels, out.Metadata.Annotations = object.GetLabels(), maps.Clone(object.GetAnnotations())
-		delete(out.Metadata.Annotations, corev1.LastAppliedConfigAnnotation)
-		out.Metadata.CreationTimestamp = object.GetCreationTimestamp()
-		out.Status.StartTimestamp = object.Run().StartTimestamp
-		if start := out.Status.StartTimestamp; start != nil {
-			out.Metadata.CreationTimestamp = *start // as in the calls that started the operation
-		}
-		var err error
-		if out.Spec, err = specOf(object); err != nil {
-			return nil, fmt.Errorf("describing %s %s to plugins: %w", op.Spec.Subject.Kind, op.Spec.Subject.Name, err)
-		}
+	if object == nil {
+		return shown.JSON()
 	}
-	data, err := json.Marshal(out)
-	if err != nil {
-		return nil, fmt.Errorf("describing %s %s to plugins: %w", op.Spec.Subject.Kind, op.Spec.Subject.Name, err)
+	shown.Metadata.Labels, shown.Metadata.Annotations = object.GetLabels(), object.GetAnnotations()
+	shown.Metadata.CreationTimestamp = object.GetCreationTimestamp()
+	if start := object.Run().StartTimestamp; start != nil {
+		shown.Start = start.Time
 	}
-	return data, nil
-}
-
-// specOf returns the fields of a spec that Velero has, too, with the values that the
-// operator chose.
-func specOf(object kuberun.Subject) (map[string]json.RawMessage, error) {
 	var spec any
-	var fields []string
-	chosen := map[string]string{}
 	switch object := object.(type) {
 	case *v1alpha1.Backup:
-		spec, fields = object.Spec, velero.BackupFields()
-		chosen["storageLocation"] = object.Status.StorageLocation
+		spec, shown.StorageLocation = object.Spec, object.Status.StorageLocation
+		shown.Metadata.Labels = object.StoredLabels()
 	case *v1alpha1.Restore:
-		spec, fields = object.Spec, velero.RestoreFields()
-		chosen["backupName"] = object.Status.BackupName
+		spec, shown.BackupName = object.Spec, object.Status.BackupName
 	}
-	data, err := json.Marshal(spec)
-	if err != nil {
-		return nil, err
+	var err error
+	if shown.Spec, err = json.Marshal(spec); err != nil {
+		return nil, fmt.Errorf("encoding the spec of %s %s: %w", op.Spec.Subject.Kind, op.Spec.Subject.Name, err)
 	}
-	picked, err := velero.Pick(data, fields)
-	if err != nil {
-		return nil, err
-	}
-	for name, value := range chosen {
-		if picked[name], err = json.Marshal(value); err != nil {
-			return nil, err
-		}
-	}
-	return picked, nil
+	return shown.JSON()
 }

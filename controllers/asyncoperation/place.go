@@ -18,22 +18,30 @@ type places struct {
 	taken map[string]chan struct{}
 }
 
-// take waits for a place, and returns what leaves it. It fails only with ctx.
-func (p *places) take(ctx context.Context, plugin string) (leave func(), err error) {
+// take waits for a place, and returns what leaves it. It gives up when the channel hurry,
+// if there is one, is closed, and then has not taken one. It fails only with ctx.
+func (p *places) take(ctx context.Context, plugin string, hurry <-chan struct{}) (leave func(), taken bool, err error) {
 	p.mu.Lock()
-	taken := p.taken[plugin]
-	if taken == nil {
+	places := p.taken[plugin]
+	if places == nil {
 		if p.taken == nil {
 			p.taken = map[string]chan struct{}{}
 		}
-		taken = make(chan struct{}, p.size)
-		p.taken[plugin] = taken
+		places = make(chan struct{}, p.size)
+		p.taken[plugin] = places
 	}
 	p.mu.Unlock()
 	select {
-	case taken <- struct{}{}:
-		return func() { <-taken }, nil
+	case <-hurry:
+		return nil, false, nil
+	default:
+	}
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, true, nil
+	case <-hurry:
+		return nil, false, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, false, context.Cause(ctx)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestSlowWritesDelayNoQuestions has an API server that takes no status for a while. Eight
+// TestSlowWritesDelayNoQuestions has an API server that takes no status for a while. Twenty
 // writes wait for it; the operations of all the others are asked about all the time.
 func TestSlowWritesDelayNoQuestions(t *testing.T) {
 	t.Parallel()
-	const n, writers, often = 40, 8, 5
+	const n, writers, often = 40, 20, 5
 	env := cluster.Env(t)
 	b := backup(env)
 	ops := make([]*v1alpha1.AsyncOperation, n)
@@ -96,5 +96,37 @@ func TestHangingPluginIsAskedToCancel(t *testing.T) {
 			}
 			return fmt.Sprintf("the plugin was not asked to cancel: %s", op.Status.Message)
 		})
+	}
+}
+
+// TestEndIsConfirmedBesideQuestionsThatHang has a plugin with one place, which one question
+// holds for ever. Another operation, which waits for that place, ends when it is cancelled.
+func TestEndIsConfirmedBesideQuestionsThatHang(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	p := &plugin{}
+	p.progress = func(ctx context.Context, a asked, _ int) (item.Progress, error) {
+		if _, cancels := p.questions(a.Operation.ID); cancels > 0 {
+			return item.Progress{Completed: true, Cancelled: true}, nil
+		}
+		<-ctx.Done()
+		return item.Progress{}, ctx.Err()
+	}
+	operator(t, env, p, func(r *asyncoperation.Reconciler) {
+		r.Limits.CallsPerPlugin, r.Limits.CallTimeout = 1, time.Hour
+	})
+	b := backup(env)
+	first := begin(env, b)
+	suite.Eventually(t, func() string {
+		if polls, _ := p.questions("job-1"); polls == 0 {
+			return "the plugin was not asked"
+		}
+		return ""
+	})
+	second := begin(env, b, called("job-2"))
+	suite.Change(env, second, cancel)
+	await(env, second, v1alpha1.AsyncOperationPhaseCancelled)
+	if suite.Read(env, first) && first.Ended() {
+		t.Errorf("the one that hangs has ended: %s", first.Status.Message)
 	}
 }

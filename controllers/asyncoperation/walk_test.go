@@ -124,7 +124,7 @@ func TestEnds(t *testing.T) {
 		op.Spec.StallTimeout = &metav1.Duration{Duration: 500 * time.Millisecond}
 	}
 	impatient := func(r *asyncoperation.Reconciler) {
-		r.Limits.Confirm, r.Limits.CallTimeout = time.Second, 200*time.Millisecond
+		r.Operations.CancelTimeout, r.Limits.CallTimeout = time.Second, 200*time.Millisecond
 	}
 	stopped := item.Progress{Completed: true, Cancelled: true}
 	lost := &adapter.UnknownOperationError{}

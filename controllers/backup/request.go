@@ -6,7 +6,6 @@ package backup
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -73,16 +72,13 @@ func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 	}
 	request := job.Request{
 		Name: b.Name, Namespace: b.Namespace, UID: string(b.UID),
-		Labels: map[string]string{}, Annotations: b.Annotations,
+		Labels: b.StoredLabels(), Annotations: b.Annotations,
 		Spec: spec, Object: object, StorageLocation: b.Status.StorageLocation,
 		Selection: selectionOf(&b.Spec), AllVersions: r.AllVersions,
 		Attempt: b.Status.Attempts, Started: r.started(s),
-		ItemActions: run.ItemSpecs(b, r.Actions.BackupItemAction),
-		Outputs:     run.Outputs(s.Pre), Warnings: append(run.Ignored(s.Pre), b.Status.PlanWarnings...),
-	}
-	maps.Copy(request.Labels, b.Labels)
-	if b.Spec.Metadata != nil {
-		maps.Copy(request.Labels, run.PlainMap(b.Spec.Metadata.Labels))
+		OperationTimeout: r.Operations.Timeout,
+		ItemActions:      run.ItemSpecs(b, r.Actions.BackupItemAction),
+		Outputs:          run.Outputs(s.Pre), Warnings: append(run.Ignored(s.Pre), b.Status.PlanWarnings...),
 	}
 	if b.Status.StartTimestamp != nil {
 		request.Start = b.Status.StartTimestamp.Time

@@ -118,13 +118,13 @@ func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 	}
 	request := job.Request{
 		Name: o.Name, Namespace: o.Namespace, UID: string(o.UID), BackupName: o.Status.BackupName,
-		Labels: o.Labels, Annotations: maps.Clone(o.Annotations), Spec: spec,
+		Labels: o.Labels, Annotations: o.Annotations, Spec: spec,
 		Engine: engineRequest(o), UseVersions: r.UseVersions,
-		Started:     r.started(s),
-		ItemActions: run.ItemSpecs(o, r.Actions.RestoreItemAction),
-		Warnings:    append(run.Ignored(s.Pre), o.Status.PlanWarnings...),
+		Started:          r.started(s),
+		OperationTimeout: r.Operations.Timeout,
+		ItemActions:      run.ItemSpecs(o, r.Actions.RestoreItemAction),
+		Warnings:         append(run.Ignored(s.Pre), o.Status.PlanWarnings...),
 	}
-	delete(request.Annotations, corev1.LastAppliedConfigAnnotation)
 	if o.Status.StartTimestamp != nil {
 		request.Start = o.Status.StartTimestamp.Time
 	}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,8 @@ type lane struct {
 	running    atomic.Pointer[operator.Operator]
 	// work is what its runs do.
 	work work
+	// operations says that an action starts operations.
+	operations bool
 	// onInterruption is the policy of its actions.
 	onInterruption v1alpha1.InterruptionPolicy
 	// calls is the file in which the plugin notes every call.
@@ -43,11 +46,19 @@ type lane struct {
 func (l *lane) pair() string   { return l.name + ".crash.example.io/freeze" }
 func (l *lane) single() string { return l.name + ".crash.example.io/notify" }
 
+// mover is the action that starts operations.
+func (l *lane) mover() v1alpha1.PluginAction {
+	return v1alpha1.PluginAction{
+		Kind: v1alpha1.ActionKind("Async" + l.work.kind().Name + "ItemAction"), Name: l.name + ".crash.example.io/move",
+		Operation: &v1alpha1.OperationPolicy{PollInterval: &metav1.Duration{Duration: 100 * time.Millisecond}},
+	}
+}
+
 // newLane makes a lane for a scenario. Names of lanes must not begin with each other's.
 func (s *site) newLane(t *testing.T, scene scenario) *lane {
 	t.Helper()
 	l := &lane{
-		site: s, name: scene.name, work: scene.work, dir: t.TempDir(),
+		site: s, name: scene.name, work: scene.work, operations: scene.operations, dir: t.TempDir(),
 		api: newGate(t, s.plane.Config().Host, s.transport), store: newGate(t, s.bucket.URL, http.DefaultTransport),
 	}
 	if scene.once {
@@ -91,24 +102,32 @@ func (l *lane) plugin(faults string, more map[string]string) v1alpha1.PluginSpec
 	l.calls = filepath.Join(l.dir, fmt.Sprintf("calls-%d.jsonl", l.runs))
 	pre, post := string(l.work.kind().Pre())+"Action", string(l.work.kind().Post())+"Action"
 	actions := pre + ":" + l.pair() + "," + post + ":" + l.pair() + "," + post + ":" + l.single()
+	var movers []v1alpha1.PluginAction
+	if l.operations {
+		movers = append(movers, l.mover())
+		actions += "," + string(movers[0].Kind) + ":" + movers[0].Name
+	}
 	spec := v1alpha1.PluginSpec{Executor: v1alpha1.Executor{Process: &v1alpha1.ProcessExecutor{
 		Command: "fault",
 		Env: []v1alpha1.EnvVar{
 			{Name: "FAULT_ACTIONS", Value: actions},
 			{Name: "FAULT_CALL", Value: faults},
 			{Name: "FAULT_CALL_LOG", Value: l.calls},
+			{Name: "FAULT_OPERATIONS", Value: filepath.Join(l.dir, "operations")},
 		},
 	}}}
 	for name, value := range more {
 		spec.Executor.Process.Env = append(spec.Executor.Process.Env, v1alpha1.EnvVar{Name: name, Value: value})
 	}
 	only := &metav1.LabelSelector{MatchLabels: map[string]string{laneLabel: l.name}}
-	for _, action := range []v1alpha1.PluginAction{
-		{Kind: v1alpha1.ActionKind(pre), Name: l.pair()},
-		{Kind: v1alpha1.ActionKind(post), Name: l.pair()},
-		{Kind: v1alpha1.ActionKind(post), Name: l.single()},
-	} {
-		action.Selector, action.OnInterruption = only, l.onInterruption
+	for _, action := range append(movers,
+		v1alpha1.PluginAction{Kind: v1alpha1.ActionKind(pre), Name: l.pair()},
+		v1alpha1.PluginAction{Kind: v1alpha1.ActionKind(post), Name: l.pair()},
+		v1alpha1.PluginAction{Kind: v1alpha1.ActionKind(post), Name: l.single()},
+	) {
+		if action.Selector = only; action.Operation == nil {
+			action.OnInterruption = l.onInterruption
+		}
 		spec.Actions = append(spec.Actions, action)
 	}
 	return spec

@@ -25,6 +25,8 @@ type restores struct {
 	// chosen says that namespaces are chosen. What is cluster-scoped comes along only
 	// as far as they need it.
 	chosen bool
+	// operations says that some of the objects have operations, see testdata/moved.yaml.
+	operations bool
 	// policy says what becomes of what exists. If it is set, each run finds all objects
 	// of the namespaces, and each of them differs.
 	policy v1alpha1.ExistingResourcePolicy
@@ -73,7 +75,7 @@ func (r restores) begin(t *testing.T, l *lane, name string) run.Subject {
 	o.Spec.BackupName = r.backup(l)
 	o.Spec.ExistingResourcePolicy = r.policy
 	o.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{}
-	for _, suffix := range []string{"-shop", "-stock"} {
+	for _, suffix := range []string{"-shop", "-stock", "-moved"} {
 		o.Spec.NamespaceMapping[l.name+suffix] = v1alpha1.NamespaceName(name + suffix)
 		if r.chosen {
 			o.Spec.IncludedNamespaces = append(o.Spec.IncludedNamespaces, v1alpha1.NamePattern(l.name+suffix))
@@ -93,6 +95,9 @@ func (r restores) source(t *testing.T, l *lane) []*unstructured.Unstructured {
 	objects := read(t, "testdata/restored.yaml", l.name)
 	if r.defines {
 		objects = append(objects, read(t, "testdata/defined.yaml", l.name)...)
+	}
+	if r.operations {
+		objects = append(objects, read(t, "testdata/moved.yaml", l.name+"-moved")...)
 	}
 	return objects
 }

@@ -29,6 +29,8 @@ type result struct {
 	Phase, Message, FailureReason   string
 	Warnings, Errors                int64
 	Pre, Post, HookRuns, Conditions []string
+	// Operations are those that count.
+	Operations []string
 	// Files are those that the status names, Stored those that are there.
 	Files  map[string]string
 	Stored []string
@@ -45,12 +47,13 @@ func (l *lane) observe(t *testing.T, o run.Subject, ends int) result {
 	l.checkRuns(t, o, runs)
 	l.checkCalls(t, runs, ends)
 	l.checkScratch(t)
+	operations := l.checkOperations(t, o, ends)
 	s := o.Run()
 	pre, post := o.ActionsStatuses()
 	r := result{
 		Phase: o.GetPhase(), Message: s.Message, FailureReason: s.FailureReason,
 		Warnings: s.Warnings, Errors: s.Errors,
-		Pre: actions(*pre), Post: actions(*post), Files: files(t, o),
+		Pre: actions(*pre), Post: actions(*post), Files: files(t, o), Operations: operations,
 	}
 	for _, run := range runs {
 		r.HookRuns = append(r.HookRuns, fmt.Sprintf("%s %s %s %q", run.Spec.Hook, run.Spec.PluginName, run.Status.Phase,

@@ -19,6 +19,9 @@ type scenario struct {
 	work work
 	// pre and post are the faults of the actions; see FAULT_CALL in test/faultplugin.
 	pre, post string
+	// operations says that an action starts operations on objects, see
+	// annotationOperation in test/faultplugin.
+	operations bool
 	// once says that an attempt that was interrupted is not repeated, unless it is owed.
 	once  bool
 	phase string
@@ -127,6 +130,26 @@ func scenarios() []scenario {
 			name: "stopped", work: restores{}, pre: "outputs", post: "outputs", phase: cancelled, prepare: cancelObjects,
 			sweeps:  append(kills()[2:], sweep{how: killed, when: after, target: api, only: recorded}),
 			sampled: true,
+		},
+		{
+			name: "moved", work: backups{data: movedData}, operations: true, pre: "outputs", post: "outputs", phase: run.PhaseCompleted,
+			prepare: nothing, sampled: true,
+			sweeps: []sweep{
+				{how: killed, when: before, target: api, only: following},
+				{how: killed, when: after, target: api, only: following},
+				{how: asked, when: after, target: api, only: operated},
+				{how: killed, when: before, target: store},
+				{how: killed, when: after, target: store},
+			},
+		},
+		{
+			name: "carried", work: restores{operations: true}, operations: true, pre: "outputs", post: "outputs", phase: run.PhaseCompleted,
+			prepare: nothing, sampled: true,
+			sweeps: []sweep{
+				{how: killed, when: before, target: api, only: operated},
+				{how: killed, when: after, target: api, only: following},
+				{how: killed, when: after, target: store},
+			},
 		},
 	}
 }

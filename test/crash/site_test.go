@@ -32,6 +32,8 @@ import (
 const (
 	smallData = "crash-data"
 	largeData = "crash-large"
+	// movedData has operations, see testdata/moved.yaml.
+	movedData = "crash-moved"
 )
 
 // site is what all lanes share: an API server with data, and a bucket.
@@ -112,7 +114,7 @@ func (s *site) keepPrograms(t *testing.T) {
 // createData creates what is archived.
 func (s *site) createData(t *testing.T) {
 	t.Helper()
-	for _, object := range read(t, "testdata/objects.yaml", "") {
+	for _, object := range append(read(t, "testdata/objects.yaml", ""), read(t, "testdata/moved.yaml", movedData)...) {
 		s.create(t, object)
 	}
 	s.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: largeData}})

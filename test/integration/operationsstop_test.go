@@ -136,3 +136,30 @@ func TestCancelIsNotObeyed(t *testing.T) {
 		})
 	}
 }
+
+// TestCancelIsNeverConfirmed ends operations that nobody can end, and says of each that it
+// may go on.
+func TestCancelIsNeverConfirmed(t *testing.T) {
+	t.Parallel()
+	s, app := site{world.New(t, "--item-operation-cancel-timeout=3s")}, world.NewApp(t, 0)
+	ends := map[string]string{
+		"cancelfails":   "Failed CancelRefused",
+		"cancelignored": "Failed CancelUnconfirmed",
+		"cancelhangs":   "Failed CancelUnconfirmed",
+	}
+	for program := range ends {
+		operate(t, app, program, "never;"+program)
+	}
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(operates)
+	s.apply(t, b)
+	for program := range ends {
+		world.Patch(t, operationIn(t, b, program, v1alpha1.AsyncOperationPhaseInProgress), `{"spec":{"desiredState":"Cancel"}}`)
+	}
+	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "0 of 3 operations completed (3 failed)")
+	counted(t, b, 3, 0, 3, 0)
+	endedAs(t, b, ends)
+	for program := range ends {
+		says(t, s.results(t, b).Errors.Namespaces[app], program, operates, "may still go on")
+	}
+}

@@ -9,17 +9,12 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	itemplugin "github.com/grapnel-dev/grapnel/internal/itemaction/plugin"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/velero"
-)
-
-// resourceTimeout is the annotation in which Velero tells its plugins how long they
-// may wait for objects of the cluster, and what it says by default.
-const (
-	resourceTimeout        = "velero.io/resource-timeout"
-	defaultResourceTimeout = "10m0s"
 )
 
 // actions returns the item actions of plugins for one run. All of them see the same
@@ -28,20 +23,15 @@ func (j *Job) actions(req Request, phase string) ([]itemaction.Action, error) {
 	if len(req.ItemActions) == 0 {
 		return nil, nil
 	}
-	subject := veleroOf(req)
-	subject.Status.Phase = phase
-	subject.Metadata.Annotations = map[string]string{resourceTimeout: defaultResourceTimeout}
-	maps.Copy(subject.Metadata.Annotations, req.Annotations)
-	spec, err := velero.Pick(req.Spec, velero.BackupFields())
+	data, err := velero.Shown{
+		Kind: "Backup",
+		Metadata: velero.Metadata{
+			Name: req.Name, Namespace: req.Namespace, UID: types.UID(req.UID), Labels: req.Labels, Annotations: req.Annotations,
+		},
+		Spec: req.Spec, StorageLocation: req.StorageLocation, OperationTimeout: req.OperationTimeout, Phase: phase, Start: req.Start,
+	}.JSON()
 	if err != nil {
-		return nil, fmt.Errorf("reading the spec of the backup: %w", err)
-	}
-	if subject.Spec, err = json.Marshal(spec); err != nil {
-		return nil, fmt.Errorf("describing the backup to item actions: %w", err)
-	}
-	data, err := json.Marshal(subject)
-	if err != nil {
-		return nil, fmt.Errorf("describing the backup to item actions: %w", err)
+		return nil, err
 	}
 	run := itemplugin.Run{Key: req.UID, Backup: data}
 	var out []itemaction.Action

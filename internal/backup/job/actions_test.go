@@ -86,7 +86,7 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 			"labels": {"team": "shop", "velero.io/storage-location": "main"},
 			"annotations": {"why": "because", "velero.io/resource-timeout": "10m0s"}
 		},
-		"spec": {"includedNamespaces": ["shop"], "ttl": "720h0m0s"},
+		"spec": {"includedNamespaces": ["shop"], "ttl": "720h0m0s", "storageLocation": "main", "itemOperationTimeout": "4h0m0s"},
 		"status": {"version": 1, "formatVersion": "1.1.0", "phase": "InProgress", "startTimestamp": "2026-11-21T04:00:00Z"}
 	}`
 	if diff := cmp.Diff(decode(t, want), decode(t, p.told)); diff != "" {

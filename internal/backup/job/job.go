@@ -43,6 +43,8 @@ type Request struct {
 	ItemActions []itemplugin.Spec
 	// Start is when the backup began.
 	Start time.Time
+	// OperationTimeout is how long operations may take of which the spec says nothing.
+	OperationTimeout time.Duration
 	// Outputs are what the PreBackup actions answered, by action.
 	Outputs map[string]map[string]string
 	// Warnings come from before the archive, for example ignored failures.

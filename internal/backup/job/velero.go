@@ -47,9 +47,6 @@ type veleroProgress struct {
 	ItemsBackedUp int `json:"itemsBackedUp"`
 }
 
-// storageLocationLabel is how Velero finds the backups of a location.
-const storageLocationLabel = "velero.io/storage-location"
-
 // Phase returns the phase of a backup that was committed.
 func (r Result) Phase() string {
 	if r.Errors > 0 {
@@ -81,9 +78,9 @@ func veleroBackup(req Request, result Result, operations int, ended []velero.Ope
 	return data, nil
 }
 
-// veleroOf returns what Velero's plugins see of a backup while it is made.
+// veleroOf returns the manifest of a backup that is being made.
 func veleroOf(req Request) veleroManifest {
-	labels := map[string]string{storageLocationLabel: req.StorageLocation}
+	labels := map[string]string{velero.StorageLocationLabel: req.StorageLocation}
 	maps.Copy(labels, req.Labels)
 	start := metav1.NewTime(req.Start)
 	return veleroManifest{

@@ -47,6 +47,12 @@ func (d *Driver[T]) FollowOperations(ctx context.Context, s *Scope[T]) (open int
 	if err != nil {
 		return 0, err
 	}
+	return d.follow(s, current, repeated), nil
+}
+
+// follow is FollowOperations when the operations were read.
+func (d *Driver[T]) follow(s *Scope[T], current, repeated []v1alpha1.AsyncOperation) (open int32) {
+	d.pace.set(s.Object.GetUID(), len(current)+len(repeated))
 	d.cancelOperations(s, repeated, "its object was shown to the action again")
 	switch {
 	case s.Stopping():
@@ -55,9 +61,9 @@ func (d *Driver[T]) FollowOperations(ctx context.Context, s *Scope[T]) (open int
 		d.cancelOperations(s, current, "the "+d.Kind.Name+" has failed")
 	}
 	if s.Operations = current; len(current) == 0 && s.lost(current) == 0 {
-		return 0, nil
+		return 0
 	}
-	return s.count(current), nil
+	return s.count(current)
 }
 
 // AwaitOperations is the phase that waits until what actions started has ended, and
@@ -67,15 +73,18 @@ func (d *Driver[T]) AwaitOperations(ctx context.Context, s *Scope[T]) (bool, err
 	if Decided(s.Object) {
 		return true, nil
 	}
-	if behind, err := d.awaitCache(ctx, s); behind || err != nil {
+	current, repeated, err := d.operations(ctx, s.Object)
+	if err != nil {
 		return false, err
 	}
-	open, err := d.FollowOperations(ctx, s)
-	if err != nil || open == 0 {
-		return err == nil, err
+	if behind, err := d.awaitCache(ctx, s, len(current)+len(repeated)); behind || err != nil {
+		return false, err
 	}
-	s.waitForOperations(open)
-	return false, nil
+	open := d.follow(s, current, repeated)
+	if open > 0 {
+		s.waitForOperations(open)
+	}
+	return open == 0, nil
 }
 
 // lost is how many operations were recorded that nobody knows any more: somebody removed
@@ -193,12 +202,7 @@ func (s *Scope[T]) Finalizing(message string) {
 }
 
 // awaitCache says whether the cache shows fewer operations than there are.
-func (d *Driver[T]) awaitCache(ctx context.Context, s *Scope[T]) (behind bool, err error) {
-	current, repeated, err := d.operations(ctx, s.Object)
-	if err != nil {
-		return false, err
-	}
-	known := len(current) + len(repeated)
+func (d *Driver[T]) awaitCache(ctx context.Context, s *Scope[T], known int) (behind bool, err error) {
 	if counts := s.Object.Run().Operations; counts == nil || known >= int(counts.Attempted) {
 		return false, nil
 	}
@@ -257,34 +261,24 @@ func (d *Driver[T]) cancelOperation(ctx context.Context, key types.NamespacedNam
 	return nil
 }
 
-// How long a run is let alone after one of its operations changed. Ten thousand of
-// them change a hundred times a second.
-const (
-	pauseAfterProgress = time.Second
-	pauseAfterEnd      = 100 * time.Millisecond
-)
-
 // ofOperations wakes the run of an operation that changed.
 func (d *Driver[T]) ofOperations() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	wake := func(q queue, object client.Object, after time.Duration) {
+	wake := func(q queue, object client.Object, ended bool) {
 		o, ok := object.(*v1alpha1.AsyncOperation)
 		if !ok || o.Spec.Subject.Kind != d.Kind.Name {
 			return
 		}
-		q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.Namespace, Name: o.Spec.Subject.Name}}, after)
+		name := types.NamespacedName{Namespace: o.Namespace, Name: o.Spec.Subject.Name}
+		q.AddAfter(reconcile.Request{NamespacedName: name}, d.pace.pause(types.UID(o.Spec.Subject.UID), ended))
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { wake(q, e.Object, pauseAfterProgress) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { wake(q, e.Object, pauseAfterEnd) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { wake(q, e.Object, false) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { wake(q, e.Object, true) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
 			before, _ := e.ObjectOld.(*v1alpha1.AsyncOperation) // a watch of operations brings nothing else
 			after, _ := e.ObjectNew.(*v1alpha1.AsyncOperation)
-			pause := pauseAfterProgress
-			if before != nil && after != nil && before.Ended() != after.Ended() {
-				pause = pauseAfterEnd
-			}
-			wake(q, e.ObjectNew, pause)
+			wake(q, e.ObjectNew, before != nil && after != nil && before.Ended() != after.Ended())
 		},
 	}
 }

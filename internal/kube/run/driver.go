@@ -4,12 +4,10 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,6 +58,7 @@ type Driver[T Subject] struct {
 	Forget func(uid types.UID)
 
 	progress progress
+	pace     pace
 	steps    *runner.Runner[any]
 	queue    *queue
 	metrics  *metrics[T]
@@ -82,8 +81,7 @@ func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
 	if d.Slots <= 0 {
 		d.Slots = 4
 	}
-	d.Operations.Timeout = cmp.Or(d.Operations.Timeout, 4*time.Hour)
-	d.Operations.PollInterval = cmp.Or(d.Operations.PollInterval, 10*time.Second)
+	d.Operations = d.Operations.WithDefaults()
 	if d.metrics, err = newMetrics(d.Metrics, d.Kind, d.Client, d.NewList, d.Schedule); err != nil {
 		return fmt.Errorf("registering the metrics of a %s: %w", name, err)
 	}
@@ -190,6 +188,7 @@ func (d *Driver[T]) forget(uid types.UID) {
 		d.steps.Forget(stepID(uid, step))
 	}
 	d.progress.drop(uid)
+	d.pace.drop(uid)
 	d.Logs.Remove(string(uid))
 	if d.Forget != nil {
 		d.Forget(uid)

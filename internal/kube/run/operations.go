@@ -4,6 +4,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/operation"
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
@@ -26,6 +28,17 @@ type OperationDefaults struct {
 	// PollInterval is the time between two questions how far an operation is; 10
 	// seconds by default, as in Velero.
 	PollInterval time.Duration
+	// CancelTimeout is how long an operation has to end after its Cancel, before that
+	// counts as unconfirmed; 5 minutes by default.
+	CancelTimeout time.Duration
+}
+
+// WithDefaults returns them with the default of each that is 0.
+func (o OperationDefaults) WithDefaults() OperationDefaults {
+	return OperationDefaults{
+		Timeout: cmp.Or(o.Timeout, 4*time.Hour), PollInterval: cmp.Or(o.PollInterval, 10*time.Second),
+		CancelTimeout: cmp.Or(o.CancelTimeout, operation.DefaultConfirm),
+	}
 }
 
 // Validate says what is wrong with them, by the names of the operator's flags.
@@ -35,6 +48,8 @@ func (o OperationDefaults) Validate() error {
 		return fmt.Errorf("--default-item-operation-timeout is %s: it must be longer than zero", o.Timeout)
 	case o.PollInterval < minPollInterval || o.PollInterval > maxPollInterval:
 		return fmt.Errorf("--item-operation-poll-interval is %s: it must be between %s and %s", o.PollInterval, minPollInterval, maxPollInterval)
+	case o.CancelTimeout < time.Second:
+		return fmt.Errorf("--item-operation-cancel-timeout is %s: it must be at least 1s", o.CancelTimeout)
 	}
 	return nil
 }
@@ -157,28 +172,40 @@ func (d *Driver[T]) operations(ctx context.Context, o T) (current, repeated []v1
 
 // latest tells apart the operations that count and those that a later attempt repeated.
 // An archive is made anew as a whole. A restore goes on, and asks actions only about
-// objects that are not restored yet.
+// objects that are not restored yet. It makes use of the slice.
 func (k Kind) latest(all []v1alpha1.AsyncOperation, attempt int32) (current, repeated []v1alpha1.AsyncOperation) {
-	type about struct {
-		kind   v1alpha1.ActionKind
-		action string
-		item   v1alpha1.OperationItem
+	counts := func(o *v1alpha1.AsyncOperation) bool { return o.Spec.Attempt == attempt }
+	if k.Name == Restore.Name {
+		newest := newestAttempts(all)
+		counts = func(o *v1alpha1.AsyncOperation) bool { return o.Spec.Attempt == newest[workOf(o)] }
 	}
-	of := func(o *v1alpha1.AsyncOperation) about { return about{o.Spec.Kind, o.Spec.PluginName, o.Spec.Item} }
-	newest := map[about]int32{}
+	current = all[:0] // there may be ten thousand, of a kilobyte each
 	for i := range all {
-		newest[of(&all[i])] = max(newest[of(&all[i])], all[i].Spec.Attempt)
-	}
-	for i := range all {
-		counts := all[i].Spec.Attempt == newest[of(&all[i])]
-		if k.Name == Backup.Name {
-			counts = all[i].Spec.Attempt == attempt
-		}
-		if counts {
+		if counts(&all[i]) {
 			current = append(current, all[i])
 		} else {
 			repeated = append(repeated, all[i])
 		}
 	}
 	return current, repeated
+}
+
+// work is what one action started on one object.
+type work struct {
+	kind   v1alpha1.ActionKind
+	action string
+	item   v1alpha1.OperationItem
+}
+
+func workOf(o *v1alpha1.AsyncOperation) work {
+	return work{o.Spec.Kind, o.Spec.PluginName, o.Spec.Item}
+}
+
+// newestAttempts returns the last attempt in which each work was started.
+func newestAttempts(all []v1alpha1.AsyncOperation) map[work]int32 {
+	newest := map[work]int32{}
+	for i := range all {
+		newest[workOf(&all[i])] = max(newest[workOf(&all[i])], all[i].Spec.Attempt)
+	}
+	return newest
 }

@@ -146,7 +146,7 @@ func TestSpecThatIsNoJSON(t *testing.T) {
 	j.Engine = asking{}
 	req := request
 	req.Spec, req.ItemActions = json.RawMessage("{"), []plugin.Spec{{Name: "example.io/a"}}
-	if _, err := j.Restore(t.Context(), store(t), req); err == nil || !strings.Contains(err.Error(), "reading the spec of the restore") {
+	if _, err := j.Restore(t.Context(), store(t), req); err == nil || !strings.Contains(err.Error(), "describing Restore again to item actions: reading its spec") {
 		t.Errorf("error %v", err)
 	}
 }

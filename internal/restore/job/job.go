@@ -41,6 +41,8 @@ type Request struct {
 	Spec                json.RawMessage
 	// Start is when the restore began.
 	Start time.Time
+	// OperationTimeout is how long operations may take of which the spec says nothing.
+	OperationTimeout time.Duration
 	// BackupName is the backup to restore.
 	BackupName string
 	// Engine is what the engine is told. The archive, the versions' switch, the actions

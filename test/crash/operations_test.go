@@ -1,0 +1,93 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package crash
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+)
+
+// What tells the writes that have to do with operations.
+var (
+	// operated are those of operations.
+	operated = regexp.MustCompile(`/asyncoperations`)
+	// following are those, and those of the run itself.
+	following = regexp.MustCompile(`/(asyncoperations|backups|restores)\b`)
+)
+
+// mostStarted is how many operations an action starts in one attempt.
+const mostStarted = 2
+
+// checkOperations checks that nothing goes on any more, and returns how the operations
+// ended that count. Those of an attempt that was interrupted may have been cancelled.
+// An operation that was started and that nobody recorded is lost with the operator: only
+// the action knows of it.
+func (l *lane) checkOperations(t *testing.T, o run.Subject, ends int) (counted []string) {
+	t.Helper()
+	var list v1alpha1.AsyncOperationList
+	err := l.client.List(t.Context(), &list, client.InNamespace(l.name), client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := map[string]bool{}
+	for i := range list.Items {
+		op := &list.Items[i]
+		recorded[op.Spec.OperationID] = true
+		if len(op.Finalizers) > 0 || op.Status.CompletionTimestamp == nil {
+			t.Errorf("AsyncOperation %s goes on: finalizers %v, %+v", op.Name, op.Finalizers, op.Status)
+		}
+		// A Restore goes on where it was, a Backup begins anew.
+		current := l.work.kind() == run.Restore || op.Spec.Attempt == o.Run().Attempts
+		switch phase := op.Status.Phase; {
+		case phase == v1alpha1.AsyncOperationPhaseCompleted && current:
+			counted = append(counted, fmt.Sprintf("%s %s", op.Spec.Item.Name, phase))
+		case phase != v1alpha1.AsyncOperationPhaseCompleted && (phase != v1alpha1.AsyncOperationPhaseCancelled || ends == 0):
+			t.Errorf("AsyncOperation %s ended as %s: %s", op.Name, phase, op.Status.Message)
+		}
+	}
+	if lost := l.unrecorded(t, o, recorded); len(lost) > ends*mostStarted {
+		t.Errorf("operations were started that nobody knows, and the operator ended %d times: %q", ends, lost)
+	}
+	if sum := o.Run().Operations; sum != nil {
+		counted = append(counted, fmt.Sprintf("%d attempted, %d completed, %d failed, %d cancelled", sum.Attempted, sum.Completed, sum.Failed, sum.Cancelled))
+	}
+	slices.Sort(counted)
+	return slices.Compact(counted)
+}
+
+// unrecorded returns the IDs of what was started for a run, neither recorded nor
+// cancelled.
+func (l *lane) unrecorded(t *testing.T, o run.Subject, recorded map[string]bool) (lost []string) {
+	t.Helper()
+	if !l.operations {
+		return nil
+	}
+	data, err := os.ReadFile(l.calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		var c call
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		switch {
+		case c.Point == "Start" && strings.HasPrefix(c.Key, string(o.GetUID())+"/") && !recorded[c.Key]:
+			lost = append(lost, c.Key)
+		case c.Point == "Cancel":
+			lost = slices.DeleteFunc(lost, func(id string) bool { return id == c.Key })
+		}
+	}
+	return lost
+}

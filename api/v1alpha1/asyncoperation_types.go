@@ -96,8 +96,8 @@ type AsyncOperationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	Timeout metav1.Duration `json:"timeout"`
 
-	// stallTimeout is how long the operation may go on without doing more of its
-	// total. It is cancelled then, and has failed. Unset means for ever.
+	// stallTimeout is how long the completed units may stay the same while the plugin
+	// answers. The operation is cancelled then, and has failed. Unset means for ever.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -121,7 +121,7 @@ type AsyncOperationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="oldSelf == self || oldSelf == 'Run'",message="Cancel can not be taken back"
 	DesiredState DesiredState `json:"desiredState,omitempty"`
 
-	// cancelReason says in a few words why it is cancelled.
+	// cancelReason says in a few words why it is cancelled. Its Backup or Restore writes it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	CancelReason string `json:"cancelReason,omitempty"`
@@ -283,7 +283,8 @@ type AsyncOperationStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	Duration string `json:"duration,omitempty"`
 
-	// transientErrors is how often the plugin could not be asked. The operation goes on.
+	// transientErrors is how often a question was not answered, or with an error. The
+	// operation goes on.
 	// +optional
 	TransientErrors int32 `json:"transientErrors,omitempty"`
 
@@ -301,13 +302,13 @@ type AsyncOperationStatus struct {
 // +kubebuilder:resource:categories=grapnel,shortName=gao
 // +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginName`
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.item.resource`
+// +kubebuilder:printcolumn:name="In",type=string,JSONPath=`.spec.item.namespace`
 // +kubebuilder:printcolumn:name="Item",type=string,JSONPath=`.spec.item.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress.summary`
 // +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.subject.name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
-// +kubebuilder:printcolumn:name="Namespace",type=string,priority=1,JSONPath=`.spec.item.namespace`
 // +kubebuilder:printcolumn:name="ID",type=string,priority=1,JSONPath=`.spec.operationID`
 type AsyncOperation struct {
 	metav1.TypeMeta `json:",inline"`

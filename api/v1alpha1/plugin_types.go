@@ -135,8 +135,9 @@ type OperationPolicy struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// stallTimeout is how long an operation may go on without doing more of its total.
-	// Unset means for ever.
+	// stallTimeout is how long the completed units of an operation may stay the same
+	// while the plugin answers; it is cancelled then, and has failed. Set it only for
+	// actions that report numbers: time in a queue counts. Unset means for ever.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

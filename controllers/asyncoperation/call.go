@@ -64,6 +64,7 @@ func (r *Reconciler) observe(ctx context.Context, k *known) operation.Seen {
 		}
 	}
 	if outcome, is := r.calls.State(k.cancelID); is {
+		seen.Queued = outcome == nil && !k.cancelling.Load()
 		if seen.Cancelling = outcome == nil; outcome != nil {
 			seen.Cancel = &operation.Cancel{Failure: failureOf(ctx, outcome)}
 		}
@@ -77,6 +78,7 @@ func (r *Reconciler) consume(k *known, seen operation.Seen) {
 		r.calls.Forget(k.pollID)
 	}
 	if seen.Cancel != nil {
+		k.cancelling.Store(false)
 		r.calls.Forget(k.cancelID)
 	}
 }
@@ -102,6 +104,7 @@ func (r *Reconciler) poll(ctx context.Context, k *known) called {
 
 // cancel asks for the end of an operation.
 func (r *Reconciler) cancel(ctx context.Context, k *known) called {
+	k.cancelling.Store(true)
 	return called{failure: r.asker.Cancel(ctx, k.target())}
 }
 

@@ -99,7 +99,7 @@ type Reconciler struct {
 	// polls, cancels and confirms are the places of the calls: confirms of questions about
 	// operations of which the plugin has answered the Cancel.
 	polls, cancels, confirms places
-	writes         bucket
+	writes                   bucket
 	// writing has a place for each write that goes on.
 	writing chan struct{}
 }

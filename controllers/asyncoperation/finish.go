@@ -15,13 +15,12 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// finish lets go of an operation that has ended: at once if it is being deleted, and else
-// by deleting it when nobody reads it any more.
+// finish lets go of an operation that has ended, as soon as its Backup or Restore has: if it
+// is being deleted, and else by deleting it when it was kept for a while.
 func (r *Reconciler) finish(ctx context.Context, op *v1alpha1.AsyncOperation) (ctrl.Result, error) {
-	if !op.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, r.release(ctx, op)
-	}
-	if wait := op.Status.CompletionTimestamp.Add(r.Limits.TTL).Sub(r.Now()); wait > 0 {
+	wait := op.Status.CompletionTimestamp.Add(r.Limits.TTL).Sub(r.Now())
+	deleted := !op.DeletionTimestamp.IsZero()
+	if wait > 0 && !deleted {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	parent, err := r.readParent(ctx, op)
@@ -29,7 +28,10 @@ func (r *Reconciler) finish(ctx context.Context, op *v1alpha1.AsyncOperation) (c
 		return ctrl.Result{}, err
 	}
 	if parent != nil && parent.Run().CompletionTimestamp == nil {
-		return ctrl.Result{RequeueAfter: r.Limits.TTL}, nil
+		return ctrl.Result{RequeueAfter: r.Limits.TTL}, nil // its end has it looked at, too
+	}
+	if deleted {
+		return ctrl.Result{}, r.release(ctx, op)
 	}
 	err = r.Client.Delete(ctx, op, client.Preconditions{UID: &op.UID})
 	if err := client.IgnoreNotFound(err); err != nil {

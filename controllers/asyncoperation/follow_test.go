@@ -130,7 +130,7 @@ func TestPluginComesAndGoes(t *testing.T) {
 	operator(t, env, p)
 	await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
 	away.Store(true)
-	const want = `The plugin can not be asked, which is tried again: the plugin "example" is not loaded`
+	const want = `The plugin cannot be reached, and is asked again: the plugin "example" is not loaded`
 	says := func(want string) {
 		t.Helper()
 		suite.Await(env, op, func(op *v1alpha1.AsyncOperation) string {
@@ -179,11 +179,14 @@ func TestDeletion(t *testing.T) {
 	t.Run("of the operation", func(t *testing.T) {
 		t.Parallel()
 		env := cluster.Env(t)
-		op := begin(env, backup(env))
+		b := backup(env)
+		op := begin(env, b)
 		p := stoppable()
 		operator(t, env, p)
 		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
 		env.Delete(op)
+		await(env, op, v1alpha1.AsyncOperationPhaseCancelled) // its Backup is to read that
+		conclude(t, env, b)
 		env.AwaitGone(op)
 		if _, cancels := p.questions("job-1"); cancels != 1 {
 			t.Errorf("it was cancelled %d times", cancels)
@@ -193,20 +196,24 @@ func TestDeletion(t *testing.T) {
 	t.Run("of one that can not be cancelled", func(t *testing.T) {
 		t.Parallel()
 		env := cluster.Env(t)
-		op := begin(env, backup(env))
+		b := backup(env)
+		op := begin(env, b)
 		operator(t, env, answers(half), func(r *asyncoperation.Reconciler) { r.Operations.CancelTimeout = time.Second })
 		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
 		env.Delete(op)
-		env.AwaitGone(op)
 		env.AwaitEvent(op, "Warning CancelUnconfirmed")
+		conclude(t, env, b)
+		env.AwaitGone(op)
 	})
 	t.Run("of one that has ended", func(t *testing.T) {
 		t.Parallel()
 		env := cluster.Env(t)
-		op := begin(env, backup(env))
+		b := backup(env)
+		op := begin(env, b)
 		operator(t, env, answers(done))
 		await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
 		env.Delete(op)
+		conclude(t, env, b)
 		env.AwaitGone(op)
 	})
 	t.Run("of the Backup", func(t *testing.T) {
@@ -243,11 +250,7 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 	op := begin(env, b)
 	operator(t, env, stoppable())
 	await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
-	at := metav1.Now()
-	b.Status.CompletionTimestamp = &at
-	if err := env.Client.Status().Update(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	conclude(t, env, b)
 	await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
 	late := begin(env, b)
 	await(env, late, v1alpha1.AsyncOperationPhaseCancelled)
@@ -257,21 +260,14 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 func TestTTL(t *testing.T) {
 	t.Parallel()
 	env := cluster.Env(t)
-	at := metav1.Now()
 	ended, going := backup(env), backup(env)
-	ended.Status.CompletionTimestamp = &at
-	if err := env.Client.Status().Update(t.Context(), ended); err != nil {
-		t.Fatal(err)
-	}
+	conclude(t, env, ended)
 	first, kept, orphan := begin(env, ended), begin(env, going), begin(env, &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: types.UID("gone")}})
 	operator(t, env, answers(done), func(r *asyncoperation.Reconciler) { r.Limits.TTL = time.Second })
 	env.AwaitGone(first)
 	env.AwaitGone(orphan)
 	await(env, kept, v1alpha1.AsyncOperationPhaseCompleted)
-	going.Status.CompletionTimestamp = &at
-	if err := env.Client.Status().Update(t.Context(), going); err != nil {
-		t.Fatal(err)
-	}
+	conclude(t, env, going)
 	env.AwaitGone(kept)
 }
 

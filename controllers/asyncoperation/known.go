@@ -6,6 +6,7 @@ package asyncoperation
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -28,6 +29,8 @@ type known struct {
 	parent             *parent
 	// The names of its calls, and of the wait for its plugin.
 	pollID, cancelID, loadID string
+	// cancelling says that a call of Cancel has its place.
+	cancelling atomic.Bool
 	// hurry is closed when the plugin has answered the Cancel of the operation.
 	hurry chan struct{}
 

@@ -239,6 +239,16 @@ func backup(env *suite.Env, edits ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
 	return suite.Create(env, b)
 }
 
+// conclude ends a Backup, as its run does.
+func conclude(t *testing.T, env *suite.Env, b *v1alpha1.Backup) {
+	t.Helper()
+	at := metav1.Now()
+	b.Status.CompletionTimestamp = &at
+	if err := env.Client.Status().Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // begin creates an operation for a Backup, as the Backup's run does.
 func begin(env *suite.Env, b *v1alpha1.Backup, edits ...func(*v1alpha1.AsyncOperation)) *v1alpha1.AsyncOperation {
 	op := &v1alpha1.AsyncOperation{

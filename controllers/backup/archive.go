@@ -30,6 +30,9 @@ func (r *Reconciler) archive(ctx context.Context, s *scope) (bool, error) {
 			return true, nil
 		}
 	} else if !r.driver.Begun(s, stepArchive) {
+		if !r.driver.Anew(s) {
+			return false, nil
+		}
 		s.Object.Status.Attempts++
 	}
 	s.Running(v1alpha1.ReasonArchiving, r.report(s.Object))

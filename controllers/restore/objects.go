@@ -107,7 +107,11 @@ func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
 		o.Phase, o.Reason = run.PhaseFailed, v1alpha1.ReasonFailed
 		o.Message += "; " + r.Redactor.String(made.Err.Error())
 	}
-	s.Decide(o, made.Value.Completed)
+	at := made.Value.Completed
+	if len(s.Operations) > 0 {
+		at = r.Now() // they ended later
+	}
+	s.Decide(o, at)
 }
 
 // outcome is what the counts in the status amount to.

@@ -5,6 +5,7 @@ package restore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
@@ -30,8 +31,12 @@ func (r *Reconciler) started(s *scope) func(context.Context, restore.Operation) 
 // objects are restored, so a store that is silent for a while must not undo that.
 func (r *Reconciler) finalize(s *scope) bool {
 	s.Finalizing("Storing what became of the operations: " + s.OperationsSentence())
-	ended := s.EndedOperations()
+	ended, started := s.EndedOperations(), 0
+	if counts := s.Object.Status.Operations; counts != nil {
+		started = int(counts.Attempted)
+	}
 	stored := run.InStore(r.driver, s, stepFinalize, r.requestOf, func(ctx context.Context, store *backupstore.Store, request job.Request) (int, error) {
+		request.Operations = started
 		return r.Job.Finalize(ctx, store, request, ended)
 	})
 	if stored == nil {
@@ -45,7 +50,7 @@ func (r *Reconciler) finalize(s *scope) bool {
 		s.Decide(o, r.Now())
 	case stored.Err == nil:
 		s.Decide(outcome(s), r.Now())
-	case r.driver.RepeatWork(s, stepFinalize, "storing what became of the operations", stored.Err):
+	case !errors.Is(stored.Err, job.ErrNoReport) && r.driver.RepeatWork(s, stepFinalize, "storing what became of the operations", stored.Err):
 		return false
 	default:
 		o := outcome(s)

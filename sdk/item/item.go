@@ -30,8 +30,9 @@ const MaxOperationIDBytes = 1024
 
 // ErrUnknownOperation is what Progress and Cancel return, perhaps wrapped, for an
 // operation that the action does not know: it never started it, or cannot find it any
-// more. The operator then stops asking. Do not return it when a service that would know
-// cannot be reached now: that is any other error. Other methods do not return it.
+// more. The operator gives the operation up as lost when Progress says so for the third
+// time in a row. Do not return it when a service that would know cannot be reached now:
+// that is any other error. Other methods do not return it.
 var ErrUnknownOperation = errors.New("the operation is not known")
 
 // Selector says which objects concern an action. An empty list means all, an empty

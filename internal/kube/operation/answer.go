@@ -18,7 +18,11 @@ import (
 
 // maxUnknown is how often in a row a plugin says that it does not know an operation
 // until it is lost. Where the plugin looks, it may appear a little later than it began.
-const maxUnknown = 3
+// It is given some time all the same: a plugin that was restarted may not see what goes on.
+const (
+	maxUnknown = 3
+	unknownFor = 5 * time.Second
+)
 
 // maxUnits is what the API allows for the name of units, in bytes.
 const maxUnits = 64
@@ -57,11 +61,13 @@ func (m *Machine) pollFailed(op *v1alpha1.AsyncOperation, mem *Memory, failure *
 	mem.failures++
 	switch {
 	case failure.Unknown:
-		mem.unknown++
+		if mem.unknown++; mem.unknown == 1 {
+			mem.unknownAt = now
+		}
 	case failure.Answered:
 		mem.unknown = 0
 	}
-	if mem.unknown >= maxUnknown {
+	if mem.unknown >= maxUnknown && now.Sub(mem.unknownAt) >= unknownFor {
 		lost(op, failure, now)
 		return
 	}

@@ -33,12 +33,29 @@ func (m *Machine) judge(op *v1alpha1.AsyncOperation, mem *Memory, seen Seen, now
 		m.stamp(op, mem, now)
 		return false
 	}
-	// After a restart the plugin is asked once, however late it is.
-	if mem.polled && !now.Before(cancel.Deadline.Time) {
+	if !now.Before(mem.giveUp(op, seen)) {
 		unconfirmed(op, now)
 		return true
 	}
 	return false
+}
+
+// giveUp is when the end of an operation that is cancelled is not waited for any more.
+// The plugin must have been asked, for its end and whether it has ended, also after a
+// restart that comes late; if it lets others wait for hours that is not the operation's
+// fault, but it does not hold up its Backup or Restore for ever.
+func (mem *Memory) giveUp(op *v1alpha1.AsyncOperation, seen Seen) time.Time {
+	at := op.Status.Cancel.Deadline.Time
+	if mem.since.After(at) {
+		at = mem.since
+	}
+	switch {
+	case seen.Queued:
+		return at.Add(maxQueue)
+	case !mem.polled:
+		return at.Add(maxUnanswered)
+	}
+	return op.Status.Cancel.Deadline.Time
 }
 
 // stamp dates a request that is not written yet.
@@ -84,20 +101,34 @@ func (m *Machine) cancelled(op *v1alpha1.AsyncOperation, mem *Memory, failure *F
 		return
 	}
 	mem.asked = true
+	if mem.queued && (failure == nil || failure.Answered) {
+		cancel.Deadline = notBefore(now.Add(m.Confirm)) // its time begins when it was asked
+		mem.queued = false
+	}
 	switch {
 	case failure == nil:
 		cancel.Answer, cancel.Message = v1alpha1.CancelAnswerAcknowledged, ""
+	case failure.Unknown:
+		// It refuses nothing. Progress tells whether the operation is lost.
+		cancel.Answer, cancel.Message = v1alpha1.CancelAnswerAcknowledged, executor.OneLine(failure.Text)
 	case failure.Answered:
+		// Perhaps not for ever: what it needs for that may be there a little later.
 		cancel.Answer, cancel.Message = v1alpha1.CancelAnswerRefused, executor.OneLine(failure.Text)
+		m.cancelLater(mem, now)
 	default:
 		cancel.Message = executor.OneLine(failure.Text)
-		mem.cancels++
-		mem.nextCancel = now.Add(m.spread(doubled(firstCancelPause, mem.cancels-1, maxCancelPause)))
+		m.cancelLater(mem, now)
 		return
 	}
 	if soon := now.Add(firstPoll(op)); soon.Before(mem.nextPoll) {
 		mem.nextPoll = soon
 	}
+}
+
+// cancelLater plans another call of Cancel.
+func (m *Machine) cancelLater(mem *Memory, now time.Time) {
+	mem.cancels++
+	mem.nextCancel = now.Add(m.spread(doubled(firstCancelPause, mem.cancels-1, maxCancelPause)))
 }
 
 // why says in words why an operation is or was to be cancelled.

@@ -65,6 +65,7 @@ func lost(op *v1alpha1.AsyncOperation, failure *Failure, now time.Time) {
 	if op.Status.Cancel != nil {
 		text += fmt.Sprintf("; it was being cancelled because %s", why(op))
 	}
+	text += "; look yourself what became of it"
 	end(op, v1alpha1.AsyncOperationPhaseFailed, v1alpha1.ReasonOperationLost, sentence(text, failure.Text), now)
 }
 
@@ -120,7 +121,7 @@ func describe(op *v1alpha1.AsyncOperation, mem *Memory) {
 		reason, text = v1alpha1.ReasonCancelling, cancelling(op, mem)
 	case mem.failure == nil:
 	case !mem.failure.Answered:
-		reason, text = v1alpha1.ReasonUnreachable, sentence("The plugin can not be asked, which is tried again", mem.failure.Text)
+		reason, text = v1alpha1.ReasonUnreachable, sentence("The plugin cannot be reached, and is asked again", mem.failure.Text)
 	default:
 		text = sentence("The plugin could not say how far it is, and is asked again", mem.failure.Text)
 	}
@@ -149,7 +150,7 @@ func cancelling(op *v1alpha1.AsyncOperation, mem *Memory) string {
 	case cancel.Answer == v1alpha1.CancelAnswerRefused:
 		said = "the plugin refused"
 	case cancel.Message != "":
-		said = "the plugin can not be asked, which is tried again"
+		said = "the plugin cannot be reached, and is asked again"
 	}
 	if mem.failure != nil {
 		detail = cmp.Or(detail, mem.failure.Text)

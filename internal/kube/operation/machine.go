@@ -32,6 +32,8 @@ type Seen struct {
 	Cancel *Cancel
 	// Polling and Cancelling say that such a call is on its way.
 	Polling, Cancelling bool
+	// Queued says of the call of Cancel that it waits for others to end.
+	Queued bool
 	// Orphaned says that the Backup or Restore is gone, or has ended without the operation.
 	Orphaned bool
 }
@@ -94,19 +96,23 @@ type Memory struct {
 	// nextPoll and nextCancel are when to call.
 	nextPoll, nextCancel time.Time
 	// polled says that a call of Progress came back; answered is when the last one was
-	// answered well, and watched since when that was so without a long gap.
+	// answered well, and watched since when that was so without a long gap. Since is when
+	// this process saw the operation first.
+	since             time.Time
 	polled            bool
 	answered, watched time.Time
 	// most is the most that was seen to be done.
 	most int64
 	// failure is why the last call of Progress failed, failures how many did one after
-	// another, and unknown how many of these said that there is no such operation.
+	// another, and unknown how many of these said that there is no such operation, the
+	// first of them at unknownAt.
 	failure           *Failure
 	failures, unknown int
-	// asked says that the plugin may have been called to cancel, and cancels how often
-	// that failed.
-	asked   bool
-	cancels int
+	unknownAt         time.Time
+	// asked says that the plugin may have been called to cancel, cancels how often that
+	// failed, and queued that a call had to wait for others.
+	asked, queued bool
+	cancels       int
 }
 
 // Wrote takes note of a status that was written.
@@ -114,7 +120,7 @@ func (mem *Memory) Wrote(status *v1alpha1.AsyncOperationStatus) { mem.written = 
 
 // begin fills a Memory from the status of an operation that this process did not see yet.
 func (mem *Memory) begin(op *v1alpha1.AsyncOperation, now time.Time) {
-	mem.begun = true
+	mem.begun, mem.since = true, now
 	mem.Wrote(&op.Status)
 	// The API keeps whole seconds.
 	if mem.born = op.CreationTimestamp.Time; now.Sub(mem.born) < 1500*time.Millisecond {
@@ -137,7 +143,7 @@ func (m *Machine) Decide(op *v1alpha1.AsyncOperation, mem *Memory, seen Seen, no
 		return Step{Write: mem.due(op, now)}
 	}
 	changed := prepare(op) || seen.Poll != nil || seen.Cancel != nil
-	mem.asked = mem.asked || seen.Cancelling
+	mem.asked, mem.queued = mem.asked || seen.Cancelling && !seen.Queued, mem.queued || seen.Queued
 	if seen.Cancel != nil {
 		m.cancelled(op, mem, seen.Cancel.Failure, now)
 	}

@@ -135,7 +135,7 @@ func TestRunning(t *testing.T) {
 		},
 		"never reached": {
 			events: []event{pollFailed(time.Second, away), pollFailed(time.Minute, away)},
-			want:   outcome{"New", "PluginUnreachable", "The plugin can not be asked, which is tried again: the plugin is not loaded"}, errors: 2,
+			want:   outcome{"New", "PluginUnreachable", "The plugin cannot be reached, and is asked again: the plugin is not loaded"}, errors: 2,
 		},
 		"does not know now": {
 			events: []event{bytes(time.Second, 1, 2), pollFailed(time.Minute, busy)},
@@ -197,11 +197,11 @@ func TestEnd(t *testing.T) {
 		},
 		"lost": {
 			events: []event{pollFailed(1, unknown), pollFailed(2, away), pollFailed(3, unknown), pollFailed(at, unknown)},
-			want:   outcome{"Failed", "OperationLost", "The plugin does not know the operation any more: no job 7"},
+			want:   outcome{"Failed", "OperationLost", "The plugin does not know the operation any more; look yourself what became of it: no job 7"},
 		},
 		"lost while cancelling": {
 			events: []event{wantCancel(0), cancelCalled(1, &unknown), pollFailed(1, unknown), pollFailed(2, unknown), pollFailed(at, unknown)},
-			want:   outcome{"Failed", "OperationLost", "The plugin does not know the operation any more; it was being cancelled because joe wants that: no job 7"},
+			want:   outcome{"Failed", "OperationLost", "The plugin does not know the operation any more; it was being cancelled because joe wants that; look yourself what became of it: no job 7"},
 		},
 		"cancelled": {
 			events: []event{wantCancel(time.Second), cancelCalled(2*time.Second, nil), stopped},
@@ -380,7 +380,17 @@ func TestCancelling(t *testing.T) {
 		"on its way": {
 			events:  []event{wantCancel(0), {at: time.Second, seen: operation.Seen{Cancelling: true, Polling: true}}},
 			message: "Cancelling because joe wants that; the plugin has not answered yet",
-			step:    operation.Step{After: 5*time.Minute - time.Second},
+			step:    operation.Step{After: 6*time.Minute - time.Second}, // a minute more, as it never answered
+		},
+		"behind others": {
+			events:  []event{wantCancel(0), {at: time.Second, seen: operation.Seen{Cancelling: true, Queued: true, Polling: true}}},
+			message: "Cancelling because joe wants that; the plugin has not answered yet",
+			step:    operation.Step{After: 65*time.Minute - time.Second},
+		},
+		"refused, asked again": {
+			events:  []event{wantCancel(0), cancelCalled(0, refused), {at: time.Second, seen: operation.Seen{Polling: true}}},
+			message: "Cancelling because joe wants that; the plugin refused: not now",
+			step:    operation.Step{Cancel: true, After: 6*time.Minute - time.Second},
 		},
 		"acknowledged": {
 			events: []event{wantCancel(0), cancelCalled(0, nil)}, message: "Cancelling because joe wants that; the plugin has not confirmed the end yet",
@@ -392,18 +402,18 @@ func TestCancelling(t *testing.T) {
 		},
 		"not reached": {
 			events:  []event{wantCancel(0), cancelCalled(0, &away), {at: 0, seen: operation.Seen{Polling: true}}},
-			message: "Cancelling because joe wants that; the plugin can not be asked, which is tried again: the plugin is not loaded",
+			message: "Cancelling because joe wants that; the plugin cannot be reached, and is asked again: the plugin is not loaded",
 			step:    operation.Step{After: time.Second},
 		},
 		"not reached again": {
 			events:  []event{wantCancel(0), cancelCalled(0, &away), cancelCalled(time.Second, &away), {at: time.Second, seen: operation.Seen{Polling: true}}},
-			message: "Cancelling because joe wants that; the plugin can not be asked, which is tried again: the plugin is not loaded",
+			message: "Cancelling because joe wants that; the plugin cannot be reached, and is asked again: the plugin is not loaded",
 			step:    operation.Step{After: 2 * time.Second},
 		},
 		"called again": {
 			events:  []event{wantCancel(0), cancelCalled(0, &away), {at: time.Second, seen: operation.Seen{Polling: true}}},
-			message: "Cancelling because joe wants that; the plugin can not be asked, which is tried again: the plugin is not loaded",
-			step:    operation.Step{Cancel: true, After: 5*time.Minute - time.Second},
+			message: "Cancelling because joe wants that; the plugin cannot be reached, and is asked again: the plugin is not loaded",
+			step:    operation.Step{Cancel: true, After: 6*time.Minute - time.Second},
 		},
 		"asked faster": {
 			events:  []event{bytes(9*time.Second, 1, 9), wantCancel(10 * time.Second), cancelCalled(10*time.Second, nil), bytes(20*time.Second, 1, 9)},

@@ -38,6 +38,11 @@ type world struct {
 	cancelled                           bool // Cancel was called
 	// outage is how long writes failed in all.
 	outage time.Duration
+	// refuses says that the plugin never lets go.
+	refuses bool
+	// queued is until when a call of Cancel waits for others, and waited how long in all.
+	queued time.Time
+	waited time.Duration
 	// forgets is when the plugin knows nothing of the operation any more.
 	forgets time.Time
 }
@@ -64,6 +69,7 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 	if w.forgets = w.now.Add(24 * time.Hour); random.IntN(10) == 0 {
 		w.forgets = w.now.Add(time.Duration(random.Int64N(int64(modelTimeout))))
 	}
+	w.refuses = random.IntN(10) == 0
 	w.restart()
 	return w
 }
@@ -130,9 +136,12 @@ func (w *world) poll() *operation.Poll {
 // observe is what the operator sees now.
 func (w *world) observe() operation.Seen {
 	var seen operation.Seen
-	if !w.cancelling.IsZero() && (w.random.IntN(3) > 0 || w.now.Sub(w.cancelling) >= callTimeout) {
+	if !w.cancelling.IsZero() && !w.now.Before(w.queued) && (w.random.IntN(3) > 0 || w.now.Sub(w.cancelling) >= callTimeout) {
 		seen.Cancel = &operation.Cancel{}
-		if w.random.IntN(2) == 0 {
+		switch {
+		case w.refuses:
+			seen.Cancel.Failure = &operation.Failure{Answered: true, Text: "no"}
+		case w.random.IntN(2) == 0:
 			seen.Cancel.Failure = w.failure()
 		}
 		w.cancelling = time.Time{}
@@ -143,6 +152,7 @@ func (w *world) observe() operation.Seen {
 		}
 	}
 	seen.Polling, seen.Cancelling = !w.polling.IsZero(), !w.cancelling.IsZero()
+	seen.Queued = seen.Cancelling && w.now.Before(w.queued)
 	return seen
 }
 
@@ -161,7 +171,7 @@ func (w *world) pass() (wait time.Duration) {
 			return time.Second
 		}
 		w.mem.Wrote(&w.op.Status)
-		step = w.m.Decide(w.op, w.mem, operation.Seen{Polling: seen.Polling, Cancelling: seen.Cancelling}, w.now)
+		step = w.m.Decide(w.op, w.mem, operation.Seen{Polling: seen.Polling, Cancelling: seen.Cancelling, Queued: seen.Queued}, w.now)
 	}
 	if step.Poll {
 		w.polling = w.now
@@ -184,13 +194,18 @@ func (w *world) call() {
 		w.t.Fatal("Cancel was called while it was called")
 	}
 	w.cancelling = w.now
+	if w.random.IntN(20) == 0 {
+		wait := time.Duration(w.random.Int64N(int64(2 * modelConfirm)))
+		w.queued, w.waited = w.now.Add(wait), w.waited+wait+modelConfirm
+	}
 }
 
 // live lets an operation live until its end is stored, and returns how many passes that
 // took.
 func (w *world) live() (passes int) {
 	wanted := w.now.Add(time.Duration(w.random.Int64N(int64(2 * modelTimeout))))
-	slack := callTimeout + 10*time.Second // one call, and pauses between them
+	// One call, pauses between them, and the first answer.
+	slack := callTimeout + 10*time.Second + 30*time.Second
 	for cause := v1alpha1.CancelCause(""); !w.stored.Ended(); passes++ {
 		if w.now.After(wanted) {
 			w.stored.Spec.DesiredState, w.op.Spec.DesiredState = v1alpha1.DesiredStateCancel, v1alpha1.DesiredStateCancel
@@ -207,7 +222,7 @@ func (w *world) live() (passes int) {
 		} else if cause != "" {
 			w.t.Fatal("a request to cancel is gone")
 		}
-		if took := w.now.Sub(noon); took > modelTimeout+modelConfirm+w.outage+2*slack {
+		if took := w.now.Sub(noon); took > modelTimeout+modelConfirm+w.outage+w.waited+2*slack {
 			w.t.Fatalf("it has not ended after %s: %+v", took, w.stored.Status)
 		}
 	}
@@ -226,7 +241,7 @@ func (w *world) judge() {
 		reason == v1alpha1.ReasonTimedOut && (!w.confirmed || status.Cancel.Cause != v1alpha1.CancelCauseTimedOut),
 		reason == v1alpha1.ReasonOperationStalled && (!w.confirmed || status.Cancel.Cause != v1alpha1.CancelCauseStalled),
 		reason == v1alpha1.ReasonCancelRefused && status.Cancel.Answer != v1alpha1.CancelAnswerRefused,
-		reason == v1alpha1.ReasonCancelUnconfirmed && w.now.Before(status.Cancel.Deadline.Time):
+		reason == v1alpha1.ReasonCancelUnconfirmed && (w.now.Before(status.Cancel.Deadline.Time) || !w.cancelled):
 		w.t.Fatalf("after %s it ended as %s, but happened has %+v", w.now.Sub(noon), reason, w)
 	}
 	w.op = w.stored.DeepCopy()

@@ -20,6 +20,10 @@ const (
 	maxWatch = 5 * time.Second
 	// The time between two calls of Cancel that fail.
 	firstCancelPause, maxCancelPause = time.Second, 30 * time.Second
+	// maxUnanswered is how long after its deadline an operation that is cancelled waits for
+	// a first answer how far it is, and maxQueue how long for the call of Cancel itself, if
+	// those of other operations hold that up.
+	maxUnanswered, maxQueue = time.Minute, time.Hour
 	// showNew is how old an operation of which nothing is known is when that is written.
 	// Most are told about before.
 	showNew = 5 * time.Second
@@ -45,7 +49,11 @@ func interval(op *v1alpha1.AsyncOperation, mem *Memory, now time.Time) time.Dura
 	if cancel := op.Status.Cancel; cancel != nil {
 		since, longest = cancel.RequestTimestamp.Time, min(longest, maxWatch)
 	}
-	return min(max(0, now.Sub(since))+firstPoll(op), longest)
+	age := now.Sub(since)
+	if age < 0 {
+		return longest // somebody set the clock back
+	}
+	return min(age+firstPoll(op), longest)
 }
 
 // pause is the time to the next question after some that failed.
@@ -74,13 +82,13 @@ func (mem *Memory) next(op *v1alpha1.AsyncOperation, seen Seen, now time.Time) S
 		times = append(times, mem.nextPoll)
 	}
 	cancel := op.Status.Cancel
-	if cancel != nil && cancel.Answer == "" && mem.written.Cancel != nil && !seen.Cancelling {
+	if cancel != nil && cancel.Answer != v1alpha1.CancelAnswerAcknowledged && mem.written.Cancel != nil && !seen.Cancelling {
 		step.Cancel = !now.Before(mem.nextCancel)
 		times = append(times, mem.nextCancel)
 	}
 	switch {
 	case cancel != nil:
-		times = append(times, cancel.Deadline.Time)
+		times = append(times, mem.giveUp(op, seen))
 	case op.Status.Deadline != nil:
 		times = append(times, op.Status.Deadline.Time)
 	}

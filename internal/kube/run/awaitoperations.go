@@ -6,10 +6,12 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -53,10 +55,12 @@ func (d *Driver[T]) FollowOperations(ctx context.Context, s *Scope[T]) (open int
 // follow is FollowOperations when the operations were read.
 func (d *Driver[T]) follow(s *Scope[T], current, repeated []v1alpha1.AsyncOperation) (open int32) {
 	d.pace.set(s.Object.GetUID(), len(current)+len(repeated))
-	d.cancelOperations(s, repeated, "its object was shown to the action again")
+	d.cancelOperations(s, unshared(repeated, current), "its object was shown to the action again")
 	switch {
+	case s.Stopping() && s.Object.GetDeletionTimestamp() == nil:
+		d.cancelOperations(s, current, "the "+d.Kind.Name+" was cancelled")
 	case s.Stopping():
-		d.cancelOperations(s, current, s.WhyStopping())
+		d.cancelOperations(s, current, "the "+d.Kind.Name+" was deleted")
 	case s.GivenUp:
 		d.cancelOperations(s, current, "the "+d.Kind.Name+" has failed")
 	}
@@ -64,6 +68,49 @@ func (d *Driver[T]) follow(s *Scope[T], current, repeated []v1alpha1.AsyncOperat
 		return 0
 	}
 	return s.count(current)
+}
+
+// unshared returns the repeated operations that are not current ones, too: an action may
+// answer with the same ID for the same object, and to cancel the one is to cancel the other.
+func unshared(repeated, current []v1alpha1.AsyncOperation) []v1alpha1.AsyncOperation {
+	type called struct {
+		kind       v1alpha1.ActionKind
+		action, id string
+	}
+	of := func(o *v1alpha1.AsyncOperation) called {
+		return called{o.Spec.Kind, o.Spec.PluginName, o.Spec.OperationID}
+	}
+	if len(repeated) == 0 {
+		return nil
+	}
+	shared := map[called]bool{}
+	for i := range current {
+		shared[of(&current[i])] = true
+	}
+	return slices.DeleteFunc(repeated, func(o v1alpha1.AsyncOperation) bool { return shared[of(&o)] })
+}
+
+// Anew prepares another attempt that begins from the start, and says whether it may begin:
+// the operations of the one that was interrupted end first, because an action may give the
+// same ID to the same object again.
+func (d *Driver[T]) Anew(s *Scope[T]) bool {
+	if s.Object.Run().Attempts == 0 {
+		return true
+	}
+	d.cancelOperations(s, s.Operations, "the "+d.Kind.Name+" is made again, after the operator went away")
+	open := int64(0)
+	for i := range s.Operations {
+		if !s.Operations[i].Ended() {
+			open++
+		}
+	}
+	if open > 0 {
+		s.Running(v1alpha1.ReasonCancelling, "Beginning again, as soon as "+Count(open, "operation")+" of the interrupted attempt ended")
+		return false
+	}
+	s.Operations, s.Object.Run().Operations = nil, nil
+	meta.RemoveStatusCondition(&s.Object.Run().Conditions, v1alpha1.ConditionOperationsSucceeded)
+	return true
 }
 
 // AwaitOperations is the phase that waits until what actions started has ended, and
@@ -201,9 +248,10 @@ func (s *Scope[T]) Finalizing(message string) {
 	s.goingOn(PhaseFinalizing, v1alpha1.ReasonFinalizing, message)
 }
 
-// awaitCache says whether the cache shows fewer operations than there are.
+// awaitCache says whether the cache shows fewer operations than there are. It asks the API
+// server once: a cache does not forget.
 func (d *Driver[T]) awaitCache(ctx context.Context, s *Scope[T], known int) (behind bool, err error) {
-	if counts := s.Object.Run().Operations; counts == nil || known >= int(counts.Attempted) {
+	if s.Object.Run().Operations == nil || d.pace.caughtUp(s.Object.GetUID()) {
 		return false, nil
 	}
 	var live metav1.PartialObjectMetadataList
@@ -214,6 +262,7 @@ func (d *Driver[T]) awaitCache(ctx context.Context, s *Scope[T], known int) (beh
 		return false, fmt.Errorf("counting the AsyncOperations: %w", err)
 	}
 	if len(live.Items) <= known {
+		d.pace.catchUp(s.Object.GetUID())
 		return false, nil
 	}
 	s.goingOn(PhaseWaiting, v1alpha1.ReasonWaitingForOperations, "Waiting for operations of plugins")

@@ -143,12 +143,21 @@ func (k Kind) actionOf(
 	return action
 }
 
-// durationOf returns a duration that may not be set, then 0.
+// durationOf returns a duration as it can be written again; 0 if it is not set.
 func durationOf(d *metav1.Duration) time.Duration {
 	if d == nil {
 		return 0
 	}
-	return d.Duration
+	return writable(d.Duration)
+}
+
+// maxDuration is the longest time that the API can hold: hours have five digits.
+const maxDuration = 99_999 * time.Hour
+
+// writable returns the nearest duration of which the text is allowed by the API, which
+// knows nothing below milliseconds: "99999h60m" is written back as 100000h.
+func writable(d time.Duration) time.Duration {
+	return min(max(d.Truncate(time.Millisecond), time.Millisecond), maxDuration)
 }
 
 // Plain returns strings without their type.

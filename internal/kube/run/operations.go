@@ -48,6 +48,8 @@ func (o OperationDefaults) Validate() error {
 		return fmt.Errorf("--default-item-operation-timeout is %s: it must be longer than zero", o.Timeout)
 	case o.PollInterval < minPollInterval || o.PollInterval > maxPollInterval:
 		return fmt.Errorf("--item-operation-poll-interval is %s: it must be between %s and %s", o.PollInterval, minPollInterval, maxPollInterval)
+	case o.Timeout > maxDuration:
+		return fmt.Errorf("--default-item-operation-timeout is %s: it must be %s at most", o.Timeout, maxDuration)
 	case o.CancelTimeout < time.Second:
 		return fmt.Errorf("--item-operation-cancel-timeout is %s: it must be at least 1s", o.CancelTimeout)
 	}
@@ -59,6 +61,9 @@ const (
 	minPollInterval = 100 * time.Millisecond
 	maxPollInterval = 24 * time.Hour
 )
+
+// recordPause is the time between two attempts to record an operation.
+const recordPause = 500 * time.Millisecond
 
 // StartedOperation is what an action said that it started.
 type StartedOperation struct {
@@ -86,8 +91,7 @@ func (d *Driver[T]) OperationRecorder(s *Scope[T]) func(context.Context, Started
 			return fmt.Errorf("owning AsyncOperation %s: %w", operation.Name, err)
 		}
 		var last error
-		backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 20, Cap: 5 * time.Second}
-		err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextCancel(ctx, recordPause, true, func(ctx context.Context) (bool, error) {
 			last = d.Client.Create(ctx, operation.DeepCopy())
 			switch {
 			case last == nil, apierrors.IsAlreadyExists(last): // the name stands for this very operation
@@ -151,10 +155,9 @@ func (d *Driver[T]) watchAs(spec *v1alpha1.AsyncOperationSpec, o T, started Star
 		spec.Timeout.Duration = timeout
 	}
 	if started.PollInterval > 0 {
-		// The API writes durations in milliseconds at most.
-		asked := min(max(started.PollInterval, minPollInterval), maxPollInterval)
-		spec.PollInterval.Duration = asked.Truncate(time.Millisecond)
+		spec.PollInterval.Duration = min(max(started.PollInterval, minPollInterval), maxPollInterval)
 	}
+	spec.Timeout.Duration, spec.PollInterval.Duration = writable(spec.Timeout.Duration), writable(spec.PollInterval.Duration)
 }
 
 // operations finds the AsyncOperations of a run, and tells apart those of an earlier
@@ -174,7 +177,8 @@ func (d *Driver[T]) operations(ctx context.Context, o T) (current, repeated []v1
 // An archive is made anew as a whole. A restore goes on, and asks actions only about
 // objects that are not restored yet. It makes use of the slice.
 func (k Kind) latest(all []v1alpha1.AsyncOperation, attempt int32) (current, repeated []v1alpha1.AsyncOperation) {
-	counts := func(o *v1alpha1.AsyncOperation) bool { return o.Spec.Attempt == attempt }
+	// The cache may show a Backup as it was before its last attempt.
+	counts := func(o *v1alpha1.AsyncOperation) bool { return o.Spec.Attempt >= attempt }
 	if k.Name == Restore.Name {
 		newest := newestAttempts(all)
 		counts = func(o *v1alpha1.AsyncOperation) bool { return o.Spec.Attempt == newest[workOf(o)] }

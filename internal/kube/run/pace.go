@@ -19,28 +19,68 @@ const (
 	pauseForEach       = 500 * time.Microsecond
 )
 
-// pace remembers how many operations runs have. It is safe for concurrent use; the zero
-// one is ready.
+// pace remembers what operations runs have. It is safe for concurrent use; the zero one is
+// ready.
 type pace struct {
-	mu    sync.Mutex
-	sizes map[types.UID]int
+	mu   sync.Mutex
+	runs map[types.UID]paced
 }
 
-// set takes note of the operations of a run.
+// paced is what is known of the operations of one run.
+type paced struct {
+	// size is how many there are.
+	size int
+	// complete says that the cache shows all that were started.
+	complete bool
+	// failed is when what follows the operations failed for the first time.
+	failed time.Time
+}
+
+// set takes note of how many operations a run has.
 func (p *pace) set(uid types.UID, size int) {
+	p.change(uid, func(known *paced) { known.size = size })
+}
+
+// catchUp takes note that the cache shows all operations of a run.
+func (p *pace) catchUp(uid types.UID) {
+	p.change(uid, func(known *paced) { known.complete = true })
+}
+
+// caughtUp says whether it does.
+func (p *pace) caughtUp(uid types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.sizes == nil {
-		p.sizes = map[types.UID]int{}
+	return p.runs[uid].complete
+}
+
+// failing returns for how long what follows the operations of a run has failed, which it
+// does now.
+func (p *pace) failing(uid types.UID, now time.Time) (since time.Duration) {
+	p.change(uid, func(known *paced) {
+		if known.failed.IsZero() {
+			known.failed = now
+		}
+		since = now.Sub(known.failed)
+	})
+	return since
+}
+
+func (p *pace) change(uid types.UID, change func(*paced)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.runs == nil {
+		p.runs = map[types.UID]paced{}
 	}
-	p.sizes[uid] = size
+	known := p.runs[uid]
+	change(&known)
+	p.runs[uid] = known
 }
 
 // drop forgets a run.
 func (p *pace) drop(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.sizes, uid)
+	delete(p.runs, uid)
 }
 
 // pause returns how long a run is let alone after one of its operations has changed, or
@@ -52,5 +92,5 @@ func (p *pace) pause(uid types.UID, ended bool) time.Duration {
 	if ended {
 		least = pauseAfterEnd
 	}
-	return max(least, time.Duration(p.sizes[uid])*pauseForEach)
+	return max(least, time.Duration(p.runs[uid].size)*pauseForEach)
 }

@@ -17,7 +17,11 @@ func (d *Driver[T]) PreActions(_ context.Context, s *Scope[T]) (bool, error) {
 	if Decided(s.Object) {
 		return true, nil
 	}
-	d.queue.acquire(s.Object, true)
+	if Processed(s.Object) {
+		d.queue.park(s.Object)
+	} else {
+		d.queue.acquire(s.Object, true)
+	}
 	for _, run := range s.Pre {
 		switch {
 		case succeeded(run):

@@ -23,6 +23,8 @@ type queue struct {
 	limit   int
 	running map[types.UID]types.NamespacedName
 	waiting []ticket
+	// parked are those that need no slot any more, and are not over.
+	parked map[types.UID]types.NamespacedName
 }
 
 type ticket struct {
@@ -32,7 +34,7 @@ type ticket struct {
 }
 
 func newQueue(limit int, wake func(types.NamespacedName)) *queue {
-	return &queue{limit: limit, wake: wake, running: map[types.UID]types.NamespacedName{}}
+	return &queue{limit: limit, wake: wake, running: map[types.UID]types.NamespacedName{}, parked: map[types.UID]types.NamespacedName{}}
 }
 
 // acquire takes a slot, or a place in the queue. A resumed run does not wait.
@@ -59,8 +61,26 @@ func (q *queue) acquire(o metav1.Object, resumed bool) bool {
 	return true
 }
 
+// park gives the slot of a run back that only waits for operations, which may take hours.
+func (q *queue) park(o metav1.Object) {
+	q.mu.Lock()
+	_, parked := q.parked[o.GetUID()]
+	q.parked[o.GetUID()] = nameOf(o)
+	q.mu.Unlock()
+	if !parked {
+		q.leave(o.GetUID())
+	}
+}
+
 // release gives a slot or a place in the queue back, and wakes who is next.
 func (q *queue) release(uid types.UID) {
+	q.mu.Lock()
+	delete(q.parked, uid)
+	q.mu.Unlock()
+	q.leave(uid)
+}
+
+func (q *queue) leave(uid types.UID) {
 	q.mu.Lock()
 	delete(q.running, uid)
 	q.waiting = slices.DeleteFunc(q.waiting, func(w ticket) bool { return w.uid == uid })
@@ -72,15 +92,17 @@ func (q *queue) release(uid types.UID) {
 	}
 }
 
-// of returns the runs of that name that have a slot or a place in the queue;
-// after one was replaced there may be two.
+// of returns the runs of that name that are not over; after one was replaced there may be
+// two.
 func (q *queue) of(owner types.NamespacedName) []types.UID {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var uids []types.UID
-	for uid, o := range q.running {
-		if o == owner {
-			uids = append(uids, uid)
+	for _, some := range []map[types.UID]types.NamespacedName{q.running, q.parked} {
+		for uid, o := range some {
+			if o == owner {
+				uids = append(uids, uid)
+			}
 		}
 	}
 	for _, t := range q.waiting {

@@ -127,16 +127,10 @@ const (
 	workLimit = time.Hour
 )
 
-// RepeatWork plans to carry out a failed step again that follows operations, until the
-// last of them ended too long ago.
+// RepeatWork plans to carry out a failed step again that follows operations, until it has
+// failed for too long. An operator that starts anew tries as long.
 func (d *Driver[T]) RepeatWork(s *Scope[T], step, what string, err error) bool {
-	var last time.Time
-	for i := range s.Operations {
-		if at := s.Operations[i].Status.CompletionTimestamp; at != nil && at.After(last) {
-			last = at.Time
-		}
-	}
-	if d.Now().Sub(last) > workLimit {
+	if d.pace.failing(s.Object.GetUID(), d.Now()) > workLimit {
 		return false
 	}
 	s.Finalizing(what + " failed: " + d.Redactor.String(err.Error()) + "; it is tried again")

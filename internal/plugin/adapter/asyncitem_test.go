@@ -231,11 +231,11 @@ func TestUnknownOperations(t *testing.T) {
 		err  error
 		want string // "" says that nothing is known of the operation
 	}{
-		"of the SDK":           {err: status.Error(codes.NotFound, "no job du-1"), want: "does not know the operation; look yourself what became of it: no job du-1"},
-		"without a word":       {err: status.Error(codes.NotFound, ""), want: "does not know the operation; look yourself what became of it"},
-		"of Velero":            {err: status.Error(codes.Unknown, "Operation ID "+id+" is invalid."), want: "what became of it: Operation ID ns/du-1 is invalid."},
+		"of the SDK":           {err: status.Error(codes.NotFound, "no job du-1"), want: "no job du-1"},
+		"without a word":       {err: status.Error(codes.NotFound, ""), want: "it does not know the operation"},
+		"of Velero":            {err: status.Error(codes.Unknown, "Operation ID "+id+" is invalid."), want: "Operation ID ns/du-1 is invalid."},
 		"of Velero, wrapped":   {err: status.Error(codes.Unknown, "getting it: Operation ID "+id+" is invalid."), want: "getting it: Operation ID"},
-		"of a later Velero":    {err: status.Error(codes.Unknown, "operation ID "+id+" is invalid"), want: "what became of it: operation ID ns/du-1 is invalid"},
+		"of a later Velero":    {err: status.Error(codes.Unknown, "operation ID "+id+" is invalid"), want: "operation ID ns/du-1 is invalid"},
 		"of Velero, none":      {err: status.Error(codes.Unknown, "Plugin does not support asynchronous operations"), want: "does not support"},
 		"another operation":    {err: status.Error(codes.Unknown, "Operation ID ns/du-2 is invalid.")},
 		"another error":        {err: status.Error(codes.Unknown, "the API server is down")},

@@ -4,6 +4,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,13 +50,9 @@ type UnknownOperationError struct {
 	Err error
 }
 
-// Error returns what the plugin said, in a sentence.
+// Error returns what the plugin said.
 func (e *UnknownOperationError) Error() string {
-	const text = "does not know the operation; look yourself what became of it"
-	if said := status.Convert(e.Err).Message(); said != "" {
-		return text + ": " + said
-	}
-	return text
+	return cmp.Or(status.Convert(e.Err).Message(), "it does not know the operation")
 }
 
 // Is makes it match ErrUnknownOperation.

@@ -19,7 +19,8 @@ import (
 // Finalize stores how the operations ended that the actions of a restored backup had
 // started: among the results, as an error of its object for each that did not complete,
 // and in Velero's file of operations. It returns how many errors that are. It may be
-// called again, with or without an error: what it said before is replaced.
+// called again, with or without an error: what it said before is replaced. The error matches
+// ErrNoReport if the results of the restore cannot be read, whatever is done.
 func (j *Job) Finalize(ctx context.Context, store *backupstore.Store, req Request, ended []velero.Operation) (int, error) {
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	ctx = logr.NewContext(ctx, log)
@@ -27,7 +28,7 @@ func (j *Job) Finalize(ctx context.Context, store *backupstore.Store, req Reques
 	if err != nil {
 		return 0, fmt.Errorf("storing how operations ended: %w", err)
 	}
-	failures := failuresOf(ended)
+	failures := failuresOf(ended, req.Operations-len(ended))
 	what.addOperations(failures)
 	log.Info("Storing how operations ended", "operations", len(ended), "failed", failures.ErrorCount)
 	logOperations(log, ended)
@@ -44,9 +45,14 @@ func (j *Job) Finalize(ctx context.Context, store *backupstore.Store, req Reques
 	return failures.ErrorCount, nil
 }
 
-// failuresOf returns the errors of the objects whose operations did not complete.
-func failuresOf(ended []velero.Operation) results.Results {
+// failuresOf returns the errors of the objects whose operations did not complete, and one
+// if the end of some is not known at all.
+func failuresOf(ended []velero.Operation, lost int) results.Results {
 	var collected results.Collector
+	if lost > 0 {
+		collected.Error(results.Run(), fmt.Errorf("%d of %d operations were removed by force, and nobody knows how they ended: "+
+			"look yourself what became of the work of the plugin", lost, lost+len(ended)))
+	}
 	for _, op := range ended {
 		if err := op.Failure(); err != nil {
 			collected.Error(results.Object(op.Object.Namespace), fmt.Errorf("%s: %w", about(op.Object), err))

@@ -50,6 +50,8 @@ type Request struct {
 	Engine restore.Request
 	// Started records an operation that one of ItemActions started; see restore.Request.
 	Started func(ctx context.Context, op restore.Operation) error
+	// Operations is how many were started, for Finalize.
+	Operations int
 	// ItemActions are the item actions of plugins, in the order they are asked in.
 	ItemActions []plugin.Spec
 	// UseVersions chooses API versions (EnableAPIGroupVersions), where the archive

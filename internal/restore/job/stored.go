@@ -21,10 +21,10 @@ import (
 // results.MaxMessages warnings and as many errors.
 const maxReport = 128 << 20
 
-// errNoReport says that the store has no results of this restore that could be read.
-var errNoReport = errors.New("what became of each object can not be read back")
+// ErrNoReport says that the store has no results of this restore that could be read.
+var ErrNoReport = errors.New("what became of each object can not be read back")
 
-// stored reads the results of this restore back. The error is errNoReport if there are
+// stored reads the results of this restore back. The error is ErrNoReport if there are
 // none that could be read, whatever is done.
 func (j *Job) stored(ctx context.Context, store *backupstore.Store, req Request) (report, error) {
 	data, err := readBack(ctx, store, req.Name, maxReport)
@@ -33,11 +33,11 @@ func (j *Job) stored(ctx context.Context, store *backupstore.Store, req Request)
 	}
 	var found report
 	if err := json.Unmarshal(data, &found); err != nil {
-		return report{}, fmt.Errorf("%w: the results of restore %q are damaged: %w", errNoReport, req.Name, err)
+		return report{}, fmt.Errorf("%w: the results of restore %q are damaged: %w", ErrNoReport, req.Name, err)
 	}
 	if found.Restore.UID != req.UID {
 		return report{}, fmt.Errorf("%w: the results in the store are those of another restore that is called %q, too: "+
-			"give restores into one location different names", errNoReport, req.Name)
+			"give restores into one location different names", ErrNoReport, req.Name)
 	}
 	return found, nil
 }
@@ -46,7 +46,7 @@ func (j *Job) stored(ctx context.Context, store *backupstore.Store, req Request)
 func readBack(ctx context.Context, store *backupstore.Store, name string, most int) ([]byte, error) {
 	file, err := store.GetRestoreFile(ctx, name, backupstore.RestoreResults)
 	if errors.Is(err, objectstore.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", errNoReport, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoReport, err)
 	}
 	if err != nil {
 		return nil, err
@@ -62,9 +62,9 @@ func readBack(ctx context.Context, store *backupstore.Store, name string, most i
 	case source.err != nil:
 		return nil, fmt.Errorf("reading the results of restore %q: %w", name, source.err)
 	case err != nil:
-		return nil, fmt.Errorf("%w: the results of restore %q are damaged: %w", errNoReport, name, err)
+		return nil, fmt.Errorf("%w: the results of restore %q are damaged: %w", ErrNoReport, name, err)
 	case len(data) > most:
-		return nil, fmt.Errorf("%w: the results of restore %q have more than %d bytes", errNoReport, name, most)
+		return nil, fmt.Errorf("%w: the results of restore %q have more than %d bytes", ErrNoReport, name, most)
 	}
 	return data, nil
 }
@@ -92,7 +92,7 @@ func (j *Job) toldBefore(ctx context.Context, store *backupstore.Store, req Requ
 	switch {
 	case err == nil:
 		return told{report: found, stored: true}, nil
-	case errors.Is(err, errNoReport):
+	case errors.Is(err, ErrNoReport):
 		logr.FromContextOrDiscard(ctx).Info("Nothing is known of what became of each object", "reason", err.Error())
 		return told{}, nil
 	}

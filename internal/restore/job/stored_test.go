@@ -26,7 +26,7 @@ func TestReadBackHasALimit(t *testing.T) {
 	if data, err := readBack(t.Context(), store, "again", 1000); err != nil || len(data) != 1000 {
 		t.Errorf("read %d bytes: %v", len(data), err)
 	}
-	if _, err := readBack(t.Context(), store, "again", 999); !errors.Is(err, errNoReport) || !strings.Contains(err.Error(), "more than 999 bytes") {
+	if _, err := readBack(t.Context(), store, "again", 999); !errors.Is(err, ErrNoReport) || !strings.Contains(err.Error(), "more than 999 bytes") {
 		t.Errorf("error %v", err)
 	}
 }

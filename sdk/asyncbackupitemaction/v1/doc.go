@@ -17,8 +17,11 @@
 //     again: use the name of what does the work (a snapshot, a job). If the work ends with
 //     the process, the next process answers item.ErrUnknownOperation.
 //   - Start may be called twice for one object of one Backup, when the operator ended
-//     between the two and makes the backup again. Return another ID each time: the operator
-//     cancels the older operation, as far as it knows it, and that must not end the newer.
+//     between the two. Make the name of the work from the UIDs of both, and take over or
+//     begin again what exists: if the first answer was lost nobody knows its ID. Return
+//     another ID each time all the same: the operator cancels the older operation, as far
+//     as it knows it, and that must not end the newer. If ctx ends before Start returns,
+//     stop the work.
 //   - Cancel is called a few times at most. The operation may have ended meanwhile.
 //   - What has ended is asked about until the operator has written that down, so keep the
 //     outcome for a while.

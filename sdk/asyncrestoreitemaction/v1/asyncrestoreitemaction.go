@@ -23,8 +23,8 @@ type AsyncRestoreItemAction interface {
 	// be left running. It is not called in a dry run.
 	Start(ctx context.Context, req *item.RestoreRequest) (*Started, error)
 	// Progress tells how far an operation is. An error that matches
-	// item.ErrUnknownOperation says that there is no such operation; the operator does not
-	// ask again. Another error means that the progress is not known now. An operation that
+	// item.ErrUnknownOperation says that there is no such operation; after the third in a
+	// row the operator gives it up. Another error means that the progress is not known now. An operation that
 	// failed is no error: it is completed, with Err set. One that is completed stays so.
 	Progress(ctx context.Context, req *OperationRequest) (*item.Progress, error)
 	// Cancel asks for the end of an operation, and does not wait for it: Progress tells

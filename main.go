@@ -42,6 +42,8 @@ import (
 	backupjob "github.com/grapnel-dev/grapnel/internal/backup/job"
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/kube/mapping"
+	"github.com/grapnel-dev/grapnel/internal/kube/operation"
 	"github.com/grapnel-dev/grapnel/internal/kube/ready"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
@@ -59,6 +61,7 @@ var version = "dev"
 type options struct {
 	leaderElect   bool
 	probeAddress  string
+	pprofAddress  string
 	metrics       string
 	secureMetrics bool
 	pluginDir     string
@@ -103,6 +106,8 @@ func parseFlags() (options, zap.Options) {
 	logging := zap.Options{}
 	flag.BoolVar(&o.leaderElect, "leader-elect", false, "run only while holding the leader lease, so that several replicas can stand by")
 	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flag.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of Go's profiles, for a look at processor time and memory; off by default. "+
+		"They tell what is in memory: let nobody else reach it")
 	flag.StringVar(&o.metrics, "metrics-bind-address", "0", "address of /metrics; 0 turns it off")
 	flag.BoolVar(&o.secureMetrics, "metrics-secure", true, "serve metrics over TLS and only to whom the API server authorizes")
 	flag.StringVar(&o.pluginDir, "plugin-dir", "/plugins", "folder with plugin binaries; Plugins name files in it")
@@ -110,8 +115,8 @@ func parseFlags() (options, zap.Options) {
 	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "folder for the logs of runs that are not finished")
 	flag.DurationVar(&o.checkInterval, "location-check-interval", time.Minute, "time between two checks of a storage location")
 	flag.StringVar(&o.namespace, "namespace", ownNamespace(), "namespace whose Backups and locations are watched")
-	flag.IntVar(&o.maxBackups, "max-concurrent-backups", 4, "how many Backups may run at a time; the others wait")
-	flag.IntVar(&o.maxRestores, "max-concurrent-restores", 1, "how many Restores may run at a time; the others wait")
+	flag.IntVar(&o.maxBackups, "max-concurrent-backups", 4, "how many Backups may run at a time, besides those that only wait for operations; the others wait")
+	flag.IntVar(&o.maxRestores, "max-concurrent-restores", 1, "how many Restores may run at a time, besides those that only wait for operations; the others wait")
 	flag.Var(&o.maxArchive, "max-archive-size", "how many bytes the archive of a backup may have, decompressed; a Restore of a larger one fails")
 	flag.IntVar(&o.workers, "restore-workers", restoreengine.DefaultWorkers, "how many objects of a Restore are written at a time")
 	flag.DurationVar(&o.operations.Timeout, "default-item-operation-timeout", 4*time.Hour,
@@ -307,13 +312,14 @@ func newManager(opts options) (ctrl.Manager, error) {
 	// client would not send more than 20 requests in a second.
 	cfg.QPS = -1
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: scheme, Metrics: serving, HealthProbeBindAddress: opts.probeAddress,
+		Scheme: scheme, MapperProvider: mapping.New, Metrics: serving, HealthProbeBindAddress: opts.probeAddress, PprofBindAddress: opts.pprofAddress,
 		// Whoever may create a Backup can read the whole cluster through it, so
 		// those of other namespaces are not even looked at.
-		Cache:          cache.Options{
+		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{opts.namespace: {}},
 			// Nobody reads who wrote which field, and it is half of a small object.
 			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         map[client.Object]cache.ByObject{&v1alpha1.AsyncOperation{}: {Transform: operation.Compact}},
 		},
 		LeaderElection: opts.leaderElect, LeaderElectionID: "operator.grapnel.dev",
 		LeaderElectionNamespace:       opts.namespace,

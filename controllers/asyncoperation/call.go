@@ -56,17 +56,17 @@ func (r *Reconciler) placeToPoll(ctx context.Context, k *known) (leave func(), e
 }
 
 // observe returns what calls came to.
-func (r *Reconciler) observe(ctx context.Context, k *known) operation.Seen {
+func (r *Reconciler) observe(k *known) operation.Seen {
 	var seen operation.Seen
 	if outcome, is := r.calls.State(k.pollID); is {
 		if seen.Polling = outcome == nil; outcome != nil {
-			seen.Poll = &operation.Poll{Progress: outcome.Value.progress, Failure: failureOf(ctx, outcome)}
+			seen.Poll = &operation.Poll{Progress: outcome.Value.progress, Failure: r.failureOf(k, outcome)}
 		}
 	}
 	if outcome, is := r.calls.State(k.cancelID); is {
 		seen.Queued = outcome == nil && !k.cancelling.Load()
 		if seen.Cancelling = outcome == nil; outcome != nil {
-			seen.Cancel = &operation.Cancel{Failure: failureOf(ctx, outcome)}
+			seen.Cancel = &operation.Cancel{Failure: r.failureOf(k, outcome)}
 		}
 	}
 	return seen
@@ -84,9 +84,9 @@ func (r *Reconciler) consume(k *known, seen operation.Seen) {
 }
 
 // failureOf returns why a call did not succeed. An error is one inside the operator.
-func failureOf(ctx context.Context, outcome *runner.Outcome[called]) *operation.Failure {
+func (r *Reconciler) failureOf(k *known, outcome *runner.Outcome[called]) *operation.Failure {
 	if outcome.Err != nil {
-		ctrl.LoggerFrom(ctx).Error(outcome.Err, "A call of a plugin failed inside the operator")
+		r.logger(k.name).Error(outcome.Err, "A call of a plugin failed inside the operator")
 		return &operation.Failure{Text: "internal error; see the operator's log"}
 	}
 	return outcome.Value.failure

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -91,6 +92,7 @@ type Reconciler struct {
 	// spread. It is called concurrently.
 	Random func() float64
 
+	log     logr.Logger
 	machine operation.Machine
 	asker   operations.Asker
 	calls   *runner.Runner[called]
@@ -122,6 +124,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name},
 		}}
 	})
+	r.log = mgr.GetLogger().WithValues("controller", "asyncoperation")
 	if err := mgr.Add(r.calls); err != nil {
 		return fmt.Errorf("adding the background calls: %w", err)
 	}
@@ -136,6 +139,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.orphansOf), onlyEnded).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithLogConstructor(func(req *reconcile.Request) logr.Logger {
+			if req == nil {
+				return r.log
+			}
+			return logr.Discard() // a logger for each of a thousand passes a second is dear: see logger
+		}).
 		Complete(r)
 }
 
@@ -161,10 +170,23 @@ func (r *Reconciler) prepare(wake func(types.NamespacedName)) {
 	r.writes = newBucket(r.Limits.WritesPerSecond, r.Limits.WriteBurst)
 }
 
-// Reconcile moves one operation on: it observes what calls came to, decides, writes the
-// status if that is due, and starts calls. Questions go on while a write waits for its
-// turn; a Cancel does not.
+// logger returns a logger for one operation.
+func (r *Reconciler) logger(name types.NamespacedName) logr.Logger {
+	return r.log.WithValues("namespace", name.Namespace, "name", name.Name)
+}
+
+// Reconcile moves one operation on.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := r.reconcile(ctx, req)
+	if err != nil {
+		r.logger(req.NamespacedName).Error(err, "Reconciler error")
+	}
+	return result, err
+}
+
+// reconcile observes what calls came to, decides, writes the status if that is due, and starts
+// calls. Questions go on while a write waits for its turn; a Cancel does not.
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var op v1alpha1.AsyncOperation
 	if err := r.Client.Get(ctx, req.NamespacedName, &op); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -187,7 +209,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else {
 		stored = *op.Status.DeepCopy()
 	}
-	seen := r.observe(ctx, k)
+	seen := r.observe(k)
 	seen.Orphaned = orphaned
 	step := r.decide(k, &op, seen)
 	r.consume(k, seen)
@@ -261,7 +283,7 @@ func (r *Reconciler) orphansOf(ctx context.Context, parent client.Object) []reco
 	err := r.Client.List(ctx, &ops, client.UnsafeDisableDeepCopy, client.InNamespace(parent.GetNamespace()),
 		client.MatchingLabels{v1alpha1.LabelParentUID: string(parent.GetUID())})
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the AsyncOperations of what is gone", "parent", parent.GetName())
+		r.log.Error(err, "Listing the AsyncOperations of what is gone", "parent", parent.GetName())
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(ops.Items))

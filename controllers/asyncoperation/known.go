@@ -51,6 +51,8 @@ type known struct {
 type knownOperations struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]*known
+	// frugal follows how many there are.
+	frugal frugal
 	// ending are calls about operations that were forgotten before these ended.
 	ending map[types.NamespacedName][]string
 }
@@ -80,6 +82,7 @@ func (r *Reconciler) know(name types.NamespacedName, op *v1alpha1.AsyncOperation
 		r.known.all = map[types.NamespacedName]*known{}
 	}
 	r.known.all[name] = k
+	r.known.frugal.adapt(len(r.known.all))
 	r.Metrics.open.WithLabelValues(k.plugin).Inc()
 	return k
 }
@@ -90,6 +93,7 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	r.known.mu.Lock()
 	k := r.known.all[name]
 	delete(r.known.all, name)
+	r.known.frugal.adapt(len(r.known.all))
 	r.known.mu.Unlock()
 	if k != nil {
 		r.parents.release(types.UID(k.subject.UID))

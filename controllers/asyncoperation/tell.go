@@ -4,11 +4,8 @@
 package asyncoperation
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
@@ -25,7 +22,7 @@ func reasonOf(op *v1alpha1.AsyncOperation) string {
 
 // tell emits an event and logs a line when something that was written is news, and counts
 // ends.
-func (r *Reconciler) tell(ctx context.Context, k *known, op *v1alpha1.AsyncOperation) {
+func (r *Reconciler) tell(k *known, op *v1alpha1.AsyncOperation) {
 	phase, reason := op.Status.Phase, reasonOf(op)
 	if phase == k.phase && reason == k.reason {
 		return
@@ -33,7 +30,7 @@ func (r *Reconciler) tell(ctx context.Context, k *known, op *v1alpha1.AsyncOpera
 	began := phase == v1alpha1.AsyncOperationPhaseInProgress && k.phase != phase
 	news := phase != k.phase && phase != v1alpha1.AsyncOperationPhaseNew
 	k.phase, k.reason = phase, reason
-	ctrl.LoggerFrom(ctx).Info(op.Status.Message, "action", k.action, "item", op.Spec.Item.Name, "for", k.subject.Name,
+	r.logger(k.name).Info(op.Status.Message, "action", k.action, "item", op.Spec.Item.Name, "for", k.subject.Name,
 		"phase", phase, "reason", reason)
 	if op.Ended() {
 		r.Metrics.ended(op, reason)

@@ -38,7 +38,7 @@ func (r *Reconciler) write(
 		return false, 0, fmt.Errorf("writing the status of AsyncOperation %s: %w", op.Name, err)
 	}
 	k.memory.Wrote(&op.Status)
-	r.tell(ctx, k, op)
+	r.tell(k, op)
 	return true, 0, nil
 }
 

@@ -18,7 +18,7 @@ func (r *Reconciler) archive(ctx context.Context, s *scope) (bool, error) {
 	if run.Decided(s.Object) || run.Processed(s.Object) {
 		return true, nil
 	}
-	if _, err := r.driver.FollowOperations(ctx, s); err != nil {
+	if err := r.driver.FollowOperations(ctx, s, stepArchive); err != nil {
 		return false, err
 	}
 	if s.Stopping() {

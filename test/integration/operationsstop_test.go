@@ -138,10 +138,10 @@ func TestCancelIsNotObeyed(t *testing.T) {
 }
 
 // TestCancelIsNeverConfirmed ends operations that nobody can end, and says of each that it
-// may go on.
+// may go on. The only slot for Backups is free while one waits for them.
 func TestCancelIsNeverConfirmed(t *testing.T) {
 	t.Parallel()
-	s, app := site{world.New(t, "--item-operation-cancel-timeout=3s")}, world.NewApp(t, 0)
+	s, app := site{world.New(t, "--item-operation-cancel-timeout=3s", "--max-concurrent-backups=1")}, world.NewApp(t, 0)
 	ends := map[string]string{
 		"cancelfails":   "Failed CancelRefused",
 		"cancelignored": "Failed CancelUnconfirmed",
@@ -153,6 +153,10 @@ func TestCancelIsNeverConfirmed(t *testing.T) {
 	b := s.BackupOf(app)
 	b.Labels = stage.Use(operates)
 	s.apply(t, b)
+	await(t, b, "it waits for operations", func(b *v1alpha1.Backup) bool { return b.Status.Phase == "WaitingForPluginOperations" })
+	next := s.BackupOf(app)
+	s.apply(t, next)
+	outcome(t, next, v1alpha1.BackupPhaseCompleted)
 	for program := range ends {
 		world.Patch(t, operationIn(t, b, program, v1alpha1.AsyncOperationPhaseInProgress), `{"spec":{"desiredState":"Cancel"}}`)
 	}

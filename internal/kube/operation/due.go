@@ -36,15 +36,15 @@ func (mem *Memory) due(op *v1alpha1.AsyncOperation, now time.Time) Urgency {
 		return Keep
 	case written.Phase != status.Phase:
 		return Must
-	case worth(written, status, now):
+	case mem.reason != reasonOf(status), worth(written, status, now):
 		return May
 	}
 	return Keep
 }
 
-// worth says whether a change within a phase is worth a write.
+// worth says whether a change within a phase is worth a write, of what written has.
 func worth(written, status *v1alpha1.AsyncOperationStatus, now time.Time) bool {
-	if reasonOf(written) != reasonOf(status) || !equality.Semantic.DeepEqual(written.Cancel, status.Cancel) {
+	if !equality.Semantic.DeepEqual(written.Cancel, status.Cancel) {
 		return true
 	}
 	moved := fraction(status.Progress) - fraction(written.Progress)
@@ -63,7 +63,7 @@ func worth(written, status *v1alpha1.AsyncOperationStatus, now time.Time) bool {
 	}
 	// That a question was asked is no change.
 	same := *status
-	same.LastPollTimestamp = written.LastPollTimestamp
+	same.LastPollTimestamp, same.Conditions = written.LastPollTimestamp, nil
 	return !equality.Semantic.DeepEqual(written, &same)
 }
 

@@ -92,6 +92,8 @@ type Memory struct {
 	born time.Time
 	// written is the status that was written or found last.
 	written v1alpha1.AsyncOperationStatus
+	// reason is that of the conditions, which written does not have.
+	reason string
 
 	// nextPoll and nextCancel are when to call.
 	nextPoll, nextCancel time.Time
@@ -116,7 +118,11 @@ type Memory struct {
 }
 
 // Wrote takes note of a status that was written.
-func (mem *Memory) Wrote(status *v1alpha1.AsyncOperationStatus) { mem.written = *status.DeepCopy() }
+func (mem *Memory) Wrote(status *v1alpha1.AsyncOperationStatus) {
+	small := *status
+	small.Conditions = nil // there may be ten thousand of them, and the rest of the status says the same
+	mem.written, mem.reason = *small.DeepCopy(), reasonOf(status)
+}
 
 // begin fills a Memory from the status of an operation that this process did not see yet.
 func (mem *Memory) begin(op *v1alpha1.AsyncOperation, now time.Time) {

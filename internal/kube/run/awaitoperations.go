@@ -42,19 +42,36 @@ func (s *Scope[T]) SetProcessed(started int) {
 
 // FollowOperations writes down how far the operations of a run are, and has those
 // cancelled that are of no use: because a later attempt started them again, a person
-// wants the run to end, or the run has failed (Scope.GivenUp). It returns how many of
-// those that count go on.
-func (d *Driver[T]) FollowOperations(ctx context.Context, s *Scope[T]) (open int32, err error) {
+// wants the run to end, or the run has failed (Scope.GivenUp). While the step works that
+// starts them, it does so now and then if there are thousands.
+func (d *Driver[T]) FollowOperations(ctx context.Context, s *Scope[T], step string) error {
+	outcome, known := d.steps.State(stepID(s.Object.GetUID(), step))
+	if known && outcome == nil && d.resting(s) {
+		return nil
+	}
 	current, repeated, err := d.operations(ctx, s.Object)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return d.follow(s, current, repeated), nil
+	d.follow(s, current, repeated)
+	return nil
 }
 
-// follow is FollowOperations when the operations were read.
+// resting says whether the operations were looked at a moment ago, for what it takes to
+// add up thousands of them, and plans the next pass.
+func (d *Driver[T]) resting(s *Scope[T]) bool {
+	rest := d.pace.rest(s.Object.GetUID(), d.Now())
+	if rest <= 0 || s.Stopping() {
+		return false
+	}
+	s.Again(rest)
+	return true
+}
+
+// follow is FollowOperations when the operations were read. It returns how many of those
+// that count go on.
 func (d *Driver[T]) follow(s *Scope[T], current, repeated []v1alpha1.AsyncOperation) (open int32) {
-	d.pace.set(s.Object.GetUID(), len(current)+len(repeated))
+	d.pace.set(s.Object.GetUID(), len(current)+len(repeated), d.Now())
 	d.cancelOperations(s, unshared(repeated, current), "its object was shown to the action again")
 	switch {
 	case s.Stopping() && s.Object.GetDeletionTimestamp() == nil:
@@ -119,6 +136,9 @@ func (d *Driver[T]) Anew(s *Scope[T]) bool {
 func (d *Driver[T]) AwaitOperations(ctx context.Context, s *Scope[T]) (bool, error) {
 	if Decided(s.Object) {
 		return true, nil
+	}
+	if c := s.Object.Run().Operations; c != nil && c.Attempted > c.Completed+c.Failed+c.Cancelled && !s.GivenUp && d.resting(s) {
+		return false, nil
 	}
 	current, repeated, err := d.operations(ctx, s.Object)
 	if err != nil {

@@ -30,15 +30,29 @@ type pace struct {
 type paced struct {
 	// size is how many there are.
 	size int
+	// at is when they were looked at last.
+	at time.Time
 	// complete says that the cache shows all that were started.
 	complete bool
 	// failed is when what follows the operations failed for the first time.
 	failed time.Time
 }
 
-// set takes note of how many operations a run has.
-func (p *pace) set(uid types.UID, size int) {
-	p.change(uid, func(known *paced) { known.size = size })
+// set takes note of how many operations a run has now.
+func (p *pace) set(uid types.UID, size int, now time.Time) {
+	p.change(uid, func(known *paced) { known.size, known.at = size, now })
+}
+
+// rest returns how long the operations of a run need not be looked at; 0 if they are few.
+func (p *pace) rest(uid types.UID, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.runs[uid]
+	pause := time.Duration(known.size) * pauseForEach
+	if pause <= pauseAfterProgress {
+		return 0
+	}
+	return max(0, pause-now.Sub(known.at))
 }
 
 // catchUp takes note that the cache shows all operations of a run.

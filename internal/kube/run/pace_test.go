@@ -14,19 +14,24 @@ import (
 func TestPace(t *testing.T) {
 	t.Parallel()
 	var p pace
-	p.set("few", 10)
-	p.set("many", 10_000)
-	p.set("over", 10_000)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	p.set("few", 10, now)
+	p.set("many", 10_000, now)
+	p.set("over", 10_000, now)
 	p.drop("over")
 	for _, tc := range []struct {
 		run             string
 		progress, ended time.Duration
+		rest            time.Duration // a second later
 	}{
-		{"few", time.Second, 100 * time.Millisecond},
-		{"many", 5 * time.Second, 5 * time.Second},
-		{"over", time.Second, 100 * time.Millisecond},
-		{"nobody knows", time.Second, 100 * time.Millisecond},
+		{"few", time.Second, 100 * time.Millisecond, 0},
+		{"many", 5 * time.Second, 5 * time.Second, 4 * time.Second},
+		{"over", time.Second, 100 * time.Millisecond, 0},
+		{"nobody knows", time.Second, 100 * time.Millisecond, 0},
 	} {
+		if rest := p.rest(types.UID(tc.run), now.Add(time.Second)); rest != tc.rest {
+			t.Errorf("%s rests for %s, want %s", tc.run, rest, tc.rest)
+		}
 		if progress, ended := p.pause(types.UID(tc.run), false), p.pause(types.UID(tc.run), true); progress != tc.progress || ended != tc.ended {
 			t.Errorf("%s: %s and %s, want %s and %s", tc.run, progress, ended, tc.progress, tc.ended)
 		}

@@ -74,6 +74,36 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestQueueLetsThroughWhoeverWaitsForOperations has one slot, and a run that needs none any
+// more; it is known all the same.
+func TestQueueLetsThroughWhoeverWaitsForOperations(t *testing.T) {
+	t.Parallel()
+	var woken []types.NamespacedName
+	q := newQueue(1, func(owner types.NamespacedName) { woken = append(woken, owner) })
+	run := func(name string) *v1alpha1.Backup {
+		return &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	}
+	first, second := run("a"), run("b")
+	if !q.acquire(first, false) || q.acquire(second, false) {
+		t.Fatal("there is more or less than one slot")
+	}
+	q.park(first)
+	q.park(first)
+	if len(woken) != 1 || woken[0].Name != "b" || !q.acquire(second, false) {
+		t.Errorf("woken were %v", woken)
+	}
+	if uids := q.of(nameOf(first)); len(uids) != 1 || uids[0] != "a" {
+		t.Errorf("the run that waits is known as %v", uids)
+	}
+	q.release("a")
+	if uids := q.of(nameOf(first)); len(uids) != 0 {
+		t.Errorf("the run that is over is known as %v", uids)
+	}
+	if q.acquire(run("c"), false) {
+		t.Error("the end of a run without a slot freed one")
+	}
+}
+
 // TestQueueNeverStarves lets many Backups compete: every one gets a slot, never
 // more than the limit at a time, and a release always wakes somebody who waits.
 // As in an operator, a work queue sees to it that nobody is looked at twice at once.

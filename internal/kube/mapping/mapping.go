@@ -1,0 +1,54 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mapping
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// New returns a mapper for a manager.
+func New(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
+	mapper, err := apiutil.NewDynamicRESTMapper(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the kinds of the API server: %w", err)
+	}
+	return Remember(mapper), nil
+}
+
+// Remember returns a mapper that asks another one once about each version of a kind of
+// Grapnel: they are installed before the operator, and the scope of a definition cannot
+// change. It is safe for concurrent use if the other one is.
+func Remember(mapper meta.RESTMapper) meta.RESTMapper { return &remembering{RESTMapper: mapper} }
+
+type remembering struct {
+	meta.RESTMapper
+	// known has a *meta.RESTMapping for each kind and its versions, as a string.
+	known sync.Map
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (r *remembering) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if kind.Group != v1alpha1.GroupVersion.Group {
+		return r.RESTMapper.RESTMapping(kind, versions...)
+	}
+	key := kind.Kind + "/" + strings.Join(versions, ",")
+	if known, ok := r.known.Load(key); ok {
+		return known.(*meta.RESTMapping), nil //nolint:forcetypeassert // nothing else is stored
+	}
+	found, err := r.RESTMapper.RESTMapping(kind, versions...)
+	if err == nil {
+		r.known.Store(key, found)
+	}
+	return found, err
+}

@@ -160,7 +160,7 @@ func TestCancelIsNeverConfirmed(t *testing.T) {
 	for program := range ends {
 		world.Patch(t, operationIn(t, b, program, v1alpha1.AsyncOperationPhaseInProgress), `{"spec":{"desiredState":"Cancel"}}`)
 	}
-	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "0 of 3 operations completed (3 failed)")
+	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "0 of 3 operations completed, 3 errors")
 	counted(t, b, 3, 0, 3, 0)
 	endedAs(t, b, ends)
 	for program := range ends {

@@ -16,12 +16,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
 // driverWith returns a Driver of Backups with these objects, whose creations fail first
@@ -43,7 +45,8 @@ func driverWith(t *testing.T, fails []error, objects ...client.Object) *Driver[*
 		},
 	}).Build()
 	return &Driver[*v1alpha1.Backup]{
-		Kind: Backup, New: func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
+		steps: runner.New[any](func(types.NamespacedName) {}),
+		Kind:  Backup, New: func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
 		Environment: Environment{
 			Client: c, Reader: c, Now: func() time.Time { return noon },
 			Operations: OperationDefaults{Timeout: 4 * time.Hour, PollInterval: 10 * time.Second},

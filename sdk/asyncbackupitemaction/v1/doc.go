@@ -22,7 +22,8 @@
 //     another ID each time all the same: the operator cancels the older operation, as far
 //     as it knows it, and that must not end the newer. If ctx ends before Start returns,
 //     stop the work.
-//   - Cancel is called a few times at most. The operation may have ended meanwhile.
+//   - Cancel is called until it is accepted, with growing pauses, for some minutes. The
+//     operation may have ended meanwhile.
 //   - What has ended is asked about until the operator has written that down, so keep the
 //     outcome for a while.
 package v1

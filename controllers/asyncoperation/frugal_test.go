@@ -21,8 +21,15 @@ func TestFrugal(t *testing.T) {
 	}
 	var f frugal
 	for _, step := range []struct{ open, percent int }{
-		{1, defaultPercent}, {manyOpen - 1, defaultPercent}, {manyOpen, frugalPercent}, {manyOpen + 1, frugalPercent},
-		{fewOpen, frugalPercent}, {fewOpen - 1, defaultPercent}, {manyOpen - 1, defaultPercent}, {manyOpen, frugalPercent}, {0, defaultPercent},
+		{1, defaultPercent},
+		{manyOpen - 1, defaultPercent},
+		{manyOpen, frugalPercent},
+		{manyOpen + 1, frugalPercent},
+		{fewOpen, frugalPercent},
+		{fewOpen - 1, defaultPercent},
+		{manyOpen - 1, defaultPercent},
+		{manyOpen, frugalPercent},
+		{0, defaultPercent},
 	} {
 		if f.adapt(step.open); percent() != step.percent {
 			t.Errorf("with %d operations it works at %d %%, want %d %%", step.open, percent(), step.percent)

@@ -21,18 +21,16 @@ func (r *Reconciler) archive(ctx context.Context, s *scope) (bool, error) {
 	if err := r.driver.FollowOperations(ctx, s, stepArchive); err != nil {
 		return false, err
 	}
-	if s.Stopping() {
-		if r.driver.StopSteps(s, stepArchive) {
-			s.Running(v1alpha1.ReasonCancelling, "Stopping the archive")
-			return false, nil
-		}
-		if s.Object.Status.Attempts == 0 {
-			return true, nil
-		}
-	} else if !r.driver.Begun(s, stepArchive) {
-		if !r.driver.Anew(s) {
-			return false, nil
-		}
+	switch begun := r.driver.Begun(s, stepArchive); {
+	case s.Stopping() && r.driver.StopSteps(s, stepArchive):
+		s.Running(v1alpha1.ReasonCancelling, "Stopping the archive")
+		return false, nil
+	case s.Stopping() && s.Object.Status.Attempts == 0:
+		return true, nil
+	case s.Stopping():
+	case !begun && !r.driver.Anew(s):
+		return false, nil
+	case !begun:
 		s.Object.Status.Attempts++
 	}
 	s.Running(v1alpha1.ReasonArchiving, r.report(s.Object))

@@ -180,16 +180,24 @@ func TestFinalize(t *testing.T) {
 	for _, step := range []struct {
 		name  string
 		ended []velero.Operation
+		lost  int
 		added int
 		errs  results.Messages
 	}{
-		{"first", ended(), 3, allErrors()},
-		{"again", ended(), 3, allErrors()},
-		{"all well", ended()[:1], 0, results.Messages{Namespaces: map[string][]string{"shop": {ofEngine}}}},
-		{"after all", ended(), 3, allErrors()},
-		{"none", nil, 0, results.Messages{Namespaces: map[string][]string{"shop": {ofEngine}}}},
+		{"first", ended(), 0, 3, allErrors()},
+		{"again", ended(), 0, 3, allErrors()},
+		{"all well", ended()[:1], 0, 0, results.Messages{Namespaces: map[string][]string{"shop": {ofEngine}}}},
+		{"after all", ended(), 0, 3, allErrors()},
+		{"none", nil, 0, 0, results.Messages{Namespaces: map[string][]string{"shop": {ofEngine}}}},
+		{"two removed by force", ended()[:1], 2, 1, results.Messages{
+			Velero: []string{"2 of 3 operations were removed by force, and nobody knows how they ended: " +
+				"look yourself what became of the work of the plugin"},
+			Namespaces: map[string][]string{"shop": {ofEngine}},
+		}},
 	} {
-		added, err := j.Finalize(t.Context(), store, request, step.ended)
+		req := request
+		req.Operations = len(step.ended) + step.lost
+		added, err := j.Finalize(t.Context(), store, req, step.ended)
 		if err != nil || added != step.added {
 			t.Errorf("%s: %d errors added, want %d: %v", step.name, added, step.added, err)
 		}

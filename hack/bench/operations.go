@@ -86,6 +86,7 @@ func (o operations) measureOperations(ctx context.Context, e *environment) (foll
 		if err != nil {
 			return err
 		}
+		e.note("They take %.2f cores, +%.0f MiB and %.1f status writes in a second", f.cores, f.growth/mebibyte, f.writesPerSecond)
 		if err := o.checkOpen(ctx, e); err != nil {
 			return err
 		}

@@ -8,13 +8,13 @@ import (
 	"runtime/debug"
 )
 
-// While so many operations are open the garbage collector lets less than half as much garbage
+// While so many operations are open the garbage collector lets a quarter as much garbage
 // lie about as it does by default. What is known of ten thousand operations stays for hours,
-// and as much again would be garbage all the time; the collections more cost a few percent
+// and as much again would be garbage all the time; more collections cost some percent
 // of the processor time that the questions take. Some less than that end it.
 const (
 	manyOpen, fewOpen = 2000, 1000
-	frugalPercent     = 40
+	frugalPercent     = 25
 	defaultPercent    = 100
 )
 

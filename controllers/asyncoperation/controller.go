@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -175,8 +176,15 @@ func (r *Reconciler) logger(name types.NamespacedName) logr.Logger {
 	return r.log.WithValues("namespace", name.Namespace, "name", name.Name)
 }
 
-// Reconcile moves one operation on.
+// Reconcile moves one operation on. It logs what goes wrong, panics too: the controller has no
+// logger for that.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.logger(req.NamespacedName).Error(fmt.Errorf("panic: %v", p), "Observed a panic", "stacktrace", string(debug.Stack()))
+			panic(p) // the controller makes an error of it, and tries again
+		}
+	}()
 	result, err := r.reconcile(ctx, req)
 	if err != nil {
 		r.logger(req.NamespacedName).Error(err, "Reconciler error")
@@ -268,27 +276,4 @@ func sooner(result ctrl.Result, after time.Duration) ctrl.Result {
 		result.RequeueAfter = after
 	}
 	return result
-}
-
-// hasEnded says whether the outcome of a Backup or Restore is known.
-func hasEnded(object client.Object) bool {
-	parent, ok := object.(kuberun.Subject)
-	return ok && kuberun.Decided(parent)
-}
-
-// orphansOf wakes the operations of a Backup or Restore that is gone, or has ended.
-func (r *Reconciler) orphansOf(ctx context.Context, parent client.Object) []reconcile.Request {
-	r.parents.outdate(parent.GetUID())
-	var ops v1alpha1.AsyncOperationList
-	err := r.Client.List(ctx, &ops, client.UnsafeDisableDeepCopy, client.InNamespace(parent.GetNamespace()),
-		client.MatchingLabels{v1alpha1.LabelParentUID: string(parent.GetUID())})
-	if err != nil {
-		r.log.Error(err, "Listing the AsyncOperations of what is gone", "parent", parent.GetName())
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(ops.Items))
-	for i := range ops.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&ops.Items[i])})
-	}
-	return requests
 }

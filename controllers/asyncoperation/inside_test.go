@@ -15,11 +15,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/operation"
@@ -271,4 +274,26 @@ func TestWritesQueueUpAgain(t *testing.T) {
 	if begun, _ := r.beginWrite(ends, operation.Must, at.Add(busyPause)); !begun || !ends.turn.IsZero() || len(r.writing) != 1 {
 		t.Error("a write of an end did not begin in its turn")
 	}
+}
+
+// TestPanicIsLogged has a Client panic. The controller's own logger is silent in passes.
+func TestPanicIsLogged(t *testing.T) {
+	t.Parallel()
+	var said []string
+	r := &Reconciler{Client: panicking{}, log: funcr.New(func(_, args string) { said = append(said, args) }, funcr.Options{})}
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic was swallowed")
+		}
+		if len(said) != 1 || !strings.Contains(said[0], "nothing works") || !strings.Contains(said[0], `"name"="op-1"`) || !strings.Contains(said[0], "inside_test.go") {
+			t.Errorf("the log is %q", said)
+		}
+	}()
+	_, _ = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "grapnel", Name: "op-1"}})
+}
+
+type panicking struct{ client.Client }
+
+func (panicking) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	panic("nothing works")
 }

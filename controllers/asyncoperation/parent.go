@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
@@ -159,4 +160,27 @@ func describe(op *v1alpha1.AsyncOperation, object kuberun.Subject, timeout time.
 		return nil, fmt.Errorf("encoding the spec of %s %s: %w", op.Spec.Subject.Kind, op.Spec.Subject.Name, err)
 	}
 	return shown.JSON()
+}
+
+// hasEnded says whether the outcome of a Backup or Restore is known.
+func hasEnded(object client.Object) bool {
+	parent, ok := object.(kuberun.Subject)
+	return ok && kuberun.Decided(parent)
+}
+
+// orphansOf wakes the operations of a Backup or Restore that is gone, or has ended.
+func (r *Reconciler) orphansOf(ctx context.Context, parent client.Object) []reconcile.Request {
+	r.parents.outdate(parent.GetUID())
+	var ops v1alpha1.AsyncOperationList
+	err := r.Client.List(ctx, &ops, client.UnsafeDisableDeepCopy, client.InNamespace(parent.GetNamespace()),
+		client.MatchingLabels{v1alpha1.LabelParentUID: string(parent.GetUID())})
+	if err != nil {
+		r.log.Error(err, "Listing the AsyncOperations of what is gone", "parent", parent.GetName())
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(ops.Items))
+	for i := range ops.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&ops.Items[i])})
+	}
+	return requests
 }

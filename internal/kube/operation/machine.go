@@ -17,7 +17,8 @@ const DefaultConfirm = 5 * time.Minute
 
 // Machine decides about operations. It is safe for concurrent use if Jitter is.
 type Machine struct {
-	// Confirm is how long after the request of a cancel the end must be confirmed.
+	// Confirm is how long after the request of a cancel the end must be confirmed; after the
+	// answer of the plugin, if the call had to wait for others.
 	Confirm time.Duration
 	// Jitter returns a random number of at least 0 and less than 1, by which the times of
 	// questions are spread.

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -61,14 +63,14 @@ func runAll[T subject](ctx context.Context, c client.WithWatch, list client.Obje
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the runs take too long"))
 	defer cancel()
 	w := &watcher[T]{seen: map[string]*observation[T]{}, open: len(subjects)}
-	events, err := c.Watch(ctx, list, client.InNamespace(operator.Namespace))
+	events, err := watchFromNow(ctx, c, list)
 	if err != nil {
-		return nil, fmt.Errorf("watching runs: %w", err)
+		return nil, err
 	}
 	defer events.Stop()
-	hookEvents, err := c.Watch(ctx, &v1alpha1.HookRunList{}, client.InNamespace(operator.Namespace))
+	hookEvents, err := watchFromNow(ctx, c, &v1alpha1.HookRunList{})
 	if err != nil {
-		return nil, fmt.Errorf("watching HookRuns: %w", err)
+		return nil, err
 	}
 	defer hookEvents.Stop()
 
@@ -87,6 +89,23 @@ func runAll[T subject](ctx context.Context, c client.WithWatch, list client.Obje
 		return nil, fmt.Errorf("running %T: %w", subjects[0], err)
 	}
 	return observations, nil
+}
+
+// watchFromNow watches objects in the operator's namespace, without those that there are. The
+// API server may end a watch at any time, and does so if a client is too slow; it goes on
+// then where it was, so that no change is left out.
+func watchFromNow(ctx context.Context, c client.WithWatch, list client.ObjectList) (watch.Interface, error) {
+	if err := c.List(ctx, list, client.InNamespace(operator.Namespace)); err != nil {
+		return nil, fmt.Errorf("reading %T before watching: %w", list, err)
+	}
+	watches := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		return c.Watch(ctx, list, client.InNamespace(operator.Namespace), &client.ListOptions{Raw: &options})
+	}}
+	events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watches)
+	if err != nil {
+		return nil, fmt.Errorf("watching %T: %w", list, err)
+	}
+	return events, nil
 }
 
 // follow reads events until all runs have come to their end.

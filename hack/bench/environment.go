@@ -159,20 +159,12 @@ func (e *environment) withNewPlane(ctx context.Context, measure func(op *operato
 // its caches are filled, and an API server that has just started has them wait for
 // about a second.
 func (e *environment) awaitAtWork(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the operator never looked at the storage location"))
 	defer cancel()
-	watch, err := e.client.Watch(ctx, &v1alpha1.BackupStorageLocationList{}, client.InNamespace(operator.Namespace))
-	if err != nil {
-		return fmt.Errorf("watching the storage location: %w", err)
+	available := func(l *v1alpha1.BackupStorageLocation) (bool, error) {
+		return l.Status.Phase == v1alpha1.LocationPhaseAvailable, nil
 	}
-	defer watch.Stop()
-	for event := range watch.ResultChan() {
-		location, ok := event.Object.(*v1alpha1.BackupStorageLocation)
-		if ok && location.Status.Phase == v1alpha1.LocationPhaseAvailable {
-			return nil
-		}
-	}
-	return errors.New("the operator never looked at the storage location")
+	return await(ctx, e.client, &v1alpha1.BackupStorageLocationList{}, available, client.InNamespace(operator.Namespace))
 }
 
 // installPlugin builds the plugin in a folder here, and gives it to operators by the

@@ -194,24 +194,18 @@ func pause(ctx context.Context, d time.Duration) error {
 func awaitBackup(ctx context.Context, c client.WithWatch, b *v1alpha1.Backup, wanted func() bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, operationPatience, errors.New("it takes too long"))
 	defer cancel()
-	events, err := c.Watch(ctx, &v1alpha1.BackupList{}, client.InNamespace(b.Namespace), client.MatchingFields{"metadata.name": b.Name})
-	if err != nil {
-		return fmt.Errorf("watching the Backup %s: %w", b.Name, err)
-	}
-	defer events.Stop()
-	for event := range events.ResultChan() {
-		seen, ok := event.Object.(*v1alpha1.Backup)
-		if !ok {
-			break
-		}
+	err := await(ctx, c, &v1alpha1.BackupList{}, func(seen *v1alpha1.Backup) (bool, error) {
 		seen.DeepCopyInto(b)
-		if wanted() {
-			return nil
+		switch {
+		case wanted():
+			return true, nil
+		case ended(b.GetConditions()):
+			return false, fmt.Errorf("it ended: %s %v", b.Status.FailureReason, b.Status.ValidationErrors)
 		}
-		if ended(b.GetConditions()) {
-			return fmt.Errorf("the Backup %s ended as %s: %s %s %v", b.Name, b.Status.Phase, b.Status.Message, b.Status.FailureReason, b.Status.ValidationErrors)
-		}
+		return false, nil
+	}, client.InNamespace(b.Namespace), client.MatchingFields{"metadata.name": b.Name})
+	if err != nil {
+		return fmt.Errorf("waiting for the Backup %s, %s, %s: %w", b.Name, b.Status.Phase, b.Status.Message, err)
 	}
-	return fmt.Errorf("waiting for the Backup %s, %s, %s: %w", b.Name, b.Status.Phase, b.Status.Message,
-		errors.Join(context.Cause(ctx), errors.New("the watch ended")))
+	return nil
 }

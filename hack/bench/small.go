@@ -126,18 +126,13 @@ func createNamespaces(ctx context.Context, e *environment, names ...string) erro
 func waitForPlugin(ctx context.Context, c client.WithWatch, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the plugin is not ready"))
 	defer cancel()
-	events, err := c.Watch(ctx, &v1alpha1.PluginList{})
+	err := await(ctx, c, &v1alpha1.PluginList{}, func(plugin *v1alpha1.Plugin) (bool, error) {
+		return plugin.Name == name && meta.IsStatusConditionTrue(plugin.Status.Conditions, v1alpha1.ConditionReady), nil
+	})
 	if err != nil {
-		return fmt.Errorf("watching Plugins: %w", err)
+		return fmt.Errorf("waiting for the Plugin %s: %w", name, err)
 	}
-	defer events.Stop()
-	for event := range events.ResultChan() {
-		plugin, ok := event.Object.(*v1alpha1.Plugin)
-		if ok && plugin.Name == name && meta.IsStatusConditionTrue(plugin.Status.Conditions, v1alpha1.ConditionReady) {
-			return nil
-		}
-	}
-	return fmt.Errorf("waiting for the plugin: %w", context.Cause(ctx))
+	return nil
 }
 
 // oneByOne runs backups without and with an action by turns, each after the end

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -63,12 +64,12 @@ func runAll[T subject](ctx context.Context, c client.WithWatch, list client.Obje
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the runs take too long"))
 	defer cancel()
 	w := &watcher[T]{seen: map[string]*observation[T]{}, open: len(subjects)}
-	events, err := watchFromNow(ctx, c, list)
+	events, err := watchFromNow(ctx, c, list, client.InNamespace(operator.Namespace))
 	if err != nil {
 		return nil, err
 	}
 	defer events.Stop()
-	hookEvents, err := watchFromNow(ctx, c, &v1alpha1.HookRunList{})
+	hookEvents, err := watchFromNow(ctx, c, &v1alpha1.HookRunList{}, client.InNamespace(operator.Namespace))
 	if err != nil {
 		return nil, err
 	}
@@ -91,21 +92,58 @@ func runAll[T subject](ctx context.Context, c client.WithWatch, list client.Obje
 	return observations, nil
 }
 
-// watchFromNow watches objects in the operator's namespace, without those that there are. The
+// watchFromNow reads the objects that there are into the list, and watches from then on. The
 // API server may end a watch at any time, and does so if a client is too slow; it goes on
 // then where it was, so that no change is left out.
-func watchFromNow(ctx context.Context, c client.WithWatch, list client.ObjectList) (watch.Interface, error) {
-	if err := c.List(ctx, list, client.InNamespace(operator.Namespace)); err != nil {
+func watchFromNow(ctx context.Context, c client.WithWatch, list client.ObjectList, of ...client.ListOption) (watch.Interface, error) {
+	if err := c.List(ctx, list, of...); err != nil {
 		return nil, fmt.Errorf("reading %T before watching: %w", list, err)
 	}
 	watches := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-		return c.Watch(ctx, list, client.InNamespace(operator.Namespace), &client.ListOptions{Raw: &options})
+		return c.Watch(ctx, list, append(slices.Clone(of), &client.ListOptions{Raw: &options})...)
 	}}
 	events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watches)
 	if err != nil {
 		return nil, fmt.Errorf("watching %T: %w", list, err)
 	}
 	return events, nil
+}
+
+// await waits until an object is as wanted, one of those that there are or that come. The
+// error is that of wanted, or why ctx has ended.
+func await[T client.Object](
+	ctx context.Context, c client.WithWatch, list client.ObjectList, wanted func(T) (bool, error), of ...client.ListOption,
+) error {
+	events, err := watchFromNow(ctx, c, list, of...)
+	if err != nil {
+		return err
+	}
+	defer events.Stop()
+	there, err := meta.ExtractList(list)
+	if err != nil {
+		return fmt.Errorf("reading %T: %w", list, err)
+	}
+	for _, object := range there {
+		if o, ok := object.(T); ok {
+			if is, err := wanted(o); is || err != nil {
+				return err
+			}
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case event := <-events.ResultChan():
+			o, ok := event.Object.(T)
+			if !ok {
+				return errors.Join(context.Cause(ctx), fmt.Errorf("the API server ended a watch: %v", event.Object))
+			}
+			if is, err := wanted(o); is || err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // follow reads events until all runs have come to their end.

@@ -12,12 +12,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/hook"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
@@ -84,50 +85,41 @@ func TestSamplesAreListed(t *testing.T) {
 	}
 }
 
-// TestSamplesMeanWhatTheySay plans the sample with hooks with the actions of the
-// sample Plugin: a name that is written differently in the two of them, or a
-// selector that does not match, would leave a hook out.
+// TestSamplesMeanWhatTheySay plans the sample with hooks, and a Restore, with the sample
+// Plugin: a name that is written differently in two of them, or a selector that does not
+// match, would leave an action out.
 func TestSamplesMeanWhatTheySay(t *testing.T) {
 	var plugin v1alpha1.Plugin
 	var backup v1alpha1.Backup
+	var restore v1alpha1.Restore
 	read(t, "samples/plugin.yaml", &plugin)
 	read(t, "samples/backup_hooks.yaml", &backup)
-	in := hook.Input{
-		Points: hook.Points{Kind: "Backup"}, Labels: backup.Labels, Annotations: backup.Annotations,
-		Parameters: map[string]map[string]string{},
-	}
-	for name := range backup.Spec.Parameters {
-		in.Parameters[name] = map[string]string{}
-	}
+	read(t, "samples/restore.yaml", &restore)
 	for _, action := range plugin.Spec.Actions {
-		planned := hook.Action{Plugin: plugin.Name, Name: action.Name, Order: action.Order}
-		switch action.Kind {
-		case v1alpha1.ActionKindPreBackup:
-		case v1alpha1.ActionKindPostBackup:
-			planned.Side = hook.Post
-		case v1alpha1.ActionKindBackupItem, v1alpha1.ActionKindAsyncBackupItem:
-			planned.Side, planned.Kind = hook.Item, string(action.Kind)
-			planned.Async = action.Kind == v1alpha1.ActionKindAsyncBackupItem
-		case v1alpha1.ActionKindAsyncRestoreItem:
-			continue // it has no part in a Backup
-		default:
-			t.Fatalf("the sample has an action of kind %s", action.Kind)
-		}
-		if action.Selector != nil {
-			planned.Selector = labels.SelectorFromSet(action.Selector.MatchLabels)
-		}
-		in.Actions = append(in.Actions, planned)
+		plugin.Status.Actions = append(plugin.Status.Actions, v1alpha1.ProvidedAction{Name: action.Name, Kind: action.Kind})
 	}
-	plan := hook.Make(in)
-	if len(plan.Errors) > 0 || len(plan.Warnings) > 0 {
-		t.Errorf("errors %q, warnings %q", plan.Errors, plan.Warnings)
-	}
+	conditions.Set(&plugin, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonLoaded, "")
+	plan := planOf(t, kuberun.Backup, &backup, plugin)
 	if len(plan.Pre) != 1 || len(plan.Post) != 1 || !plan.Post[0].Owed || len(plan.Skipped) != 1 || plan.Skipped[0].Name != "example.io/notify" {
 		t.Errorf("want the pair planned and the notifier skipped, got %+v", plan)
 	}
 	if len(plan.Items) != 2 || plan.Items[0].Name != "example.io/secrets" || plan.Items[1].Name != "example.io/copy" {
 		t.Errorf("want the actions on objects planned, got %+v", plan.Items)
 	}
+	plan = planOf(t, kuberun.Restore, &restore, plugin)
+	if len(plan.Pre)+len(plan.Post) != 0 || len(plan.Items) != 1 || plan.Items[0].Name != "example.io/copy" {
+		t.Errorf("want the action that copies data back planned for a Restore, got %+v", plan)
+	}
+}
+
+// planOf makes the plan that the operator would make. Nothing may be wrong with it.
+func planOf(t *testing.T, kind kuberun.Kind, of kuberun.Subject, plugin v1alpha1.Plugin) hook.Plan {
+	t.Helper()
+	plan, loading := kind.HooksOf(of, []v1alpha1.Plugin{plugin})
+	if loading != "" || len(plan.Errors) > 0 || len(plan.Warnings) > 0 {
+		t.Errorf("%s: loading %q, errors %q, warnings %q", kind.Name, loading, plan.Errors, plan.Warnings)
+	}
+	return plan
 }
 
 // TestSampleRestoresFindTheirBackup looks whether there is a sample of the backup

@@ -14,9 +14,10 @@
 //	call.go        the calls of Progress and Cancel
 //	place.go       how many of them a plugin gets at a time
 //	load.go        the wait for a plugin that is not started yet
-//	parent.go      the Backup or Restore, as plugins see it
+//	parent.go      the Backup or Restore: as plugins see it, and what its end means
 //	write.go       the status, and how often it may be written
 //	bucket.go      the bucket of tokens behind that
+//	frugal.go      the garbage collector, while there are many
 //	finish.go      what has ended: finalizer, removal
 //	tell.go        events and log
 //	metrics.go     metrics

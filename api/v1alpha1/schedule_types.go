@@ -1,0 +1,222 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ConcurrencyPolicy says what happens when it is time for a Backup and an earlier one of
+// the Schedule still runs.
+// +kubebuilder:validation:Enum=Allow;Forbid;Replace
+type ConcurrencyPolicy string
+
+// The concurrency policies, as a CronJob has them.
+const (
+	// ConcurrencyPolicyAllow lets both run.
+	ConcurrencyPolicyAllow ConcurrencyPolicy = "Allow"
+	// ConcurrencyPolicyForbid leaves the new one out.
+	ConcurrencyPolicyForbid ConcurrencyPolicy = "Forbid"
+	// ConcurrencyPolicyReplace cancels the earlier one first; what it owes is paid.
+	ConcurrencyPolicyReplace ConcurrencyPolicy = "Replace"
+)
+
+// ScheduleSpec says when Backups are created, and which of them are kept.
+type ScheduleSpec struct {
+	// schedule is a cron expression of five fields, or @hourly, @daily, @weekly, @monthly,
+	// @yearly or "@every 6h".
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Schedule string `json:"schedule"`
+
+	// timeZone is the name of the time zone in which schedule is meant, for example
+	// Europe/Berlin. The default is UTC.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
+
+	// paused creates no Backups. Those that run go on.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
+	// skipImmediately waits for the next time also if the Schedule is new, or was paused,
+	// and its last time is over.
+	// +optional
+	SkipImmediately bool `json:"skipImmediately,omitempty"`
+
+	// concurrencyPolicy says what happens if an earlier Backup of this Schedule runs.
+	// +optional
+	// +default="Forbid"
+	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
+
+	// startingDeadline is how late a Backup may be created, for example because there was
+	// no operator. Unset means as late as it takes, once.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s')",message="must be at least 10s; a shorter one would leave backups out"
+	StartingDeadline *metav1.Duration `json:"startingDeadline,omitempty"`
+
+	// keepLast protects so many of the newest Backups that succeeded, whatever their ttl
+	// is.
+	// +optional
+	// +default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	KeepLast *int32 `json:"keepLast,omitempty"`
+
+	// keepSucceeded is how many Backups that succeeded are kept; older ones are destroyed
+	// before their ttl is over. Unset means all.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	KeepSucceeded *int32 `json:"keepSucceeded,omitempty"`
+
+	// keepFailed is how many Backups that failed are kept.
+	// +optional
+	// +default=3
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	KeepFailed *int32 `json:"keepFailed,omitempty"`
+
+	// template is what the Backups are made of.
+	// +required
+	Template BackupTemplate `json:"template"`
+}
+
+// BackupTemplate is what the Backups of a Schedule are made of.
+type BackupTemplate struct {
+	// metadata is put on the Backups. Labels by which a GitOps tool recognises its own
+	// objects are left out.
+	// +optional
+	Metadata TemplateMetadata `json:"metadata,omitempty"`
+
+	// spec of the Backups.
+	// +optional
+	// +default={}
+	Spec BackupSpec `json:"spec,omitempty"`
+}
+
+// TemplateMetadata is put on created objects.
+type TemplateMetadata struct {
+	// labels of the Backups.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Labels map[string]LabelValue `json:"labels,omitempty"`
+
+	// annotations of the Backups.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Annotations map[string]ParameterValue `json:"annotations,omitempty"`
+}
+
+// SchedulePhase summarises the conditions of a Schedule in one word.
+// +kubebuilder:validation:Enum=Enabled;Paused;FailedValidation
+type SchedulePhase string
+
+// The phases of a Schedule.
+const (
+	SchedulePhaseEnabled          SchedulePhase = "Enabled"
+	SchedulePhasePaused           SchedulePhase = "Paused"
+	SchedulePhaseFailedValidation SchedulePhase = "FailedValidation"
+)
+
+// ScheduleStatus tells how a Schedule stands.
+type ScheduleStatus struct {
+	// conditions are Ready, Reconciling and Stalled as in kstatus.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// phase summarises the conditions.
+	// +optional
+	Phase SchedulePhase `json:"phase,omitempty"`
+
+	// message says in one sentence what happens next, or what must be changed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+
+	// lastScheduleTime is the time for which a Backup was created last.
+	// +optional
+	// +nullable
+	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
+
+	// lastBackup is the Backup of that time.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	LastBackup string `json:"lastBackup,omitempty"`
+
+	// lastSuccessfulTime is when a Backup of this Schedule succeeded last.
+	// +optional
+	// +nullable
+	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
+
+	// nextScheduleTime is when the next Backup is created.
+	// +optional
+	// +nullable
+	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
+
+	// lastSkippedTime is the last time for which no Backup was created.
+	// +optional
+	// +nullable
+	LastSkippedTime *metav1.Time `json:"lastSkippedTime,omitempty"`
+
+	// lastSkippedReason says why.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	LastSkippedReason string `json:"lastSkippedReason,omitempty"`
+
+	// active is how many Backups of this Schedule run.
+	// +optional
+	Active int32 `json:"active,omitempty"`
+}
+
+// Schedule creates Backups at the times of a cron expression, and destroys those that are
+// not to be kept. The Backups outlive it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=grapnel,shortName=gsc
+// +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.spec.schedule`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Active",type=integer,JSONPath=`.status.active`
+// +kubebuilder:printcolumn:name="Last",type=date,JSONPath=`.status.lastScheduleTime`
+// +kubebuilder:printcolumn:name="Next",type=string,JSONPath=`.status.nextScheduleTime`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Zone",type=string,priority=1,JSONPath=`.spec.timeZone`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 180",message="metadata.name must have at most 180 characters, because the names of Backups are made of it"
+type Schedule struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says when Backups are created.
+	// +required
+	Spec ScheduleSpec `json:"spec"`
+
+	// status tells how it stands.
+	// +optional
+	Status ScheduleStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions of the Schedule.
+func (s *Schedule) GetConditions() []metav1.Condition { return s.Status.Conditions }
+
+// SetConditions replaces the conditions of the Schedule.
+func (s *Schedule) SetConditions(c []metav1.Condition) { s.Status.Conditions = c }
+
+// ScheduleList is a list of Schedules.
+//
+// +kubebuilder:object:root=true
+type ScheduleList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Schedule `json:"items"`
+}

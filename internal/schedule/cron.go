@@ -1,0 +1,126 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import "time"
+
+const (
+	// star is set in the days of a parsed expression that names none.
+	star = 1 << 63
+	// allHours is set in the hours of an expression that does not choose among them.
+	allHours = 1<<24 - 1
+	// horizon is how many years ahead a time is looked for: the 29th of February may be
+	// eight years away.
+	horizon = 9
+	// MaxMissed is up to which number missed times are counted.
+	MaxMissed = 100
+)
+
+// Cron is when a schedule fires: at certain minutes in a time zone, or in intervals. It
+// is immutable and may be used concurrently. The zero Cron never fires.
+type Cron struct {
+	minutes, hours, days, months, weekdays uint64
+	zone                                   *time.Location
+	// every is the interval, in whole seconds; zero if it fires at certain minutes.
+	every time.Duration
+}
+
+// Missed are the times of a schedule that passed.
+type Missed struct {
+	// Latest is the newest of them; zero if there is none.
+	Latest time.Time
+	// Count is how many there are, at most MaxMissed+1.
+	Count int
+}
+
+// TooMany reports whether there are more than were counted.
+func (m Missed) TooMany() bool { return m.Count > MaxMissed }
+
+// Next returns the first time after another at which it fires, in UTC. An interval begins
+// at after. It is zero if there is none, which [Parse] makes sure of.
+func (c Cron) Next(after time.Time) time.Time {
+	if c.every > 0 {
+		return after.Add(c.every).UTC()
+	}
+	if c.zone == nil {
+		return time.Time{}
+	}
+	s := newSearch(c, after.In(c.zone))
+	for end := s.t.Year() + horizon; s.t.Year() <= end; {
+		if s.fires() {
+			return s.t.UTC()
+		}
+		s.step()
+	}
+	return time.Time{}
+}
+
+// Upcoming returns the first time after now at which it fires, and after since, from
+// which on intervals are counted; in UTC, and zero if there is none.
+func (c Cron) Upcoming(since, now time.Time) time.Time {
+	if now.Before(since) {
+		now = since
+	}
+	if c.every > 0 {
+		return since.Add((now.Sub(since)/c.every + 1) * c.every).UTC()
+	}
+	return c.Next(now)
+}
+
+// Missed returns the times after since up to now, from which on intervals are counted. It
+// takes the same short time however long ago since is. There are none if since is not
+// before now.
+func (c Cron) Missed(since, now time.Time) Missed {
+	first := c.Next(since)
+	if first.IsZero() || first.After(now) {
+		return Missed{}
+	}
+	if c.every > 0 {
+		times := now.Sub(since) / c.every
+		return Missed{Latest: since.Add(times * c.every).UTC(), Count: int(min(times, MaxMissed+1))}
+	}
+	m := Missed{Latest: c.latest(first, now), Count: 1}
+	for t := first; t.Before(m.Latest) && m.Count <= MaxMissed; m.Count++ {
+		t = c.Next(t)
+	}
+	return m
+}
+
+// latest returns the newest time up to now at which it fires, given one of them.
+func (c Cron) latest(fired, now time.Time) time.Time {
+	// Next goes from up to now to after now at the time that is looked for, and times
+	// are whole seconds.
+	low, high := fired.Unix(), now.Unix()
+	for low < high {
+		middle := low + (high-low)/2
+		if next := c.Next(time.Unix(middle, 0)); next.IsZero() || next.After(now) {
+			high = middle
+		} else {
+			low = next.Unix()
+		}
+	}
+	return time.Unix(low, 0).UTC()
+}
+
+// matches reports whether it names the time that a clock shows at t.
+func (c Cron) matches(t time.Time) bool {
+	hour, minute, _ := t.Clock()
+	return c.hours&(1<<hour) != 0 && c.minutes&(1<<minute) != 0 && c.matchesDay(t.Month(), t.Day(), t.Weekday())
+}
+
+// matchesDay reports whether it names a day. If it names days of the month and of the
+// week, either is enough, as everywhere in cron.
+func (c Cron) matchesDay(month time.Month, day int, weekday time.Weekday) bool {
+	if c.months&(1<<month) == 0 {
+		return false
+	}
+	inMonth, inWeek := c.days&(1<<day) != 0, c.weekdays&(1<<weekday) != 0
+	if c.days&star != 0 || c.weekdays&star != 0 {
+		return inMonth && inWeek
+	}
+	return inMonth || inWeek
+}
+
+// choosesHours reports whether it means times of the day rather than intervals.
+func (c Cron) choosesHours() bool { return c.hours&allHours != allHours }

@@ -1,0 +1,69 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// NewestSucceeded returns the names of that many of the newest runs that succeeded and are
+// not being deleted: what keepLast protects, from expiry as well.
+func NewestSucceeded(runs []Run, count int) map[string]bool {
+	names := map[string]bool{}
+	for _, run := range newest(runs, Succeeded, count) {
+		names[run.Name] = true
+	}
+	return names
+}
+
+// tooMany returns the names of the runs that are to be deleted, oldest first.
+func tooMany(in Input) []string {
+	kept := NewestSucceeded(in.Runs, int(in.KeepLast))
+	for class, count := range map[Class]*int32{Succeeded: in.KeepSucceeded, Failed: in.KeepFailed} {
+		limit := len(in.Runs)
+		if count != nil {
+			limit = int(*count)
+		}
+		for _, run := range newest(in.Runs, class, limit) {
+			kept[run.Name] = true
+		}
+	}
+	var names []string
+	for _, run := range sorted(in.Runs) {
+		if run.Class != Open && !run.Deleting && !run.InUse && !kept[run.Name] {
+			names = append(names, run.Name)
+		}
+	}
+	return names
+}
+
+// newest returns the newest runs of a class that are not being deleted.
+func newest(runs []Run, class Class, count int) []Run {
+	var of []Run
+	for _, run := range sorted(runs) {
+		if run.Class == class && !run.Deleting {
+			of = append(of, run)
+		}
+	}
+	return of[max(0, len(of)-max(0, count)):]
+}
+
+// sorted returns runs from the oldest to the newest.
+func sorted(runs []Run) []Run { return slices.SortedFunc(slices.Values(runs), compare) }
+
+// compare says which of two runs is older.
+func compare(a, b Run) int {
+	return cmp.Or(begun(a).Compare(begun(b)), a.Completed.Compare(b.Completed), cmp.Compare(a.Name, b.Name))
+}
+
+// begun is about when a run began. Not every run says so, for example one that another
+// cluster wrote.
+func begun(run Run) time.Time {
+	if run.Scheduled.IsZero() {
+		return run.Completed
+	}
+	return run.Scheduled
+}

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sdk is what you need to extend Grapnel with code of your own: once before
-// and once after a backup or a restore (hooks), for single objects on their way into an
-// archive or a cluster, and to keep backups somewhere else (object stores).
+// and once after a backup or a restore (hooks), once when a backup is deleted, for single
+// objects on their way into an archive or a cluster, and to keep backups somewhere else
+// (object stores).
 // docs/plugins/AUTHORING.md is the longer introduction.
 //
 // # A hook in 20 lines
@@ -74,6 +75,12 @@
 //     (Request.BackupOutputs), perhaps years later and in another cluster. Never
 //     put a secret there. For the limits see package hook.
 //
+// # What holds for a DeleteAction besides
+//
+//   - Idempotency is as for hooks, and what is gone already is no error.
+//   - An error does not keep the backup from being deleted. The action is called again a few
+//     times, then the error is recorded as what was left behind.
+//
 // # What holds for actions on objects and for object stores besides
 //
 //   - Actions on objects are asked once per run what they apply to, and then shown each
@@ -89,6 +96,7 @@
 //
 //   - hook: requests and responses of hooks; prebackupaction/v1, postbackupaction/v1,
 //     prerestoreaction/v1, postrestoreaction/v1: their interfaces
+//   - deleteaction/v1: the interface of a DeleteAction and its request
 //   - item: requests and responses of actions on objects; backupitemaction/v1 and v2,
 //     restoreitemaction/v1 and v2, deleteitemaction/v1, asyncbackupitemaction/v1,
 //     asyncrestoreitemaction/v1: their interfaces

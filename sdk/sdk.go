@@ -39,6 +39,8 @@ const (
 	// KindAsyncRestoreItemAction starts operations on single objects on their way into a
 	// cluster.
 	KindAsyncRestoreItemAction Kind = "AsyncRestoreItemAction"
+	// KindDeleteAction runs once when a backup is deleted, before anything of it is removed.
+	KindDeleteAction Kind = "DeleteAction"
 	// KindDeleteItemAction sees the objects of a backup that is being deleted.
 	KindDeleteItemAction Kind = "DeleteItemAction"
 	// KindObjectStore keeps backups.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/sdk/item"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
-	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
 
 // defaultKey is the run that calls belong to unless the ctx says another.
@@ -63,10 +62,7 @@ func withCallID(ctx context.Context, callID string) context.Context {
 // outgoing adds what the operator sends beside a message.
 func (p *Plugin) outgoing(ctx context.Context) (context.Context, error) {
 	a := attributesOf(ctx)
-	if a.callID == "" {
-		a.callID = p.newCallID()
-	}
-	pairs := []string{proto.MetadataCall, a.callID, proto.MetadataKey, a.key}
+	pairs := []string{proto.MetadataCall, p.callIDOf(ctx), proto.MetadataKey, a.key}
 	if len(a.parameters) > 0 {
 		encoded, err := json.Marshal(a.parameters)
 		if err != nil {
@@ -75,6 +71,14 @@ func (p *Plugin) outgoing(ctx context.Context) (context.Context, error) {
 		pairs = append(pairs, proto.MetadataParameters, string(encoded))
 	}
 	return metadata.AppendToOutgoingContext(ctx, pairs...), nil
+}
+
+// callIDOf returns the ID for a call: a new one unless ctx says which.
+func (p *Plugin) callIDOf(ctx context.Context) string {
+	if id := attributesOf(ctx).callID; id != "" {
+		return id
+	}
+	return p.newCallID()
 }
 
 // ofOperation makes an error of Progress or Cancel match item.ErrUnknownOperation, if that
@@ -121,7 +125,8 @@ func (c *calls) begin(callID string) (end func()) {
 
 func (c *calls) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	callID := receivedCallID(ctx)
-	if in, ok := req.(*hookpb.ExecuteRequest); ok {
+	// Those of hooks and of DeleteActions say it themselves.
+	if in, ok := req.(interface{ GetCallId() string }); ok {
 		callID = in.GetCallId()
 	}
 	defer c.begin(callID)()

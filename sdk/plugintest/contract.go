@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/sdk"
+	deletev1 "github.com/grapnel-dev/grapnel/sdk/deleteaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
@@ -45,6 +46,10 @@ type Contract struct {
 	// NewRestoreRequest. Key, attempt and action name are filled in by the check, and
 	// the outputs of actions that were checked before are added.
 	Request func(action Action) *hook.Request
+	// Delete returns a request with which a DeleteAction succeeds; by default it is
+	// NewDeleteRequest. Key, attempt and action name are filled in by the check, and the
+	// outputs of the plugin's PreBackup actions are added.
+	Delete func(action Action) *deletev1.DeleteRequest
 	// Objects returns objects that an action on items can be shown, in the namespaces
 	// that they have in the cluster of the backup. By default they are those of
 	// SampleObjects that the action applies to.
@@ -137,13 +142,17 @@ func steps() []step {
 // Of an ObjectStore, that objects come back as they were, are replaced as a whole,
 // listed and deleted, and that an interrupted upload leaves nothing.
 //
+// Of a DeleteAction, that its selector can be understood and stays the same, and that it
+// succeeds: also a second time, in another deletion, without the outputs of other actions,
+// and at the same time for several deletions. DeleteActions are checked after all others.
+//
 // Of all but an ObjectStore, that a call returns when its time is over.
 func CheckContract(t *testing.T, p *Plugin, c Contract) {
 	t.Helper()
 	if c.Patience <= 0 {
 		c.Patience = defaultPatience
 	}
-	checkHooks(t, p, c)
+	kept := checkHooks(t, p, c)
 	for _, action := range p.actions {
 		name := fmt.Sprintf("%s %s %s", action.Kind, action.Version, action.Name)
 		if action.Kind == sdk.KindObjectStore {
@@ -153,10 +162,12 @@ func CheckContract(t *testing.T, p *Plugin, c Contract) {
 			t.Run(name, (&itemCheck{plugin: p, contract: c, action: action, target: target}).run)
 		}
 	}
+	checkDeletes(t, p, c, kept)
 }
 
-// checkHooks checks the run-once actions.
-func checkHooks(t *testing.T, p *Plugin, c Contract) {
+// checkHooks checks the run-once actions and returns what comes with the backup: the outputs
+// of PreBackup actions.
+func checkHooks(t *testing.T, p *Plugin, c Contract) outputs {
 	t.Helper()
 	returned := map[sdk.Kind]outputs{}
 	for _, s := range steps() {
@@ -173,6 +184,7 @@ func checkHooks(t *testing.T, p *Plugin, c Contract) {
 			})
 		}
 	}
+	return returned[sdk.KindPreBackupAction]
 }
 
 // check is the check of one action.

@@ -28,12 +28,14 @@
 //	items           calls of actions on objects; backupitem and restoreitem by version,
 //	                asyncbackupitem and asyncrestoreitem those that start operations
 //	store           calls of object stores
+//	delete          calls of DeleteActions
 //	calls           what the operator says beside a request; following a call
 //	contract        CheckContract, and the check of hooks
 //	itemcheck, itemtarget, asynctarget, itemproblems, samples
 //	                the check of actions on objects
 //	operationcheck  the check of what they start
 //	storecheck      the check of object stores
+//	deletecheck     the check of DeleteActions
 //
 // It is NOT a test of the process around the actions (handshake, flags): that is
 // code of the SDK.

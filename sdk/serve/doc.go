@@ -23,6 +23,7 @@
 //	registry      what is registered; creates each action once, when first needed
 //	call          what is the same for all calls: log, parameters, errors, panics
 //	hook, keyed   hooks; only one call per idempotency key runs at a time
+//	delete        what runs once when a backup is deleted; otherwise like hooks
 //	metadata      what the kinds have in common that are not hooks
 //	velero        the services that Velero knows, and its lister
 //	backupitem, restoreitem, deleteitem
@@ -36,7 +37,8 @@
 // names, so that a plugin works under a Velero server, too. That one is told only of
 // what it knows. What its messages have no fields for (which call and run it is, and
 // the parameters) comes as gRPC metadata, see package proto. The same goes for
-// asynchronous actions on objects, of which Velero is not told.
+// asynchronous actions on objects, of which Velero is not told, as of hooks and of
+// DeleteActions.
 //
 // # Statuses
 //

@@ -28,14 +28,8 @@ func (s *Server) execute(ctx context.Context, called id, in *hookpb.ExecuteReque
 		id: called, callID: in.GetCallId(), key: in.GetIdempotencyKey(), parameters: in.GetParameters(),
 	}
 	return serveCall(ctx, s, received, func(ctx context.Context, action runOnce) (*hookpb.ExecuteResponse, error) {
-		if in.GetIdempotencyKey() == "" {
-			return nil, refuse(codes.InvalidArgument, errors.New("the call has no idempotency key"))
-		}
 		req, err := wire.RequestFrom(called.kind, in)
-		if err != nil {
-			return nil, refuse(codes.InvalidArgument, err)
-		}
-		unlock, err := s.running.lock(ctx, fmt.Sprintf("%s %s %s", called.kind, called.name, in.GetIdempotencyKey()))
+		unlock, err := s.alone(ctx, received, err)
 		if err != nil {
 			return nil, err
 		}
@@ -46,4 +40,17 @@ func (s *Server) execute(ctx context.Context, called id, in *hookpb.ExecuteReque
 		}
 		return wire.ResponseTo(resp)
 	})
+}
+
+// alone waits until no other call of the action with this idempotency key runs, and returns
+// what lets the next one begin. unreadable is why there is no request, if it could not be
+// read.
+func (s *Server) alone(ctx context.Context, in incoming, unreadable error) (unlock func(), err error) {
+	if in.key == "" {
+		return nil, refuse(codes.InvalidArgument, errors.New("the call has no idempotency key"))
+	}
+	if unreadable != nil {
+		return nil, refuse(codes.InvalidArgument, unreadable)
+	}
+	return s.running.lock(ctx, fmt.Sprintf("%s %s %s", in.id.kind, in.id.name, in.key))
 }

@@ -9,6 +9,7 @@ import (
 	asyncrestoreitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncrestoreitemaction/v1"
 	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
 	backupitemv2 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v2"
+	deletev1 "github.com/grapnel-dev/grapnel/sdk/deleteaction/v1"
 	deleteitemv1 "github.com/grapnel-dev/grapnel/sdk/deleteitemaction/v1"
 	objectstorev1 "github.com/grapnel-dev/grapnel/sdk/objectstore/v1"
 	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
@@ -84,6 +85,12 @@ func (s *Server) RegisterAsyncRestoreItemActionV1(
 	name string, create func() (asyncrestoreitemv1.AsyncRestoreItemAction, error),
 ) *Server {
 	return register(s, id{kind: sdk.KindAsyncRestoreItemAction, version: sdk.V1, name: name}, create)
+}
+
+// RegisterDeleteActionV1 registers a DeleteAction in the same way as
+// RegisterPreBackupActionV1. Velero is not told of it.
+func (s *Server) RegisterDeleteActionV1(name string, create func() (deletev1.DeleteAction, error)) *Server {
+	return register(s, id{kind: sdk.KindDeleteAction, version: sdk.V1, name: name}, create)
 }
 
 // RegisterDeleteItemActionV1 registers a DeleteItemAction in the same way as

@@ -22,6 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 	asyncbackupitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncbackupitemaction/v1"
 	asyncrestoreitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncrestoreitemaction/v1"
+	deletepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/deleteaction/v1"
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 	postbackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postbackupaction/v1"
 	postrestorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/postrestoreaction/v1"
@@ -65,6 +66,7 @@ func (s *Server) Install(r grpc.ServiceRegistrar) error {
 	postbackuppb.RegisterPostBackupActionServer(r, postBackupV1{server: s})
 	prerestorepb.RegisterPreRestoreActionServer(r, preRestoreV1{server: s})
 	postrestorepb.RegisterPostRestoreActionServer(r, postRestoreV1{server: s})
+	deletepb.RegisterDeleteActionServer(r, deleteV1{server: s})
 	asyncbackupitempb.RegisterAsyncBackupItemActionServer(r,
 		asyncBackupItemV1{metadataService: s.metadata(sdk.KindAsyncBackupItemAction, sdk.V1)})
 	asyncrestoreitempb.RegisterAsyncRestoreItemActionServer(r,

@@ -25,6 +25,7 @@ import (
 	asyncrestoreitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncrestoreitemaction/v1"
 	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
 	backupitemv2 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v2"
+	deletev1 "github.com/grapnel-dev/grapnel/sdk/deleteaction/v1"
 	deleteitemv1 "github.com/grapnel-dev/grapnel/sdk/deleteitemaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 	objectstorev1 "github.com/grapnel-dev/grapnel/sdk/objectstore/v1"
@@ -391,6 +392,7 @@ func TestWhatIsListed(t *testing.T) {
 		RegisterRestoreItemActionV2("x.io/new", func() (restoreitemv2.RestoreItemAction, error) { return &restoring{}, nil }).
 		RegisterAsyncBackupItemActionV1("x.io/both", func() (asyncbackupitemv1.AsyncBackupItemAction, error) { return &asyncBackup{}, nil }).
 		RegisterAsyncRestoreItemActionV1("x.io/both", func() (asyncrestoreitemv1.AsyncRestoreItemAction, error) { return &asyncRestore{}, nil }).
+		RegisterDeleteActionV1("x.io/d", func() (deletev1.DeleteAction, error) { return &deletion{}, nil }).
 		RegisterDeleteItemActionV1("x.io/d", func() (deleteitemv1.DeleteItemAction, error) { return deleting{}, nil }).
 		RegisterObjectStoreV1("x.io/s", func() (objectstorev1.ObjectStore, error) { return nil, nil })) //nolint:nilnil // never called
 	ours, err := pluginpb.NewPluginListerClient(conn).ListPlugins(t.Context(), &pluginpb.ListPluginsRequest{})
@@ -404,7 +406,8 @@ func TestWhatIsListed(t *testing.T) {
 	want := []string{
 		"PreBackupAction v1 x.io/hook", "BackupItemAction v1 x.io/old", "BackupItemAction v1 x.io/both", "BackupItemAction v2 x.io/both",
 		"BackupItemAction v1 plain", "RestoreItemAction v1 x.io/both", "RestoreItemAction v2 x.io/new",
-		"AsyncBackupItemAction v1 x.io/both", "AsyncRestoreItemAction v1 x.io/both", "DeleteItemAction v1 x.io/d", "ObjectStore v1 x.io/s",
+		"AsyncBackupItemAction v1 x.io/both", "AsyncRestoreItemAction v1 x.io/both", "DeleteAction v1 x.io/d", "DeleteItemAction v1 x.io/d",
+		"ObjectStore v1 x.io/s",
 	}
 	if !reflect.DeepEqual(listed, want) {
 		t.Errorf("Grapnel is told %q, want %q", listed, want)

@@ -8,7 +8,7 @@ import (
 )
 
 // ActionKind is the kind of an action that a plugin provides.
-// +kubebuilder:validation:Enum=PreBackupAction;PostBackupAction;PreRestoreAction;PostRestoreAction;BackupItemAction;RestoreItemAction;AsyncBackupItemAction;AsyncRestoreItemAction;DeleteItemAction;ObjectStore
+// +kubebuilder:validation:Enum=PreBackupAction;PostBackupAction;PreRestoreAction;PostRestoreAction;BackupItemAction;RestoreItemAction;AsyncBackupItemAction;AsyncRestoreItemAction;DeleteAction;DeleteItemAction;ObjectStore
 type ActionKind string
 
 // The kinds of actions.
@@ -21,6 +21,7 @@ const (
 	ActionKindRestoreItem      ActionKind = "RestoreItemAction"
 	ActionKindAsyncBackupItem  ActionKind = "AsyncBackupItemAction"
 	ActionKindAsyncRestoreItem ActionKind = "AsyncRestoreItemAction"
+	ActionKindDelete           ActionKind = "DeleteAction"
 	ActionKindDeleteItem       ActionKind = "DeleteItemAction"
 	ActionKindObjectStore      ActionKind = "ObjectStore"
 )

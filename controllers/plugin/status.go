@@ -159,7 +159,7 @@ func provided(info catalog.Info) []v1alpha1.ProvidedAction {
 		v1alpha1.ActionKindPreRestore: true, v1alpha1.ActionKindPostRestore: true,
 		v1alpha1.ActionKindBackupItem: true, v1alpha1.ActionKindRestoreItem: true,
 		v1alpha1.ActionKindAsyncBackupItem: true, v1alpha1.ActionKindAsyncRestoreItem: true,
-		v1alpha1.ActionKindDeleteItem: true, v1alpha1.ActionKindObjectStore: true,
+		v1alpha1.ActionKindDelete: true, v1alpha1.ActionKindDeleteItem: true, v1alpha1.ActionKindObjectStore: true,
 	}
 	var list []v1alpha1.ProvidedAction
 	for _, action := range info.Actions {

@@ -91,6 +91,7 @@ func TestListVelero(t *testing.T) {
 				// Not kinds of Velero's, whatever they may be there.
 				{Kind: "PreBackupAction", Name: "x.io/a"},
 				{Kind: "AsyncBackupItemAction", Name: "x.io/a"},
+				{Kind: "DeleteAction", Name: "x.io/a"},
 			},
 			want: Listing{
 				Actions: []Action{
@@ -101,7 +102,7 @@ func TestListVelero(t *testing.T) {
 					{"RestoreItemAction", "v1", "x.io/a"},
 					{"RestoreItemAction", "v2", "x.io/b"},
 				},
-				Ignored: []string{"AsyncBackupItemAction x.io/a", "ItemBlockAction x.io/a", "PreBackupAction x.io/a", "VolumeSnapshotter x.io/a"},
+				Ignored: []string{"AsyncBackupItemAction x.io/a", "DeleteAction x.io/a", "ItemBlockAction x.io/a", "PreBackupAction x.io/a", "VolumeSnapshotter x.io/a"},
 				Velero:  true,
 			},
 		},

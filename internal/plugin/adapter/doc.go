@@ -11,6 +11,7 @@
 //
 //	item.go          the interfaces of the kinds that are about objects
 //	operations.go    what actions on objects start, and what they say of it
+//	delete.go        the interface of the kind that runs once when a backup is deleted
 //	<kind>_<v>.go    one version of one kind
 //	list.go          what does a process provide: Grapnel's lister, else Velero's
 //	registration.go  the rules for what a process may list

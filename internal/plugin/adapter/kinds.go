@@ -29,6 +29,8 @@ type Version struct {
 	BackupItem  BackupItemAction
 	RestoreItem RestoreItemAction
 	DeleteItem  DeleteItemAction
+	// Delete is for the kind of this name, which has Hook as well: an executor can run it.
+	Delete      DeleteAction
 	ObjectStore ObjectStore
 }
 
@@ -55,6 +57,9 @@ func Kinds() []Kind {
 		}},
 		{Name: string(sdk.KindAsyncBackupItemAction), Versions: []Version{{Name: sdk.V1, BackupItem: asyncBackupItemActionV1{}}}},
 		{Name: string(sdk.KindAsyncRestoreItemAction), Versions: []Version{{Name: sdk.V1, RestoreItem: asyncRestoreItemActionV1{}}}},
+		{Name: string(sdk.KindDeleteAction), Versions: []Version{
+			{Name: sdk.V1, Hook: deleteActionV1{}.hook, Delete: deleteActionV1{}},
+		}},
 		{Name: string(sdk.KindDeleteItemAction), Versions: []Version{{Name: sdk.V1, DeleteItem: deleteItemActionV1{}}}},
 		{Name: string(sdk.KindObjectStore), Versions: []Version{{Name: sdk.V1, ObjectStore: objectStoreV1{}}}},
 	}

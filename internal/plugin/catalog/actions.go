@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk"
 )
 
-// Executor returns what runs an action of a loaded plugin. It stays valid when the
+// Executor returns what runs an action of a loaded plugin: a hook or a DeleteAction. It stays valid when the
 // plugin is loaded again; when the plugin is gone, its calls fail as Unreachable.
 // Executor itself fails if there is no such plugin or action now.
 func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor, error) {
@@ -48,6 +48,13 @@ func (c *Catalog) RestoreItemAction(pluginObject, kind, action string) caller.Re
 func (c *Catalog) DeleteItemAction(pluginObject, action string) caller.Resolve[adapter.DeleteItemAction] {
 	return resolver(c, pluginObject, adapter.ID{Kind: string(sdk.KindDeleteItemAction), Name: action},
 		func(v adapter.Version) adapter.DeleteItemAction { return v.DeleteItem })
+}
+
+// DeleteAction is BackupItemAction for the kind of this name: for AppliesTo, and for Execute
+// outside of a run. Executor makes the attempts of a run.
+func (c *Catalog) DeleteAction(pluginObject, action string) caller.Resolve[adapter.DeleteAction] {
+	return resolver(c, pluginObject, adapter.ID{Kind: string(sdk.KindDeleteAction), Name: action},
+		func(v adapter.Version) adapter.DeleteAction { return v.Delete })
 }
 
 // Redactor returns what keeps secrets out of the errors of calls, for caller.New.

@@ -7,7 +7,7 @@
 //	Load      start a plugin, or look at it again, or replace it if its binary or its
 //	          specification changed
 //	Executor  a way to run one action of a loaded plugin
-//	BackupItemAction, RestoreItemAction, DeleteItemAction, ObjectStore
+//	BackupItemAction, RestoreItemAction, DeleteItemAction, DeleteAction, ObjectStore
 //	          how to reach an action of these kinds, for package caller
 //	Unload    forget a plugin and end its process once its open calls have ended
 //	Close     the same for all of them

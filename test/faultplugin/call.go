@@ -22,13 +22,14 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
+	deletepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/deleteaction/v1"
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
 
 // intercept records the call and commits the faults that the SDK would not let an
 // action commit; the others are left to the action.
 func (r *recorder) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	in, ok := req.(*hookpb.ExecuteRequest)
+	in, ok := req.(attempt)
 	if !ok {
 		return handler(ctx, req)
 	}
@@ -38,18 +39,13 @@ func (r *recorder) intercept(ctx context.Context, req any, info *grpc.UnaryServe
 		killParent()
 	}
 	fault := r.faultOf(point, in)
-	resp, err := rawFault(fault)
+	resp, err := answerOf(req, fault)
 	if resp != nil || err != nil {
 		// The SDK, which is not asked, would say that the log of the call ends here.
 		fmt.Fprintf(r.stderr, "{%q:%q}\n", proto.FieldEnd, in.GetCallId())
 	} else {
-		if in.Parameters == nil {
-			in.Parameters = map[string]string{}
-		}
-		in.Parameters["fault"] = fault
-		var out any
-		out, err = handler(ctx, in)
-		resp, _ = out.(*hookpb.ExecuteResponse)
+		setFault(req, fault)
+		resp, err = handler(ctx, req)
 	}
 	if r.killAt(point, count) {
 		killParent()
@@ -58,6 +54,33 @@ func (r *recorder) intercept(ctx context.Context, req any, info *grpc.UnaryServe
 		return nil, err
 	}
 	return resp, nil
+}
+
+// answerOf answers for the action, or returns nothing. A DeleteAction has no answer that
+// could be wrong.
+func answerOf(req any, fault string) (any, error) {
+	resp, err := rawFault(fault)
+	if _, ok := req.(*hookpb.ExecuteRequest); !ok || resp == nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// setFault tells the action which fault to commit.
+func setFault(req any, fault string) {
+	var parameters *map[string]string
+	switch in := req.(type) {
+	case *hookpb.ExecuteRequest:
+		parameters = &in.Parameters
+	case *deletepb.ExecuteRequest:
+		parameters = &in.Parameters
+	default:
+		return
+	}
+	if *parameters == nil {
+		*parameters = map[string]string{}
+	}
+	(*parameters)["fault"] = fault
 }
 
 // pointOf returns "PreBackup" for "/grapnel.prebackupaction.v1.PreBackupAction/Execute".

@@ -7,18 +7,21 @@
 //
 //	FAULT_START            a fault before or during the handshake, see start.go
 //	FAULT_ACTIONS          what to provide, "Kind:name,Kind:name", of the four kinds of
-//	                       hooks, BackupItemAction and RestoreItemAction (item.go), and
+//	                       hooks, BackupItemAction and RestoreItemAction (item.go),
 //	                       AsyncBackupItemAction and AsyncRestoreItemAction
-//	                       (operation.go); by default a pre and a post action of a
-//	                       backup, both named fault.example.io/fault
+//	                       (operation.go), and DeleteAction (delete.go); by default a pre
+//	                       and a post action of a backup, both named fault.example.io/fault
+//	FAULT_SELECTOR         what a DeleteAction answers to AppliesTo, see delete.go; the
+//	                       parameter "selector" of a call wins
 //	FAULT_OPERATIONS       the folder where operations are kept, so that they outlive the
 //	                       process
 //	FAULT_VELERO           be a plugin for Velero with Velero's lister instead, which lists
 //	                       "Kind:name,Kind:name"; there is a BackupItemAction, see
 //	                       velero.go, and an ObjectStore, see velerostore.go
 //	FAULT_VELERO_BREAK     a file; while it exists, AppliesTo fails in the way it says
-//	FAULT_CALL             a fault of every call, or "PreBackup=fault,PostBackup=fault",
-//	                       see call.go; the parameter "fault" of a call wins
+//	FAULT_CALL             a fault of every call of a hook or DeleteAction, or
+//	                       "PreBackup=fault,Delete=fault", see call.go; the parameter
+//	                       "fault" of a call wins
 //	FAULT_CALL_LOG         a file that gets one JSON line per call: point, action, key,
 //	                       attempt
 //	FAULT_KILL_PARENT_AT   "PreBackup:2": send SIGKILL to the parent process in the
@@ -42,6 +45,7 @@ import (
 	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
 	asyncrestoreitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncrestoreitemaction/v1"
 	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
+	deletev1 "github.com/grapnel-dev/grapnel/sdk/deleteaction/v1"
 	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
 	postrestorev1 "github.com/grapnel-dev/grapnel/sdk/postrestoreaction/v1"
 	prebackupv1 "github.com/grapnel-dev/grapnel/sdk/prebackupaction/v1"
@@ -115,6 +119,8 @@ func newServer(actions string) (*serve.Server, error) {
 			server.RegisterAsyncRestoreItemActionV1(name, func() (asyncrestoreitemv1.AsyncRestoreItemAction, error) {
 				return asyncRestoreAction{operations: operations}, nil
 			})
+		case sdk.KindDeleteAction:
+			server.RegisterDeleteActionV1(name, func() (deletev1.DeleteAction, error) { return deleteAction{action: a}, nil })
 		default:
 			return nil, fmt.Errorf("FAULT_ACTIONS names the unknown kind %q", kind)
 		}

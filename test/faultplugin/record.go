@@ -14,9 +14,16 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-
-	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
+
+// attempt is a call of Execute of a hook or of a DeleteAction.
+type attempt interface {
+	GetPlugin() string
+	GetIdempotencyKey() string
+	GetAttempt() int32
+	GetParameters() map[string]string
+	GetCallId() string
+}
 
 // recorder knows which calls were made and which fault each one gets.
 type recorder struct {
@@ -50,7 +57,7 @@ func newRecorder(getenv func(string) string) *recorder {
 
 // faultOf returns the fault of a call: its parameter, else the fault of its point,
 // else that of all calls.
-func (r *recorder) faultOf(point string, in *hookpb.ExecuteRequest) string {
+func (r *recorder) faultOf(point string, in attempt) string {
 	if fault, ok := in.GetParameters()["fault"]; ok {
 		return fault
 	}
@@ -70,7 +77,7 @@ type entry struct {
 
 // record adds the call to the log and returns how many calls for its point there
 // were so far.
-func (r *recorder) record(point string, in *hookpb.ExecuteRequest) int {
+func (r *recorder) record(point string, in attempt) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.logPath == "" {

@@ -50,6 +50,7 @@ func TestRealProcess(t *testing.T) {
 		{Name: "example.io/copy", Kind: v1alpha1.ActionKindAsyncRestoreItem, Version: "v1"},
 		{Name: "example.io/secrets", Kind: v1alpha1.ActionKindBackupItem, Version: "v1"},
 		{Name: "example.io/snapshot", Kind: v1alpha1.ActionKindBackupItem, Version: "v2"},
+		{Name: "example.io/copy", Kind: v1alpha1.ActionKindDelete, Version: "v1"},
 		{Name: "example.io/copy", Kind: v1alpha1.ActionKindDeleteItem, Version: "v1"},
 		{Name: "example.io/snapshot", Kind: v1alpha1.ActionKindDeleteItem, Version: "v1"},
 		{Name: "example.io/folder", Kind: v1alpha1.ActionKindObjectStore, Version: "v1"},

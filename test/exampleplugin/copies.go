@@ -52,12 +52,14 @@ func newCopies(dir string) *copies {
 // when the process has.
 func (c *copies) start(ctx context.Context, t *transfer) {
 	ctx, t.stop = context.WithCancel(context.WithoutCancel(ctx))
+	t.ended = make(chan struct{})
 	now := time.Now()
 	t.progress = item.Progress{OperationUnits: "bytes", Description: "counting", Started: now, Updated: now}
 	c.mu.Lock()
 	c.running[t.id] = t
 	c.mu.Unlock()
 	c.goroutines.Go(func() {
+		defer close(t.ended)
 		defer t.stop()
 		outcome := t.run(ctx)
 		// What is not written down has to stay in memory.

@@ -18,6 +18,7 @@
 //	copydata.go      actions that start operations: they copy data while the plugin goes on
 //	copies.go        those copies, and how they ended
 //	transfer.go      one copy
+//	removecopies.go  a DeleteAction that removes all copies of a backup
 //	movedata.go      an action that starts operations which another program carries out:
 //	                 the one in mover, by the kind of package datamove
 //	folder.go        an ObjectStore
@@ -36,6 +37,7 @@ import (
 	asyncrestoreitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncrestoreitemaction/v1"
 	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
 	backupitemv2 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v2"
+	deletev1 "github.com/grapnel-dev/grapnel/sdk/deleteaction/v1"
 	deleteitemv1 "github.com/grapnel-dev/grapnel/sdk/deleteitemaction/v1"
 	objectstorev1 "github.com/grapnel-dev/grapnel/sdk/objectstore/v1"
 	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
@@ -130,6 +132,9 @@ func registerAsyncActions(server *serve.Server, c *copies, newClient func() (cli
 		}).
 		RegisterDeleteItemActionV1(nameCopy, func() (deleteitemv1.DeleteItemAction, error) {
 			return removeCopy{copies: c}, nil
+		}).
+		RegisterDeleteActionV1(nameCopy, func() (deletev1.DeleteAction, error) {
+			return removeCopies{copies: c}, nil
 		}).
 		// Only this one needs the API server, and not before there is something to move.
 		RegisterAsyncBackupItemActionV1(nameMove, func() (asyncbackupitemv1.AsyncBackupItemAction, error) {

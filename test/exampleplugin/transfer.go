@@ -36,6 +36,8 @@ type transfer struct {
 	rate int64
 	// stop ends it.
 	stop context.CancelFunc
+	// ended is closed when it has ended and that is written down.
+	ended chan struct{}
 
 	mu       sync.Mutex
 	progress item.Progress

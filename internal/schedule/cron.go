@@ -46,8 +46,8 @@ func (c Cron) Next(after time.Time) time.Time {
 	if c.zone == nil {
 		return time.Time{}
 	}
-	s := newSearch(c, after.In(c.zone))
-	for end := s.t.Year() + horizon; s.t.Year() <= end; {
+	s := newSearch(c, after)
+	for end := s.shown.Year() + horizon; s.shown.Year() <= end; {
 		if s.fires() {
 			return s.t.UTC()
 		}

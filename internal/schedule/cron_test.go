@@ -68,6 +68,8 @@ func TestNext(t *testing.T) {
 			[]string{"2024-10-05T15:30:00Z", "2024-10-06T15:15:00Z"}},
 		"half an hour happens twice": {"45 1 * * *", "Australia/Lord_Howe", "2024-04-06T12:00:00Z",
 			[]string{"2024-04-06T14:45:00Z", "2024-04-07T15:15:00Z"}},
+		"leap days, when there are only rules for clocks": {"0 12 29 2 *", berlin, "2044-02-29T11:00:00Z",
+			[]string{"2048-02-29T11:00:00Z", "2052-02-29T11:00:00Z"}},
 		"a day is left out": {"0 12 30 12 *", "Pacific/Apia", "2011-12-01T00:00:00Z",
 			[]string{"2011-12-30T10:00:00Z", "2012-12-29T22:00:00Z"}},
 	} {
@@ -130,7 +132,7 @@ func TestNextIsWhatAClockOnTheWallShows(t *testing.T) {
 	}
 	changes := map[string][]string{
 		"Europe/Berlin":       {"2024-03-31T01:00:00Z", "2024-10-27T01:00:00Z"},
-		"America/New_York":    {"2024-03-10T07:00:00Z", "2024-11-03T06:00:00Z"},
+		"America/New_York":    {"2048-12-31T12:00:00Z", "2024-03-10T07:00:00Z", "2024-11-03T06:00:00Z"},
 		"America/Santiago":    {"2024-09-08T04:00:00Z", "2024-04-07T03:00:00Z"},
 		"Australia/Lord_Howe": {"2024-10-05T15:30:00Z", "2024-04-06T15:00:00Z"},
 		"Asia/Kathmandu":      {"2024-02-28T18:15:00Z"},

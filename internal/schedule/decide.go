@@ -114,20 +114,21 @@ type Create struct {
 	Scheduled time.Time
 }
 
-// Decision is what to do. Whatever of it was done when the operator ends, the next
-// decision asks for the rest.
+// Decision is what to do, in this order: cancel, create, record, delete. Whatever of it was
+// done when the operator ends, the next decision asks for the rest; but what is deleted
+// before it is recorded is forgotten, and may run again.
 type Decision struct {
-	// Cancel names open runs that a newer one replaces, and Delete runs of which there
-	// are more than are kept, oldest first.
-	Cancel, Delete []string
-	// Create is the run to create; nil is none. If there are runs to cancel, they come
-	// first.
+	// Cancel names open runs that a newer one replaces, oldest first.
+	Cancel []string
+	// Create is the run to create; nil is none.
 	Create *Create
+	// LastSchedule and LastSkipped are to be recorded. Zero is nothing, also if there was
+	// something before.
+	LastSchedule, LastSkipped time.Time
+	// Delete names the runs of which there are more than are kept, oldest first.
+	Delete []string
 	// Skipped says what did not run, and why.
 	Skipped []Skip
-	// LastSchedule and LastSkipped are to be recorded: LastSchedule after Create, and
-	// zero is nothing, also if there was something.
-	LastSchedule, LastSkipped time.Time
 	// NextWake is the next time of the schedule, in UTC, and when a decision is due again
 	// at the latest; zero if it is paused. It is earlier if a run, the Schedule or the
 	// clock changes: a timer does not notice the last, so that it should not run for more

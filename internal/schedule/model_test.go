@@ -1,0 +1,252 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// world is one Schedule, its runs, a clock that is put back and forward, and operators
+// that come and go.
+type world struct {
+	t      *testing.T
+	random *rand.Rand
+	// in is what the API server has; Runs are in runs.
+	in   Input
+	runs map[string]Run
+	// latest is the newest time that the clock ever showed.
+	latest time.Time
+	// ran are the times for which there ever was a run.
+	ran map[time.Time]bool
+	// created is how many runs were since the clock moved.
+	created int
+	// left says that times were left out that should not be made up for, and up to when.
+	left    time.Time
+	leftOut bool
+}
+
+func newWorld(t *testing.T, random *rand.Rand) *world {
+	t.Helper()
+	pick := func(texts ...string) string { return texts[random.IntN(len(texts))] }
+	count := func() *int32 {
+		n := random.Int32N(4)
+		if n == 3 {
+			return nil
+		}
+		return &n
+	}
+	begin := at(pick("2024-02-28T12:00:00Z", "2024-03-30T12:00:00Z", "2024-10-26T12:00:00Z", "2024-12-31T12:00:00Z"))
+	w := &world{
+		t: t, random: random, runs: map[string]Run{}, ran: map[time.Time]bool{}, latest: begin,
+		in: Input{
+			Name: "nightly", Now: begin, Created: begin,
+			Cron: parsed(t, pick("30 2 * * *", "*/20 * * * *", "0 */3 * * *", "@every 50m", "15 1,2,3 * * 0,6", "0 0 29 2 *"),
+				pick("", "Europe/Berlin", "America/New_York")),
+			Concurrency: Concurrency(pick("", string(Allow), string(Forbid), string(Replace))),
+			AtOnce:      random.IntN(3) == 0, SkipImmediately: random.IntN(3) == 0,
+			KeepSucceeded: count(), KeepFailed: count(), KeepLast: random.Int32N(3),
+		},
+	}
+	if random.IntN(2) == 0 {
+		w.in.StartingDeadline = time.Duration(1+random.IntN(300)) * time.Minute
+	}
+	return w
+}
+
+func (w *world) chance(one int) bool { return w.random.IntN(one) == 0 }
+
+// move lets time pass, or puts the clock back, within an hour of what it showed before.
+func (w *world) move() {
+	now := w.in.Now
+	switch w.random.IntN(10) {
+	case 0:
+		now = now.Add(-time.Duration(w.random.Int64N(int64(time.Hour))))
+		if earliest := w.latest.Add(-tolerance); now.Before(earliest) {
+			now = earliest
+		}
+	case 1: // the operator was away
+		now = now.Add(time.Duration(w.random.Int64N(int64(400 * time.Hour))))
+	case 2, 3, 4:
+		now = w.in.Cron.Upcoming(later(w.in.LastSchedule, w.in.Created), now)
+	default:
+		now = now.Add(time.Duration(w.random.Int64N(int64(2 * time.Hour))))
+	}
+	if !now.Equal(w.in.Now) {
+		w.created = 0
+	}
+	w.in.Now, w.latest = now, later(w.latest, now)
+}
+
+// others is what happens besides.
+func (w *world) others() {
+	if w.chance(10) {
+		w.in.Paused = !w.in.Paused
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.runs)) {
+		run := w.runs[name]
+		recorded := !run.Scheduled.After(w.in.LastSchedule)
+		switch {
+		case run.Deleting && w.chance(2):
+			delete(w.runs, name)
+			continue
+		case run.Class == Open && w.chance(3):
+			run.Class, run.Completed = Class(1+w.random.IntN(2)), w.in.Now
+		case recorded && w.chance(20):
+			run.Deleting = true
+		case w.chance(10):
+			run.InUse = !run.InUse
+		}
+		w.runs[name] = run
+	}
+}
+
+// pass is one pass of the operator, which may end in the middle of it; it reports whether
+// it came to the end.
+func (w *world) pass() bool {
+	in := w.in
+	in.Runs = slices.Collect(maps.Values(w.runs))
+	w.random.Shuffle(len(in.Runs), func(i, j int) { in.Runs[i], in.Runs[j] = in.Runs[j], in.Runs[i] })
+	d := Decide(in)
+	w.check(in, d)
+	for _, name := range d.Cancel {
+		if w.chance(20) {
+			return false
+		}
+		run := w.runs[name]
+		run.Class, run.Completed = Failed, in.Now
+		w.runs[name] = run
+	}
+	if d.Create != nil {
+		w.create(*d.Create)
+	}
+	if w.chance(10) {
+		return false
+	}
+	if d.LastSkipped.After(w.in.LastSkipped) {
+		w.leftOut = true
+	}
+	if in.WasPaused && !in.Paused && in.SkipImmediately {
+		w.left = in.Now
+	}
+	w.leftOut = w.leftOut || in.Paused
+	w.in.LastSchedule, w.in.LastSkipped, w.in.WasPaused = d.LastSchedule, d.LastSkipped, in.Paused
+	for _, name := range d.Delete {
+		if w.chance(20) {
+			return false
+		}
+		run := w.runs[name]
+		run.Deleting = true
+		w.runs[name] = run
+	}
+	return true
+}
+
+func (w *world) create(c Create) {
+	if w.ran[c.Scheduled] {
+		w.t.Fatalf("a second run for %v", c.Scheduled)
+	}
+	if w.created++; w.created > 1 {
+		w.t.Fatalf("a second run at %v", w.in.Now)
+	}
+	w.ran[c.Scheduled] = true
+	w.runs[c.Name] = Run{Name: c.Name, Scheduled: c.Scheduled}
+}
+
+// check checks one decision.
+func (w *world) check(in Input, d Decision) {
+	if in.Paused && (d.Create != nil || len(d.Cancel) > 0 || !d.NextWake.IsZero()) {
+		w.t.Fatalf("paused, and %+v", d)
+	}
+	if !in.Paused && !d.NextWake.After(in.Now) {
+		w.t.Fatalf("at %v it is to be asked again at %v", in.Now, d.NextWake)
+	}
+	last := NewestSucceeded(in.Runs, int(in.KeepLast))
+	for _, name := range d.Delete {
+		if run := w.runs[name]; run.Class == Open || run.InUse || run.Deleting || last[name] {
+			w.t.Fatalf("%+v is to be deleted", run)
+		}
+	}
+	if d.Create == nil {
+		return
+	}
+	at := d.Create.Scheduled
+	first := in.AtOnce && !at.After(in.Created)
+	switch {
+	case at.After(in.Now), !at.After(in.Created) && !first:
+		w.t.Fatalf("a run for %v at %v", at, in.Now)
+	case in.StartingDeadline > 0 && at.Add(in.StartingDeadline).Before(in.Now.Truncate(time.Second)) && !first:
+		w.t.Fatalf("a run for %v at %v, with a deadline of %v", at, in.Now, in.StartingDeadline)
+	case in.Concurrency == Forbid && w.open(true) > 0:
+		w.t.Fatal("two runs are open, which is forbidden")
+	case !at.After(w.left):
+		w.t.Fatalf("a run for %v, and all up to %v were left out", at, w.left)
+	case !in.Cron.Next(later(at, in.Created)).After(in.Now.Truncate(time.Second)):
+		w.t.Fatalf("a run for %v at %v, and there is a newer time", at, in.Now)
+	}
+}
+
+// open counts open runs, and those that are being deleted only if asked to.
+func (w *world) open(deleting bool) (open int) {
+	for _, run := range w.runs {
+		if run.Class == Open && (deleting || !run.Deleting) {
+			open++
+		}
+	}
+	return open
+}
+
+// rest checks what holds when there is nothing left to do.
+func (w *world) rest() {
+	if w.in.Concurrency == Replace && !w.in.Paused && w.open(false) > 1 {
+		w.t.Fatalf("%d runs are open", w.open(false))
+	}
+	for class, keep := range map[Class]*int32{Succeeded: w.in.KeepSucceeded, Failed: w.in.KeepFailed} {
+		have, spared := 0, 0
+		for _, run := range w.runs {
+			if run.Class == class && !run.Deleting {
+				have++
+				if run.InUse {
+					spared++
+				}
+			}
+		}
+		if keep != nil && have > int(max(*keep, w.in.KeepLast))+spared {
+			w.t.Fatalf("%d runs of class %d are kept, %d of them in use", have, class, spared)
+		}
+	}
+	never := w.in.SkipImmediately || w.leftOut || w.in.StartingDeadline > 0 || w.in.Concurrency == Forbid
+	if newest := w.in.Cron.Missed(w.in.Created, w.in.Now).Latest; !never && w.in.Now.Equal(w.latest) &&
+		!newest.IsZero() && w.in.Cron.every == 0 && !w.ran[newest] {
+		w.t.Fatalf("nothing ran for %v", newest)
+	}
+}
+
+func TestRandomHistories(t *testing.T) {
+	var runs int
+	for seed := range uint64(200) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			w := newWorld(t, rand.New(rand.NewPCG(seed, 6)))
+			for range 100 {
+				w.move()
+				w.others()
+				// Twice in a row: the second finds nothing to do.
+				for tries := 0; !w.pass() || !w.pass(); tries++ {
+					if tries > 100 {
+						t.Fatal("it never comes to rest")
+					}
+				}
+				w.rest()
+			}
+			runs += len(w.ran)
+		})
+	}
+	if runs < 3000 {
+		t.Errorf("there were only %d runs", runs)
+	}
+}

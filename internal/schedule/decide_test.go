@@ -79,66 +79,110 @@ func TestDecide(t *testing.T) {
 		"not yet": {"3 02:59", nil, told{Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
 		"on time": {"3 03:00", nil, told{Create: "3 03:00:00", Schedule: "3 03:00:00", Wake: "4 03:00:00"}},
 		"late":    {"3 23:00", nil, told{Create: "3 03:00:00", Schedule: "3 03:00:00", Wake: "4 03:00:00"}},
-		"one of several that were missed": {"9 12:00", nil,
-			told{Create: "9 03:00:00", Schedule: "9 03:00:00", Wake: "10 03:00:00"}},
+		"one of several that were missed": {
+			"9 12:00", nil,
+			told{Create: "9 03:00:00", Schedule: "9 03:00:00", Wake: "10 03:00:00"},
+		},
 		"new": {"1 12:00", never, told{Wake: "2 03:00:00"}},
-		"new, and the operator was away": {"2 12:00", never,
-			told{Create: "2 03:00:00", Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
-		"too many": {"9 12:00", func(in *Input) { in.Cron = parsed(t, "0 * * * *", "") },
-			told{Create: "9 12:00:00", Schedule: "9 12:00:00", Wake: "9 13:00:00", Skipped: []string{"TooManyMissed 9 12:00:00"}}},
+		"new, and the operator was away": {
+			"2 12:00", never,
+			told{Create: "2 03:00:00", Schedule: "2 03:00:00", Wake: "3 03:00:00"},
+		},
+		"too many": {
+			"9 12:00", func(in *Input) { in.Cron = parsed(t, "0 * * * *", "") },
+			told{Create: "9 12:00:00", Schedule: "9 12:00:00", Wake: "9 13:00:00", Skipped: []string{"TooManyMissed 9 12:00:00"}},
+		},
 
-		"before the deadline": {"3 04:00", func(in *Input) { in.StartingDeadline = time.Hour },
-			told{Create: "3 03:00:00", Schedule: "3 03:00:00", Wake: "4 03:00:00"}},
-		"after the deadline": {"3 04:01", func(in *Input) { in.StartingDeadline = time.Hour },
-			told{Schedule: "2 03:00:00", Skip: "3 03:00:00", Wake: "4 03:00:00", Skipped: []string{"MissedDeadline 3 03:00:00"}}},
-		"after the deadline, again": {"3 04:02",
+		"before the deadline": {
+			"3 04:00", func(in *Input) { in.StartingDeadline = time.Hour },
+			told{Create: "3 03:00:00", Schedule: "3 03:00:00", Wake: "4 03:00:00"},
+		},
+		"after the deadline": {
+			"3 04:01", func(in *Input) { in.StartingDeadline = time.Hour },
+			told{Schedule: "2 03:00:00", Skip: "3 03:00:00", Wake: "4 03:00:00", Skipped: []string{"MissedDeadline 3 03:00:00"}},
+		},
+		"after the deadline, again": {
+			"3 04:02",
 			func(in *Input) { in.StartingDeadline, in.LastSkipped = time.Hour, may("3 03:00") },
-			told{Schedule: "2 03:00:00", Skip: "3 03:00:00", Wake: "4 03:00:00"}},
-		"after the deadline, intervals stay": {"3 04:01",
+			told{Schedule: "2 03:00:00", Skip: "3 03:00:00", Wake: "4 03:00:00"},
+		},
+		"after the deadline, intervals stay": {
+			"3 04:01",
 			func(in *Input) { in.Cron, in.StartingDeadline = parsed(t, "@every 10h", ""), time.Hour },
-			told{Schedule: "2 03:00:00", Skip: "2 23:00:00", Wake: "3 09:00:00", Skipped: []string{"MissedDeadline 2 23:00:00"}}},
-		"too many, after the deadline": {"9 12:59",
+			told{Schedule: "2 03:00:00", Skip: "2 23:00:00", Wake: "3 09:00:00", Skipped: []string{"MissedDeadline 2 23:00:00"}},
+		},
+		"too many, after the deadline": {
+			"9 12:59",
 			func(in *Input) { in.Cron, in.StartingDeadline = parsed(t, "0 * * * *", ""), time.Minute },
-			told{Schedule: "2 03:00:00", Skip: "9 12:00:00", Wake: "9 13:00:00", Skipped: []string{"MissedDeadline 9 12:00:00"}}},
+			told{Schedule: "2 03:00:00", Skip: "9 12:00:00", Wake: "9 13:00:00", Skipped: []string{"MissedDeadline 9 12:00:00"}},
+		},
 
-		"paused": {"3 04:00", func(in *Input) { in.Paused = true },
-			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}}},
+		"paused": {
+			"3 04:00", func(in *Input) { in.Paused = true },
+			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}},
+		},
 		"paused, and nothing is due": {"3 02:00", func(in *Input) { in.Paused = true }, told{Schedule: "2 03:00:00"}},
-		"paused, skip comes later": {"3 04:00", func(in *Input) { in.Paused, in.SkipImmediately, in.WasPaused = true, true, true },
-			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}}},
-		"no longer paused": {"5 12:00", func(in *Input) { in.WasPaused = true },
-			told{Create: "5 03:00:00", Schedule: "5 03:00:00", Wake: "6 03:00:00"}},
-		"no longer paused, skip": {"5 12:00", func(in *Input) { in.WasPaused, in.SkipImmediately = true, true },
-			told{Schedule: "2 03:00:00", Skip: "5 12:00:00", Wake: "6 03:00:00", Skipped: []string{"SkipImmediately 5 03:00:00"}}},
-		"no longer paused, skip, nothing was due": {"3 01:00", func(in *Input) { in.WasPaused, in.SkipImmediately = true, true },
-			told{Schedule: "2 03:00:00", Skip: "3 01:00:00", Wake: "3 03:00:00"}},
-		"never paused, skip": {"5 12:00", func(in *Input) { in.SkipImmediately = true },
-			told{Create: "5 03:00:00", Schedule: "5 03:00:00", Wake: "6 03:00:00"}},
-		"new, skip": {"2 12:00", func(in *Input) { never(in); in.SkipImmediately = true },
-			told{Skip: "2 12:00:00", Wake: "3 03:00:00", Skipped: []string{"SkipImmediately 2 03:00:00"}}},
-		"new, skip, then on time": {"3 03:00",
+		"paused, skip comes later": {
+			"3 04:00", func(in *Input) { in.Paused, in.SkipImmediately, in.WasPaused = true, true, true },
+			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}},
+		},
+		"no longer paused": {
+			"5 12:00", func(in *Input) { in.WasPaused = true },
+			told{Create: "5 03:00:00", Schedule: "5 03:00:00", Wake: "6 03:00:00"},
+		},
+		"no longer paused, skip": {
+			"5 12:00", func(in *Input) { in.WasPaused, in.SkipImmediately = true, true },
+			told{Schedule: "2 03:00:00", Skip: "5 12:00:00", Wake: "6 03:00:00", Skipped: []string{"SkipImmediately 5 03:00:00"}},
+		},
+		"no longer paused, skip, nothing was due": {
+			"3 01:00", func(in *Input) { in.WasPaused, in.SkipImmediately = true, true },
+			told{Schedule: "2 03:00:00", Skip: "3 01:00:00", Wake: "3 03:00:00"},
+		},
+		"never paused, skip": {
+			"5 12:00", func(in *Input) { in.SkipImmediately = true },
+			told{Create: "5 03:00:00", Schedule: "5 03:00:00", Wake: "6 03:00:00"},
+		},
+		"new, skip": {
+			"2 12:00", func(in *Input) { never(in); in.SkipImmediately = true },
+			told{Skip: "2 12:00:00", Wake: "3 03:00:00", Skipped: []string{"SkipImmediately 2 03:00:00"}},
+		},
+		"new, skip, then on time": {
+			"3 03:00",
 			func(in *Input) { never(in); in.SkipImmediately, in.LastSkipped = true, may("2 12:00") },
-			told{Create: "3 03:00:00", Schedule: "3 03:00:00", Skip: "2 12:00:00", Wake: "4 03:00:00"}},
+			told{Create: "3 03:00:00", Schedule: "3 03:00:00", Skip: "2 12:00:00", Wake: "4 03:00:00"},
+		},
 
-		"at once": {"1 12:01", func(in *Input) { never(in); in.AtOnce = true },
-			told{Create: "1 03:00:00", Schedule: "1 03:00:00", Wake: "2 03:00:00"}},
-		"at once, whatever the deadline": {"1 12:01", func(in *Input) { never(in); in.AtOnce, in.StartingDeadline = true, time.Minute },
-			told{Create: "1 03:00:00", Schedule: "1 03:00:00", Wake: "2 03:00:00"}},
-		"at once, after that": {"1 12:02", func(in *Input) { in.AtOnce, in.LastSchedule = true, may("1 03:00") },
-			told{Schedule: "1 03:00:00", Wake: "2 03:00:00"}},
+		"at once": {
+			"1 12:01", func(in *Input) { never(in); in.AtOnce = true },
+			told{Create: "1 03:00:00", Schedule: "1 03:00:00", Wake: "2 03:00:00"},
+		},
+		"at once, whatever the deadline": {
+			"1 12:01", func(in *Input) { never(in); in.AtOnce, in.StartingDeadline = true, time.Minute },
+			told{Create: "1 03:00:00", Schedule: "1 03:00:00", Wake: "2 03:00:00"},
+		},
+		"at once, after that": {
+			"1 12:02", func(in *Input) { in.AtOnce, in.LastSchedule = true, may("1 03:00") },
+			told{Schedule: "1 03:00:00", Wake: "2 03:00:00"},
+		},
 		"at once, before it was recorded": {"1 12:02", func(in *Input) {
 			never(in)
 			in.AtOnce, in.Runs = true, []Run{openRun("nightly-20240501030000", "1 03:00")}
 		}, told{Schedule: "1 03:00:00", Wake: "2 03:00:00"}},
-		"at once, intervals": {"1 12:01", func(in *Input) { never(in); in.AtOnce, in.Cron = true, parsed(t, "@every 2h", "") },
-			told{Create: "1 12:00:00", Schedule: "1 12:00:00", Wake: "1 14:00:00"}},
+		"at once, intervals": {
+			"1 12:01", func(in *Input) { never(in); in.AtOnce, in.Cron = true, parsed(t, "@every 2h", "") },
+			told{Create: "1 12:00:00", Schedule: "1 12:00:00", Wake: "1 14:00:00"},
+		},
 		"at once, paused":   {"1 12:01", func(in *Input) { never(in); in.AtOnce, in.Paused = true, true }, told{}},
 		"at once, but skip": {"1 12:01", func(in *Input) { never(in); in.AtOnce, in.SkipImmediately = true, true }, told{Skip: "1 12:01:00", Wake: "2 03:00:00"}},
-		"at once, when unpaused": {"1 20:00", func(in *Input) { never(in); in.AtOnce, in.WasPaused = true, true },
-			told{Create: "1 03:00:00", Schedule: "1 03:00:00", Wake: "2 03:00:00"}},
+		"at once, when unpaused": {
+			"1 20:00", func(in *Input) { never(in); in.AtOnce, in.WasPaused = true, true },
+			told{Create: "1 03:00:00", Schedule: "1 03:00:00", Wake: "2 03:00:00"},
+		},
 
-		"another is open": {"3 03:00", func(in *Input) { in.Runs = []Run{openRun("old", "2 03:00")} },
-			told{Create: "3 03:00:00", Schedule: "3 03:00:00", Wake: "4 03:00:00"}},
+		"another is open": {
+			"3 03:00", func(in *Input) { in.Runs = []Run{openRun("old", "2 03:00")} },
+			told{Create: "3 03:00:00", Schedule: "3 03:00:00", Wake: "4 03:00:00"},
+		},
 		"another is open, Forbid": {"3 03:00", func(in *Input) {
 			in.Concurrency, in.Runs = Forbid, []Run{openRun("old", "2 03:00")}
 		}, told{Schedule: "2 03:00:00", Wake: "4 03:00:00", Skipped: []string{"ConcurrencyForbid 3 03:00:00"}}},
@@ -162,23 +206,35 @@ func TestDecide(t *testing.T) {
 			in.Concurrency, in.Paused, in.Runs = Replace, true, []Run{openRun("old", "2 03:00")}
 		}, told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}}},
 
-		"created, but not recorded": {"3 03:01", func(in *Input) { in.Runs = []Run{openRun("nightly-20240503030000", "3 03:00")} },
-			told{Schedule: "3 03:00:00", Wake: "4 03:00:00"}},
-		"created, and nothing but the name is left": {"3 03:01", func(in *Input) { in.Runs = []Run{{Name: "nightly-20240503030000"}} },
-			told{Schedule: "3 03:00:00", Wake: "4 03:00:00"}},
+		"created, but not recorded": {
+			"3 03:01", func(in *Input) { in.Runs = []Run{openRun("nightly-20240503030000", "3 03:00")} },
+			told{Schedule: "3 03:00:00", Wake: "4 03:00:00"},
+		},
+		"created, and nothing but the name is left": {
+			"3 03:01", func(in *Input) { in.Runs = []Run{{Name: "nightly-20240503030000"}} },
+			told{Schedule: "3 03:00:00", Wake: "4 03:00:00"},
+		},
 		"created again, with runs of before": {"9 12:00", func(in *Input) {
 			never(in)
 			in.Created, in.Runs = may("9 12:00"), []Run{{Name: "old", Scheduled: may("5 03:00"), Class: Succeeded}}
 		}, told{Schedule: "5 03:00:00", Wake: "10 03:00:00"}},
-		"the expression was changed": {"3 23:00", func(in *Input) { in.LastSkipped = may("3 22:59") },
-			told{Schedule: "2 03:00:00", Skip: "3 22:59:00", Wake: "4 03:00:00"}},
+		"the expression was changed": {
+			"3 23:00", func(in *Input) { in.LastSkipped = may("3 22:59") },
+			told{Schedule: "2 03:00:00", Skip: "3 22:59:00", Wake: "4 03:00:00"},
+		},
 
 		"clock set back by an hour": {"2 02:00", nil, told{Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
-		"clock set back by an hour, intervals": {"2 02:00", func(in *Input) { in.Cron = parsed(t, "@every 10m", "") },
-			told{Schedule: "2 03:00:00", Wake: "2 03:10:00"}},
-		"clock forward by a year": {"3 03:00", func(in *Input) { in.Now = in.Now.AddDate(1, 0, 0) },
-			told{Create: "2025-05-03 03:00:00", Schedule: "2025-05-03 03:00:00", Wake: "2025-05-04 03:00:00",
-				Skipped: []string{"TooManyMissed 2025-05-03 03:00:00"}}},
+		"clock set back by an hour, intervals": {
+			"2 02:00", func(in *Input) { in.Cron = parsed(t, "@every 10m", "") },
+			told{Schedule: "2 03:00:00", Wake: "2 03:10:00"},
+		},
+		"clock forward by a year": {
+			"3 03:00", func(in *Input) { in.Now = in.Now.AddDate(1, 0, 0) },
+			told{
+				Create: "2025-05-03 03:00:00", Schedule: "2025-05-03 03:00:00", Wake: "2025-05-04 03:00:00",
+				Skipped: []string{"TooManyMissed 2025-05-03 03:00:00"},
+			},
+		},
 		"and back by a year": {"3 02:00", func(in *Input) {
 			in.LastSchedule = at("2025-05-03T03:00:00Z")
 			in.Runs = []Run{
@@ -186,13 +242,17 @@ func TestDecide(t *testing.T) {
 				{Name: "nightly-20240502030000", Scheduled: may("2 03:00"), Class: Succeeded},
 			}
 		}, told{Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
-		"back by a year, and nothing is known": {"3 04:00", func(in *Input) { in.LastSchedule = at("2025-05-03T03:00:00Z") },
-			told{Skip: "3 04:00:00", Wake: "4 03:00:00"}},
+		"back by a year, and nothing is known": {
+			"3 04:00", func(in *Input) { in.LastSchedule = at("2025-05-03T03:00:00Z") },
+			told{Skip: "3 04:00:00", Wake: "4 03:00:00"},
+		},
 		"back by a year, and only what was skipped is known": {"3 04:00", func(in *Input) {
 			in.LastSchedule, in.LastSkipped = at("2025-05-03T03:00:00Z"), may("2 23:00")
 		}, told{Create: "3 03:00:00", Schedule: "3 03:00:00", Skip: "2 23:00:00", Wake: "4 03:00:00"}},
-		"created in the future": {"3 04:00", func(in *Input) { never(in); in.Created = at("2025-05-03T03:00:00Z") },
-			told{Skip: "3 04:00:00", Wake: "4 03:00:00"}},
+		"created in the future": {
+			"3 04:00", func(in *Input) { never(in); in.Created = at("2025-05-03T03:00:00Z") },
+			told{Skip: "3 04:00:00", Wake: "4 03:00:00"},
+		},
 		"back by a year, Replace": {"3 04:00", func(in *Input) {
 			in.Concurrency = Replace
 			in.Runs = []Run{{Name: "next-year", Scheduled: at("2025-05-03T03:00:00Z")}, openRun("new", "3 03:00")}
@@ -216,14 +276,22 @@ func TestDecideSaysWhatCanBeDone(t *testing.T) {
 		says   []string
 	}{
 		"paused": {func(in *Input) { in.Paused = true }, []string{"2024-05-09T03:00:00Z", "spec.paused"}},
-		"too late": {func(in *Input) { in.StartingDeadline = time.Hour },
-			[]string{"2024-05-09T03:00:00Z", "1h0m0s", "set a longer one"}},
-		"too many": {func(in *Input) { in.Cron = parsed(t, "* * * * *", "") },
-			[]string{"more than 100", "since 2024-05-02T03:00:00Z", "2024-05-09T12:00:00Z", "clock"}},
-		"forbidden": {func(in *Input) { in.Concurrency, in.Runs = Forbid, []Run{openRun("old", "2 03:00")} },
-			[]string{"2024-05-09T03:00:00Z", "old", "concurrencyPolicy is Forbid"}},
-		"skip": {func(in *Input) { in.SkipImmediately, in.WasPaused = true, true },
-			[]string{"2024-05-09T03:00:00Z", "skipImmediately is true"}},
+		"too late": {
+			func(in *Input) { in.StartingDeadline = time.Hour },
+			[]string{"2024-05-09T03:00:00Z", "1h0m0s", "set a longer one"},
+		},
+		"too many": {
+			func(in *Input) { in.Cron = parsed(t, "* * * * *", "") },
+			[]string{"more than 100", "since 2024-05-02T03:00:00Z", "2024-05-09T12:00:00Z", "clock"},
+		},
+		"forbidden": {
+			func(in *Input) { in.Concurrency, in.Runs = Forbid, []Run{openRun("old", "2 03:00")} },
+			[]string{"2024-05-09T03:00:00Z", "old", "concurrencyPolicy is Forbid"},
+		},
+		"skip": {
+			func(in *Input) { in.SkipImmediately, in.WasPaused = true, true },
+			[]string{"2024-05-09T03:00:00Z", "skipImmediately is true"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Decide(nightly(t, "9 12:00", tc.change))

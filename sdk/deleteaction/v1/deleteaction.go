@@ -59,7 +59,8 @@ type DeleteRequest struct {
 	// Attempt counts the attempts from 1. A later one may find half of the work done.
 	Attempt int32
 	// Backup is the Backup that is being deleted. Its Raw has the form of velero.io/v1, with
-	// Grapnel's name, namespace, UID, labels and annotations.
+	// Grapnel's name, namespace, UID, labels and annotations. A Backup that was imported from
+	// its storage has another UID than when it was made.
 	Backup hook.Backup
 	// Parameters are what the user configured for this action; never nil.
 	Parameters map[string]string

@@ -108,6 +108,7 @@ type BackupSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out to keep the backup until somebody deletes it"
 	TTL *metav1.Duration `json:"ttl,omitempty"`
 
 	// itemOperationTimeout is how long an operation may take that an action starts on
@@ -138,13 +139,15 @@ type BackupSpec struct {
 	DesiredState DesiredState `json:"desiredState,omitempty"`
 
 	// deletionPolicy says what happens to the stored data when this object is
-	// deleted: Retain keeps it, Delete destroys it first.
+	// deleted: Retain keeps it, Delete destroys it first. In a namespace that is being
+	// deleted, Delete does what Retain does.
 	// +optional
 	// +default="Retain"
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// importedFrom is set on objects that were found in a storage location. They
-	// are catalogue entries and are never run.
+	// are catalogue entries and are never run. Who creates one asks for the import of a
+	// backup, also of one that was removed here before.
 	// +optional
 	ImportedFrom *ImportSource `json:"importedFrom,omitempty"`
 }
@@ -187,6 +190,12 @@ type ImportSource struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BackupUID string `json:"backupUID,omitempty"`
+
+	// backupName is the name of the backup in its location. It is set if that differs
+	// from the name of this object, because another Backup had the name already.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	BackupName string `json:"backupName,omitempty"`
 }
 
 // BackupPhase summarises the conditions of a Backup in one word.
@@ -357,6 +366,14 @@ func (b *Backup) StoredLabels() map[string]string {
 		labels[key] = string(value)
 	}
 	return labels
+}
+
+// StoredName returns the name of the backup in its location.
+func (b *Backup) StoredName() string {
+	if from := b.Spec.ImportedFrom; from != nil && from.BackupName != "" {
+		return from.BackupName
+	}
+	return b.Name
 }
 
 // OperationTimeout returns how long an operation on an object may take; 0 if the spec

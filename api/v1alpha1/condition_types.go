@@ -42,6 +42,18 @@ const (
 	// them ended well. It is absent as long as there are none.
 	ConditionOperationsSucceeded = "OperationsSucceeded"
 
+	// ConditionDataDeleted is True on a DeletionRun once the stored data is gone, or was
+	// given up.
+	ConditionDataDeleted = "DataDeleted"
+
+	// ConditionDataAvailable is False on a Backup whose stored data is missing in its
+	// location. It is absent as long as it never was.
+	ConditionDataAvailable = "DataAvailable"
+
+	// ConditionSynced is False on a BackupStorageLocation of which something could not be
+	// brought into this cluster: a backup whose manifest can not be read, or the list.
+	ConditionSynced = "Synced"
+
 	// ConditionAvailable is True when a BackupStorageLocation can be used.
 	ConditionAvailable = "Available"
 
@@ -173,6 +185,66 @@ const (
 	ReasonOperationsSucceeded = "OperationsSucceeded"
 	// ReasonOperationsFailed surfaces when an operation failed or was cancelled.
 	ReasonOperationsFailed = "OperationsFailed"
+)
+
+// Reasons of DeletionRun conditions, and of what happens to a Backup whose time is over.
+const (
+	// ReasonRunningDeleteActions surfaces while a DeleteAction runs.
+	ReasonRunningDeleteActions = "RunningDeleteActions"
+	// ReasonWaitingForBackup surfaces while the backup is still being made; it is cancelled.
+	ReasonWaitingForBackup = "WaitingForBackup"
+	// ReasonWaitingForRestore surfaces while a Restore reads the backup.
+	ReasonWaitingForRestore = "WaitingForRestore"
+	// ReasonWaitingForDeletionRun surfaces while another DeletionRun deletes the same backup.
+	ReasonWaitingForDeletionRun = "WaitingForDeletionRun"
+	// ReasonDeleting surfaces while stored data is removed.
+	ReasonDeleting = "Deleting"
+	// ReasonRemovingObjects surfaces while the Backup and its Restores are removed.
+	ReasonRemovingObjects = "RemovingObjects"
+	// ReasonDataDeleted surfaces when the stored data is gone.
+	ReasonDataDeleted = "DataDeleted"
+	// ReasonDataLeftBehind surfaces when stored data stays although it was to be destroyed:
+	// somebody gave it up, or nothing can be created any more that would destroy it.
+	ReasonDataLeftBehind = "DataLeftBehind"
+	// ReasonRetained surfaces when a Backup is removed and its stored data stays, as asked.
+	ReasonRetained = "DataRetained"
+	// ReasonExpired surfaces when the time of a Backup is over.
+	ReasonExpired = "Expired"
+	// ReasonKept surfaces when the time of a Backup is over that is kept all the same: it
+	// is among the newest that succeeded of its Schedule.
+	ReasonKept = "KeptByItsSchedule"
+	// ReasonDataMissing surfaces when the location does not have a backup any more.
+	ReasonDataMissing = "DataMissing"
+	// ReasonDataFound surfaces when it has it again.
+	ReasonDataFound = "DataFound"
+)
+
+// Reasons of Schedule conditions and events.
+const (
+	// ReasonScheduled surfaces when a Schedule waits for its next time.
+	ReasonScheduled = "Scheduled"
+	// ReasonPaused surfaces when spec.paused keeps a Schedule from creating Backups.
+	ReasonPaused = "Paused"
+	// ReasonBackupCreated surfaces when a Schedule created a Backup.
+	ReasonBackupCreated = "BackupCreated"
+	// ReasonSkipped surfaces when a Schedule left a time out.
+	ReasonSkipped = "Skipped"
+	// ReasonReplaced surfaces when a Schedule cancelled a Backup for the next one.
+	ReasonReplaced = "Replaced"
+)
+
+// Reasons of the condition Synced of a BackupStorageLocation.
+const (
+	// ReasonSynced surfaces when every backup of a location has its object.
+	ReasonSynced = "Synced"
+	// ReasonSyncFailed surfaces when a location could not be listed.
+	ReasonSyncFailed = "SyncFailed"
+	// ReasonBackupsUnreadable surfaces when some backups of a location can not be imported.
+	ReasonBackupsUnreadable = "BackupsUnreadable"
+	// ReasonImported surfaces on a Backup that was found in a location.
+	ReasonImported = "Imported"
+	// ReasonNameTaken surfaces when a backup was imported under another name than its own.
+	ReasonNameTaken = "NameTaken"
 )
 
 // Reasons of Plugin and BackupStorageLocation conditions.

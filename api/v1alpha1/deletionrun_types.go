@@ -4,6 +4,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -28,7 +30,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.backupName == oldSelf.backupName && self.cause == oldSelf.cause",message="is immutable; create a new DeletionRun instead"
 // +kubebuilder:validation:XValidation:rule="has(self.backupUID) == has(oldSelf.backupUID) && (!has(self.backupUID) || self.backupUID == oldSelf.backupUID) && has(self.storageLocation) == has(oldSelf.storageLocation) && (!has(self.storageLocation) || self.storageLocation == oldSelf.storageLocation) && has(self.destroyForeign) == has(oldSelf.destroyForeign) && (!has(self.destroyForeign) || self.destroyForeign == oldSelf.destroyForeign)",message="is immutable; create a new DeletionRun instead"
 type DeletionRunSpec struct {
-	// backupName is the backup to destroy: its external things, its files and its objects.
+	// backupName is the Backup to destroy: its external things, its files and its objects.
+	// If there is no Backup of that name, it is the name of a backup in storageLocation.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=200
@@ -46,8 +49,8 @@ type DeletionRunSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
 
-	// destroyForeign destroys a backup that another system made, for example a Velero
-	// server. Without it such a backup is refused.
+	// destroyForeign destroys a backup that no Backup of this cluster made: that of a
+	// Velero server, or of another cluster. Without it such a backup is refused.
 	// +optional
 	DestroyForeign bool `json:"destroyForeign,omitempty"`
 
@@ -56,34 +59,36 @@ type DeletionRunSpec struct {
 	// +default="Requested"
 	Cause DeletionCause `json:"cause,omitempty"`
 
-	// ttl is how long this object is kept after it has ended.
+	// ttl is how long this object is kept after it has ended; at least a second.
 	// +optional
 	// +default="24h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be at least 1s"
 	TTL *metav1.Duration `json:"ttl,omitempty"`
 }
 
 // DeletionRunPhase summarises the conditions of a DeletionRun in one word.
-// +kubebuilder:validation:Enum=New;FailedValidation;Waiting;InProgress;Completed;PartiallyFailed
+// +kubebuilder:validation:Enum=New;FailedValidation;InProgress;Completed;PartiallyFailed;Cancelled
 type DeletionRunPhase string
 
-// The phases of a DeletionRun. FailedValidation, Completed and PartiallyFailed are terminal.
+// The phases of a DeletionRun. All but New and InProgress are terminal.
 const (
-	// DeletionRunPhaseNew means that nothing has begun.
+	// DeletionRunPhaseNew means that nothing was removed yet; the message says what is
+	// waited for.
 	DeletionRunPhaseNew DeletionRunPhase = "New"
 	// DeletionRunPhaseFailedValidation means that nothing was done, as it is written wrongly.
 	DeletionRunPhaseFailedValidation DeletionRunPhase = "FailedValidation"
-	// DeletionRunPhaseWaiting means that the backup is being made or restored.
-	DeletionRunPhaseWaiting DeletionRunPhase = "Waiting"
-	// DeletionRunPhaseInProgress means that something is being removed.
+	// DeletionRunPhaseInProgress means that the backup is being removed.
 	DeletionRunPhaseInProgress DeletionRunPhase = "InProgress"
 	// DeletionRunPhaseCompleted means that all is gone.
 	DeletionRunPhaseCompleted DeletionRunPhase = "Completed"
 	// DeletionRunPhasePartiallyFailed means that the backup is gone, and something that
 	// belongs to it was left behind.
 	DeletionRunPhasePartiallyFailed DeletionRunPhase = "PartiallyFailed"
+	// DeletionRunPhaseCancelled means that it was deleted before anything was removed.
+	DeletionRunPhaseCancelled DeletionRunPhase = "Cancelled"
 )
 
 // DeletionItemAction tells what one DeleteItemAction did.
@@ -113,37 +118,22 @@ type DeletionItemAction struct {
 
 // DeletionRunStatus tells how a deletion stands.
 type DeletionRunStatus struct {
-	// conditions are Succeeded (Unknown while it goes on), ActionsDone, DataDeleted, and
-	// Ready, Reconciling and Stalled as in kstatus.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=32
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	RunStatus `json:",inline"`
 
 	// phase summarises the conditions.
 	// +optional
 	Phase DeletionRunPhase `json:"phase,omitempty"`
 
-	// message says in one sentence what is being done, or how it ended.
-	// +optional
-	// +kubebuilder:validation:MaxLength=2048
-	Message string `json:"message,omitempty"`
-
-	// startTimestamp is when the deletion began.
-	// +optional
-	// +nullable
-	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
-
-	// completionTimestamp is when it ended.
-	// +optional
-	// +nullable
-	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
-
 	// backupUID is the UID of the Backup that is destroyed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BackupUID string `json:"backupUID,omitempty"`
+
+	// storedName is the name of the backup in its location. It differs from that of the
+	// Backup if two locations have backups of one name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	StoredName string `json:"storedName,omitempty"`
 
 	// storageLocation is the BackupStorageLocation in use.
 	// +optional
@@ -164,17 +154,12 @@ type DeletionRunStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	DeleteItemActions []DeletionItemAction `json:"deleteItemActions,omitempty"`
 
-	// attempts is how often the work on archived objects and files was begun. It is more
-	// than one if something failed, or if the operator went away in between.
-	// +optional
-	Attempts int32 `json:"attempts,omitempty"`
-
 	// leftBehind names what could not be removed, in words for people. Of more than 64
 	// things the last one says how many more there are.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=65
-	// +kubebuilder:validation:items:MaxLength=1024
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=2048
 	LeftBehind []string `json:"leftBehind,omitempty"`
 }
 
@@ -191,6 +176,7 @@ type DeletionRunStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Location",type=string,priority=1,JSONPath=`.status.storageLocation`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 200",message="metadata.name must have at most 200 characters"
 type DeletionRun struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -211,8 +197,26 @@ func (d *DeletionRun) GetConditions() []metav1.Condition { return d.Status.Condi
 // SetConditions replaces the conditions of the DeletionRun.
 func (d *DeletionRun) SetConditions(c []metav1.Condition) { d.Status.Conditions = c }
 
-// Ended says whether the deletion has ended, well or not.
-func (d *DeletionRun) Ended() bool { return d.Status.CompletionTimestamp != nil }
+// Run returns what every run has in its status.
+func (d *DeletionRun) Run() *RunStatus { return &d.Status.RunStatus }
+
+// GetPhase returns the phase.
+func (d *DeletionRun) GetPhase() string { return string(d.Status.Phase) }
+
+// SetPhase sets the phase.
+func (d *DeletionRun) SetPhase(phase string) { d.Status.Phase = DeletionRunPhase(phase) }
+
+// ActionsStatuses returns where the DeleteActions are listed; there are none afterwards.
+func (d *DeletionRun) ActionsStatuses() (only, none **[]ActionStatus) {
+	var nothing *[]ActionStatus
+	return &d.Status.DeleteActionsStatuses, &nothing
+}
+
+// Desired returns what a person wants of the run, and what is handed to plugins.
+func (d *DeletionRun) Desired() (DesiredState, map[string]ParameterSet) { return DesiredStateRun, nil }
+
+// OperationTimeout returns 0: a deletion starts no operations.
+func (d *DeletionRun) OperationTimeout() time.Duration { return 0 }
 
 // DeletionRunList is a list of DeletionRuns.
 //

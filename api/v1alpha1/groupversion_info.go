@@ -21,6 +21,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&HookRun{}, &HookRunList{},
 		&AsyncOperation{}, &AsyncOperationList{},
 		&Restore{}, &RestoreList{},
+		&DeletionRun{}, &DeletionRunList{},
+		&Schedule{}, &ScheduleList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

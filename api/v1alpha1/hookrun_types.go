@@ -40,7 +40,7 @@ type HookRunSpec struct {
 	// +required
 	PluginRef PluginReference `json:"pluginRef"`
 
-	// subject is the Backup or Restore the action runs for.
+	// subject is the Backup, Restore or DeletionRun the action runs for.
 	// +required
 	Subject SubjectReference `json:"subject"`
 
@@ -101,12 +101,12 @@ type PluginReference struct {
 	Name string `json:"name"`
 }
 
-// SubjectReference names the Backup or Restore in the same namespace that an
-// action runs for.
+// SubjectReference names the Backup, Restore or DeletionRun in the same namespace that
+// an action runs for.
 type SubjectReference struct {
-	// kind is Backup or Restore.
+	// kind is Backup, Restore or DeletionRun.
 	// +required
-	// +kubebuilder:validation:Enum=Backup;Restore
+	// +kubebuilder:validation:Enum=Backup;Restore;DeletionRun
 	Kind string `json:"kind"`
 
 	// name of the subject.

@@ -14,6 +14,10 @@ const (
 	// than 63 characters are shortened and hashed.
 	LabelRestoreName = "grapnel.dev/restore-name"
 
+	// LabelDeletionRunName is on every object that belongs to a DeletionRun. Names longer
+	// than 63 characters are shortened and hashed.
+	LabelDeletionRunName = "grapnel.dev/deletion-run-name"
+
 	// LabelParentUID is the UID of the Backup or Restore a HookRun belongs to.
 	// A HookRun is adopted only if it matches.
 	LabelParentUID = "grapnel.dev/parent-uid"
@@ -23,6 +27,19 @@ const (
 
 	// LabelScheduleName is on Backups that a Schedule created.
 	LabelScheduleName = "grapnel.dev/schedule-name"
+
+	// AnnotationScheduledTime is the time for which a Schedule created a Backup, as in
+	// RFC 3339.
+	AnnotationScheduledTime = "grapnel.dev/scheduled-time"
+
+	// FinalizerStoredData keeps a Backup that is deleted until its stored data is
+	// destroyed, or until it is remembered that it is to stay.
+	FinalizerStoredData = "grapnel.dev/stored-data"
+
+	// AnnotationAbandonData is the escape for stored data that can never be destroyed,
+	// because its location is gone or can not be written: with the value "true" on a
+	// Backup or DeletionRun, the objects are removed and the data stays, loudly.
+	AnnotationAbandonData = "grapnel.dev/abandon-data"
 
 	// FinalizerRun keeps a Backup until it is terminal and owes nothing.
 	FinalizerRun = "grapnel.dev/run"

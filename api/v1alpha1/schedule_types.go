@@ -97,6 +97,7 @@ type BackupTemplate struct {
 	// spec of the Backups.
 	// +optional
 	// +default={}
+	// +kubebuilder:validation:XValidation:rule="!has(self.importedFrom)",message="importedFrom can not be in a template: a Schedule makes backups"
 	Spec BackupSpec `json:"spec,omitempty"`
 }
 

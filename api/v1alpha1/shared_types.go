@@ -39,8 +39,8 @@ const (
 	InterruptionPolicyFail  InterruptionPolicy = "Fail"
 )
 
-// HookPoint is a point in a Backup or Restore at which actions run once.
-// +kubebuilder:validation:Enum=PreBackup;PostBackup;PreRestore;PostRestore
+// HookPoint is a point in a Backup, Restore or DeletionRun at which actions run once.
+// +kubebuilder:validation:Enum=PreBackup;PostBackup;PreRestore;PostRestore;Delete
 type HookPoint string
 
 // The points at which hooks run.
@@ -49,9 +49,11 @@ const (
 	HookPostBackup  HookPoint = "PostBackup"
 	HookPreRestore  HookPoint = "PreRestore"
 	HookPostRestore HookPoint = "PostRestore"
+	// HookDelete is the only point of a DeletionRun.
+	HookDelete HookPoint = "Delete"
 )
 
-// ActionPhase is the state of one action of a Backup or Restore. It is empty
+// ActionPhase is the state of one action of a Backup, Restore or DeletionRun. It is empty
 // while the action is planned and was not started.
 // +kubebuilder:validation:Enum=InProgress;Completed;Failed
 type ActionPhase string
@@ -67,7 +69,7 @@ const (
 	ActionPhaseFailed ActionPhase = "Failed"
 )
 
-// ActionStatus tells how one planned action of a Backup or Restore stands. The
+// ActionStatus tells how one planned action of a Backup, Restore or DeletionRun stands. The
 // list it is in has the order in which the actions run.
 type ActionStatus struct {
 	// pluginName is the registered name of the action.

@@ -1,0 +1,68 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gitops
+
+import "strings"
+
+// tracks reports whether a key is one that does not have a domain of a tool.
+func tracks(key string) bool {
+	switch key {
+	case "app.kubernetes.io/instance", // Argo CD
+		"app.kubernetes.io/managed-by",                     // Helm, Config Sync
+		"kubectl.kubernetes.io/last-applied-configuration", // kubectl apply --prune
+		"config.k8s.io/owning-inventory":                   // kpt, Config Sync
+		return true
+	}
+	return false
+}
+
+// isTool reports whether a domain is one of which all keys belong to a tool.
+func isTool(domain string) bool {
+	switch domain {
+	case "argocd.argoproj.io",
+		"fluxcd.io",               // Flux, and the domains below it
+		"meta.helm.sh",            // Helm
+		"kapp.k14s.io",            // kapp
+		"applyset.kubernetes.io",  // kubectl apply --prune --applyset
+		"cli-utils.sigs.k8s.io",   // kpt
+		"configsync.gke.io",       // Config Sync
+		"configmanagement.gke.io", // Config Sync, earlier
+		"objectset.rio.cattle.io", // Rancher
+		"fleet.cattle.io",         // Fleet
+		"tanka.dev":               // Tanka
+		return true
+	}
+	return false
+}
+
+// Tracks reports whether a label or annotation with this key may be what a tool
+// recognises its own objects by. It may be called concurrently.
+func Tracks(key string) bool {
+	if tracks(key) {
+		return true
+	}
+	domain, _, qualified := strings.Cut(key, "/")
+	for found := qualified; found; _, domain, found = strings.Cut(domain, ".") {
+		if isTool(domain) {
+			return true
+		}
+	}
+	return false
+}
+
+// Without returns those labels or annotations that are no marks of such a tool; nil if
+// there are none. What it is given is not changed, and not shared.
+func Without(all map[string]string) map[string]string {
+	var kept map[string]string
+	for key, value := range all {
+		if Tracks(key) {
+			continue
+		}
+		if kept == nil {
+			kept = make(map[string]string, len(all))
+		}
+		kept[key] = value
+	}
+	return kept
+}

@@ -124,7 +124,12 @@ type DeletionRunStatus struct {
 	// +optional
 	Phase DeletionRunPhase `json:"phase,omitempty"`
 
-	// backupUID is the UID of the Backup that is destroyed.
+	// backupName is the name of the Backup that is destroyed, as an object.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	BackupName string `json:"backupName,omitempty"`
+
+	// backupUID is its UID.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BackupUID string `json:"backupUID,omitempty"`
@@ -139,6 +144,12 @@ type DeletionRunStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
+
+	// backupOutputs is what the PreBackup actions answered when the backup was made, by
+	// action, for the DeleteActions.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	BackupOutputs map[string]ParameterSet `json:"backupOutputs,omitempty"`
 
 	// deleteActionsStatuses tells how the DeleteActions stand, in the order they run. It is
 	// set only if there are any.

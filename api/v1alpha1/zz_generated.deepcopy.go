@@ -732,6 +732,24 @@ func (in *DeletionRunSpec) DeepCopy() *DeletionRunSpec {
 func (in *DeletionRunStatus) DeepCopyInto(out *DeletionRunStatus) {
 	*out = *in
 	in.RunStatus.DeepCopyInto(&out.RunStatus)
+	if in.BackupOutputs != nil {
+		in, out := &in.BackupOutputs, &out.BackupOutputs
+		*out = make(map[string]ParameterSet, len(*in))
+		for key, val := range *in {
+			var outVal map[string]ParameterValue
+			if val == nil {
+				(*out)[key] = nil
+			} else {
+				inVal := (*in)[key]
+				in, out := &inVal, &outVal
+				*out = make(ParameterSet, len(*in))
+				for key, val := range *in {
+					(*out)[key] = val
+				}
+			}
+			(*out)[key] = outVal
+		}
+	}
 	if in.DeleteActionsStatuses != nil {
 		in, out := &in.DeleteActionsStatuses, &out.DeleteActionsStatuses
 		*out = new([]ActionStatus)

@@ -11,16 +11,20 @@ import (
 
 // Points names the two sides of a kind of subject.
 type Points struct {
-	// Kind is Backup or Restore.
+	// Kind is Backup or Restore; of a kind that has one point only, the name of that.
 	Kind string
+	// Once says that there is one point only: its actions are on the Pre side.
+	Once bool
 }
 
 // Title returns the name of a side, for example PreBackup.
 func (p Points) Title(side Side) string {
-	switch side {
-	case Pre:
+	switch {
+	case p.Once && side == Pre:
+		return p.Kind
+	case side == Pre:
 		return "Pre" + p.Kind
-	case Post:
+	case side == Post:
 		return "Post" + p.Kind
 	default:
 		return p.Kind + "Item"

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,6 +57,10 @@ type Driver[T Subject] struct {
 	Written func(before, after T)
 	// Forget, if set, is told when a run is over for this process.
 	Forget func(uid types.UID)
+	// Watches are objects of other kinds that matter to runs.
+	Watches []Watch
+	// TTL, if set, says how long a run is kept that has ended and owes nothing.
+	TTL func(T) time.Duration
 
 	progress progress
 	pace     pace
@@ -63,6 +68,13 @@ type Driver[T Subject] struct {
 	queue    *queue
 	metrics  *metrics[T]
 	woken    chan event.GenericEvent
+}
+
+// Watch has runs looked at when objects of a kind change.
+type Watch struct {
+	Object client.Object
+	// Runs returns the runs that an object matters to.
+	Runs handler.MapFunc
 }
 
 // workers is how many objects are looked at in parallel; a pass never blocks on
@@ -91,7 +103,7 @@ func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
 	if err := mgr.Add(d.steps); err != nil {
 		return fmt.Errorf("adding the background steps of a %s: %w", name, err)
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		For(d.New()).
 		Owns(&v1alpha1.HookRun{}).
@@ -99,8 +111,11 @@ func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
 		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(d.unplanned)).
 		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(d.unplanned)).
 		WatchesRawSource(source.Channel(d.woken, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(d)
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	for _, watch := range d.Watches {
+		b.Watches(watch.Object, handler.EnqueueRequestsFromMapFunc(watch.Runs))
+	}
+	return b.Complete(d)
 }
 
 // unplanned returns the objects whose plan is not recorded: those that a location
@@ -147,7 +162,7 @@ func (d *Driver[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	case d.Ignore != nil && d.Ignore(object):
 		return ctrl.Result{}, nil
 	case Settled(object):
-		return ctrl.Result{}, quiet(d.LetGo(ctx, object))
+		return d.settled(ctx, object)
 	case !controllerutil.ContainsFinalizer(object, v1alpha1.FinalizerRun):
 		if object.GetDeletionTimestamp() != nil {
 			d.queue.release(object.GetUID())
@@ -168,6 +183,22 @@ func (d *Driver[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, quiet(err)
 	}
 	return ctrl.Result{RequeueAfter: s.requeue}, nil
+}
+
+// settled lets go of a run, and removes it when its time is over.
+func (d *Driver[T]) settled(ctx context.Context, object T) (ctrl.Result, error) {
+	if err := quiet(d.LetGo(ctx, object)); err != nil || d.TTL == nil || object.GetDeletionTimestamp() != nil {
+		return ctrl.Result{}, err
+	}
+	ttl := d.TTL(object)
+	if left := object.Run().CompletionTimestamp.Add(ttl).Sub(d.Now()); left > 0 {
+		return ctrl.Result{RequeueAfter: min(left, time.Hour)}, nil // a clock may be set
+	}
+	uid := object.GetUID()
+	if err := d.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); quiet(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("removing %s %s, which has ended: %w", d.Kind.Name, object.GetName(), err)
+	}
+	return ctrl.Result{}, nil
 }
 
 // drop stops what runs for an object that was removed by force, finalizer and

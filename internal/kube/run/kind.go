@@ -4,6 +4,9 @@
 package run
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/hook"
 )
@@ -19,26 +22,42 @@ type Kind struct {
 	NothingDone string
 	// Failure is the word for one in Velero's names for the metrics of the kind.
 	Failure string
+	// Only is the one point at which actions run, in a kind that has none before and
+	// after: one that fails stops nothing. Its kinds of actions are called after it.
+	Only v1alpha1.HookPoint
 }
 
 // The kinds of runs.
 var (
 	Backup  = Kind{Name: "Backup", Work: v1alpha1.ReasonArchiving, NothingDone: "nothing was archived", Failure: "failure"}
 	Restore = Kind{Name: "Restore", Work: v1alpha1.ReasonRestoring, NothingDone: "nothing was restored", Failure: "failed"}
+
+	Deletion = Kind{Name: "DeletionRun", Work: v1alpha1.ReasonDeleting, NothingDone: "nothing was deleted", Failure: "failure", Only: v1alpha1.HookDelete}
 )
 
-// Pre is the point before the work.
-func (k Kind) Pre() v1alpha1.HookPoint { return v1alpha1.HookPoint("Pre" + k.Name) }
+// Pre is the point before the work, or the only one.
+func (k Kind) Pre() v1alpha1.HookPoint {
+	return cmp.Or(k.Only, v1alpha1.HookPoint("Pre"+k.Name))
+}
 
 // Post is the point after the outcome.
 func (k Kind) Post() v1alpha1.HookPoint { return v1alpha1.HookPoint("Post" + k.Name) }
 
-func (k Kind) points() hook.Points { return hook.Points{Kind: k.Name} }
+func (k Kind) points() hook.Points { return hook.Points{Kind: k.stem(), Once: k.Only != ""} }
+
+// stem is what kinds of actions are called after.
+func (k Kind) stem() string { return cmp.Or(string(k.Only), k.Name) }
+
+// plural is what flags are called after, for example backups.
+func (k Kind) plural() string { return strings.ToLower(strings.TrimSuffix(k.Name, "Run")) + "s" }
 
 // nameLabel is the label with the name of the run.
 func (k Kind) nameLabel() string {
-	if k.Name == Restore.Name {
+	switch k.Name {
+	case Restore.Name:
 		return v1alpha1.LabelRestoreName
+	case Deletion.Name:
+		return v1alpha1.LabelDeletionRunName
 	}
 	return v1alpha1.LabelBackupName
 }
@@ -54,7 +73,7 @@ func (k Kind) sides() map[v1alpha1.ActionKind]hook.Side {
 }
 
 // itemKind and asyncItemKind are the kinds of actions that objects are shown to.
-func (k Kind) itemKind() v1alpha1.ActionKind { return v1alpha1.ActionKind(k.Name) + "ItemAction" }
+func (k Kind) itemKind() v1alpha1.ActionKind { return v1alpha1.ActionKind(k.stem()) + "ItemAction" }
 
 func (k Kind) asyncItemKind() v1alpha1.ActionKind { return "Async" + k.itemKind() }
 
@@ -77,6 +96,7 @@ func (k Kind) preFailed() string { return "Failed" + string(k.Pre()) + "Actions"
 // The reasons of conditions that name a point; api/v1alpha1 documents each.
 func (k Kind) runningPre() string       { return "Running" + string(k.Pre()) + "Actions" }
 func (k Kind) runningPost() string      { return "Running" + string(k.Post()) + "Actions" }
+func (k Kind) runningEach() string      { return "Running" + string(k.Only) + "Actions" }
 func (k Kind) preActionFailed() string  { return string(k.Pre()) + "ActionFailed" }
 func (k Kind) postActionFailed() string { return string(k.Post()) + "ActionFailed" }
 func (k Kind) postSucceeded() string    { return string(k.Post()) + "ActionsSucceeded" }

@@ -23,15 +23,22 @@ const defaultTimeout = 10 * time.Minute
 // HooksOf makes the plan of a run from what the Plugins provide. Loading names a
 // Plugin that is still being started; the plan is worth nothing then.
 func (k Kind) HooksOf(s Subject, plugins []v1alpha1.Plugin) (plan hook.Plan, loading string) {
+	_, parameters := s.Desired()
+	return k.HooksFor(s.GetLabels(), s.GetAnnotations(), parameters, plugins)
+}
+
+// HooksFor is HooksOf for what has those labels, annotations and parameters.
+func (k Kind) HooksFor(
+	labels, annotations map[string]string, parameters map[string]v1alpha1.ParameterSet, plugins []v1alpha1.Plugin,
+) (plan hook.Plan, loading string) {
 	plugins = slices.Clone(plugins)
 	slices.SortFunc(plugins, func(a, b v1alpha1.Plugin) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	in := hook.Input{
-		Points: k.points(), Labels: s.GetLabels(), Annotations: s.GetAnnotations(),
+		Points: k.points(), Labels: labels, Annotations: annotations,
 		Parameters: map[string]map[string]string{},
 	}
-	_, parameters := s.Desired()
 	for name, values := range parameters {
 		in.Parameters[name] = PlainMap(values)
 	}

@@ -53,8 +53,8 @@ func (s *Scope[T]) AwaitPlugin(name string) {
 
 // AwaitSlot says that a run waits for its turn.
 func (d *Driver[T]) AwaitSlot(s *Scope[T]) {
-	s.Waiting(v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for one of %d slots; the operator's flag --max-concurrent-%ss sets their number",
-		d.Slots, strings.ToLower(d.Kind.Name)))
+	s.Waiting(v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for one of %d slots; the operator's flag --max-concurrent-%s sets their number",
+		d.Slots, d.Kind.plural()))
 }
 
 // stopPlanning ends a run that was cancelled before its plan was recorded. It
@@ -84,6 +84,9 @@ func (d *Driver[T]) Record(ctx context.Context, s *Scope[T], hooks hook.Plan) er
 
 func (k Kind) describe(hooks hook.Plan) string {
 	parts := []string{fmt.Sprintf("%d %s and %d %s actions are planned", len(hooks.Pre), k.Pre(), len(hooks.Post), k.Post())}
+	if k.Only != "" {
+		parts[0] = fmt.Sprintf("%d %s actions are planned", len(hooks.Pre), k.Pre())
+	}
 	for _, skip := range hooks.Skipped {
 		parts = append(parts, fmt.Sprintf("%s %s is skipped: %s", k.points().Title(skip.Side), skip.Name, skip.Reason))
 	}

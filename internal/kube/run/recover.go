@@ -20,6 +20,9 @@ func (d *Driver[T]) recover(ctx context.Context, o T, point v1alpha1.HookPoint, 
 	if action.CompletionTimestamp != nil || Settled(o) {
 		return d.Kind.gone(o, point, action), nil
 	}
+	if d.Kind.Only != "" {
+		return d.Kind.lost(o, point, action, "its HookRun was removed by force"), nil // nobody is owed it
+	}
 	plugins, err := d.Plugins(ctx, d.Client)
 	if err != nil {
 		return nil, err
@@ -37,10 +40,14 @@ func (d *Driver[T]) recover(ctx context.Context, o T, point v1alpha1.HookPoint, 
 			return d.createRun(ctx, o, point, step)
 		}
 	}
-	lost := d.Kind.gone(o, point, action)
-	lost.Status.Phase = v1alpha1.HookRunPhaseFailed
-	lost.Status.Message = "its HookRun was removed by force, and no Plugin provides the action any more"
-	return lost, nil
+	return d.Kind.lost(o, point, action, "its HookRun was removed by force, and no Plugin provides the action any more"), nil
+}
+
+// lost is gone for one that did not end.
+func (k Kind) lost(o metav1.Object, point v1alpha1.HookPoint, action v1alpha1.ActionStatus, why string) *v1alpha1.HookRun {
+	run := k.gone(o, point, action)
+	run.Status.Phase, run.Status.Message = v1alpha1.HookRunPhaseFailed, why
+	return run
 }
 
 // gone is what a run remembers of a HookRun that is no more.

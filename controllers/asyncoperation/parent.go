@@ -5,7 +5,6 @@ package asyncoperation
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -137,28 +136,14 @@ func describe(op *v1alpha1.AsyncOperation, object kuberun.Subject, timeout time.
 	shown := velero.Shown{
 		Kind:     op.Spec.Subject.Kind,
 		Metadata: velero.Metadata{Name: op.Spec.Subject.Name, Namespace: op.Namespace, UID: types.UID(op.Spec.Subject.UID)},
-		Phase:    velero.PhaseInProgress, OperationTimeout: timeout,
 	}
-	if object == nil {
-		return shown.JSON()
+	if object != nil {
+		var err error
+		if shown, err = kuberun.Shown(object); err != nil {
+			return nil, err
+		}
 	}
-	shown.Metadata.Labels, shown.Metadata.Annotations = object.GetLabels(), object.GetAnnotations()
-	shown.Metadata.CreationTimestamp = object.GetCreationTimestamp()
-	if start := object.Run().StartTimestamp; start != nil {
-		shown.Start = start.Time
-	}
-	var spec any
-	switch object := object.(type) {
-	case *v1alpha1.Backup:
-		spec, shown.StorageLocation = object.Spec, object.Status.StorageLocation
-		shown.Metadata.Labels = object.StoredLabels()
-	case *v1alpha1.Restore:
-		spec, shown.BackupName = object.Spec, object.Status.BackupName
-	}
-	var err error
-	if shown.Spec, err = json.Marshal(spec); err != nil {
-		return nil, fmt.Errorf("encoding the spec of %s %s: %w", op.Spec.Subject.Kind, op.Spec.Subject.Name, err)
-	}
+	shown.Phase, shown.OperationTimeout = velero.PhaseInProgress, timeout
 	return shown.JSON()
 }
 

@@ -35,7 +35,7 @@ import (
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=grapnel.dev,resources=backups;restores,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups;restores;deletionruns,verbs=get;list;watch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -91,6 +91,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.HookRun{}).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.runsOf), onlyDeleted).
 		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.runsOf), onlyDeleted).
+		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.runsOf), onlyDeleted).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)

@@ -23,8 +23,11 @@ import (
 
 // newSubject returns an empty object of the kind that a run is for.
 func newSubject(run *v1alpha1.HookRun) client.Object {
-	if run.Spec.Subject.Kind == "Restore" {
+	switch run.Spec.Subject.Kind {
+	case kuberun.Restore.Name:
 		return &v1alpha1.Restore{}
+	case kuberun.Deletion.Name:
+		return &v1alpha1.DeletionRun{}
 	}
 	return &v1alpha1.Backup{}
 }
@@ -74,16 +77,16 @@ func (r *Reconciler) context(ctx context.Context, run *v1alpha1.HookRun, call *e
 	if err != nil {
 		return err
 	}
+	if deletion, ok := subject.(*v1alpha1.DeletionRun); ok {
+		return r.deleted(ctx, deletion, call)
+	}
 	subject.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(run.Spec.Subject.Kind))
 	subject.SetManagedFields(nil)
 	if call.Subject, err = json.Marshal(subject); err != nil {
 		return fmt.Errorf("encoding %s %s: %w", run.Spec.Subject.Kind, subject.GetName(), err)
 	}
 	if restore, ok := subject.(*v1alpha1.Restore); ok {
-		call.BackupName, call.BackupOutputs = restore.Status.BackupName, map[string]map[string]string{}
-		for name, values := range restore.Status.BackupOutputs {
-			call.BackupOutputs[name] = kuberun.PlainMap(values)
-		}
+		call.BackupName, call.BackupOutputs = restore.Status.BackupName, plainOutputs(restore.Status.BackupOutputs)
 	}
 	pre, after := map[v1alpha1.HookPoint]v1alpha1.HookPoint{
 		v1alpha1.HookPostBackup: v1alpha1.HookPreBackup, v1alpha1.HookPostRestore: v1alpha1.HookPreRestore,
@@ -93,6 +96,29 @@ func (r *Reconciler) context(ctx context.Context, run *v1alpha1.HookRun, call *e
 	}
 	call.Outputs, err = r.outputs(ctx, run, pre)
 	return err
+}
+
+// deleted reads the Backup that a DeletionRun destroys, in the form of velero.io/v1.
+func (r *Reconciler) deleted(ctx context.Context, d *v1alpha1.DeletionRun, call *executor.Call) error {
+	var b v1alpha1.Backup
+	err := r.Reader.Get(ctx, types.NamespacedName{Namespace: d.Namespace, Name: d.Status.BackupName}, &b)
+	if err == nil && string(b.UID) != d.Status.BackupUID {
+		err = errOther
+	}
+	if err != nil {
+		return fmt.Errorf("reading Backup %s: %w", d.Status.BackupName, err)
+	}
+	call.BackupName, call.BackupOutputs = b.StoredName(), plainOutputs(d.Status.BackupOutputs)
+	call.Subject, err = kuberun.ShownBackup(&b)
+	return err
+}
+
+func plainOutputs(outputs map[string]v1alpha1.ParameterSet) map[string]map[string]string {
+	plain := map[string]map[string]string{}
+	for name, values := range outputs {
+		plain[name] = kuberun.PlainMap(values)
+	}
+	return plain
 }
 
 // outputs returns what the actions of another point of the same subject put out.

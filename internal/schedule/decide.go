@@ -13,10 +13,16 @@ import (
 // Class is what became of a run.
 type Class int
 
-// The classes: Open is everything that has not ended, also what waits or is cancelled.
+// The classes.
 const (
+	// Open is everything that has not ended, also what waits or is cancelled.
 	Open Class = iota
+	// Succeeded is what did all it was to do.
 	Succeeded
+	// Partial is what left something of use, although not all of it. It is kept like what
+	// succeeded, but not protected by KeepLast.
+	Partial
+	// Failed is what left nothing of use.
 	Failed
 )
 
@@ -79,7 +85,8 @@ type Input struct {
 	// Runs are all that exist of the Schedule, in any order.
 	Runs []Run
 
-	// KeepSucceeded and KeepFailed are how many runs that ended stay; nil is all.
+	// KeepSucceeded is how many runs stay that succeeded or did so in part, and KeepFailed
+	// how many that failed; nil is all.
 	KeepSucceeded, KeepFailed *int32
 	// KeepLast is how many of the newest succeeded ones stay in any case.
 	KeepLast int32
@@ -88,7 +95,7 @@ type Input struct {
 // Reason says why a run was not created, or of how many only one was.
 type Reason string
 
-// The reasons, which are also those of events.
+// The reasons.
 const (
 	ReasonPaused            Reason = "Paused"
 	ReasonConcurrencyForbid Reason = "ConcurrencyForbid"
@@ -130,9 +137,9 @@ type Decision struct {
 	// Skipped says what did not run, and why.
 	Skipped []Skip
 	// NextWake is the next time of the schedule, in UTC, and when a decision is due again
-	// at the latest; zero if it is paused. It is earlier if a run, the Schedule or the
-	// clock changes: a timer does not notice the last, so that it should not run for more
-	// than an hour or so.
+	// at the latest, also if it is paused: the time is skipped then. It is earlier if a
+	// run, the Schedule or the clock changes: a timer does not notice the last, so that it
+	// should not run for more than an hour or so.
 	NextWake time.Time
 }
 
@@ -147,8 +154,8 @@ func Decide(in Input) Decision {
 	}
 	if !in.Paused {
 		d.replace()
-		d.out.NextWake = in.Cron.Upcoming(d.since, in.Now)
 	}
+	d.out.NextWake = in.Cron.Upcoming(d.since, in.Now)
 	return d.out
 }
 

@@ -119,12 +119,12 @@ func TestDecide(t *testing.T) {
 
 		"paused": {
 			"3 04:00", func(in *Input) { in.Paused = true },
-			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}},
+			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}, Wake: "4 03:00:00"},
 		},
-		"paused, and nothing is due": {"3 02:00", func(in *Input) { in.Paused = true }, told{Schedule: "2 03:00:00"}},
+		"paused, and nothing is due": {"3 02:00", func(in *Input) { in.Paused = true }, told{Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
 		"paused, skip comes later": {
 			"3 04:00", func(in *Input) { in.Paused, in.SkipImmediately, in.WasPaused = true, true, true },
-			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}},
+			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}, Wake: "4 03:00:00"},
 		},
 		"no longer paused": {
 			"5 12:00", func(in *Input) { in.WasPaused = true },
@@ -172,7 +172,7 @@ func TestDecide(t *testing.T) {
 			"1 12:01", func(in *Input) { never(in); in.AtOnce, in.Cron = true, parsed(t, "@every 2h", "") },
 			told{Create: "1 12:00:00", Schedule: "1 12:00:00", Wake: "1 14:00:00"},
 		},
-		"at once, paused":   {"1 12:01", func(in *Input) { never(in); in.AtOnce, in.Paused = true, true }, told{}},
+		"at once, paused":   {"1 12:01", func(in *Input) { never(in); in.AtOnce, in.Paused = true, true }, told{Wake: "2 03:00:00"}},
 		"at once, but skip": {"1 12:01", func(in *Input) { never(in); in.AtOnce, in.SkipImmediately = true, true }, told{Skip: "1 12:01:00", Wake: "2 03:00:00"}},
 		"at once, when unpaused": {
 			"1 20:00", func(in *Input) { never(in); in.AtOnce, in.WasPaused = true, true },
@@ -204,7 +204,7 @@ func TestDecide(t *testing.T) {
 		}, told{Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
 		"another is open, paused, Replace": {"3 04:00", func(in *Input) {
 			in.Concurrency, in.Paused, in.Runs = Replace, true, []Run{openRun("old", "2 03:00")}
-		}, told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}}},
+		}, told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}, Wake: "4 03:00:00"}},
 
 		"created, but not recorded": {
 			"3 03:01", func(in *Input) { in.Runs = []Run{openRun("nightly-20240503030000", "3 03:00")} },
@@ -327,20 +327,22 @@ func TestKeep(t *testing.T) {
 		last              int32
 		want              []string
 	}{
-		"all":                  {five, nil, nil, 0, nil},
-		"two and one":          {five, count(2), count(1), 0, []string{"s1", "f1"}},
-		"more than there are":  {five, count(9), count(9), 0, nil},
-		"none":                 {five, count(0), count(0), 0, []string{"s1", "f1", "f2", "s2", "s3"}},
-		"less than none":       {five, count(-1), nil, -1, []string{"s1", "s2", "s3"}},
-		"none but the last":    {five, count(0), count(0), 1, []string{"s1", "f1", "f2", "s2"}},
-		"the last two, one":    {five, count(1), nil, 2, []string{"s1"}},
-		"open ones":            {[]Run{run("o1", "1 03:00", Open), run("s1", "2 03:00", Succeeded)}, count(0), count(0), 0, []string{"s1"}},
-		"one in use":           {[]Run{run("s1", "1 03:00", Succeeded, inUse), run("s2", "2 03:00", Succeeded)}, count(0), nil, 0, []string{"s2"}},
-		"one in use counts":    {[]Run{run("s1", "1 03:00", Succeeded), run("s2", "2 03:00", Succeeded, inUse)}, count(1), nil, 0, []string{"s1"}},
-		"one being deleted":    {[]Run{run("s1", "1 03:00", Succeeded, deleting), run("s2", "2 03:00", Succeeded)}, count(1), nil, 0, nil},
-		"the newest, deleted":  {[]Run{run("s1", "1 03:00", Succeeded), run("s2", "2 03:00", Succeeded, deleting)}, count(0), nil, 1, nil},
-		"of an unknown time":   {[]Run{run("s2", "2 03:00", Succeeded), {Name: "s1", Class: Succeeded, Completed: may("1 03:00")}}, count(1), nil, 0, []string{"s1"}},
-		"of one time, by name": {[]Run{run("b", "1 03:00", Succeeded), run("a", "1 03:00", Succeeded)}, count(1), nil, 0, []string{"a"}},
+		"all":                   {five, nil, nil, 0, nil},
+		"two and one":           {five, count(2), count(1), 0, []string{"s1", "f1"}},
+		"more than there are":   {five, count(9), count(9), 0, nil},
+		"none":                  {five, count(0), count(0), 0, []string{"s1", "f1", "f2", "s2", "s3"}},
+		"less than none":        {five, count(-1), nil, -1, []string{"s1", "s2", "s3"}},
+		"none but the last":     {five, count(0), count(0), 1, []string{"s1", "f1", "f2", "s2"}},
+		"the last two, one":     {five, count(1), nil, 2, []string{"s1"}},
+		"in part":               {[]Run{run("s1", "1 03:00", Succeeded), run("p1", "2 03:00", Partial), run("p2", "3 03:00", Partial)}, count(2), count(0), 0, []string{"s1"}},
+		"in part, not the last": {[]Run{run("s1", "1 03:00", Succeeded), run("p1", "2 03:00", Partial), run("p2", "3 03:00", Partial)}, count(1), count(0), 1, []string{"p1"}},
+		"open ones":             {[]Run{run("o1", "1 03:00", Open), run("s1", "2 03:00", Succeeded)}, count(0), count(0), 0, []string{"s1"}},
+		"one in use":            {[]Run{run("s1", "1 03:00", Succeeded, inUse), run("s2", "2 03:00", Succeeded)}, count(0), nil, 0, []string{"s2"}},
+		"one in use counts":     {[]Run{run("s1", "1 03:00", Succeeded), run("s2", "2 03:00", Succeeded, inUse)}, count(1), nil, 0, []string{"s1"}},
+		"one being deleted":     {[]Run{run("s1", "1 03:00", Succeeded, deleting), run("s2", "2 03:00", Succeeded)}, count(1), nil, 0, nil},
+		"the newest, deleted":   {[]Run{run("s1", "1 03:00", Succeeded), run("s2", "2 03:00", Succeeded, deleting)}, count(0), nil, 1, nil},
+		"of an unknown time":    {[]Run{run("s2", "2 03:00", Succeeded), {Name: "s1", Class: Succeeded, Completed: may("1 03:00")}}, count(1), nil, 0, []string{"s1"}},
+		"of one time, by name":  {[]Run{run("b", "1 03:00", Succeeded), run("a", "1 03:00", Succeeded)}, count(1), nil, 0, []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, paused := range []bool{false, true} {

@@ -13,7 +13,7 @@ import (
 // not being deleted: what keepLast protects, from expiry as well.
 func NewestSucceeded(runs []Run, count int) map[string]bool {
 	names := map[string]bool{}
-	for _, run := range newest(runs, Succeeded, count) {
+	for _, run := range newest(runs, count, Succeeded) {
 		names[run.Name] = true
 	}
 	return names
@@ -22,12 +22,15 @@ func NewestSucceeded(runs []Run, count int) map[string]bool {
 // tooMany returns the names of the runs that are to be deleted, oldest first.
 func tooMany(in Input) []string {
 	kept := NewestSucceeded(in.Runs, int(in.KeepLast))
-	for class, count := range map[Class]*int32{Succeeded: in.KeepSucceeded, Failed: in.KeepFailed} {
+	for _, keep := range []struct {
+		count   *int32
+		classes []Class
+	}{{in.KeepSucceeded, []Class{Succeeded, Partial}}, {in.KeepFailed, []Class{Failed}}} {
 		limit := len(in.Runs)
-		if count != nil {
-			limit = int(*count)
+		if keep.count != nil {
+			limit = int(*keep.count)
 		}
-		for _, run := range newest(in.Runs, class, limit) {
+		for _, run := range newest(in.Runs, limit, keep.classes...) {
 			kept[run.Name] = true
 		}
 	}
@@ -40,11 +43,11 @@ func tooMany(in Input) []string {
 	return names
 }
 
-// newest returns the newest runs of a class that are not being deleted.
-func newest(runs []Run, class Class, count int) []Run {
+// newest returns that many of the newest runs of some classes that are not being deleted.
+func newest(runs []Run, count int, classes ...Class) []Run {
 	var of []Run
 	for _, run := range sorted(runs) {
-		if run.Class == class && !run.Deleting {
+		if slices.Contains(classes, run.Class) && !run.Deleting {
 			of = append(of, run)
 		}
 	}

@@ -16,7 +16,7 @@ type ConcurrencyPolicy string
 const (
 	// ConcurrencyPolicyAllow lets both run.
 	ConcurrencyPolicyAllow ConcurrencyPolicy = "Allow"
-	// ConcurrencyPolicyForbid leaves the new one out.
+	// ConcurrencyPolicyForbid lets the new one wait until the other has ended.
 	ConcurrencyPolicyForbid ConcurrencyPolicy = "Forbid"
 	// ConcurrencyPolicyReplace cancels the earlier one first; what it owes is paid.
 	ConcurrencyPolicyReplace ConcurrencyPolicy = "Replace"
@@ -52,7 +52,8 @@ type ScheduleSpec struct {
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
 
 	// startingDeadline is how late a Backup may be created, for example because there was
-	// no operator. Unset means as late as it takes, once.
+	// no operator, or an earlier one ran for long. Unset means as late as it takes. Of
+	// several times that were missed only the newest is made up for.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -60,22 +61,23 @@ type ScheduleSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s')",message="must be at least 10s; a shorter one would leave backups out"
 	StartingDeadline *metav1.Duration `json:"startingDeadline,omitempty"`
 
-	// keepLast protects so many of the newest Backups that succeeded, whatever their ttl
-	// is.
+	// keepLast protects so many of the newest Backups that are Completed, whatever their
+	// ttl and the limits below are.
 	// +optional
 	// +default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	KeepLast *int32 `json:"keepLast,omitempty"`
 
-	// keepSucceeded is how many Backups that succeeded are kept; older ones are destroyed
-	// before their ttl is over. Unset means all.
+	// keepSucceeded is how many Backups are kept that are Completed or PartiallyFailed;
+	// older ones are destroyed before their ttl is over. Unset means all.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	KeepSucceeded *int32 `json:"keepSucceeded,omitempty"`
 
-	// keepFailed is how many Backups that failed are kept.
+	// keepFailed is how many Backups are kept that ended in any other way, and hold
+	// nothing.
 	// +optional
 	// +default=3
 	// +kubebuilder:validation:Minimum=0
@@ -89,8 +91,8 @@ type ScheduleSpec struct {
 
 // BackupTemplate is what the Backups of a Schedule are made of.
 type BackupTemplate struct {
-	// metadata is put on the Backups. Labels by which a GitOps tool recognises its own
-	// objects are left out.
+	// metadata is put on the Backups. Labels and annotations by which a GitOps tool
+	// recognises its own objects are left out, for example app.kubernetes.io/instance.
 	// +optional
 	Metadata TemplateMetadata `json:"metadata,omitempty"`
 
@@ -153,17 +155,19 @@ type ScheduleStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	LastBackup string `json:"lastBackup,omitempty"`
 
-	// lastSuccessfulTime is when a Backup of this Schedule succeeded last.
+	// lastSuccessfulTime is when a Backup of this Schedule became Completed last.
 	// +optional
 	// +nullable
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
 
-	// nextScheduleTime is when the next Backup is created.
+	// nextScheduleTime is when the next Backup is due. It is not set while the Schedule is
+	// paused.
 	// +optional
 	// +nullable
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
 
-	// lastSkippedTime is the last time for which no Backup was created.
+	// lastSkippedTime is the last time at which no Backup was created although one was
+	// due.
 	// +optional
 	// +nullable
 	LastSkippedTime *metav1.Time `json:"lastSkippedTime,omitempty"`
@@ -173,9 +177,29 @@ type ScheduleStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	LastSkippedReason string `json:"lastSkippedReason,omitempty"`
 
-	// active is how many Backups of this Schedule run.
+	// active is how many Backups of this Schedule have not ended.
 	// +optional
 	Active int32 `json:"active,omitempty"`
+
+	// settledTime is a time before which nothing is made up for, for example because the
+	// expression was changed then.
+	// +optional
+	// +nullable
+	SettledTime *metav1.Time `json:"settledTime,omitempty"`
+
+	// observedSchedule is the expression that this status was made with.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ObservedSchedule string `json:"observedSchedule,omitempty"`
+
+	// observedTimeZone is the time zone that this status was made with.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ObservedTimeZone string `json:"observedTimeZone,omitempty"`
+
+	// observedPaused says whether the Schedule was paused when this status was made.
+	// +optional
+	ObservedPaused bool `json:"observedPaused,omitempty"`
 }
 
 // Schedule creates Backups at the times of a cron expression, and destroys those that are

@@ -193,6 +193,73 @@ func TestDeletionIsShort(t *testing.T) {
 	}
 }
 
+// TestDeletionOfManyFilesIsShort: what is known to be one's own costs four calls beside
+// those for the manifests, whatever there is of it.
+func TestDeletionOfManyFilesIsShort(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	mustRun(t, backupstore.New(store, ""), "nightly", "uid-1")
+	for i := range 40 {
+		putRaw(t, store, fmt.Sprintf("backups/nightly/more-%d", i), "x")
+	}
+	counted := storetest.NewFaulty(store)
+	s := backupstore.New(counted, "")
+	if there, err := s.Owns(t.Context(), "nightly", "uid-1"); err != nil || !there {
+		t.Errorf("Owns: %v, %v, want true", there, err)
+	}
+	if err := s.DeleteOwned(t.Context(), "nightly", "uid-1"); err != nil {
+		t.Fatal(err)
+	}
+	others := 0
+	for _, call := range counted.Calls() {
+		if !strings.HasSuffix(call.Key, "/velero-backup.json") && !strings.HasSuffix(call.Key, "/nightly-grapnel.json") {
+			others++
+		}
+	}
+	if others > 4 {
+		t.Errorf("%d calls: %v", others, counted.Calls())
+	}
+	wantKeys(t, store)
+	if there, err := s.Owns(t.Context(), "nightly", "uid-1"); err != nil || there {
+		t.Errorf("Owns afterwards: %v, %v, want false", there, err)
+	}
+}
+
+// TestDeletionOfDamagedBackup: where the manifest says nothing, the claim does, and
+// where that says nothing, only Delete removes anything.
+func TestDeletionOfDamagedBackup(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		claim  string
+		uid    string
+		wanted func(error) bool
+	}{
+		"own claim":       {uid: "uid-1", wanted: func(err error) bool { return err == nil }},
+		"another's claim": {uid: "uid-2", wanted: isTaken},
+		"damaged claim":   {uid: "uid-1", claim: "nonsense", wanted: isCorrupt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := memory.New()
+			s := backupstore.New(store, "")
+			mustRun(t, s, "nightly", "uid-1")
+			putRaw(t, store, "backups/nightly/nightly-grapnel.json", "nonsense")
+			if tc.claim != "" {
+				putRaw(t, store, "backups/nightly/nightly-claim.json", tc.claim)
+			}
+			before := keys(t, store)
+			err := s.DeleteOwned(t.Context(), "nightly", tc.uid)
+			if !tc.wanted(err) {
+				t.Errorf("error %v", err)
+			}
+			if err == nil {
+				before = nil
+			}
+			wantKeys(t, store, before...)
+		})
+	}
+}
+
 // TestTwoProcessesOfOneBackup has a process that lost its lease, and did not
 // notice yet, commit between the two writes of its successor's commit. The
 // manifests are then one of each, which nobody may take for a backup, and the

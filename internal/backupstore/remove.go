@@ -105,22 +105,54 @@ func (s *Store) deleteAll(ctx context.Context, dir string, isLast func(base stri
 // if what is there under the name is another's, for example because the run of
 // uid failed and another backup has taken the name since; then nothing is left
 // to delete. It does nothing for a UID that never claimed the name. A damaged
-// manifest is in the way of nothing; then the claim decides.
+// manifest is in the way of nothing; then the claim decides, and if there is
+// none that can be read the error is a *CorruptError.
+//
+// Besides those for the manifests, a complete backup costs four calls to the
+// object store, however many files it has; one that was begun costs two more.
 func (s *Store) DeleteOwned(ctx context.Context, name, uid string) error {
+	there, err := s.owns(ctx, name, uid)
+	if err != nil {
+		return fmt.Errorf("deleting backup %q: %w", name, err)
+	}
+	if !there {
+		return nil // Claims go last, so nothing of that UID is left.
+	}
+	return s.Delete(ctx, name)
+}
+
+// Owns says whether something of the backup of one UID is stored under the name:
+// what DeleteOwned would remove, and with its errors.
+func (s *Store) Owns(ctx context.Context, name, uid string) (bool, error) {
+	there, err := s.owns(ctx, name, uid)
+	if err != nil {
+		return false, fmt.Errorf("finding out whose backup %q is: %w", name, err)
+	}
+	return there, nil
+}
+
+func (s *Store) owns(ctx context.Context, name, uid string) (bool, error) {
+	if err := ValidateName(name); err != nil {
+		return false, err
+	}
+	m, err := s.manifests(ctx, name)
+	switch {
+	case err == nil && m.mismatch == nil && m.grapnel != nil && m.grapnel.BackupUID == uid:
+		return true, nil // Nobody else can have the name of a complete backup.
+	case err != nil && !errors.Is(err, objectstore.ErrNotExist) && !isCorrupt(err):
+		return false, err
+	}
 	st, err := s.inspect(ctx, name, uid)
-	if _, corrupt := errors.AsType[*CorruptError](err); corrupt {
+	if isCorrupt(err) {
 		st, err = s.inspectClaim(ctx, name, uid)
 	}
 	if err == nil {
 		err = st.deletable()
 	}
 	if err != nil {
-		return fmt.Errorf("deleting backup %q: %w", name, err)
+		return false, err
 	}
-	if !st.committed() && st.claim == nil {
-		return nil // Claims go last, so nothing of that UID is left.
-	}
-	return s.Delete(ctx, name)
+	return st.committed() || st.claim != nil, nil
 }
 
 // inspectClaim is inspect for a backup whose manifest cannot be read.
@@ -134,7 +166,7 @@ func (s *Store) inspectClaim(ctx context.Context, name, uid string) (*state, err
 		st.claimNumber = max(st.claimNumber, claimNumber(name, strings.TrimPrefix(entry.Key, dir)))
 	}
 	if st.claimNumber == 0 {
-		return nil, errors.New("its manifest is damaged and it has no claim that would say whose it is")
+		return nil, &CorruptError{Name: name, File: manifestName, Reason: "can not be understood, and no claim says whose backup it is"}
 	}
 	var err error
 	st.claim, err = s.readClaim(ctx, name, st.claimNumber)
@@ -151,4 +183,10 @@ func (st *state) deletable() error {
 		return &TakenError{Name: st.name, By: *st.claim}
 	}
 	return nil
+}
+
+// isCorrupt reports whether an error says that something stored is damaged.
+func isCorrupt(err error) bool {
+	_, corrupt := errors.AsType[*CorruptError](err)
+	return corrupt
 }

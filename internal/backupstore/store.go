@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"path"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
@@ -43,23 +44,12 @@ func New(objects objectstore.Store, prefix string) *Store {
 func (s *Store) Capabilities() objectstore.Capabilities { return s.objects.Capabilities() }
 
 // List yields the names of all backups that have a manifest, ours and those of
-// other systems, in ascending order. Folders whose names cannot be those of a
+// other systems, in the order of their files. Folders whose names cannot be those of a
 // backup are left out.
 func (s *Store) List(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		// One list of everything costs a request per hundred backups; asking
-		// for each manifest would cost one per backup.
-		dir := s.prefix + backupsDir
-		for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: dir}) {
-			if err != nil {
-				yield("", fmt.Errorf("listing backups: %w", err))
-				return
-			}
-			name, base, ok := strings.Cut(strings.TrimPrefix(entry.Key, dir), "/")
-			if !ok || base != manifestName || ValidateName(name) != nil {
-				continue
-			}
-			if !yield(name, nil) {
+		for found, err := range s.Find(ctx) {
+			if !yield(found.Name, err) {
 				return
 			}
 		}
@@ -120,7 +110,7 @@ func (s *Store) DeleteRestore(ctx context.Context, name string) error {
 	return nil
 }
 
-// readJSON reads a small JSON file.
+// readJSON reads a small JSON file. One that is too large is a *CorruptError.
 func (s *Store) readJSON(ctx context.Context, key string) (data []byte, err error) {
 	r, err := s.objects.Get(ctx, key)
 	if err != nil {
@@ -129,7 +119,7 @@ func (s *Store) readJSON(ctx context.Context, key string) (data []byte, err erro
 	defer func() { err = errors.Join(err, r.Close()) }()
 	data, err = io.ReadAll(io.LimitReader(r, maxJSON+1))
 	if err == nil && len(data) > maxJSON {
-		err = fmt.Errorf("%q has more than %d bytes", key, maxJSON)
+		err = &CorruptError{Name: path.Base(path.Dir(key)), File: path.Base(key), Reason: fmt.Sprintf("has more than %d bytes", maxJSON)}
 	}
 	return data, err
 }

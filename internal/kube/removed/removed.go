@@ -133,7 +133,7 @@ func get(ctx context.Context, reader client.Reader, namespace, location string) 
 	err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: Name(location)}, found)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // a location without removed backups has none
+		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading ConfigMap %s: %w", Name(location), err)
 	case found.Labels[Label] != shortname.Label(location):

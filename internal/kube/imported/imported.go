@@ -1,0 +1,136 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package imported
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+)
+
+const (
+	// MaxManifest is how many bytes a manifest may have: more than any object of a
+	// cluster.
+	MaxManifest = 1 << 20
+
+	manifestName = "velero-backup.json"
+	// maxName is the longest name of a Backup object.
+	maxName = 200
+	maxUID  = 64
+)
+
+// Source says where a backup was found.
+type Source struct {
+	// Namespace and Location are those of the BackupStorageLocation, and Prefix is its
+	// prefix.
+	Namespace, Location, Prefix string
+	// Name of the backup in the location.
+	Name string
+	// Redact, if set, takes secrets out of a text.
+	Redact func(string) string
+}
+
+// manifest is what is read of velero-backup.json.
+type manifest struct {
+	Kind     string          `json:"kind"`
+	Metadata metadata        `json:"metadata"`
+	Spec     json.RawMessage `json:"spec"`
+	Status   status          `json:"status"`
+}
+
+type metadata struct {
+	Name              string            `json:"name"`
+	UID               string            `json:"uid"`
+	Labels            map[string]string `json:"labels"`
+	Annotations       map[string]string `json:"annotations"`
+	CreationTimestamp *metav1.Time      `json:"creationTimestamp"`
+}
+
+// Backup returns the object of a stored backup: its metadata, spec and final status.
+// Velero is the content of velero-backup.json; grapnel is nil for a backup that Grapnel
+// did not make. Both are nil if the backup has not ended yet. The error is a
+// *backupstore.CorruptError if the manifest can not be understood or is another backup's.
+//
+// The conditions have no observedGeneration, as the object was not created yet.
+func Backup(from Source, velero []byte, grapnel *backupstore.GrapnelManifest) (*v1alpha1.Backup, error) {
+	m, reason := parse(velero)
+	switch {
+	case reason != "":
+	case m.Metadata.Name == "":
+		reason = "names no backup"
+	case m.Metadata.Name != from.Name:
+		reason = fmt.Sprintf("names another backup, %.253q", m.Metadata.Name)
+	case len(m.Metadata.UID) > maxUID:
+		reason = fmt.Sprintf("has a UID of %d characters", len(m.Metadata.UID))
+	}
+	var ended outcome
+	if reason == "" {
+		ended, reason = m.Status.outcome()
+	}
+	if reason == "" && ended.phase == "" {
+		return nil, nil
+	}
+	var spec v1alpha1.BackupSpec
+	if reason == "" {
+		spec, reason = specOf(m.Spec, grapnel != nil)
+	}
+	if reason != "" {
+		return nil, corrupt(from.Name, reason)
+	}
+	uid := m.Metadata.UID
+	if grapnel != nil {
+		uid = grapnel.BackupUID
+	}
+	b := &v1alpha1.Backup{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: from.Namespace, Name: from.Name,
+			Labels: labels(m.Metadata.Labels), Annotations: annotations(m.Metadata.Annotations),
+		},
+		Spec: spec,
+	}
+	b.Spec.StorageLocation, b.Spec.DeletionPolicy = from.Location, v1alpha1.DeletionPolicyRetain
+	b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: from.Location, BackupUID: uid}
+	if len(b.Name) > maxName {
+		Rename(b)
+	}
+	if reason := m.describe(b, from, ended, grapnel); reason != "" {
+		return nil, corrupt(from.Name, reason)
+	}
+	return b, nil
+}
+
+// Rename gives an imported Backup another name, as its own is taken in this cluster or too
+// long for an object: always the same one for a backup of a location.
+func Rename(b *v1alpha1.Backup) {
+	from := b.Spec.ImportedFrom
+	from.BackupName = cmp.Or(from.BackupName, b.Name)
+	b.Name = shortname.Of(from.BackupName, maxName, from.StorageLocation, from.BackupName, from.BackupUID)
+}
+
+func corrupt(name, reason string) error {
+	return &backupstore.CorruptError{Name: name, File: manifestName, Reason: reason}
+}
+
+// parse reads a manifest, or says what is wrong with it.
+func parse(data []byte) (m manifest, reason string) {
+	if len(data) > MaxManifest {
+		return m, fmt.Sprintf("has %d bytes, and may have %d", len(data), MaxManifest)
+	}
+	if !json.Valid(data) {
+		return m, "is not JSON"
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, "is not the manifest of a backup: " + short(err.Error())
+	}
+	if m.Kind != "Backup" {
+		return m, fmt.Sprintf("is not the manifest of a backup, but has the kind %.63q", m.Kind)
+	}
+	return m, ""
+}

@@ -1,0 +1,197 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package imported
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+	"unicode"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+)
+
+// status is what is read of the status of velero-backup.json.
+type status struct {
+	Phase               string       `json:"phase"`
+	FormatVersion       string       `json:"formatVersion"`
+	StartTimestamp      *metav1.Time `json:"startTimestamp"`
+	CompletionTimestamp *metav1.Time `json:"completionTimestamp"`
+	Expiration          *metav1.Time `json:"expiration"`
+	Warnings            int64        `json:"warnings"`
+	Errors              int64        `json:"errors"`
+	FailureReason       string       `json:"failureReason"`
+	Progress            *progress    `json:"progress"`
+
+	OperationsAttempted int64 `json:"backupItemOperationsAttempted"`
+	OperationsCompleted int64 `json:"backupItemOperationsCompleted"`
+	OperationsFailed    int64 `json:"backupItemOperationsFailed"`
+}
+
+type progress struct {
+	TotalItems    int64 `json:"totalItems"`
+	ItemsBackedUp int64 `json:"itemsBackedUp"`
+}
+
+// outcome is how a backup ended, in the words of a Backup.
+type outcome struct {
+	phase  v1alpha1.BackupPhase
+	reason string
+}
+
+// outcome returns how a backup ended; no phase means that it has not. Reason says what is
+// wrong with the manifest.
+func (s status) outcome() (o outcome, reason string) {
+	switch s.Phase {
+	case "Completed":
+		return outcome{v1alpha1.BackupPhaseCompleted, v1alpha1.ReasonCompleted}, ""
+	case "PartiallyFailed":
+		return outcome{v1alpha1.BackupPhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed}, ""
+	case "Failed":
+		return outcome{v1alpha1.BackupPhaseFailed, v1alpha1.ReasonFailed}, ""
+	case "FailedValidation":
+		return outcome{v1alpha1.BackupPhaseFailedValidation, v1alpha1.ReasonFailedValidation}, ""
+	case "New", "Queued", "ReadyToStart", "InProgress", "Uploading", "UploadingPartialFailure", "Deleting",
+		"WaitingForPluginOperations", "WaitingForPluginOperationsPartiallyFailed", "Finalizing", "FinalizingPartiallyFailed":
+		return outcome{}, ""
+	case "":
+		return outcome{}, "does not say how the backup ended"
+	}
+	return outcome{}, fmt.Sprintf("has the phase %.63q, which this version of Grapnel does not know", s.Phase)
+}
+
+// describe fills in the status, or says what is wrong with the manifest.
+func (m manifest) describe(b *v1alpha1.Backup, from Source, o outcome, grapnel *backupstore.GrapnelManifest) (reason string) {
+	completed := orFirst(m.Status.CompletionTimestamp, m.Status.StartTimestamp, m.Metadata.CreationTimestamp)
+	if completed == nil {
+		return "does not say when the backup ended"
+	}
+	b.Status = v1alpha1.BackupStatus{
+		Phase: o.phase, StorageLocation: from.Location, FormatVersion: version(m.Status.FormatVersion),
+		Expiration: orFirst(m.Status.Expiration), Progress: m.Status.progress(), Files: files(from, o, grapnel),
+	}
+	run := &b.Status.RunStatus
+	run.StartTimestamp = orFirst(m.Status.StartTimestamp, m.Metadata.CreationTimestamp)
+	run.CompletionTimestamp = completed
+	run.Warnings, run.Errors = max(0, m.Status.Warnings), max(0, m.Status.Errors)
+	run.Operations = m.Status.operations()
+	if o.phase == v1alpha1.BackupPhaseFailed {
+		if from.Redact != nil {
+			m.Status.FailureReason = from.Redact(m.Status.FailureReason)
+		}
+		run.FailureReason = cmp.Or(short(m.Status.FailureReason), "the manifest does not say why")
+	}
+	run.Message = m.Status.message(b) + "; found in BackupStorageLocation " + from.Location
+	succeeded := metav1.ConditionFalse
+	state := conditions.Stalled
+	if o.phase == v1alpha1.BackupPhaseCompleted {
+		succeeded, state = metav1.ConditionTrue, conditions.Current
+	}
+	conditions.Set(b, v1alpha1.ConditionSucceeded, succeeded, o.reason, run.Message)
+	conditions.Summary(b, state, v1alpha1.ReasonImported, run.Message)
+	return ""
+}
+
+// message says how a backup ended.
+func (s status) message(b *v1alpha1.Backup) string {
+	if b.Status.FailureReason != "" {
+		return "Failed: " + b.Status.FailureReason
+	}
+	message := string(b.Status.Phase)
+	if s.Progress != nil {
+		message = count(b.Status.Progress.ItemsBackedUp, "object") + " in the archive"
+	}
+	if n := b.Status.Errors; n > 0 {
+		message += ", " + count(n, "error")
+	}
+	if n := b.Status.Warnings; n > 0 {
+		message += ", " + count(n, "warning")
+	}
+	return message
+}
+
+func (s status) progress() *v1alpha1.BackupProgress {
+	if s.Progress == nil {
+		return nil
+	}
+	return &v1alpha1.BackupProgress{TotalItems: max(0, s.Progress.TotalItems), ItemsBackedUp: max(0, s.Progress.ItemsBackedUp)}
+}
+
+// operations returns what became of the operations, nil if there were none.
+func (s status) operations() *v1alpha1.OperationCounts {
+	if s.OperationsAttempted <= 0 {
+		return nil
+	}
+	return &v1alpha1.OperationCounts{
+		Attempted: small(s.OperationsAttempted), Completed: small(s.OperationsCompleted), Failed: small(s.OperationsFailed), Percent: 100,
+	}
+}
+
+func small(n int64) int32 { return int32(min(max(0, n), math.MaxInt32)) } //nolint:gosec // it is made to fit
+
+// files names what is stored. Velero does not say what it stored, and stores these.
+func files(from Source, o outcome, grapnel *backupstore.GrapnelManifest) *v1alpha1.BackupFiles {
+	if o.phase != v1alpha1.BackupPhaseCompleted && o.phase != v1alpha1.BackupPhasePartiallyFailed {
+		return nil
+	}
+	key := func(file backupstore.File) string {
+		if grapnel != nil {
+			if _, stored := grapnel.Files[file]; !stored {
+				return ""
+			}
+		}
+		return backupstore.Key(from.Prefix, from.Name, file)
+	}
+	return &v1alpha1.BackupFiles{
+		Archive: key(backupstore.Contents), Log: key(backupstore.Logs), Results: key(backupstore.Results),
+	}
+}
+
+// version returns the version of an archive's format if it can be one.
+func version(stored string) string {
+	if len(stored) > 32 || strings.ContainsFunc(stored, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return ""
+	}
+	return stored
+}
+
+// orFirst returns a copy of the first of these times that is known.
+func orFirst(times ...*metav1.Time) *metav1.Time {
+	for _, t := range times {
+		if t != nil && !t.IsZero() {
+			return t.DeepCopy()
+		}
+	}
+	return nil
+}
+
+// maxText is how much of a text is shown that somebody wrote into a bucket, in bytes.
+const maxText = 512
+
+// short returns a text of a bucket as one line that may be shown.
+func short(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText-len("…")], "") + "…"
+	}
+	return text
+}
+
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -127,6 +127,10 @@ const (
 	SchedulePhaseFailedValidation SchedulePhase = "FailedValidation"
 )
 
+// ReasonBackupNotCreated surfaces on a Schedule when the API server took no Backup; it is
+// tried again.
+const ReasonBackupNotCreated = "BackupNotCreated"
+
 // ScheduleStatus tells how a Schedule stands.
 type ScheduleStatus struct {
 	// conditions are Ready, Reconciling and Stalled as in kstatus.

@@ -1,0 +1,123 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/gitops"
+	"github.com/grapnel-dev/grapnel/internal/kube/scheduled"
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/schedule"
+)
+
+// cancel cancels the Backups that a newer one replaces.
+func (p *pass) cancel(ctx context.Context) error {
+	for _, name := range p.decision.Cancel {
+		b := p.seen.backups[name]
+		if b.Spec.DesiredState == v1alpha1.DesiredStateCancel {
+			continue
+		}
+		patch := client.MergeFromWithOptions(b.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		b.Spec.DesiredState = v1alpha1.DesiredStateCancel
+		if err := p.r.Client.Patch(ctx, b, patch); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("cancelling Backup %s, which a newer one replaces: %w", name, err)
+		}
+		p.event(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonReplaced, "Cancel",
+			"Cancelled Backup "+name+" for a newer one: concurrencyPolicy is Replace")
+	}
+	return nil
+}
+
+// create creates the Backup that is due. If that fails, it is as if it had not been tried.
+func (p *pass) create(ctx context.Context) {
+	due := p.decision.Create
+	if due == nil {
+		return
+	}
+	b := newBackup(p.s, *due)
+	err := p.r.Client.Create(ctx, b)
+	switch {
+	case err == nil:
+		p.created = true
+		p.seen.runs = append(p.seen.runs, scheduled.Runs(p.s.Name, []v1alpha1.Backup{*b})...)
+		p.r.Metrics.created(p.s.Name)
+		p.event(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonBackupCreated, "Create",
+			fmt.Sprintf("Created Backup %s for %s", b.Name, due.Scheduled.Format(time.RFC3339)))
+	case apierrors.IsAlreadyExists(err):
+		p.found(ctx, b)
+	default:
+		p.problem = fmt.Errorf("creating Backup %s: %w", b.Name, err)
+	}
+}
+
+// found finds out whose the Backup is that has the name of the one that is due.
+func (p *pass) found(ctx context.Context, b *v1alpha1.Backup) {
+	var there v1alpha1.Backup
+	if err := p.r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &there); err != nil {
+		p.problem = fmt.Errorf("reading Backup %s, which exists already: %w", b.Name, err)
+		return
+	}
+	if scheduled.Belongs(&there, p.s.Name) {
+		return // it was created before, and the cache does not show it yet
+	}
+	t := p.decision.LastSchedule
+	p.decision.Create = nil
+	p.decision.LastSchedule = timeOf(p.before.Status.LastScheduleTime)
+	p.decision.LastSkipped = t
+	p.decision.Skipped = append(p.decision.Skipped, schedule.Skip{
+		Reason: v1alpha1.ReasonNameTaken, Time: t,
+		Message: fmt.Sprintf("nothing ran at %s: there is a Backup %s that this Schedule did not create; rename the Schedule, or remove what creates it",
+			t.Format(time.RFC3339), b.Name),
+	})
+}
+
+// newBackup returns the Backup of a Schedule for a time.
+func newBackup(s *v1alpha1.Schedule, due schedule.Create) *v1alpha1.Backup {
+	labels, annotations := templateMetadata(s)
+	labels[v1alpha1.LabelScheduleName] = shortname.Label(s.Name)
+	annotations[v1alpha1.AnnotationScheduledTime] = due.Scheduled.Format(time.RFC3339)
+	b := &v1alpha1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: due.Name, Labels: labels, Annotations: annotations},
+		Spec:       *s.Spec.Template.Spec.DeepCopy(),
+	}
+	b.Spec.DesiredState, b.Spec.ImportedFrom = v1alpha1.DesiredStateRun, nil
+	if stored := b.Spec.Metadata; stored != nil {
+		// Who finds the backup in its location puts these on an object, too.
+		for key := range stored.Labels {
+			if gitops.Tracks(key) {
+				delete(stored.Labels, key)
+			}
+		}
+	}
+	return b
+}
+
+// templateMetadata returns what the template of a Schedule puts on Backups. Neither is nil.
+func templateMetadata(s *v1alpha1.Schedule) (labels, annotations map[string]string) {
+	labels, annotations = map[string]string{}, map[string]string{}
+	for key, value := range s.Spec.Template.Metadata.Labels {
+		if !gitops.Tracks(key) {
+			labels[key] = string(value)
+		}
+	}
+	for key, value := range s.Spec.Template.Metadata.Annotations {
+		if !gitops.Tracks(key) {
+			annotations[key] = string(value)
+		}
+	}
+	return labels, annotations
+}
+
+// ending reports whether something could not be created because the namespace is being
+// deleted, and the Schedule with it.
+func ending(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }

@@ -1,0 +1,127 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/schedule"
+)
+
+// +kubebuilder:rbac:groups=grapnel.dev,resources=schedules,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=schedules/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=deletionruns,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=grapnel.dev,resources=restores,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler keeps Schedules. Every field but Now is required.
+type Reconciler struct {
+	Client client.Client
+	// Reader reads past the cache.
+	Reader   client.Reader
+	Recorder events.EventRecorder
+	Metrics  *Metrics
+	// Now is the clock; time.Now by default.
+	Now func() time.Time
+}
+
+// longestTimer is how long a timer runs at most: it does not notice that the clock was
+// changed.
+const longestTimer = time.Hour
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.Client == nil || r.Reader == nil || r.Recorder == nil || r.Metrics == nil {
+		return errors.New("schedule: Client, Reader, Recorder and Metrics are required")
+	}
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	return r.watch(ctrl.NewControllerManagedBy(mgr).
+		Named("schedule").
+		For(&v1alpha1.Schedule{})).
+		Complete(r)
+}
+
+// Reconcile looks at one Schedule. It returns when to do so again.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var s v1alpha1.Schedule
+	if err := r.Client.Get(ctx, req.NamespacedName, &s); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Metrics.forget(req.Name)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !s.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	seen, err := r.observe(ctx, &s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	p := &pass{r: r, before: s.DeepCopy(), s: &s, seen: seen, now: r.Now()}
+	cron, err := valid(&s)
+	if err != nil {
+		return ctrl.Result{}, p.refuse(ctx, err)
+	}
+	return p.run(ctx, cron)
+}
+
+// pass is one look at a Schedule.
+type pass struct {
+	r *Reconciler
+	// before is the Schedule as it was read, and s with its new status.
+	before, s *v1alpha1.Schedule
+	seen      *world
+	now       time.Time
+
+	decision schedule.Decision
+	// created says that this pass created the Backup.
+	created bool
+	// problem says why the Backup that is due could not be created.
+	problem error
+}
+
+// run carries out what is decided.
+func (p *pass) run(ctx context.Context, cron schedule.Cron) (ctrl.Result, error) {
+	p.decision = schedule.Decide(p.input(cron))
+	if err := p.cancel(ctx); err != nil {
+		return ctrl.Result{}, ignoreConflict(err) // the watch brings the newer Backup
+	}
+	p.create(ctx)
+	if ending(p.problem) {
+		return ctrl.Result{}, nil
+	}
+	p.record()
+	if written, err := p.write(ctx); err != nil || !written {
+		return ctrl.Result{}, errors.Join(err, p.problem)
+	}
+	p.tell(ctx)
+	if err := errors.Join(p.problem, p.limit(ctx)); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.timer()}, nil
+}
+
+// timer returns when to look again at the latest.
+func (p *pass) timer() time.Duration {
+	wait := p.decision.NextWake.Sub(p.r.Now())
+	return max(time.Millisecond, min(wait, longestTimer))
+}
+
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

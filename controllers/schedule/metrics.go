@@ -1,0 +1,49 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+)
+
+// Metrics counts what Schedules do. It is safe for concurrent use.
+type Metrics struct {
+	made  *prometheus.CounterVec
+	skips *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics. The label schedule has the value that it has for
+// Backups: names of more than 63 characters are shortened.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		made: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "grapnel_schedule_backups_created_total", Help: "Backups that Schedules created.",
+		}, []string{"schedule"}),
+		skips: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "grapnel_schedule_skipped_total",
+			Help: "Times at which a Schedule created no Backup although one was due, by reason. With ConcurrencyForbid it may follow later.",
+		}, []string{"schedule", "reason"}),
+	}
+	for _, c := range []prometheus.Collector{m.made, m.skips} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *Metrics) created(name string) { m.made.WithLabelValues(shortname.Label(name)).Inc() }
+
+func (m *Metrics) skipped(name, reason string) {
+	m.skips.WithLabelValues(shortname.Label(name), reason).Inc()
+}
+
+// forget drops what was counted of a Schedule that is gone.
+func (m *Metrics) forget(name string) {
+	labels := prometheus.Labels{"schedule": shortname.Label(name)}
+	m.made.DeletePartialMatch(labels)
+	m.skips.DeletePartialMatch(labels)
+}

@@ -1,0 +1,66 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduled
+
+import (
+	"time"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/schedule"
+)
+
+// Belongs reports whether a Backup is one of a Schedule in its namespace: it has its label,
+// and was made in this cluster. One that was found in a storage location may have been made
+// by a Schedule of that name elsewhere.
+func Belongs(b *v1alpha1.Backup, scheduleName string) bool {
+	return b.Labels[v1alpha1.LabelScheduleName] == shortname.Label(scheduleName) && b.Spec.ImportedFrom == nil
+}
+
+// Time returns the time for which a Schedule created a Backup. It is not known if somebody
+// else created it, whatever its labels are.
+func Time(b *v1alpha1.Backup) (t time.Time, known bool) {
+	t, err := time.Parse(time.RFC3339, b.Annotations[v1alpha1.AnnotationScheduledTime])
+	return t, err == nil
+}
+
+// Runs returns the Backups that a Schedule created, in their order. They must be of its
+// namespace.
+//
+// One for which something is left to do, for example PostBackup actions, is InUse, and one
+// that has a deletionTimestamp is Deleting. Whether Restores and DeletionRuns concern them
+// is for the caller to find out.
+func Runs(scheduleName string, backups []v1alpha1.Backup) []schedule.Run {
+	var runs []schedule.Run
+	for i := range backups {
+		b := &backups[i]
+		t, known := Time(b)
+		if !known || !Belongs(b, scheduleName) {
+			continue
+		}
+		made := schedule.Run{
+			Name: b.Name, Scheduled: t, Class: class(b),
+			InUse: !run.Settled(b), Deleting: !b.DeletionTimestamp.IsZero(),
+		}
+		if end := b.Status.CompletionTimestamp; end != nil {
+			made.Completed = end.Time
+		}
+		runs = append(runs, made)
+	}
+	return runs
+}
+
+func class(b *v1alpha1.Backup) schedule.Class {
+	switch {
+	case !run.Decided(b):
+		return schedule.Open
+	case b.Status.Phase == v1alpha1.BackupPhaseCompleted:
+		return schedule.Succeeded
+	case run.Succeeded(b):
+		return schedule.Partial
+	default:
+		return schedule.Failed
+	}
+}

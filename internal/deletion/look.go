@@ -1,0 +1,88 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletion
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+)
+
+// Found is what there is under a name in a location.
+type Found struct {
+	// Exists says that there is a manifest of Velero's, which makes a backup. Without
+	// it there may be files of a backup that was never finished, or is half removed.
+	Exists bool
+	// UID of the Backup that made it; empty if that is not known, as of one of Velero.
+	UID string
+	// Damaged says in one line why the manifests can not be understood; empty if they can.
+	Damaged string
+	// Velero and Grapnel are the manifests. Both are empty of a damaged backup, and
+	// Grapnel is nil for one of Velero.
+	Velero  []byte
+	Grapnel *backupstore.GrapnelManifest
+}
+
+// Look reads the manifests of a stored backup. The error is that of the store; that there
+// is no backup, or a damaged one, is none.
+func (j *Job) Look(ctx context.Context, store *backupstore.Store, name string) (Found, error) {
+	velero, grapnel, err := store.Manifest(ctx, name)
+	damaged := (*backupstore.CorruptError)(nil)
+	switch {
+	case errors.Is(err, objectstore.ErrNotExist), errors.Is(err, backupstore.ErrInvalidName):
+		return Found{}, nil
+	case errors.As(err, &damaged):
+		return Found{Exists: true, Damaged: j.line(damaged.Error())}, nil
+	case err != nil:
+		return Found{}, err
+	}
+	found := Found{Exists: true, Velero: velero, Grapnel: grapnel}
+	if grapnel != nil {
+		found.UID = grapnel.BackupUID
+	}
+	object := map[string]json.RawMessage{}
+	if err := json.Unmarshal(velero, &object); err != nil {
+		return Found{Exists: true, UID: found.UID, Damaged: j.line("velero-backup.json is no object as JSON: " + err.Error())}, nil
+	}
+	return found, nil
+}
+
+// stored is what actions may be shown of what is stored under a name.
+type stored struct {
+	// there says that there may be an archive, and complete that there has to be one.
+	there, complete bool
+	// digest is what the archive has to be, as far as that is known.
+	digest backupstore.Digest
+	// taken says who has the name, if another backup has it.
+	taken string
+}
+
+// own finds out whose backup it is.
+func (j *Job) own(ctx context.Context, store *backupstore.Store, req Request) (stored, error) {
+	if !req.Force && req.UID == "" {
+		return stored{}, errNoUID
+	}
+	found, err := j.Look(ctx, store, req.Name)
+	if err != nil {
+		return stored{}, err
+	}
+	if found.Exists && (req.Force || found.UID == req.UID) {
+		own := stored{there: true, complete: true}
+		if found.Grapnel != nil {
+			own.digest = found.Grapnel.Files[backupstore.Contents]
+		}
+		return own, nil
+	}
+	if req.Force {
+		return stored{there: true}, nil
+	}
+	there, err := store.Owns(ctx, req.Name, req.UID)
+	if other := (*backupstore.TakenError)(nil); errors.As(err, &other) {
+		return stored{taken: j.line(other.Error())}, nil
+	}
+	return stored{there: there, complete: there && found.Exists}, unlessImpossible(err)
+}

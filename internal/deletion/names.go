@@ -1,0 +1,50 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletion
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+)
+
+// names resolves what actions call resources to those of the cluster and, where it does
+// not serve them any more, of the archive. Only plurals are known of those.
+type names struct {
+	served   itemaction.Names // nil if nothing is known of the cluster
+	archived []schema.GroupResource
+}
+
+var _ itemaction.Names = names{}
+
+func newNames(served itemaction.Names, archived map[schema.GroupResource]struct{}) names {
+	return names{served: served, archived: slices.SortedFunc(maps.Keys(archived), func(a, b schema.GroupResource) int {
+		return strings.Compare(a.String(), b.String())
+	})}
+}
+
+// Resolve implements itemaction.Names.
+func (n names) Resolve(name string) (schema.GroupResource, bool) {
+	for _, gr := range n.archived {
+		if gr.String() == name {
+			return gr, true // not another resource with the beginning of its name
+		}
+	}
+	if n.served != nil {
+		if gr, ok := n.served.Resolve(name); ok {
+			return gr, true
+		}
+	}
+	wanted := schema.ParseGroupResource(strings.ToLower(name))
+	for _, gr := range n.archived {
+		if gr.Resource == wanted.Resource && strings.HasPrefix(gr.Group, wanted.Group) {
+			return gr, true
+		}
+	}
+	return schema.GroupResource{}, false
+}

@@ -1,0 +1,70 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupsync
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics measures the looks at locations. It is safe for concurrent use.
+type Metrics struct {
+	duration   *prometheus.HistogramVec
+	failures   *prometheus.CounterVec
+	imported   *prometheus.CounterVec
+	found      *prometheus.GaugeVec
+	unreadable *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics. The label location is the name of the
+// BackupStorageLocation.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	label := []string{"location"}
+	m := &Metrics{
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "grapnel_location_sync_duration_seconds", Help: "Time for comparing a location with the Backups of the cluster, with the imports.",
+			Buckets: []float64{0.01, 0.05, 0.25, 1, 2, 5, 15, 60, 300, 900},
+		}, label),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "grapnel_location_sync_failures_total", Help: "How often a location could not be compared with the Backups of the cluster.",
+		}, label),
+		imported: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "grapnel_location_imported_backups_total", Help: "Backups that were imported from a location.",
+		}, label),
+		found: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "grapnel_location_backups", Help: "Backups that a location has.",
+		}, label),
+		unreadable: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "grapnel_location_unreadable_backups", Help: "Backups of a location that can not be imported.",
+		}, label),
+	}
+	for _, c := range []prometheus.Collector{m.duration, m.failures, m.imported, m.found, m.unreadable} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// looked records what one look took and found.
+func (m *Metrics) looked(location string, took time.Duration, report Report, err error) {
+	m.duration.WithLabelValues(location).Observe(took.Seconds())
+	m.imported.WithLabelValues(location).Add(float64(report.Imported))
+	if err != nil {
+		m.failures.WithLabelValues(location).Inc()
+		return
+	}
+	m.found.WithLabelValues(location).Set(float64(report.Found))
+	m.unreadable.WithLabelValues(location).Set(float64(report.Unreadable))
+}
+
+// forget drops what is said of a location that is gone.
+func (m *Metrics) forget(location string) {
+	m.duration.DeleteLabelValues(location)
+	m.failures.DeleteLabelValues(location)
+	m.imported.DeleteLabelValues(location)
+	m.found.DeleteLabelValues(location)
+	m.unreadable.DeleteLabelValues(location)
+}

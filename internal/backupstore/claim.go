@@ -189,7 +189,7 @@ func (s *Store) inspectManifests(ctx context.Context, st *state) error {
 		st.finished, st.grapnel = true, m.grapnel
 	case ours && bytes.Contains(m.velero, []byte(st.uid)):
 		st.torn = true
-	case ours:
+	case ours && json.Valid(m.velero): // else it is nobody's manifest
 		st.finished, st.stray = true, true
 	default:
 		return m.mismatch

@@ -230,20 +230,22 @@ func TestDeletionOfManyFilesIsShort(t *testing.T) {
 func TestDeletionOfDamagedBackup(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
+		file   string
 		claim  string
 		uid    string
 		wanted func(error) bool
 	}{
-		"own claim":       {uid: "uid-1", wanted: func(err error) bool { return err == nil }},
-		"another's claim": {uid: "uid-2", wanted: isTaken},
-		"damaged claim":   {uid: "uid-1", claim: "nonsense", wanted: isCorrupt},
+		"own claim":       {file: "nightly-grapnel.json", uid: "uid-1", wanted: func(err error) bool { return err == nil }},
+		"another's claim": {file: "nightly-grapnel.json", uid: "uid-2", wanted: isTaken},
+		"damaged claim":   {file: "nightly-grapnel.json", uid: "uid-1", claim: "nonsense", wanted: isCorrupt},
+		"Velero's half":   {uid: "uid-1", file: "velero-backup.json", wanted: func(err error) bool { return err == nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := memory.New()
 			s := backupstore.New(store, "")
 			mustRun(t, s, "nightly", "uid-1")
-			putRaw(t, store, "backups/nightly/nightly-grapnel.json", "nonsense")
+			putRaw(t, store, "backups/nightly/"+tc.file, "nonsense")
 			if tc.claim != "" {
 				putRaw(t, store, "backups/nightly/nightly-claim.json", tc.claim)
 			}

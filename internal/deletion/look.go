@@ -78,7 +78,7 @@ func (j *Job) own(ctx context.Context, store *backupstore.Store, req Request) (s
 		return own, nil
 	}
 	if req.Force {
-		return stored{there: true}, nil
+		return stored{there: backupstore.ValidateName(req.Name) == nil}, nil
 	}
 	there, err := store.Owns(ctx, req.Name, req.UID)
 	if other := (*backupstore.TakenError)(nil); errors.As(err, &other) {

@@ -1,0 +1,299 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletion_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/deletion"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+var errFails = errors.New("the cloud says no to " + secret)
+
+// fails does so for one object, in its first attempts.
+func fails(with error, object string, attempts int) func(context.Context, string, int) error {
+	return func(_ context.Context, name string, attempt int) error {
+		if (object == "" || name == object) && attempt <= attempts {
+			return with
+		}
+		return nil
+	}
+}
+
+// hangs does so for one object, or for every one.
+func hangs(object string) func(context.Context, string, int) error {
+	return func(ctx context.Context, name string, _ int) error {
+		if object == "" || name == object {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}
+}
+
+// TestActions destroys an ordinary backup: whatever the action does, its files go.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	all := []string{"disk", "web", "db", "cache"}
+	lost := &process.LostError{Message: "the plugin process ended during the call"}
+	for name, tc := range map[string]struct {
+		fake   fake
+		shown  []string
+		items  int64
+		failed int64
+		left   []string
+		said   string
+	}{
+		"everything":          {shown: all, items: 4},
+		"a resource":          {fake: fake{selector: item.Selector{IncludedResources: []string{"volumes"}}}, shown: []string{"disk"}, items: 1},
+		"a label":             {fake: fake{selector: item.Selector{LabelSelector: "app=db"}}, shown: []string{"db"}, items: 1},
+		"a namespace":         {fake: fake{selector: item.Selector{IncludedNamespaces: []string{"shop"}}}, shown: all[1:], items: 3},
+		"nothing":             {fake: fake{selector: item.Selector{IncludedResources: []string{"nodes"}}}},
+		"gone already":        {fake: fake{execute: fails(status.Error(codes.NotFound, "no snapshot"), "", 9)}, shown: all, items: 4},
+		"fails once":          {fake: fake{execute: fails(errFails, "web", 1)}, shown: append(all, "web"), items: 4, said: "the cloud says no"},
+		"fails twice":         {fake: fake{execute: fails(errFails, "web", 2)}, shown: append(all, "web", "web"), items: 4, said: "the cloud says no"},
+		"fails":               {fake: fake{execute: fails(errFails, "web", 9)}, shown: append(all, "web", "web"), items: 3, failed: 1, left: []string{"example.io/act keeps for pods shop/web: plugin \"acts\": the cloud says no"}, said: "the cloud says no"},
+		"hangs for an object": {fake: fake{execute: hangs("web")}, shown: append(all, "web", "web"), items: 3, failed: 1, left: []string{"did not answer before its deadline"}, said: "deadline"},
+		"hangs": {
+			// Each round ends after three; a third one would take more than an hour altogether.
+			fake: fake{execute: hangs("")}, failed: 4, said: "deadline",
+			shown: []string{"disk", "web", "db", "disk", "web", "db", "disk"},
+			left:  []string{"volumes.storage.example.io disk", "3 objects that it was not shown, because it was given up"},
+		},
+		"panics": {
+			fake:  fake{execute: func(_ context.Context, name string, _ int) error { panic("nil map of " + secret + name) }},
+			shown: append(append(all, all...), all...), failed: 4, said: "it panicked: nil map",
+			left: []string{"volumes.storage.example.io disk", "pods shop/web", "pods shop/db", "pods shop/cache"},
+		},
+		"ends at an object": {fake: fake{execute: fails(lost, "web", 9)}, shown: append(all, "web", "web"), items: 3, failed: 1, left: []string{"ended during the call"}, said: "ended"},
+		"ends always": {
+			fake: fake{execute: fails(lost, "", 99)}, failed: 4, said: "ended",
+			shown: []string{"disk", "web", "db", "disk", "web", "db", "disk", "web", "db"},
+			left:  []string{"disk", "web", "db", "1 objects that it was not shown"},
+		},
+		"is back for the second round": {
+			fake: fake{execute: fails(lost, "", 1)}, items: 4, said: "ended",
+			shown: []string{"disk", "web", "db", "disk", "web", "db", "cache", "cache"},
+		},
+		"can not say what concerns it":         {fake: fake{applies: func(int) error { return errFails }}, left: []string{"example.io/act keeps for any object of the backup"}, said: "could not say which objects concern it"},
+		"panics instead":                       {fake: fake{applies: func(int) error { panic(secret) }}, left: []string{"panicked"}, said: "panicked"},
+		"says what concerns it when it can":    {fake: fake{applies: failsOnce}, shown: all, items: 4, said: "could not say"},
+		"says nonsense":                        {fake: fake{selector: item.Selector{LabelSelector: "="}}, left: []string{"label selector"}, said: "label selector"},
+		"was removed from the plugin":          {fake: fake{resolve: func() error { return caller.ErrNoSuchAction }}, left: []string{"no such action"}, said: "no such action"},
+		"plugin is not loaded":                 {fake: fake{resolve: func() error { return errors.New("not loaded") }}, left: []string{"not loaded"}, said: "not loaded"},
+		"plugin is not loaded after the first": {fake: fake{resolve: after(2, errors.New("not loaded"))}, shown: all[:1], items: 1, failed: 3, left: []string{"web", "db", "cache"}, said: "not loaded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store, action := stored(t, pack(t, objects()...)), &tc.fake
+				began := time.Now()
+				result, err := worker(t).Destroy(t.Context(), backupstore.New(store, ""), request(action))
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantNothing(t, store)
+				wantShown(t, action, tc.shown...)
+				wantLeft(t, result.LeftBehind, tc.left...)
+				got := result.Actions[0]
+				if !strings.Contains(got.Message, tc.said) || (got.Message == "") != (tc.said == "") || strings.Contains(got.Message, secret) {
+					t.Errorf("message %q, want one with %q", got.Message, tc.said)
+				}
+				got.Message = ""
+				want := deletion.ActionResult{Name: "example.io/act", Plugin: "acts", Items: tc.items, Failed: tc.failed}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("result (-want +got):\n%s", diff)
+				}
+				if took := time.Since(began); took > 2*time.Hour {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}
+
+func failsOnce(attempt int) error {
+	if attempt == 1 {
+		return errFails
+	}
+	return nil
+}
+
+// after fails from the n-th call on, counted from 0.
+func after(n int, err error) func() error {
+	calls := 0
+	return func() error {
+		if calls++; calls > n {
+			return err
+		}
+		return nil
+	}
+}
+
+// TestOrderOfActions: every object goes to one action after the other, and a call has all
+// that an action needs.
+func TestOrderOfActions(t *testing.T) {
+	t.Parallel()
+	var order []string
+	var done []int64
+	tell := func(who string) func(context.Context, string, int) error {
+		return func(_ context.Context, name string, _ int) error {
+			order = append(order, who+" "+name)
+			return nil
+		}
+	}
+	a, b := &fake{name: "example.io/a", execute: tell("a")}, &fake{name: "example.io/b", execute: tell("b")}
+	req := request(a, b)
+	req.Actions[0].Parameters = map[string]string{"mode": "fast"}
+	req.Progress = func(n int64) { done = append(done, n) }
+	j := worker(t)
+	store := stored(t, pack(t, pod("web"), pod("db")))
+	before := keys(t, store)
+	result, err := j.CallActions(t.Context(), backupstore.New(store, ""), req)
+	if err != nil || len(result.LeftBehind) > 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if diff := cmp.Diff(before, keys(t, store)); diff != "" {
+		t.Errorf("calling actions changed the files:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"a web", "b web", "a db", "b db"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]int64{1, 2, 3, 4}, done); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
+	}
+	last := a.last
+	if last.call.Key != "run-1" || last.call.Action != "example.io/a" || last.call.Parameters["mode"] != "fast" ||
+		string(last.backup) != `{"kind":"Backup"}` || string(last.object) != string(pod("db").json()) {
+		t.Errorf("the action was called with %+v, %s and %s", last.call, last.object, last.backup)
+	}
+	if !strings.Contains(log(t, j), "example.io/b") {
+		t.Error("the log does not tell of the actions")
+	}
+}
+
+// TestManyFailures: what is left behind is named as far as there is room for it.
+func TestManyFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var entries []entry
+		for i := range 300 {
+			entries = append(entries, pod(fmt.Sprintf("web-%03d", i)))
+		}
+		action := &fake{execute: fails(errFails, "", 9)}
+		result, err := worker(t).Destroy(t.Context(), backupstore.New(stored(t, pack(t, entries...)), ""), request(action))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := result.Actions[0]; got.Failed != 300 || len(action.shown) != 900 {
+			t.Errorf("%d failed in %d calls, want 300 in 900", got.Failed, len(action.shown))
+		}
+		if n := len(result.LeftBehind); n != deletion.MaxLeft || result.LeftBehind[n-1] != "and 237 more" {
+			t.Errorf("%d entries, the last is %q", n, result.LeftBehind[n-1])
+		}
+	})
+}
+
+// TestOneCopyOfEach: an object is shown once, as it is stored without a version if it is.
+func TestOneCopyOfEach(t *testing.T) {
+	t.Parallel()
+	other := func(version, name string) entry {
+		e := pod(name)
+		e.id.Version, e.id.Preferred = version, false
+		e.labels = `"version":"` + version + `"`
+		return e
+	}
+	for name, tc := range map[string]struct {
+		entries []entry
+		shown   []string
+		labels  string
+	}{
+		"other version first":  {[]entry{other("v2", "web"), pod("web")}, []string{"web"}, `"app":"web"`},
+		"other version later":  {[]entry{pod("web"), other("v2", "web")}, []string{"web"}, `"app":"web"`},
+		"other versions alone": {[]entry{other("v2", "web"), other("v3", "web"), other("v2", "db")}, []string{"web", "db"}, `"version":"v2"`},
+		"one of another version among others": {
+			[]entry{pod("web"), other("v2", "db"), pod("cache")}, []string{"web", "db", "cache"}, `"app":"cache"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			action := &fake{}
+			store := stored(t, pack(t, tc.entries...))
+			if _, err := worker(t).CallActions(t.Context(), backupstore.New(store, ""), request(action)); err != nil {
+				t.Fatal(err)
+			}
+			wantShown(t, action, tc.shown...)
+			if !strings.Contains(string(action.last.object), tc.labels) {
+				t.Errorf("the action saw %s, want %s", action.last.object, tc.labels)
+			}
+		})
+	}
+}
+
+// TestObjectsThatAreNotWhatTheirPathSays are shown to nobody.
+func TestObjectsThatAreNotWhatTheirPathSays(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ content, want string }{
+		"no JSON":           {"nonsense", "is no object"},
+		"another name":      {`{"metadata":{"name":"db","namespace":"shop"}}`, "is another object"},
+		"another namespace": {`{"metadata":{"name":"web","namespace":"kube-system"}}`, "is another object"},
+		"two names":         {`{"metadata":{"name":"web","name":"db","namespace":"shop"}}`, "is no object"},
+		"labels of numbers": {`{"metadata":{"name":"web","namespace":"shop","labels":{"a":1}}}`, "is no object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				bad := pod("web")
+				bad.content = tc.content
+				// The second round must not tell of it again.
+				action := &fake{execute: fails(errFails, "db", 1)}
+				store := stored(t, pack(t, bad, pod("db")))
+				result, err := worker(t).Destroy(t.Context(), backupstore.New(store, ""), request(action))
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantShown(t, action, "db", "db")
+				wantLeft(t, result.LeftBehind, "for pods shop/web, which they were not shown: it "+tc.want)
+				wantNothing(t, store)
+			})
+		})
+	}
+}
+
+// TestNamesOfResources: what the cluster does not know any more is found in the archive.
+func TestNamesOfResources(t *testing.T) {
+	t.Parallel()
+	crd := entry{id: archive.Identity{Group: "shop.example.io", Version: "v1", Resource: "carts", Preferred: true, Name: "c"}}
+	for name, tc := range map[string]struct {
+		named string
+		want  []string
+	}{
+		"full name": {"carts.shop.example.io", []string{"c"}}, "plural": {"carts", []string{"c"}}, "part of the group": {"carts.shop", []string{"c"}},
+		"what the cluster calls it": {"po", []string{"web"}}, "unknown": {"nodes", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, action := worker(t), &fake{selector: item.Selector{IncludedResources: []string{tc.named}}}
+			j.Names = served
+			if _, err := j.CallActions(t.Context(), backupstore.New(stored(t, pack(t, crd, pod("web"))), ""), request(action)); err != nil {
+				t.Fatal(err)
+			}
+			wantShown(t, action, tc.want...)
+		})
+	}
+}

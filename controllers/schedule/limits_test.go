@@ -1,0 +1,219 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/schedule"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+func keep(succeeded, failed, last int32) func(*v1alpha1.ScheduleSpec) {
+	return func(spec *v1alpha1.ScheduleSpec) {
+		spec.KeepFailed, spec.KeepLast = &failed, &last
+		if succeeded > 0 {
+			spec.KeepSucceeded = &succeeded
+		}
+	}
+}
+
+// TestLimits has the Backups of five nights, and which of them are destroyed.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	const (
+		good    = v1alpha1.BackupPhaseCompleted
+		partial = v1alpha1.BackupPhasePartiallyFailed
+		bad     = v1alpha1.BackupPhaseFailed
+	)
+	restoring := func(s *stage, restore v1alpha1.RestoreSpec) {
+		suite.Create(s.Env, &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{GenerateName: "back-"}, Spec: restore})
+	}
+	for name, tc := range map[string]struct {
+		keep   func(*v1alpha1.ScheduleSpec)
+		phases [5]v1alpha1.BackupPhase
+		edit   func(*v1alpha1.Backup)
+		also   func(*stage)
+		want   []string
+	}{
+		"all succeeded": {keep: keep(2, 0, 1), phases: [5]v1alpha1.BackupPhase{good, good, good, good, good}, want: []string{"1 03:00", "2 03:00", "3 03:00"}},
+		"no limit":      {keep: keep(0, 9, 1), phases: [5]v1alpha1.BackupPhase{good, bad, good, bad, partial}},
+		"failed":        {keep: keep(0, 1, 1), phases: [5]v1alpha1.BackupPhase{bad, "Cancelled", good, "FailedValidation", bad}, want: []string{"1 03:00", "2 03:00", "4 03:00"}},
+		"in part": {
+			keep: keep(2, 0, 0), phases: [5]v1alpha1.BackupPhase{good, partial, partial, partial, bad},
+			want: []string{"1 03:00", "2 03:00", "5 03:00"},
+		},
+		"the last that succeeded": {
+			keep: keep(2, 0, 1), phases: [5]v1alpha1.BackupPhase{good, partial, partial, partial, bad},
+			want: []string{"2 03:00", "5 03:00"},
+		},
+		"running": {keep: keep(1, 0, 1), phases: [5]v1alpha1.BackupPhase{good, "", good, "InProgress", "New"}, want: []string{"1 03:00"}},
+		"one that is restored": {
+			keep: keep(2, 0, 1), phases: [5]v1alpha1.BackupPhase{good, good, good, good, good},
+			also: func(s *stage) { restoring(s, v1alpha1.RestoreSpec{BackupName: s.backupName("2 03:00")}) },
+			want: []string{"1 03:00", "3 03:00"},
+		},
+		"any may be restored": {
+			keep: keep(2, 0, 1), phases: [5]v1alpha1.BackupPhase{good, good, good, good, good},
+			also: func(s *stage) { restoring(s, v1alpha1.RestoreSpec{ScheduleName: "nightly"}) },
+		},
+		"one that is being destroyed": {
+			keep: keep(2, 0, 1), phases: [5]v1alpha1.BackupPhase{good, good, good, good, good},
+			also: func(s *stage) {
+				suite.Create(s.Env, &v1alpha1.DeletionRun{
+					ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}, Spec: v1alpha1.DeletionRunSpec{BackupName: s.backupName("5 03:00")},
+				})
+			},
+			want: []string{"1 03:00", "2 03:00", "5 03:00"},
+		},
+		"those of others": {
+			keep: keep(1, 0, 0), phases: [5]v1alpha1.BackupPhase{good, good, good, bad, bad},
+			edit: func(b *v1alpha1.Backup) { b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: "main"} },
+		},
+		"labelled by hand": {
+			keep: keep(1, 0, 0), phases: [5]v1alpha1.BackupPhase{good, good, good, bad, bad},
+			edit: func(b *v1alpha1.Backup) { b.Annotations = nil },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			n := s.nightly(tc.keep)
+			for i, phase := range tc.phases {
+				at := fmt.Sprintf("%d 03:00", i+1)
+				var edits []func(*v1alpha1.Backup)
+				if tc.edit != nil {
+					edits = append(edits, tc.edit)
+				}
+				if b := s.made(at, edits...); !slices.Contains([]v1alpha1.BackupPhase{"", "New", "InProgress"}, phase) {
+					s.end(b, phase, fmt.Sprintf("%d 04:00", i+1))
+				}
+			}
+			// A paused Schedule creates nothing, and keeps its limits.
+			suite.Change(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Paused = true })
+			if tc.also != nil {
+				tc.also(s)
+			}
+			s.at("5 05:00", n)
+			s.at("5 05:01", n)
+			s.expectDoomed(tc.want...)
+		})
+	}
+}
+
+func TestDeletionRun(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	n := s.nightly(keep(0, 0, 0))
+	b := s.made("1 03:00")
+	s.end(b, "Failed", "1 04:00")
+	s.at("1 05:00", n)
+	var list v1alpha1.DeletionRunList
+	if err := s.Client.List(t.Context(), &list, client.InNamespace(s.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		t.Fatalf("there are %d DeletionRuns", len(list.Items))
+	}
+	want := v1alpha1.DeletionRunSpec{
+		BackupName: b.Name, BackupUID: string(b.UID), Cause: v1alpha1.DeletionCauseScheduleLimit,
+		TTL: &metav1.Duration{Duration: 24 * time.Hour},
+	}
+	if diff := cmp.Diff(want, list.Items[0].Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+// operate starts an operator with the clock on the wall.
+func operate(t *testing.T, env *suite.Env) {
+	t.Helper()
+	metrics, err := schedule.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Operate(func(mgr ctrl.Manager) error {
+		return (&schedule.Reconciler{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("grapnel"), Metrics: metrics,
+		}).SetupWithManager(mgr)
+	})
+}
+
+// TestWoken has what an operator does by itself: when it is time, and when something
+// happens to its Backups.
+func TestWoken(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	operate(t, s.Env)
+	n := s.fresh("@every 1s")
+	suite.Await(s.Env, n, func(n *v1alpha1.Schedule) string {
+		if n.Status.LastBackup == "" || n.Status.LastSkippedReason != "ConcurrencyForbid" {
+			return fmt.Sprintf("status is %+v", n.Status)
+		}
+		return ""
+	})
+	s.AwaitEvent(n, "Normal BackupCreated: Created Backup "+n.Status.LastBackup)
+	first := s.backups()
+	if len(first) != 1 {
+		t.Fatalf("there are %d Backups", len(first))
+	}
+	s.end(&first[0], "Completed", "1 00:00")
+	suite.Await(s.Env, n, func(n *v1alpha1.Schedule) string {
+		if n.Status.LastBackup == first[0].Name || n.Status.LastSuccessfulTime == nil {
+			return fmt.Sprintf("status is %+v", n.Status)
+		}
+		return ""
+	})
+	suite.Change(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Schedule = "now and then" })
+	suite.Await(s.Env, n, func(n *v1alpha1.Schedule) string {
+		return map[bool]string{false: "no"}[n.Status.Phase == "FailedValidation"]
+	})
+	s.Delete(n)
+	s.AwaitGone(n)
+	if made := s.backups(); len(made) < 2 {
+		t.Errorf("the Backups went with their Schedule: %d are left", len(made))
+	}
+}
+
+// TestWokenByTheEndOfARestore destroys what a Restore has read.
+func TestWokenByTheEndOfARestore(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	restore := suite.Create(s.Env, &v1alpha1.Restore{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "back-"}, Spec: v1alpha1.RestoreSpec{BackupName: s.backupName("1 03:00")},
+	})
+	for _, at := range []string{"1 03:00", "2 03:00", "3 03:00"} {
+		s.end(s.made(at), "Completed", at)
+	}
+	n := s.nightly(keep(1, 0, 1))
+	operate(t, s.Env)
+	doomed := func(want int) func() string {
+		return func() string {
+			var list v1alpha1.DeletionRunList
+			if err := s.Client.List(t.Context(), &list, client.InNamespace(s.Namespace)); err != nil || len(list.Items) != want {
+				return fmt.Sprintf("there are %d DeletionRuns, want %d: %v", len(list.Items), want, err)
+			}
+			return ""
+		}
+	}
+	suite.Eventually(t, doomed(1))
+	s.expectDoomed("2 03:00")
+	before := restore.DeepCopy()
+	restore.Status.Phase, restore.Status.CompletionTimestamp = "Completed", &metav1.Time{Time: time.Now()}
+	if err := s.Client.Status().Patch(t.Context(), restore, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, doomed(2))
+	s.expectDoomed("1 03:00", "2 03:00")
+	suite.Read(s.Env, n)
+}

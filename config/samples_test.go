@@ -51,7 +51,7 @@ func TestSamples(t *testing.T) {
 		"shop-simple": &v1alpha1.Backup{}, "shop-scoped": &v1alpha1.Backup{}, "shop-frozen": &v1alpha1.Backup{},
 		"shop-again": &v1alpha1.Restore{}, "shop-rehearsal": &v1alpha1.Restore{},
 		"nightly": &v1alpha1.Schedule{},
-		"main": &v1alpha1.BackupStorageLocation{}, "offsite": &v1alpha1.BackupStorageLocation{},
+		"main":    &v1alpha1.BackupStorageLocation{}, "offsite": &v1alpha1.BackupStorageLocation{},
 		"offsite-credentials": &corev1.Secret{}, "example": &v1alpha1.Plugin{},
 	} {
 		key := client.ObjectKey{Namespace: namespace, Name: name}

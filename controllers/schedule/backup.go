@@ -27,7 +27,8 @@ func (p *pass) cancel(ctx context.Context) error {
 		if b.Spec.DesiredState == v1alpha1.DesiredStateCancel {
 			continue
 		}
-		patch := client.MergeFromWithOptions(b.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		// Whatever else was changed: a Backup that runs is changed all the time.
+		patch := client.MergeFrom(b.DeepCopy())
 		b.Spec.DesiredState = v1alpha1.DesiredStateCancel
 		if err := p.r.Client.Patch(ctx, b, patch); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("cancelling Backup %s, which a newer one replaces: %w", name, err)

@@ -96,7 +96,7 @@ type pass struct {
 func (p *pass) run(ctx context.Context, cron schedule.Cron) (ctrl.Result, error) {
 	p.decision = schedule.Decide(p.input(cron))
 	if err := p.cancel(ctx); err != nil {
-		return ctrl.Result{}, ignoreConflict(err) // the watch brings the newer Backup
+		return ctrl.Result{}, err
 	}
 	p.create(ctx)
 	if ending(p.problem) {
@@ -117,11 +117,4 @@ func (p *pass) run(ctx context.Context, cron schedule.Cron) (ctrl.Result, error)
 func (p *pass) timer() time.Duration {
 	wait := p.decision.NextWake.Sub(p.r.Now())
 	return max(time.Millisecond, min(wait, longestTimer))
-}
-
-func ignoreConflict(err error) error {
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
 }

@@ -100,6 +100,7 @@ type BackupTemplate struct {
 	// +optional
 	// +default={}
 	// +kubebuilder:validation:XValidation:rule="!has(self.importedFrom)",message="importedFrom can not be in a template: a Schedule makes backups"
+	// +kubebuilder:validation:XValidation:rule="!has(self.desiredState) || self.desiredState == 'Run'",message="desiredState can only be Run in a template; set spec.paused of the Schedule to make no backups"
 	Spec BackupSpec `json:"spec,omitempty"`
 }
 

@@ -67,7 +67,6 @@ func TestBackup(t *testing.T) {
 			},
 		}
 		spec.Template.Spec.TTL = &metav1.Duration{Duration: 720 * time.Hour}
-		spec.Template.Spec.DesiredState = v1alpha1.DesiredStateCancel
 		spec.Template.Spec.Metadata = &v1alpha1.BackupMetadata{Labels: map[string]v1alpha1.LabelValue{"stored": "yes", "kapp.k14s.io/app": "1"}}
 	})
 	suite.Change(s.Env, n, func(n *v1alpha1.Schedule) {
@@ -83,7 +82,6 @@ func TestBackup(t *testing.T) {
 		t.Errorf("annotations are %v, want %v", b.Annotations, want)
 	}
 	wantSpec := n.Spec.Template.Spec.DeepCopy()
-	wantSpec.DesiredState, wantSpec.DeletionPolicy = v1alpha1.DesiredStateRun, v1alpha1.DeletionPolicyRetain
 	wantSpec.Metadata.Labels = map[string]v1alpha1.LabelValue{"stored": "yes"}
 	if diff := cmp.Diff(*wantSpec, b.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)

@@ -90,11 +90,15 @@ func TestActions(t *testing.T) {
 			fake: fake{execute: fails(lost, "", 1)}, items: 4, said: "ended",
 			shown: []string{"disk", "web", "db", "disk", "web", "db", "cache", "cache"},
 		},
-		"can not say what concerns it":         {fake: fake{applies: func(int) error { return errFails }}, left: []string{"example.io/act keeps for any object of the backup"}, said: "could not say which objects concern it"},
-		"panics instead":                       {fake: fake{applies: func(int) error { panic(secret) }}, left: []string{"panicked"}, said: "panicked"},
-		"says what concerns it when it can":    {fake: fake{applies: failsOnce}, shown: all, items: 4, said: "could not say"},
-		"says nonsense":                        {fake: fake{selector: item.Selector{LabelSelector: "="}}, left: []string{"label selector"}, said: "label selector"},
-		"was removed from the plugin":          {fake: fake{resolve: func() error { return caller.ErrNoSuchAction }}, left: []string{"no such action"}, said: "no such action"},
+		"can not say what concerns it":      {fake: fake{applies: func(int) error { return errFails }}, left: []string{"example.io/act keeps for any object of the backup"}, said: "could not say which objects concern it"},
+		"panics instead":                    {fake: fake{applies: func(int) error { panic(secret) }}, left: []string{"panicked"}, said: "panicked"},
+		"says what concerns it when it can": {fake: fake{applies: failsOnce}, shown: all, items: 4, said: "could not say"},
+		"says nonsense":                     {fake: fake{selector: item.Selector{LabelSelector: "="}}, left: []string{"label selector"}, said: "label selector"},
+		"was removed from the plugin":       {fake: fake{resolve: func() error { return caller.ErrNoSuchAction }}, left: []string{"no such action"}, said: "no such action"},
+		"was removed meanwhile": {
+			fake: fake{resolve: after(2, caller.ErrNoSuchAction)}, shown: all[:1], items: 1, failed: 3, said: "no such action",
+			left: []string{"pods shop/web", "2 objects that it was not shown"},
+		},
 		"plugin is not loaded":                 {fake: fake{resolve: func() error { return errors.New("not loaded") }}, left: []string{"not loaded"}, said: "not loaded"},
 		"plugin is not loaded after the first": {fake: fake{resolve: after(2, errors.New("not loaded"))}, shown: all[:1], items: 1, failed: 3, left: []string{"web", "db", "cache"}, said: "not loaded"},
 	} {
@@ -125,6 +129,48 @@ func TestActions(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPauses: a plugin that ends is given time to start again, in and between the rounds.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	var pauses []time.Duration
+	j := worker(t)
+	j.Wait = func(_ context.Context, d time.Duration) error {
+		pauses = append(pauses, d)
+		return nil
+	}
+	action := &fake{execute: fails(&process.LostError{Message: "it ended"}, "", 9)}
+	if _, err := j.CallActions(t.Context(), backupstore.New(stored(t, pack(t, objects()...)), ""), request(action)); err != nil {
+		t.Fatal(err)
+	}
+	const s = time.Second
+	if diff := cmp.Diff([]time.Duration{2 * s, 8 * s, 5 * s, 2 * s, 8 * s, 20 * s, 2 * s, 8 * s}, pauses); diff != "" {
+		t.Errorf("pauses (-want +got):\n%s", diff)
+	}
+}
+
+// TestGivenUpInSecondRound: what was not reached in a round is due in the next one, and
+// nothing else is.
+func TestGivenUpInSecondRound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		action := &fake{execute: func(_ context.Context, name string, attempt int) error {
+			switch {
+			case attempt == 1 && name != "e":
+				return errFails
+			case attempt == 2 && name != "d":
+				return &process.LostError{Message: "it ended"}
+			}
+			return nil
+		}}
+		store := stored(t, pack(t, pod("a"), pod("b"), pod("c"), pod("d"), pod("e")))
+		result, err := worker(t).CallActions(t.Context(), backupstore.New(store, ""), request(action))
+		if err != nil || result.Actions[0].Items != 5 || result.Actions[0].Failed != 0 {
+			t.Errorf("%+v, %v", result, err)
+		}
+		wantShown(t, action, "a", "b", "c", "d", "e", "a", "b", "c", "a", "b", "c", "d")
+	})
 }
 
 func failsOnce(attempt int) error {
@@ -273,6 +319,27 @@ func TestObjectsThatAreNotWhatTheirPathSays(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyBadObjects: each counts once, in however many rounds it is seen.
+func TestManyBadObjects(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		entries := []entry{pod("db")}
+		for i := range 70 {
+			bad := pod(fmt.Sprint("web-", i))
+			bad.content = "nonsense"
+			entries = append(entries, bad)
+		}
+		action := &fake{execute: fails(errFails, "db", 1)}
+		result, err := worker(t).CallActions(t.Context(), backupstore.New(stored(t, pack(t, entries...)), ""), request(action))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := result.LeftBehind[len(result.LeftBehind)-1]; last != "and 7 more" {
+			t.Errorf("%d entries, the last is %q", len(result.LeftBehind), last)
+		}
+	})
 }
 
 // TestNamesOfResources: what the cluster does not know any more is found in the archive.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -116,6 +117,7 @@ func TestStoreThatFails(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	for name, execute := range map[string]func(cancel func()) func(context.Context, string, int) error{
+		"while it is asked": nil,
 		"during a call": func(cancel func()) func(context.Context, string, int) error {
 			return func(ctx context.Context, name string, attempt int) error {
 				if name == "db" && attempt == 1 {
@@ -141,14 +143,26 @@ func TestStop(t *testing.T) {
 			before := keys(t, store)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			action := &fake{execute: execute(cancel)}
-			if _, err := worker(t).Destroy(ctx, backupstore.New(store, ""), request(action)); !errors.Is(err, context.Canceled) {
+			action, j := &fake{}, worker(t)
+			if execute != nil {
+				action.execute = execute(cancel)
+			} else {
+				// In the last round, after which no pause would notice.
+				j.Wait = func(context.Context, time.Duration) error { return nil }
+				action.applies = func(attempt int) error {
+					if attempt == 3 {
+						cancel()
+					}
+					return errFails
+				}
+			}
+			if _, err := j.Destroy(ctx, backupstore.New(store, ""), request(action)); !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v, want that of the context", err)
 			}
 			if diff := cmp.Diff(before, keys(t, store)); diff != "" {
 				t.Errorf("files (-before +after):\n%s", diff)
 			}
-			action.shown = nil
+			action.shown, action.applies = nil, nil
 			result, err := worker(t).Destroy(t.Context(), backupstore.New(store, ""), request(action))
 			if err != nil || result.Actions[0].Items != 4 {
 				t.Errorf("%+v, %v", result, err)

@@ -1,0 +1,254 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package removed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/removed"
+)
+
+const namespace = "grapnel-system"
+
+// cluster returns a client of a cluster with the location main.
+func cluster(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	main := &v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "main", UID: "location-1"}}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, main)...).Build()
+}
+
+// writes counts the writes of a client.
+func writes(c client.WithWatch) (counted client.WithWatch, count *int) {
+	count = new(int)
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			*count++
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			*count++
+			return c.Patch(ctx, o, p, opts...)
+		},
+	}), count
+}
+
+func want(t *testing.T, c client.Reader, location string, data map[string]string) {
+	t.Helper()
+	got, err := removed.Load(t.Context(), c, namespace, location)
+	if err != nil || !maps.Equal(got, data) {
+		t.Errorf("removed from %s: %v, %v, want %v", location, got, err, data)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRememberAndForget(t *testing.T) {
+	c, count := writes(cluster(t))
+	want(t, c, "main", nil)
+	for range 2 {
+		must(t, removed.Remember(t.Context(), c, c, namespace, "main", "nightly", "u-1"))
+		must(t, removed.Remember(t.Context(), c, c, namespace, "main", "weekly.1", ""))
+	}
+	must(t, removed.Remember(t.Context(), c, c, namespace, "gone", "nightly", "u-2"))
+	want(t, c, "main", map[string]string{"nightly": "u-1", "weekly.1": ""})
+	want(t, c, "gone", map[string]string{"nightly": "u-2"})
+	if *count != 3 {
+		t.Errorf("%d writes, want 3", *count)
+	}
+
+	must(t, removed.Remember(t.Context(), c, c, namespace, "main", "nightly", "u-9"))
+	want(t, c, "main", map[string]string{"nightly": "u-9", "weekly.1": ""})
+	for range 2 {
+		must(t, removed.Forget(t.Context(), c, c, namespace, "main", "nightly"))
+		must(t, removed.Forget(t.Context(), c, c, namespace, "nowhere", "nightly"))
+	}
+	want(t, c, "main", map[string]string{"weekly.1": ""})
+	if *count != 5 {
+		t.Errorf("%d writes, want 5", *count)
+	}
+}
+
+// TestOwner lets the ConfigMap go with its location.
+func TestOwner(t *testing.T) {
+	c := cluster(t)
+	for location, owner := range map[string]string{"main": "location-1", "gone": ""} {
+		must(t, removed.Remember(t.Context(), c, c, namespace, location, "nightly", "u-1"))
+		var made corev1.ConfigMap
+		must(t, c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: location + "-removed-backups"}, &made))
+		switch {
+		case owner == "" && len(made.OwnerReferences) == 0:
+		case len(made.OwnerReferences) != 1 || string(made.OwnerReferences[0].UID) != owner:
+			t.Errorf("the owners are %+v, want %q", made.OwnerReferences, owner)
+		}
+		if made.Labels[removed.Label] != location {
+			t.Errorf("the labels are %v", made.Labels)
+		}
+	}
+}
+
+func TestPrune(t *testing.T) {
+	c, count := writes(cluster(t))
+	keep := func(name string) bool { return name != "b" }
+	must(t, removed.Prune(t.Context(), c, c, namespace, "main", keep))
+	for _, name := range []string{"a", "b", "c"} {
+		must(t, removed.Remember(t.Context(), c, c, namespace, "main", name, "u-"+name))
+	}
+	*count = 0
+	for range 2 {
+		must(t, removed.Prune(t.Context(), c, c, namespace, "main", keep))
+	}
+	want(t, c, "main", map[string]string{"a": "u-a", "c": "u-c"})
+	if *count != 1 {
+		t.Errorf("%d writes, want 1", *count)
+	}
+}
+
+// TestTogether has several write at the same time.
+func TestTogether(t *testing.T) {
+	c := cluster(t)
+	var all sync.WaitGroup
+	data := map[string]string{}
+	for i := range 3 {
+		name := fmt.Sprintf("b-%d", i)
+		data[name] = "u"
+		all.Go(func() {
+			if err := removed.Remember(t.Context(), c, c, namespace, "main", name, "u"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	want(t, c, "main", data)
+}
+
+// TestGoneMeanwhile has the ConfigMap removed between the look and the write.
+func TestGoneMeanwhile(t *testing.T) {
+	c := cluster(t)
+	must(t, removed.Remember(t.Context(), c, c, namespace, "main", "a", "u-a"))
+	once := sync.OnceFunc(func() {
+		must(t, c.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: removed.Name("main")}}))
+	})
+	racing := interceptor.NewClient(c, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			once()
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	must(t, removed.Remember(t.Context(), racing, racing, namespace, "main", "b", "u-b"))
+	got, err := removed.Load(t.Context(), c, namespace, "main")
+	if err != nil || got["b"] != "u-b" {
+		t.Errorf("removed are %v, %v, want b among them", got, err)
+	}
+}
+
+func TestFull(t *testing.T) {
+	c := cluster(t)
+	data := map[string]string{}
+	for i := range 4064 { // of 246 bytes each
+		data[fmt.Sprintf("%s-%04d", strings.Repeat("n", 205), i)] = strings.Repeat("u", 36)
+	}
+	must(t, c.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: removed.Name("main"), Labels: map[string]string{removed.Label: "main"}}, Data: data,
+	}))
+	var err error
+	for i := 0; err == nil && i < 3; i++ {
+		err = removed.Remember(t.Context(), c, c, namespace, "main", fmt.Sprintf("%s-x%03d", strings.Repeat("n", 205), i), strings.Repeat("u", 36))
+	}
+	if !errors.Is(err, removed.ErrFull) || !strings.Contains(err.Error(), "main-removed-backups has 40") || !strings.Contains(err.Error(), "DeletionRuns") {
+		t.Errorf("error %v, want ErrFull and what to do", err)
+	}
+	must(t, removed.Forget(t.Context(), c, c, namespace, "main", fmt.Sprintf("%s-%04d", strings.Repeat("n", 205), 0)))
+}
+
+// TestOfOthers leaves a ConfigMap alone that is not Grapnel's.
+func TestOfOthers(t *testing.T) {
+	c, count := writes(cluster(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: removed.Name("main")}}))
+	if err := removed.Remember(t.Context(), c, c, namespace, "main", "a", "u"); err == nil || !strings.Contains(err.Error(), "rename it") {
+		t.Errorf("error %v, want what to do", err)
+	}
+	for _, bad := range []string{"", "..", "a/b", strings.Repeat("n", 254)} {
+		if err := removed.Remember(t.Context(), c, c, namespace, "gone", bad, "u"); err == nil {
+			t.Errorf("%q is remembered", bad)
+		}
+	}
+	if err := removed.Remember(t.Context(), c, c, namespace, "gone", "a", strings.Repeat("u", 65)); err == nil {
+		t.Error("a UID of 65 characters is remembered")
+	}
+	if *count != 0 {
+		t.Errorf("%d writes, want none", *count)
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	broken := apierrors.NewInternalError(errors.New("etcd is gone"))
+	c := interceptor.NewClient(cluster(t), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return broken
+		},
+	})
+	if _, err := removed.Load(t.Context(), c, namespace, "main"); !errors.Is(err, broken) {
+		t.Errorf("error %v, want %v", err, broken)
+	}
+	if err := removed.Forget(t.Context(), c, c, namespace, "main", "a"); !errors.Is(err, broken) {
+		t.Errorf("error %v, want %v", err, broken)
+	}
+}
+
+func TestWants(t *testing.T) {
+	data := map[string]string{"a": "u-1", "any": ""}
+	for _, tc := range []struct {
+		name, uid string
+		want      bool
+	}{
+		{"a", "u-1", false}, {"a", "u-2", true}, {"a", "", true}, {"any", "u-1", false}, {"any", "", false}, {"b", "u-1", true},
+	} {
+		if got := removed.Wants(data, tc.name, tc.uid); got != tc.want {
+			t.Errorf("%s of %q: wanted %t, want %t", tc.name, tc.uid, got, tc.want)
+		}
+	}
+	if !removed.Wants(nil, "a", "") {
+		t.Error("nothing was removed, and a is not wanted")
+	}
+}
+
+func TestName(t *testing.T) {
+	long := strings.Repeat("l", 253)
+	names := map[string]bool{}
+	for _, location := range []string{"main", "a.b", long, long[:252] + "x"} {
+		name := removed.Name(location)
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+			t.Errorf("%s: %v", name, problems)
+		}
+		names[name] = true
+	}
+	if len(names) != 4 {
+		t.Errorf("names are shared: %v", names)
+	}
+}

@@ -34,7 +34,8 @@ const (
 	ConditionPostActionsSucceeded = "PostActionsSucceeded"
 
 	// ConditionItemsProcessed is True on a Backup or Restore once all of its objects were
-	// archived or restored, and only operations that actions started on them go on.
+	// archived or restored, and only operations that actions started on them go on; and on a
+	// DeletionRun once all archived objects were shown to DeleteItemActions.
 	ConditionItemsProcessed = "ItemsProcessed"
 
 	// ConditionOperationsSucceeded says on a Backup or Restore how far the operations are

@@ -140,6 +140,12 @@ type DeletionRunStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	StoredName string `json:"storedName,omitempty"`
 
+	// storedUID is the UID of the Backup that made what is stored. It is empty if whatever
+	// has that name is destroyed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	StoredUID string `json:"storedUID,omitempty"`
+
 	// storageLocation is the BackupStorageLocation in use.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

@@ -41,6 +41,10 @@ const (
 	// Backup or DeletionRun, the objects are removed and the data stays, loudly.
 	AnnotationAbandonData = "grapnel.dev/abandon-data"
 
+	// AnnotationDeletedBy is on a Backup that is being destroyed: the UID of the DeletionRun
+	// that does it.
+	AnnotationDeletedBy = "grapnel.dev/deleted-by"
+
 	// FinalizerRun keeps a Backup until it is terminal and owes nothing.
 	FinalizerRun = "grapnel.dev/run"
 

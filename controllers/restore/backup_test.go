@@ -4,7 +4,6 @@
 package restore
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
 // backup returns a Backup that ended in a phase, or that goes on, at an hour.
@@ -84,34 +82,5 @@ func TestMissingSaysWhatToDo(t *testing.T) {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q does not contain %q", text, part)
 		}
-	}
-}
-
-// TestOutputsAreChecked hands on what a bucket holds, which anybody may have
-// written.
-func TestOutputsAreChecked(t *testing.T) {
-	long := map[string]map[string]string{}
-	for i := range 100 {
-		long[fmt.Sprintf("example.io/a%d", i)] = map[string]string{"k": strings.Repeat("x", 4000)}
-	}
-	for name, tc := range map[string]struct {
-		outputs map[string]map[string]string
-		problem string
-	}{
-		"none":         {},
-		"usual ones":   {outputs: map[string]map[string]string{"example.io/freeze": {"replicas": "3"}}},
-		"too long":     {outputs: map[string]map[string]string{"example.io/freeze": {"k": strings.Repeat("x", 1<<20)}}, problem: "example.io/freeze"},
-		"too many":     {outputs: long, problem: "KiB"},
-		"no good name": {outputs: map[string]map[string]string{"example.io/freeze": {"": "v"}}, problem: "example.io/freeze"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			outputs, problems := outputsOf(job.Found{Outputs: tc.outputs})
-			switch {
-			case tc.problem == "" && (len(problems) > 0 || len(outputs) != len(tc.outputs)):
-				t.Errorf("got %d outputs and %q", len(outputs), problems)
-			case tc.problem != "" && (len(problems) == 0 || !strings.Contains(problems[0], tc.problem)):
-				t.Errorf("problems %q, want one with %q", problems, tc.problem)
-			}
-		})
 	}
 }

@@ -5,10 +5,8 @@ package restore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +16,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/hook"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
-	sdkhook "github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
 // plan validates the Restore, waits for a slot, reads the manifest of the backup
@@ -75,9 +72,12 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
 		s.Again(time.Second) // until the watch has brought what was read directly
 		return false, nil
 	}
-	outputs, problem := outputsOf(looked.Value.backup)
-	if errs := append(hooks.Errors, problem...); len(errs) > 0 {
-		s.Invalid(errs, r.Now())
+	outputs, problem := run.StoredOutputs(looked.Value.backup.Outputs)
+	if problem != nil {
+		hooks.Errors = append(hooks.Errors, problem.Error())
+	}
+	if len(hooks.Errors) > 0 {
+		s.Invalid(hooks.Errors, r.Now())
 		return true, nil
 	}
 	s.Object.Status.BackupOutputs = outputs
@@ -130,30 +130,6 @@ func some(ctx context.Context, store *backupstore.Store) []string {
 		names = append(names, name)
 	}
 	return names
-}
-
-// maxOutputs is how many bytes of outputs of PreBackup actions a status may hold.
-const maxOutputs = 256 << 10
-
-// outputsOf returns what the PreBackup actions answered, for the actions of the
-// Restore. They come from the bucket, so they are checked: what no plugin takes
-// would fail every call, owed clean-up included.
-func outputsOf(backup job.Found) (map[string]v1alpha1.ParameterSet, []string) {
-	outputs := map[string]v1alpha1.ParameterSet{}
-	for _, name := range slices.Sorted(maps.Keys(backup.Outputs)) {
-		values := backup.Outputs[name]
-		if err := sdkhook.ValidateOutputs(values); err != nil {
-			return nil, []string{fmt.Sprintf("the outputs of PreBackup action %s in the manifest of the backup can not be handed on: %v", name, err)}
-		}
-		outputs[name] = v1alpha1.ParameterSet{}
-		for k, v := range values {
-			outputs[name][k] = v1alpha1.ParameterValue(v)
-		}
-	}
-	if data, err := json.Marshal(outputs); err != nil || len(data) > maxOutputs {
-		return nil, []string{fmt.Sprintf("the PreBackup actions of the backup put out more than %d KiB, which can not be handed to the actions of a Restore", maxOutputs>>10)}
-	}
-	return outputs, nil
 }
 
 // dry returns the plan of a dry run: nothing runs, and the plan says what would. Actions

@@ -21,10 +21,15 @@ const maxNote = 1000
 // event tells people, in an event and in the operator's log.
 func (d *Driver[T]) event(ctx context.Context, o T, level, reason, action, message string) {
 	log.FromContext(ctx).Info(message, "phase", o.GetPhase(), "reason", reason)
-	if len(message) > maxNote {
-		message = strings.ToValidUTF8(message[:maxNote], "") + "…"
+	d.Recorder.Eventf(o, nil, level, reason, action, "%s", Note(message))
+}
+
+// Note cuts a message to what an event may say.
+func Note(message string) string {
+	if len(message) <= maxNote {
+		return message
 	}
-	d.Recorder.Eventf(o, nil, level, reason, action, "%s", message)
+	return strings.ToValidUTF8(message[:maxNote], "") + "…"
 }
 
 // tell emits an event for everything a status write changed that a person would

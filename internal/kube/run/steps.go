@@ -138,6 +138,10 @@ func (d *Driver[T]) RepeatWork(s *Scope[T], step, what string, err error) bool {
 	return true
 }
 
+// Retry plans to carry out a failed step again, however often that takes. The caller says
+// what failed.
+func (d *Driver[T]) Retry(s *Scope[T], step string) { d.again(s, step) }
+
 // again plans to carry out a step again after a pause.
 func (d *Driver[T]) again(s *Scope[T], step string) {
 	outcome, known := d.steps.State(stepID(s.Object.GetUID(), step))

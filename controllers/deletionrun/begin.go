@@ -1,0 +1,197 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletionrun
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/deletion"
+	"github.com/grapnel-dev/grapnel/internal/hook"
+	"github.com/grapnel-dev/grapnel/internal/itemaction/remote"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+)
+
+// plan finds out what is to be destroyed, waits until nobody uses it and it is the turn of
+// this DeletionRun, and records what will run.
+func (r *Reconciler) plan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
+	b, err := r.find(ctx, s)
+	if err != nil || b == nil {
+		return run.Decided(s.Object), err
+	}
+	if ready, err := r.awaitOlder(ctx, s); !ready || err != nil {
+		return false, err
+	}
+	if ready, err := r.claim(ctx, s, b); !ready || err != nil {
+		return false, err
+	}
+	if !r.awaitBackup(s, b) {
+		return false, nil
+	}
+	if ready, err := r.awaitRestores(ctx, s); !ready || err != nil {
+		return false, err
+	}
+	if ready, err := r.awaitLocation(ctx, s, b); !ready || err != nil {
+		return false, err
+	}
+	if _, loading := hooksOf(b, plugins); loading != "" {
+		s.AwaitPlugin(loading)
+		return false, nil
+	}
+	if !r.driver.Acquire(s) {
+		r.driver.AwaitSlot(s)
+		return false, nil
+	}
+	return r.begin(ctx, s, b)
+}
+
+// hooksOf makes the plan of the deletion of a Backup, with the parameters that it has for
+// delete actions.
+func hooksOf(b *v1alpha1.Backup, plugins []v1alpha1.Plugin) (plan hook.Plan, loading string) {
+	parameters := map[string]v1alpha1.ParameterSet{}
+	for i := range plugins {
+		for _, action := range plugins[i].Status.Actions {
+			if set, told := b.Spec.Parameters[action.Name]; told && (action.Kind == v1alpha1.ActionKindDelete || action.Kind == v1alpha1.ActionKindDeleteItem) {
+				parameters[action.Name] = set
+			}
+		}
+	}
+	return run.Deletion.HooksFor(b.StoredLabels(), nil, parameters, plugins)
+}
+
+// survey is what was found out before the plan.
+type survey struct {
+	stored  deletion.Found
+	hooks   hook.Plan
+	loading string
+	// left says which actions can not be called.
+	left []string
+}
+
+// begin looks into the store, asks DeleteActions which of them the Backup concerns, and
+// records the plan.
+func (r *Reconciler) begin(ctx context.Context, s *scope, b *v1alpha1.Backup) (bool, error) {
+	s.Waiting(v1alpha1.ReasonValidating, "Looking what there is to remove")
+	surveyed := r.surveyed(s, b)
+	switch {
+	case surveyed == nil:
+		return false, nil
+	case surveyed.Err != nil:
+		s.Waiting(v1alpha1.ReasonWaitingForLocation, "Looking at the stored backup failed: "+r.Redactor.String(surveyed.Err.Error())+"; "+escape(s.Object))
+		r.driver.Retry(s, stepSurvey)
+		return false, nil
+	case surveyed.Value.loading != "":
+		r.driver.Restart(s, stepSurvey)
+		s.AwaitPlugin(surveyed.Value.loading)
+		s.Again(time.Second) // until the watch has brought what was read directly
+		return false, nil
+	}
+	found := surveyed.Value
+	if grapnel := found.stored.Grapnel; grapnel != nil {
+		outputs, err := run.StoredOutputs(grapnel.Outputs)
+		if err != nil {
+			found.hooks.Warnings = append(found.hooks.Warnings, err.Error())
+		}
+		s.Object.Status.BackupOutputs = outputs
+	}
+	if b.Spec.ImportedFrom != nil && found.stored.Grapnel == nil && s.Object.Spec.DestroyForeign {
+		s.Object.Status.StoredUID = "" // nothing says whose it is
+	}
+	s.Object.Status.LeftBehind = deletion.AddLeft(s.Object.Status.LeftBehind, found.left...)
+	return true, r.driver.Record(ctx, s, found.hooks)
+}
+
+// surveyed has the survey made: with the location open, if there is something in it.
+func (r *Reconciler) surveyed(s *scope, b *v1alpha1.Backup) *run.Ended[survey] {
+	name := b.StoredName()
+	if s.Object.Status.StorageLocation == "" || abandoned(s.Object, b) {
+		return run.Step(r.driver, s, stepSurvey, func() (func(context.Context) (survey, error), error) {
+			return func(ctx context.Context) (survey, error) { return r.survey(ctx, string(s.Object.UID), b) }, nil
+		})
+	}
+	return run.InStore(r.driver, s, stepSurvey, func(*scope) (string, error) { return name, nil },
+		func(ctx context.Context, store *backupstore.Store, name string) (survey, error) {
+			stored, err := r.Job.Look(ctx, store, name)
+			if err != nil {
+				return survey{}, err
+			}
+			found, err := r.survey(ctx, string(s.Object.UID), b)
+			found.stored = stored
+			return found, err
+		})
+}
+
+// survey makes the plan of what the API server says now, and leaves out the DeleteActions
+// that the Backup does not concern. One that can not be called stops nothing.
+func (r *Reconciler) survey(ctx context.Context, key string, b *v1alpha1.Backup) (survey, error) {
+	plugins, err := r.driver.Plugins(ctx, r.Reader)
+	if err != nil {
+		return survey{}, err
+	}
+	hooks, loading := hooksOf(b, plugins)
+	if loading != "" {
+		return survey{loading: loading}, nil
+	}
+	found := survey{hooks: hooks, left: hooks.Errors}
+	found.hooks.Pre, found.hooks.Errors = nil, nil
+	for _, step := range hooks.Pre {
+		concerned, err := r.concerns(ctx, key, b, step)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return survey{}, context.Cause(ctx)
+		case err != nil:
+			found.left = append(found.left, fmt.Sprintf("what DeleteAction %s of Plugin %s removes: it could not say whether the backup concerns it: %v",
+				step.Name, step.Plugin, err))
+		case concerned:
+			found.hooks.Pre = append(found.hooks.Pre, step)
+		}
+	}
+	return found, nil
+}
+
+// askPauses are those between two tries to ask an action which Backups concern it.
+func askPauses() wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 4, Jitter: 0.1, Steps: 3}
+}
+
+// concerns asks a DeleteAction whether a Backup concerns it.
+func (r *Reconciler) concerns(ctx context.Context, key string, b *v1alpha1.Backup, step hook.Step) (bool, error) {
+	loads := []v1alpha1.PlannedItemAction{{Plugin: step.Plugin}}
+	if err := run.AwaitLoads(ctx, r.Client, r.Actions, loads); err != nil {
+		return false, err
+	}
+	log := r.Logs.Logger(key, runlog.Main).WithValues("plugin", step.Plugin, "action", step.Name)
+	asks := caller.New(r.Actions.DeleteAction(step.Plugin, step.Name), r.Redactor)
+	var selector labels.Selector
+	var asked error
+	waited := wait.ExponentialBackoffWithContext(ctx, askPauses(), func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, min(step.Timeout, remote.MaxChooseTimeout))
+		defer cancel()
+		asked = asks.Do(ctx, process.Call{Key: key, Log: log, RunLog: log},
+			func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action adapter.DeleteAction) (err error) {
+				selector, err = action.AppliesTo(ctx, conn, adapter.ItemCall{Action: step.Name, ID: callID, Key: key, Parameters: step.Parameters})
+				return err
+			})
+		return asked == nil, nil
+	})
+	switch {
+	case asked != nil:
+		return false, asked
+	case waited != nil:
+		return false, waited
+	}
+	return selector.Matches(labels.Set(b.StoredLabels())), nil
+}
+

@@ -1,0 +1,178 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletionrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/deletion"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+)
+
+// destroy has the archived objects shown to DeleteItemActions, and then removes the stored
+// files.
+func (r *Reconciler) destroy(ctx context.Context, s *scope) (bool, error) {
+	d := s.Object
+	if run.Decided(d) || conditions.IsTrue(d, v1alpha1.ConditionDataDeleted) {
+		return true, nil
+	}
+	b, err := r.backup(ctx, d)
+	if err != nil {
+		return false, err
+	}
+	switch given, err := r.givenUp(ctx, s, b); {
+	case err != nil:
+		return false, err
+	case given:
+		return true, nil
+	}
+	if len(d.Status.ItemActions) > 0 && !run.Processed(d) {
+		r.call(ctx, s, b)
+		return false, nil
+	}
+	r.removeFiles(ctx, s)
+	return false, nil // objects are removed once it is written that the files are gone
+}
+
+// givenUp ends the work on stored data if there is none, or if nobody can get at it any
+// more.
+func (r *Reconciler) givenUp(ctx context.Context, s *scope, b *v1alpha1.Backup) (bool, error) {
+	d := s.Object
+	where := d.Status.StorageLocation
+	if where == "" {
+		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "Nothing was stored")
+		return true, nil
+	}
+	why := "it was given up with the annotation " + v1alpha1.AnnotationAbandonData
+	if !abandoned(d, b) {
+		if _, there := r.driver.Prefix(ctx, d); there || d.DeletionTimestamp.IsZero() {
+			return false, nil
+		}
+		// Of a namespace that is being deleted the location goes first, and no other can be
+		// created in its place.
+		why = "the location is gone, and the DeletionRun is being deleted, too"
+	}
+	if r.driver.StopSteps(s, stepCall, stepRemove) {
+		s.Running(v1alpha1.ReasonDeleting, "Giving up the stored data")
+		return false, nil
+	}
+	r.leave(s, fmt.Sprintf("the files of backup %s in BackupStorageLocation %s: %s", d.Status.StoredName, where, why))
+	return true, nil
+}
+
+// leave records that the stored data stays, loudly.
+func (r *Reconciler) leave(s *scope, what string) {
+	d := s.Object
+	d.Status.LeftBehind = deletion.AddLeft(d.Status.LeftBehind, what)
+	conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataLeftBehind, "Left behind: "+what)
+	s.Then(func(context.Context) error {
+		r.Recorder.Eventf(d, nil, corev1.EventTypeWarning, v1alpha1.ReasonDataLeftBehind, "Delete", "Left behind: %s", run.Note(what))
+		return nil
+	})
+}
+
+// call has the archived objects shown to the planned actions, and records what they did
+// before any file is removed: the archive can not be read again then.
+func (r *Reconciler) call(ctx context.Context, s *scope, b *v1alpha1.Backup) {
+	d := s.Object
+	if !r.driver.Begun(s, stepCall) {
+		d.Status.Attempts++
+	}
+	s.Running(v1alpha1.ReasonDeleting, "Showing archived objects to DeleteItemActions")
+	called := run.InStore(r.driver, s, stepCall, r.requestOf(ctx, b), r.callActions(d.Status.ItemActions))
+	switch {
+	case called == nil:
+	case called.Err != nil:
+		r.again(s, stepCall, "Showing archived objects to DeleteItemActions", called.Err)
+	default:
+		for _, did := range called.Value.Actions {
+			d.Status.DeleteItemActions = append(d.Status.DeleteItemActions, v1alpha1.DeletionItemAction{
+				PluginName: did.Name, PluginRef: v1alpha1.PluginReference{Name: did.Plugin},
+				Items: did.Items, Failed: did.Failed, Message: did.Message,
+			})
+		}
+		d.Status.LeftBehind = deletion.AddLeft(d.Status.LeftBehind, called.Value.LeftBehind...)
+		conditions.Set(d, v1alpha1.ConditionItemsProcessed, metav1.ConditionTrue, v1alpha1.ReasonObjectsProcessed, "All archived objects were shown to DeleteItemActions")
+	}
+}
+
+func (r *Reconciler) callActions(planned []v1alpha1.PlannedItemAction) func(context.Context, *backupstore.Store, deletion.Request) (deletion.Result, error) {
+	return func(ctx context.Context, store *backupstore.Store, request deletion.Request) (deletion.Result, error) {
+		if err := run.AwaitLoads(ctx, r.Client, r.Actions, planned); err != nil {
+			return deletion.Result{}, err
+		}
+		return r.Job.CallActions(ctx, store, request)
+	}
+}
+
+// removeFiles removes the stored files, or records that they are left for good.
+func (r *Reconciler) removeFiles(ctx context.Context, s *scope) {
+	d := s.Object
+	s.Running(v1alpha1.ReasonDeleting, "Removing the stored files")
+	gone := run.InStore(r.driver, s, stepRemove, r.requestOf(ctx, nil), r.Job.RemoveFiles)
+	damaged := (*backupstore.CorruptError)(nil)
+	switch {
+	case gone == nil:
+	case errors.As(gone.Err, &damaged):
+		r.leave(s, fmt.Sprintf("the files of backup %s in BackupStorageLocation %s: %s; a DeletionRun with spec.destroyForeign destroys them whosever they are",
+			d.Status.StoredName, d.Status.StorageLocation, r.Redactor.String(damaged.Error())))
+	case gone.Err != nil:
+		r.again(s, stepRemove, "Removing the stored files", gone.Err)
+	case gone.Value.Taken != "":
+		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "Nothing of the backup was stored: "+gone.Value.Taken)
+	default:
+		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "The stored files are gone")
+	}
+}
+
+// again has a step carried out again that failed because of the store.
+func (r *Reconciler) again(s *scope, step, what string, err error) {
+	s.Running(v1alpha1.ReasonDeleting, fmt.Sprintf("%s failed and is tried again: %s; %s", what, r.Redactor.String(err.Error()), escape(s.Object)))
+	r.driver.Retry(s, step)
+}
+
+// requestOf returns what tells the job what to do; the Backup is for actions.
+func (r *Reconciler) requestOf(ctx context.Context, b *v1alpha1.Backup) func(*scope) (deletion.Request, error) {
+	return func(s *scope) (deletion.Request, error) {
+		request, err := r.removal(ctx, s.Object)
+		if err != nil || b == nil {
+			return request, err
+		}
+		for i := range request.Actions {
+			request.Actions[i].Parameters = run.PlainMap(b.Spec.Parameters[request.Actions[i].Name])
+		}
+		request.Backup, err = run.ShownBackup(b)
+		return request, err
+	}
+}
+
+// removal is the request of a DeletionRun, without what actions see of the Backup.
+func (r *Reconciler) removal(ctx context.Context, d *v1alpha1.DeletionRun) (deletion.Request, error) {
+	restores, err := r.restores(ctx, d)
+	if err != nil {
+		return deletion.Request{}, err
+	}
+	request := deletion.Request{
+		Key: string(d.UID), Name: d.Status.StoredName, UID: d.Status.StoredUID, Force: d.Status.StoredUID == "",
+		Actions: run.ItemSpecs(d, func(pluginObject, _, action string) caller.Resolve[adapter.DeleteItemAction] {
+			return r.Actions.DeleteItemAction(pluginObject, action)
+		}),
+	}
+	for i := range restores {
+		if run.Settled(&restores[i]) {
+			request.Restores = append(request.Restores, restores[i].Name)
+		}
+	}
+	return request, nil
+}

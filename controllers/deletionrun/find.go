@@ -1,0 +1,210 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletionrun
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/deletion"
+	"github.com/grapnel-dev/grapnel/internal/kube/imported"
+	"github.com/grapnel-dev/grapnel/internal/kube/removed"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+)
+
+// find returns the Backup that is meant, and writes down what it is called where. It is
+// nil if there is none yet, or if the outcome is known.
+func (r *Reconciler) find(ctx context.Context, s *scope) (*v1alpha1.Backup, error) {
+	d := s.Object
+	b, err := r.backup(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		return nil, r.withoutObject(ctx, s)
+	}
+	storedUID := string(b.UID)
+	if from := b.Spec.ImportedFrom; from != nil {
+		storedUID = from.BackupUID
+		ours := storedUID != "" && d.Status.StoredUID == storedUID
+		if !ours && !d.Spec.DestroyForeign {
+			s.Invalid([]string{foreign(b.Name)}, r.Now())
+			return nil, nil
+		}
+	}
+	d.Status.BackupName, d.Status.BackupUID = b.Name, string(b.UID)
+	d.Status.StoredName, d.Status.StoredUID, d.Status.StorageLocation = b.StoredName(), storedUID, locationOf(b)
+	return b, nil
+}
+
+// backup reads the Backup that is meant past the cache; nil if there is none.
+func (r *Reconciler) backup(ctx context.Context, d *v1alpha1.DeletionRun) (*v1alpha1.Backup, error) {
+	var b v1alpha1.Backup
+	key := types.NamespacedName{Namespace: d.Namespace, Name: cmp.Or(d.Status.BackupName, d.Spec.BackupName)}
+	if err := r.Reader.Get(ctx, key, &b); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading Backup %s: %w", key.Name, err)
+	}
+	for _, uid := range []string{d.Spec.BackupUID, d.Status.BackupUID} {
+		if uid != "" && uid != string(b.UID) {
+			return nil, nil
+		}
+	}
+	if where := d.Spec.StorageLocation; where != "" && where != locationOf(&b) {
+		return nil, nil
+	}
+	return &b, nil
+}
+
+// locationOf returns where a Backup is stored; empty if nothing of it is.
+func locationOf(b *v1alpha1.Backup) string {
+	if b.Spec.ImportedFrom != nil {
+		return b.Spec.ImportedFrom.StorageLocation
+	}
+	return b.Status.StorageLocation
+}
+
+func foreign(name string) string {
+	return fmt.Sprintf("backup %s was not made by a Backup of this cluster, and others may need it; to destroy it all the same, "+
+		"create a DeletionRun with spec.destroyForeign: true", name)
+}
+
+// withoutObject is for a backup that has no Backup object. One that is stored is given an
+// object: it shows what is being destroyed, and everything else goes by it.
+func (r *Reconciler) withoutObject(ctx context.Context, s *scope) error {
+	d := s.Object
+	if took, err := r.takeOver(ctx, s); took || err != nil {
+		return err
+	}
+	if d.Status.BackupUID != "" || d.Spec.Cause != v1alpha1.DeletionCauseRequested || (d.Spec.BackupUID != "" && d.Spec.StorageLocation == "") {
+		s.Decide(run.Outcome{
+			Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+			Message: fmt.Sprintf("Backup %s was gone already", d.Spec.BackupName),
+		}, r.Now())
+		return nil
+	}
+	where, waiting, problems, err := r.driver.ChooseLocation(ctx, s, d.Spec.StorageLocation, true)
+	if err != nil || waiting {
+		return err
+	}
+	if len(problems) > 0 {
+		s.Invalid([]string{fmt.Sprintf("there is no Backup %s in this namespace, and it can not be looked for: %s",
+			d.Spec.BackupName, strings.Join(problems, "; "))}, r.Now())
+		return nil
+	}
+	d.Status.StorageLocation = where
+	s.Waiting(v1alpha1.ReasonValidating, "Looking for the backup in the storage location")
+	looked := run.InStore(r.driver, s, stepFind, r.nameOf, r.look)
+	if looked == nil {
+		return nil
+	}
+	return r.bring(ctx, s, looked)
+}
+
+func (r *Reconciler) nameOf(s *scope) (string, error) { return s.Object.Spec.BackupName, nil }
+
+func (r *Reconciler) look(ctx context.Context, store *backupstore.Store, name string) (deletion.Found, error) {
+	return r.Job.Look(ctx, store, name)
+}
+
+// bring creates the object of a stored backup, if it may be destroyed.
+func (r *Reconciler) bring(ctx context.Context, s *scope, looked *run.Ended[deletion.Found]) error {
+	d := s.Object
+	where, name := d.Status.StorageLocation, d.Spec.BackupName
+	found := looked.Value
+	if looked.Err != nil {
+		s.Waiting(v1alpha1.ReasonWaitingForLocation, "Looking for the backup failed: "+r.Redactor.String(looked.Err.Error())+"; it is tried again")
+		r.driver.Retry(s, stepFind)
+		return nil
+	}
+	if !found.Exists {
+		s.Invalid([]string{fmt.Sprintf("there is no Backup %[1]s in this namespace, and BackupStorageLocation %[2]s has no finished backup of that name; "+
+			"correct spec.backupName, or set spec.storageLocation", name, where)}, r.Now())
+		return nil
+	}
+	tombs, err := removed.Load(ctx, r.Reader, d.Namespace, where)
+	if err != nil {
+		return err
+	}
+	uid, ours := tombs[name]
+	ours = ours && uid != "" && uid == found.UID
+	if !ours && !d.Spec.DestroyForeign {
+		s.Invalid([]string{foreign(name)}, r.Now())
+		return nil
+	}
+	if ours {
+		d.Status.StoredUID = found.UID
+	}
+	b, err := r.objectOf(ctx, s, found)
+	if err != nil {
+		return err
+	}
+	d.Status.BackupName = b.Name
+	s.Then(func(ctx context.Context) error { return r.create(ctx, b) })
+	s.Again(1)
+	return nil
+}
+
+// objectOf returns the object of a stored backup. One with a damaged manifest gets a bare
+// one.
+func (r *Reconciler) objectOf(ctx context.Context, s *scope, found deletion.Found) (*v1alpha1.Backup, error) {
+	d := s.Object
+	where, name := d.Status.StorageLocation, d.Spec.BackupName
+	prefix, _ := r.driver.Prefix(ctx, d)
+	b, err := imported.Backup(imported.Source{
+		Namespace: d.Namespace, Location: where, Prefix: prefix, Name: name, Redact: r.Redactor.String,
+	}, found.Velero, found.Grapnel)
+	if err != nil || b == nil || found.Damaged != "" {
+		b = &v1alpha1.Backup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: name},
+			Spec: v1alpha1.BackupSpec{
+				StorageLocation: where, ImportedFrom: &v1alpha1.ImportSource{StorageLocation: where, BackupUID: found.UID},
+			},
+		}
+	}
+	var other v1alpha1.Backup
+	err = r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &other)
+	if err == nil && !isOf(&other, where, name) {
+		imported.Rename(b)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading Backup %s: %w", b.Name, err)
+	}
+	return b, nil
+}
+
+// isOf says whether a Backup is the object of a backup of that name in a location.
+func isOf(b *v1alpha1.Backup, location, name string) bool {
+	return b.Spec.ImportedFrom != nil && locationOf(b) == location && b.StoredName() == name
+}
+
+// create creates the object of a stored backup. That it is there is no error: the next
+// pass finds it.
+func (r *Reconciler) create(ctx context.Context, b *v1alpha1.Backup) error {
+	status := b.Status
+	if err := r.Client.Create(ctx, b); err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return fmt.Errorf("creating the Backup object %s of a stored backup: %w", b.Name, err)
+	}
+	patch := client.MergeFrom(b.DeepCopy())
+	b.Status = status
+	if err := r.Client.Status().Patch(ctx, b, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of the Backup object %s of a stored backup: %w", b.Name, err)
+	}
+	return nil
+}
+

@@ -1,0 +1,38 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	sdkhook "github.com/grapnel-dev/grapnel/sdk/hook"
+)
+
+// maxOutputs is how many bytes of outputs of PreBackup actions a status may hold.
+const maxOutputs = 256 << 10
+
+// StoredOutputs returns what the PreBackup actions answered when a backup was made, for
+// actions that are called about that backup. They come from the bucket, so they are
+// checked: what no plugin takes would fail every call, owed clean-up included.
+func StoredOutputs(stored map[string]map[string]string) (map[string]v1alpha1.ParameterSet, error) {
+	outputs := map[string]v1alpha1.ParameterSet{}
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		values := stored[name]
+		if err := sdkhook.ValidateOutputs(values); err != nil {
+			return nil, fmt.Errorf("the outputs of PreBackup action %s in the manifest of the backup can not be handed on: %w", name, err)
+		}
+		outputs[name] = v1alpha1.ParameterSet{}
+		for k, v := range values {
+			outputs[name][k] = v1alpha1.ParameterValue(v)
+		}
+	}
+	if data, err := json.Marshal(outputs); err != nil || len(data) > maxOutputs {
+		return nil, fmt.Errorf("the PreBackup actions of the backup put out more than %d KiB, which can not be handed to other actions", maxOutputs>>10)
+	}
+	return outputs, nil
+}

@@ -42,7 +42,7 @@ const (
 	// maxLooks is how many locations are looked at at the same time.
 	maxLooks = 4
 	// eventPause is the time between two looks if something happens all the time.
-	eventPause = 5 * time.Second
+	eventPause = 2 * time.Second
 )
 
 // Opener opens locations; *location.Opener does.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -48,7 +49,7 @@ func (r *Reconciler) record(ctx context.Context, bsl *v1alpha1.BackupStorageLoca
 		return fmt.Errorf("writing the status of location %s: %w", bsl.Name, err)
 	}
 	if says.status == metav1.ConditionFalse {
-		r.Recorder.Eventf(bsl, nil, corev1.EventTypeWarning, says.reason, "Look", "%s", run.Short(says.message)[:min(len(says.message), maxNote)])
+		r.Recorder.Eventf(bsl, nil, corev1.EventTypeWarning, says.reason, "Look", "%s", strings.ToValidUTF8(says.message[:min(len(says.message), maxNote)], ""))
 	}
 	return nil
 }

@@ -1,0 +1,261 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupsync_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/backupsync"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/removed"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// TestLocation goes through what happens to a location: it is checked, somebody asks for
+// what was removed, it is changed, breaks, and is deleted.
+func TestLocation(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	velero(t, root, "one", "theirs", "v-1")
+	velero(t, root, "one", "unwanted", "v-2")
+	velero(t, root, "two", "other", "v-3")
+	east(t, root, "one", "east", "u-1")
+	bsl := folder(env, "main", "one")
+	if err := removed.Remember(t.Context(), env.Client, env.Client, env.Namespace, "main", "unwanted", "v-2"); err != nil {
+		t.Fatal(err)
+	}
+	operator(t, env, root)
+	check(t, env, bsl, metav1.ConditionTrue)
+
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "Every backup")
+	for name, uid := range map[string]string{"theirs": "v-1", "east": "u-1"} {
+		b := awaitPhase(env, name, v1alpha1.BackupPhaseCompleted)
+		if from := b.Spec.ImportedFrom; from == nil || *from != (v1alpha1.ImportSource{StorageLocation: "main", BackupUID: uid}) ||
+			b.Spec.DeletionPolicy != v1alpha1.DeletionPolicyRetain || b.Status.Progress.ItemsBackedUp != 3 || b.Status.StorageLocation != "main" {
+			t.Errorf("the Backup is %+v", b)
+		}
+		for _, of := range []string{v1alpha1.ConditionSucceeded, v1alpha1.ConditionReady} {
+			if c := conditions.Get(b, of); c == nil || c.Status != "True" || c.ObservedGeneration != b.Generation {
+				t.Errorf("%s is %+v in generation %d", of, c, b.Generation)
+			}
+		}
+	}
+	if n := len(backups(t, env)); n != 2 {
+		t.Errorf("there are %d Backups, want 2", n)
+	}
+
+	mine := suite.Create(env, importOf("mine", "main", "unwanted"))
+	awaitPhase(env, "mine", v1alpha1.BackupPhaseCompleted)
+	if left, err := removed.Load(t.Context(), env.Client, env.Namespace, "main"); err != nil || len(left) != 0 {
+		t.Errorf("removed are %v, %v", left, err)
+	}
+
+	suite.Change(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "two" })
+	check(t, env, bsl, metav1.ConditionTrue)
+	awaitPhase(env, "other", v1alpha1.BackupPhaseCompleted)
+	awaitCondition(env, mine, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "does not have this backup any more")
+	env.AwaitEvent(mine, "Warning DataMissing: BackupStorageLocation main does not have")
+
+	check(t, env, bsl, metav1.ConditionFalse)
+	velero(t, root, "two", "late", "v-4")
+	suite.Create(env, importOf("asked", "main", "late"))
+	check(t, env, bsl, metav1.ConditionTrue)
+	awaitPhase(env, "asked", v1alpha1.BackupPhaseCompleted)
+
+	env.Delete(bsl)
+	env.AwaitGone(bsl)
+	early := suite.Create(env, importOf("early", "main", "other"))
+	awaitCondition(env, early, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonWaitingForLocation, `"main" does not exist`)
+	if n := len(backups(t, env)); n != 6 {
+		t.Errorf("there are %d Backups, want 6", n)
+	}
+	check(t, env, folder(env, "main", "two"), metav1.ConditionTrue)
+	awaitPhase(env, "early", v1alpha1.BackupPhaseCompleted)
+}
+
+// importOf is what somebody creates who wants to see a backup.
+func importOf(name, location, storedName string) *v1alpha1.Backup {
+	return &v1alpha1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.BackupSpec{ImportedFrom: &v1alpha1.ImportSource{StorageLocation: location, BackupName: storedName}},
+	}
+}
+
+// east stores a backup as Grapnel in another cluster does.
+func east(t *testing.T, root, path, name, uid string) {
+	t.Helper()
+	objects, err := filesystem.Open(root, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = objects.Close() }()
+	s := backupstore.New(objects, "")
+	if err := s.Claim(t.Context(), name, backupstore.Claim{BackupUID: uid}); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := s.PutContents(t.Context(), name, uid, strings.NewReader("archive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Commit(t.Context(), name, backupstore.Manifest{
+		VeleroBackup: []byte(manifestOf(name, uid, "Completed")),
+		Grapnel: backupstore.GrapnelManifest{
+			BackupUID: uid, Files: map[backupstore.File]backupstore.Digest{backupstore.Contents: digest},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTurns imports 300 backups, no more of them than there are turns.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	for i := range 300 {
+		velero(t, root, "", fmt.Sprintf("b-%03d", i), fmt.Sprintf("v-%d", i))
+	}
+	turns, writes := make(tokens), &writing{}
+	operator(t, env, root, through(writes), func(r *backupsync.Reconciler) { r.Limiter = turns })
+	bsl := folder(env, "main", "")
+	check(t, env, bsl, metav1.ConditionTrue)
+	for range 5 {
+		turns <- struct{}{} // taken when the one before was used
+	}
+	awaitPhase(env, "b-003", v1alpha1.BackupPhaseCompleted)
+	if n := len(backups(t, env)); n > 5 {
+		t.Errorf("there are %d Backups after 5 turns", n)
+	}
+	for range 295 {
+		turns <- struct{}{}
+	}
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
+	list := backups(t, env)
+	for i := range list {
+		if list[i].Status.Phase != v1alpha1.BackupPhaseCompleted {
+			t.Errorf("Backup %s is %+v", list[i].Name, list[i].Status)
+		}
+	}
+	if n := writes.writes.Load(); len(list) != 300 || n != 601 {
+		t.Errorf("%d Backups, %d writes, want 300, and two for each and one for the location", len(list), n)
+	}
+}
+
+// TestUnchanged looks often at what does not change.
+func TestUnchanged(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	velero(t, root, "", "good", "v-1")
+	put(t, root, "", "bad", "no JSON")
+	looks, writes := &opener{}, &writing{}
+	operator(t, env, root, often, counted(looks), through(writes))
+	bsl := folder(env, "main", "")
+	check(t, env, bsl, metav1.ConditionTrue)
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "1 backup can not be imported: bad: file")
+	env.AwaitEvent(bsl, "Warning BackupsUnreadable: 1 backup can not be imported")
+	awaitMore(t, looks)
+	before, version := writes.writes.Load(), bsl.ResourceVersion
+	awaitMore(t, looks)
+	suite.Read(env, bsl)
+	if after := writes.writes.Load(); after != before || bsl.ResourceVersion != version {
+		t.Errorf("%d writes without a change, the version of the location was %s and is %s", after-before, version, bsl.ResourceVersion)
+	}
+
+	velero(t, root, "", "bad", "v-2")
+	awaitPhase(env, "bad", v1alpha1.BackupPhaseCompleted)
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "Every backup")
+	good := named(env, "good")
+	if err := os.RemoveAll(filepath.Join(root, "backups", "good")); err != nil {
+		t.Fatal(err)
+	}
+	awaitCondition(env, good, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "")
+	velero(t, root, "", "good", "v-1")
+	awaitCondition(env, good, v1alpha1.ConditionDataAvailable, metav1.ConditionTrue, v1alpha1.ReasonDataFound, "")
+	env.AwaitEvent(good, "Normal DataFound")
+}
+
+// TestTwoLocations has backups of one name in both, and one of which the API server wants
+// no object.
+func TestTwoLocations(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	velero(t, root, "a", "nightly", "v-1")
+	velero(t, root, "b", "nightly", "v-2")
+	put(t, root, "b", "odd", strings.Replace(manifestOf("odd", "v-3", "Completed"), `["shop"]`, `[""]`, 1))
+	operator(t, env, root)
+	first := folder(env, "a", "a")
+	check(t, env, first, metav1.ConditionTrue)
+	awaitPhase(env, "nightly", v1alpha1.BackupPhaseCompleted)
+	second := folder(env, "b", "b")
+	check(t, env, second, metav1.ConditionTrue)
+	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "odd: as a Backup it is refused")
+	list := backups(t, env)
+	if len(list) != 2 || list[0].StoredName() != "nightly" || list[1].StoredName() != "nightly" {
+		t.Fatalf("the Backups are %+v", list)
+	}
+	for i := range list {
+		if list[i].Spec.ImportedFrom.StorageLocation == "b" {
+			awaitPhase(env, list[i].Name, v1alpha1.BackupPhaseCompleted)
+			env.AwaitEvent(&list[i], "Warning NameTaken: Backup nightly of BackupStorageLocation b is called "+list[i].Name)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(root, "b", "backups", "odd")); err != nil {
+		t.Fatal(err)
+	}
+	suite.Change(env, second, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Default = true })
+	check(t, env, second, metav1.ConditionTrue)
+	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "(which is nightly there)")
+}
+
+// TestDied ends an operator between an object and its status.
+func TestDied(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	velero(t, root, "", "nightly", "v-1")
+	dying := &writing{}
+	dying.broken.Store(true)
+	stop := operator(t, env, root, through(dying))
+	bsl := folder(env, "main", "")
+	check(t, env, bsl, metav1.ConditionTrue)
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonSyncFailed, "the operator died")
+	stop()
+	if b := named(env, "nightly"); !suite.Read(env, b) || b.Status.Phase != "" {
+		t.Fatalf("the Backup is %+v", b)
+	}
+	operator(t, env, root)
+	awaitPhase(env, "nightly", v1alpha1.BackupPhaseCompleted)
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
+}
+
+// TestStopped ends an operator that waits for a turn: nothing is recorded of that.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	velero(t, root, "", "a", "v-1")
+	velero(t, root, "", "b", "v-2")
+	turns := make(tokens)
+	stop := operator(t, env, root, func(r *backupsync.Reconciler) { r.Limiter = turns })
+	bsl := folder(env, "main", "")
+	check(t, env, bsl, metav1.ConditionTrue)
+	turns <- struct{}{}
+	awaitPhase(env, "a", v1alpha1.BackupPhaseCompleted)
+	stop()
+	suite.Read(env, bsl)
+	if c := conditions.Get(bsl, v1alpha1.ConditionSynced); c != nil {
+		t.Errorf("Synced is %+v", c)
+	}
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(named(env, "b")), &v1alpha1.Backup{}); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("b is there without a turn: %v", err)
+	}
+}

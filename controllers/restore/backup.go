@@ -34,6 +34,9 @@ func (r *Reconciler) findBackup(ctx context.Context, s *scope) (waiting bool, pr
 	status.BackupName = name
 	where := spec.StorageLocation
 	if backup != nil {
+		if by, err := r.destroyer(ctx, backup); by != "" || err != nil {
+			return false, []string{fmt.Sprintf("Backup %s is being destroyed by DeletionRun %s; restore another one", backup.Name, by)}, err
+		}
 		where = cmp.Or(where, backup.Status.StorageLocation, backup.Spec.StorageLocation)
 	}
 	at, waiting, problems, err := r.driver.ChooseLocation(ctx, s, where, false)
@@ -53,13 +56,36 @@ func pick(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) (found *v1alpha
 		return nil, spec.BackupName, "" // its object is not needed if the location has it
 	}
 	b := &backups[i]
+	if at := cmp.Or(b.Status.StorageLocation, b.Spec.StorageLocation); spec.StorageLocation != "" && spec.StorageLocation != at {
+		return nil, spec.BackupName, "" // the location has another backup of that name
+	}
 	if b.Spec.ImportedFrom == nil && !run.Decided(b) {
 		return nil, "", fmt.Sprintf("Backup %s has not ended (%s); wait for it, and create a new Restore", b.Name, cmp.Or(b.GetPhase(), "New"))
 	}
 	if b.Spec.ImportedFrom == nil && !run.Succeeded(b) {
 		return nil, "", fmt.Sprintf("Backup %s ended as %s and holds no objects; restore another one", b.Name, b.GetPhase())
 	}
-	return b, b.Name, ""
+	return b, b.StoredName(), ""
+}
+
+// destroyer returns the name of the DeletionRun that destroys a Backup; empty if none does.
+// It is noted on the Backup before the DeletionRun looks for Restores, so that one of the
+// two sees the other.
+func (r *Reconciler) destroyer(ctx context.Context, b *v1alpha1.Backup) (name string, err error) {
+	uid := b.Annotations[v1alpha1.AnnotationDeletedBy]
+	if uid == "" {
+		return "", nil
+	}
+	var deletions v1alpha1.DeletionRunList
+	if err := r.Reader.List(ctx, &deletions, client.InNamespace(b.Namespace)); err != nil {
+		return "", fmt.Errorf("listing the DeletionRuns: %w", err)
+	}
+	for i := range deletions.Items {
+		if d := &deletions.Items[i]; string(d.UID) == uid && !run.Decided(d) {
+			return d.Name, nil
+		}
+	}
+	return "", nil
 }
 
 // newest returns the newest Completed Backup of a Schedule.
@@ -76,7 +102,7 @@ func newest(schedule string, backups []v1alpha1.Backup) (found *v1alpha1.Backup,
 	if found == nil {
 		return nil, "", fmt.Sprintf("Schedule %s has no Completed Backup in this namespace; name a backup with spec.backupName", schedule)
 	}
-	return found, found.Name, ""
+	return found, found.StoredName(), ""
 }
 
 // missing says what a person can do about a backup that the location does not

@@ -17,6 +17,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
+// deleteRetries is how often a failed DeleteAction is repeated if nobody declared more:
+// what it does not remove is left behind for good.
+const deleteRetries = 2
+
 // defaultTimeout of an action that nobody declared.
 const defaultTimeout = 10 * time.Minute
 
@@ -129,6 +133,9 @@ func (k Kind) actionOf(
 		Retries: declared.Retries, IgnoreUnreachable: policy == v1alpha1.FailurePolicyIgnore,
 		FailOnInterruption: declared.OnInterruption == v1alpha1.InterruptionPolicyFail,
 		RunOn:              Plain(declared.RunOn), NotReady: problem,
+	}
+	if k.Only != "" && action.Retries == 0 {
+		action.Retries = deleteRetries
 	}
 	if declared.Timeout != nil && declared.Timeout.Duration > 0 {
 		action.Timeout = declared.Timeout.Duration

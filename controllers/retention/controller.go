@@ -1,0 +1,140 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+)
+
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups/finalizers,verbs=update
+// +kubebuilder:rbac:groups=grapnel.dev,resources=deletionruns,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=grapnel.dev,resources=restores;schedules,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler has the data of Backups destroyed whose time is over. Every field but Now is
+// required.
+type Reconciler struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+	// Metrics is where metrics are registered.
+	Metrics prometheus.Registerer
+	// Now is the clock; time.Now by default.
+	Now func() time.Time
+
+	kept prometheus.Counter
+}
+
+// recheck bounds how long a time is waited for that is far away: a clock may be set.
+const recheck = time.Hour
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.Client == nil || r.Recorder == nil || r.Metrics == nil {
+		return errors.New("retention: a required field of the Reconciler is missing")
+	}
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	r.kept = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "grapnel_backup_data_left_behind_total",
+		Help: "Backups with deletionPolicy Delete whose stored data stays, as their namespace was being deleted.",
+	})
+	if err := r.Metrics.Register(r.kept); err != nil {
+		return fmt.Errorf("registering the metrics of retention: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("retention").
+		For(&v1alpha1.Backup{}).
+		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.ofDeletionRun)).
+		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.ofRestore)).
+		Complete(r)
+}
+
+// Reconcile sees to it that one Backup is kept, and goes, when it should.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var b v1alpha1.Backup
+	if err := r.Client.Get(ctx, req.NamespacedName, &b); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !b.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.finalize(ctx, &b)
+	}
+	if changed, err := r.hold(ctx, &b); changed || err != nil {
+		return ctrl.Result{}, err // the watch brings what was changed
+	}
+	return r.expire(ctx, &b)
+}
+
+// hold has the finalizer on Backups that are to go with their data, and on no others: what
+// just goes must not need an operator.
+func (r *Reconciler) hold(ctx context.Context, b *v1alpha1.Backup) (changed bool, err error) {
+	before := b.DeepCopy()
+	if b.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && b.Spec.ImportedFrom == nil {
+		changed = controllerutil.AddFinalizer(b, v1alpha1.FinalizerStoredData)
+	} else {
+		changed = controllerutil.RemoveFinalizer(b, v1alpha1.FinalizerStoredData)
+	}
+	if !changed {
+		return false, nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, b, patch); err != nil {
+		return false, fmt.Errorf("changing the finalizers of Backup %s: %w", b.Name, err)
+	}
+	return true, nil
+}
+
+// ofDeletionRun returns the Backups that a DeletionRun is about.
+func (r *Reconciler) ofDeletionRun(_ context.Context, object client.Object) []reconcile.Request {
+	d, ok := object.(*v1alpha1.DeletionRun)
+	if !ok {
+		return nil
+	}
+	name := d.Spec.BackupName
+	if d.Status.BackupName != "" {
+		name = d.Status.BackupName
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: d.Namespace, Name: name}}}
+}
+
+// ofRestore returns the Backups whose time is over and that wait for the end of a Restore.
+func (r *Reconciler) ofRestore(ctx context.Context, object client.Object) []reconcile.Request {
+	restore, ok := object.(*v1alpha1.Restore)
+	if !ok || (!run.Decided(restore) && restore.DeletionTimestamp.IsZero()) {
+		return nil
+	}
+	return r.overdue(ctx, restore.Namespace, func(b *v1alpha1.Backup) bool { return destroy.Reads(restore, b) })
+}
+
+// overdue returns the Backups of a namespace whose time is over and that are wanted.
+func (r *Reconciler) overdue(ctx context.Context, namespace string, wanted func(*v1alpha1.Backup) bool) []reconcile.Request {
+	var list v1alpha1.BackupList
+	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache can not fail once it has started
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if b := &list.Items[i]; b.Status.Expiration != nil && !b.Status.Expiration.After(r.Now()) && wanted(b) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+		}
+	}
+	return requests
+}

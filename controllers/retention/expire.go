@@ -1,0 +1,125 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package retention
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/scheduled"
+	"github.com/grapnel-dev/grapnel/internal/schedule"
+)
+
+// expire has a Backup destroyed whose time is over. One that was found in a location is
+// another system's, whose business that is.
+func (r *Reconciler) expire(ctx context.Context, b *v1alpha1.Backup) (ctrl.Result, error) {
+	if b.Spec.ImportedFrom != nil || !run.Settled(b) {
+		return ctrl.Result{}, nil
+	}
+	if changed, err := r.follow(ctx, b); changed || err != nil {
+		return ctrl.Result{}, err
+	}
+	if b.Status.Expiration == nil {
+		return ctrl.Result{}, nil
+	}
+	if left := b.Status.Expiration.Sub(r.Now()); left > 0 {
+		return ctrl.Result{RequeueAfter: min(left, recheck)}, nil
+	}
+	protected, err := r.protected(ctx, b)
+	if err != nil || protected {
+		return ctrl.Result{RequeueAfter: recheck}, err
+	}
+	return ctrl.Result{RequeueAfter: recheck}, r.destroy(ctx, b)
+}
+
+// follow sets the expiration by the ttl, which may have been changed since the beginning.
+func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.Backup) (changed bool, err error) {
+	var want *metav1.Time
+	if start := b.Status.StartTimestamp; start != nil && b.Spec.TTL != nil {
+		want = &metav1.Time{Time: start.Add(b.Spec.TTL.Duration).Truncate(time.Second)}
+	}
+	if want.Equal(b.Status.Expiration) {
+		return false, nil
+	}
+	before := b.DeepCopy()
+	b.Status.Expiration = want
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, b, patch); err != nil {
+		return false, fmt.Errorf("writing the expiration of Backup %s: %w", b.Name, err)
+	}
+	return true, nil
+}
+
+// protected says whether something keeps a Backup whose time is over. Whatever that is wakes
+// it when it changes, or time does.
+func (r *Reconciler) protected(ctx context.Context, b *v1alpha1.Backup) (bool, error) {
+	var deletions v1alpha1.DeletionRunList
+	if err := r.Client.List(ctx, &deletions, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing the DeletionRuns: %w", err)
+	}
+	if destroy.Doomed(b, deletions.Items) {
+		return true, nil
+	}
+	if last, err := r.isLast(ctx, b); last || err != nil {
+		return last, err
+	}
+	restores, err := destroy.OpenRestores(ctx, r.Client, b.Namespace) // the DeletionRun looks past the cache
+	return destroy.IsRead(b, restores), err
+}
+
+// isLast says whether a Backup is among the newest of its Schedule that succeeded, which
+// that keeps (keepLast).
+func (r *Reconciler) isLast(ctx context.Context, b *v1alpha1.Backup) (bool, error) {
+	if b.Labels[v1alpha1.LabelScheduleName] == "" {
+		return false, nil
+	}
+	var schedules v1alpha1.ScheduleList
+	if err := r.Client.List(ctx, &schedules, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing the Schedules: %w", err)
+	}
+	for i := range schedules.Items {
+		s := &schedules.Items[i]
+		if !scheduled.Belongs(b, s.Name) || s.Spec.KeepLast == nil {
+			continue
+		}
+		var backups v1alpha1.BackupList
+		err := r.Client.List(ctx, &backups, client.UnsafeDisableDeepCopy, client.InNamespace(b.Namespace),
+			client.MatchingLabels{v1alpha1.LabelScheduleName: b.Labels[v1alpha1.LabelScheduleName]})
+		if err != nil {
+			return false, fmt.Errorf("listing the Backups of Schedule %s: %w", s.Name, err)
+		}
+		if !schedule.NewestSucceeded(scheduled.Runs(s.Name, backups.Items), int(*s.Spec.KeepLast))[b.Name] {
+			return false, nil
+		}
+		r.Recorder.Eventf(b, nil, corev1.EventTypeNormal, v1alpha1.ReasonKept, "Expire",
+			"Its time was over at %s; it is kept as one of the newest %d that succeeded of Schedule %s (keepLast)",
+			b.Status.Expiration.UTC().Format(time.RFC3339), *s.Spec.KeepLast, s.Name)
+		return true, nil
+	}
+	return false, nil
+}
+
+// destroy creates the DeletionRun.
+func (r *Reconciler) destroy(ctx context.Context, b *v1alpha1.Backup) error {
+	d := destroy.Run(b, v1alpha1.DeletionCauseExpired)
+	switch err := r.Client.Create(ctx, d); {
+	case apierrors.IsAlreadyExists(err), isEnding(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("creating a DeletionRun for Backup %s, whose time is over: %w", b.Name, err)
+	}
+	r.Recorder.Eventf(b, nil, corev1.EventTypeNormal, v1alpha1.ReasonExpired, "Expire", "Its time was over at %s; DeletionRun %s destroys it",
+		b.Status.Expiration.UTC().Format(time.RFC3339), d.Name)
+	return nil
+}

@@ -181,7 +181,7 @@ func (r *run) show(ctx context.Context, at int64, item *archived) error {
 
 // refuse notes an object that no action may see.
 func (r *run) refuse(at int64, item *archived, reason error) {
-	if true {
+	if !r.seen.has(at) {
 		r.seen.set(at)
 		r.bad = AddLeft(r.bad, r.job.line(fmt.Sprintf("what item actions keep for %s, which they were not shown: it %s", item.about(), reason)))
 	}

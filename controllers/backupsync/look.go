@@ -10,6 +10,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -217,8 +218,17 @@ func (l *look) reason(err error) string {
 	return l.line(err.Error())
 }
 
-// line returns a text as one line without secrets.
-func (l *look) line(text string) string { return executor.OneLine(l.Redactor.String(text)) }
+// maxProblem is how much is kept of why a backup can not be imported, in bytes.
+const maxProblem = 400
+
+// line returns a text as one short line without secrets.
+func (l *look) line(text string) string {
+	text = executor.OneLine(l.Redactor.String(text))
+	if len(text) > maxProblem {
+		text = strings.ToValidUTF8(text[:maxProblem], "") + "…"
+	}
+	return text
+}
 
 // settle compares the objects of a name with what is stored under it, and imports that if
 // none stands for it. B is nil if nothing has to be written of it.

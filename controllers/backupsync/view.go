@@ -23,7 +23,7 @@ type view struct {
 	taken time.Time
 	// backups are those of the location, by their name in it.
 	backups map[string][]*v1alpha1.Backup
-	// deleted has the names that open DeletionRuns say.
+	// deleted has the names that open DeletionRuns say, of objects and in the location.
 	deleted map[string]bool
 	// removed is what package removed returned.
 	removed map[string]string
@@ -52,8 +52,9 @@ func (l *Looker) see(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (
 		if run.Decided(d) || (where != "" && where != bsl.Name) {
 			continue
 		}
-		v.deleted[d.Spec.BackupName] = true
-		v.deleted[cmp.Or(d.Status.StoredName, d.Spec.BackupName)] = true
+		for _, name := range []string{d.Spec.BackupName, d.Status.BackupName, d.Status.StoredName} {
+			v.deleted[name] = true
+		}
 	}
 	var err error
 	v.removed, err = removed.Load(ctx, l.Reader, bsl.Namespace, bsl.Name)

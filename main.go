@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,26 +30,14 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
-	"github.com/grapnel-dev/grapnel/controllers/backup"
-	"github.com/grapnel-dev/grapnel/controllers/hookrun"
-	"github.com/grapnel-dev/grapnel/controllers/plugin"
-	"github.com/grapnel-dev/grapnel/controllers/restore"
-	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
-	"github.com/grapnel-dev/grapnel/internal/archive"
-	backupengine "github.com/grapnel-dev/grapnel/internal/backup"
-	backupjob "github.com/grapnel-dev/grapnel/internal/backup/job"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/kube/mapping"
 	"github.com/grapnel-dev/grapnel/internal/kube/operation"
 	"github.com/grapnel-dev/grapnel/internal/kube/ready"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	restoreengine "github.com/grapnel-dev/grapnel/internal/restore"
-	restorejob "github.com/grapnel-dev/grapnel/internal/restore/job"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
@@ -71,6 +58,8 @@ type options struct {
 	namespace     string
 	maxBackups    int
 	maxRestores   int
+	maxDeletions  int
+	syncInterval  time.Duration
 	maxArchive    resource.QuantityValue
 	restoreOrder  restoreengine.Order
 	workers       int
@@ -114,9 +103,11 @@ func parseFlags() (options, zap.Options) {
 	flag.StringVar(&o.storeRoot, "store-root", "", "folder that filesystem locations are relative to; empty refuses them")
 	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "folder for the logs of runs that are not finished")
 	flag.DurationVar(&o.checkInterval, "location-check-interval", time.Minute, "time between two checks of a storage location")
+	flag.DurationVar(&o.syncInterval, "backup-sync-interval", time.Minute, "time between two looks for backups in a storage location that other systems stored")
 	flag.StringVar(&o.namespace, "namespace", ownNamespace(), "namespace whose Backups and locations are watched")
 	flag.IntVar(&o.maxBackups, "max-concurrent-backups", 4, "how many Backups may run at a time, besides those that only wait for operations; the others wait")
 	flag.IntVar(&o.maxRestores, "max-concurrent-restores", 1, "how many Restores may run at a time, besides those that only wait for operations; the others wait")
+	flag.IntVar(&o.maxDeletions, "max-concurrent-deletions", 4, "how many backups may be destroyed at a time; the other DeletionRuns wait")
 	flag.Var(&o.maxArchive, "max-archive-size", "how many bytes the archive of a backup may have, decompressed; a Restore of a larger one fails")
 	flag.IntVar(&o.workers, "restore-workers", restoreengine.DefaultWorkers, "how many objects of a Restore are written at a time")
 	flag.DurationVar(&o.operations.Timeout, "default-item-operation-timeout", 4*time.Hour,
@@ -191,20 +182,7 @@ func start(ctx context.Context, opts options) error {
 			Operations: opts.operations,
 		},
 	}
-	for name, build := range map[string]func() (reconciler, error){
-		"backup": p.backups, "restore": p.restores, "hookrun": p.hookRuns,
-		"asyncoperation": p.asyncOperations,
-		"plugin": func() (reconciler, error) {
-			return &plugin.Reconciler{
-				Client: mgr.GetClient(), Catalog: plugins, Recorder: p.Recorder, Dir: opts.pluginDir, Exited: exited, Changed: changed,
-			}, nil
-		},
-		"storagelocation": func() (reconciler, error) {
-			return &storagelocation.Reconciler{
-				Client: mgr.GetClient(), Opener: p.Opener, Recorder: p.Recorder, Redactor: redactor, Interval: opts.checkInterval,
-			}, nil
-		},
-	} {
+	for name, build := range p.controllers(exited, changed) {
 		controller, err := build()
 		if err == nil {
 			err = controller.SetupWithManager(mgr)
@@ -224,75 +202,6 @@ func pluginEnv(opts options) map[string]string {
 		"VELERO_SCRATCH_DIR": opts.scratchDir,
 		"LD_LIBRARY_PATH":    opts.pluginDir,
 	}
-}
-
-type reconciler interface {
-	SetupWithManager(mgr ctrl.Manager) error
-}
-
-// parts are what controllers are built of.
-type parts struct {
-	run.Environment
-	mgr      ctrl.Manager
-	opts     options
-	features []string
-	plugins  *catalog.Catalog
-}
-
-// backups builds the controller of Backups and its engine.
-func (p parts) backups() (reconciler, error) {
-	cluster, err := backupengine.NewCluster(p.mgr.GetConfig(), list.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("reading the cluster: %w", err)
-	}
-	return &backup.Reconciler{
-		Environment: p.Environment,
-		Actions:     p.plugins,
-		Job: &backupjob.Job{
-			Engine: backupengine.New(cluster, backupengine.Options{}), Logs: p.Logs, ScratchDir: p.opts.scratchDir, Now: p.Now,
-		},
-		MaxConcurrent: p.opts.maxBackups, AllVersions: slices.Contains(p.features, featureAllVersions),
-	}, nil
-}
-
-// restores builds the controller of Restores and its engine.
-func (p parts) restores() (reconciler, error) {
-	cluster, err := restoreengine.NewCluster(p.mgr.GetConfig(), list.Options{}, write.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("reaching the cluster: %w", err)
-	}
-	engine := restoreengine.New(cluster, restoreengine.Options{Workers: p.opts.workers, Order: &p.opts.restoreOrder})
-	return &restore.Reconciler{
-		Environment: p.Environment, Actions: p.plugins,
-		Job: &restorejob.Job{
-			Engine: engine, Logs: p.Logs, ScratchDir: p.opts.scratchDir, Now: p.Now,
-			Limits: archive.Limits{TotalBytes: p.opts.maxArchive.Value()},
-		},
-		MaxConcurrent: p.opts.maxRestores, UseVersions: slices.Contains(p.features, featureAllVersions),
-	}, nil
-}
-
-// hookRuns builds the controller of HookRuns.
-func (p parts) hookRuns() (reconciler, error) {
-	measured, err := hookrun.NewMetrics(p.Metrics)
-	if err != nil {
-		return nil, fmt.Errorf("registering the metrics: %w", err)
-	}
-	return &hookrun.Reconciler{
-		Client: p.Client, Reader: p.Reader, Catalog: p.plugins, Recorder: p.Recorder, Logs: p.Logs, Metrics: measured,
-	}, nil
-}
-
-// asyncOperations builds the controller of AsyncOperations.
-func (p parts) asyncOperations() (reconciler, error) {
-	measured, err := asyncoperation.NewMetrics(p.Metrics)
-	if err != nil {
-		return nil, fmt.Errorf("registering the metrics: %w", err)
-	}
-	return &asyncoperation.Reconciler{
-		Client: p.Client, Reader: p.Reader, Actions: p.plugins, Recorder: p.Recorder, Redactor: p.Redactor, Metrics: measured,
-		Operations: p.Operations,
-	}, nil
 }
 
 func newManager(opts options) (ctrl.Manager, error) {
@@ -333,7 +242,7 @@ func newManager(opts options) (ctrl.Manager, error) {
 	}
 	caches := &ready.Caches{Cache: mgr.GetCache(), Kinds: []client.Object{
 		&v1alpha1.Backup{}, &v1alpha1.Restore{}, &v1alpha1.HookRun{}, &v1alpha1.AsyncOperation{},
-		&v1alpha1.BackupStorageLocation{}, &v1alpha1.Plugin{},
+		&v1alpha1.BackupStorageLocation{}, &v1alpha1.Plugin{}, &v1alpha1.DeletionRun{}, &v1alpha1.Schedule{},
 	}}
 	if err := errors.Join(mgr.AddReadyzCheck("caches", caches.Check), mgr.Add(caches)); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)

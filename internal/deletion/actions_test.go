@@ -321,18 +321,19 @@ func TestObjectsThatAreNotWhatTheirPathSays(t *testing.T) {
 	}
 }
 
-// TestManyBadObjects: each counts once, in however many rounds it is seen.
+// TestManyBadObjects: each counts once, in however many rounds and for however many
+// actions it is seen.
 func TestManyBadObjects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		entries := []entry{pod("db")}
+		var entries []entry
 		for i := range 70 {
 			bad := pod(fmt.Sprint("web-", i))
 			bad.content = "nonsense"
 			entries = append(entries, bad)
 		}
-		action := &fake{execute: fails(errFails, "db", 1)}
-		result, err := worker(t).CallActions(t.Context(), backupstore.New(stored(t, pack(t, entries...)), ""), request(action))
+		late := &fake{name: "example.io/late", applies: failsOnce}
+		result, err := worker(t).CallActions(t.Context(), backupstore.New(stored(t, pack(t, entries...)), ""), request(&fake{}, late))
 		if err != nil {
 			t.Fatal(err)
 		}

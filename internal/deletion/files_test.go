@@ -117,7 +117,6 @@ func TestStoreThatFails(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	for name, execute := range map[string]func(cancel func()) func(context.Context, string, int) error{
-		"while it is asked": nil,
 		"during a call": func(cancel func()) func(context.Context, string, int) error {
 			return func(ctx context.Context, name string, attempt int) error {
 				if name == "db" && attempt == 1 {
@@ -143,26 +142,14 @@ func TestStop(t *testing.T) {
 			before := keys(t, store)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			action, j := &fake{}, worker(t)
-			if execute != nil {
-				action.execute = execute(cancel)
-			} else {
-				// In the last round, after which no pause would notice.
-				j.Wait = func(context.Context, time.Duration) error { return nil }
-				action.applies = func(attempt int) error {
-					if attempt == 3 {
-						cancel()
-					}
-					return errFails
-				}
-			}
-			if _, err := j.Destroy(ctx, backupstore.New(store, ""), request(action)); !errors.Is(err, context.Canceled) {
+			action := &fake{execute: execute(cancel)}
+			if _, err := worker(t).Destroy(ctx, backupstore.New(store, ""), request(action)); !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v, want that of the context", err)
 			}
 			if diff := cmp.Diff(before, keys(t, store)); diff != "" {
 				t.Errorf("files (-before +after):\n%s", diff)
 			}
-			action.shown, action.applies = nil, nil
+			action.shown = nil
 			result, err := worker(t).Destroy(t.Context(), backupstore.New(store, ""), request(action))
 			if err != nil || result.Actions[0].Items != 4 {
 				t.Errorf("%+v, %v", result, err)
@@ -170,6 +157,26 @@ func TestStop(t *testing.T) {
 			wantShown(t, action, "disk", "web", "db", "cache")
 			wantNothing(t, store)
 		})
+	}
+}
+
+// TestStopWhileAnActionIsAsked ends the operator in the last round, after which no pause
+// would notice.
+func TestStopWhileAnActionIsAsked(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	j := worker(t)
+	j.Wait = func(context.Context, time.Duration) error { return nil }
+	action := &fake{applies: func(attempt int) error {
+		if attempt == 3 {
+			cancel()
+		}
+		return errFails
+	}}
+	result, err := j.CallActions(ctx, backupstore.New(stored(t, pack(t, objects()...)), ""), request(action))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v, want the error of the context", result, err)
 	}
 }
 

@@ -46,6 +46,7 @@ import (
 	asyncrestoreitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncrestoreitemaction/v1"
 	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
 	deletev1 "github.com/grapnel-dev/grapnel/sdk/deleteaction/v1"
+	deleteitemv1 "github.com/grapnel-dev/grapnel/sdk/deleteitemaction/v1"
 	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
 	postrestorev1 "github.com/grapnel-dev/grapnel/sdk/postrestoreaction/v1"
 	prebackupv1 "github.com/grapnel-dev/grapnel/sdk/prebackupaction/v1"
@@ -119,6 +120,8 @@ func newServer(actions string) (*serve.Server, error) {
 			server.RegisterAsyncRestoreItemActionV1(name, func() (asyncrestoreitemv1.AsyncRestoreItemAction, error) {
 				return asyncRestoreAction{operations: operations}, nil
 			})
+		case sdk.KindDeleteItemAction:
+			server.RegisterDeleteItemActionV1(name, func() (deleteitemv1.DeleteItemAction, error) { return deleteItemAction{name: name}, nil })
 		case sdk.KindDeleteAction:
 			server.RegisterDeleteActionV1(name, func() (deletev1.DeleteAction, error) { return deleteAction{action: a}, nil })
 		default:

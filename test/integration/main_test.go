@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		Prepare: func(ctx context.Context) error {
 			world.watched = newChronicle()
 			return world.watched.record(ctx, world.Client,
-				&v1alpha1.BackupList{}, &v1alpha1.RestoreList{}, &v1alpha1.HookRunList{}, &v1alpha1.AsyncOperationList{},
+				&v1alpha1.BackupList{}, &v1alpha1.RestoreList{}, &v1alpha1.HookRunList{}, &v1alpha1.AsyncOperationList{}, &v1alpha1.DeletionRunList{},
 				&v1alpha1.PluginList{}, &v1alpha1.BackupStorageLocationList{}, &eventsv1.EventList{})
 		},
 	}))

@@ -107,7 +107,7 @@ func TestActions(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store, action := stored(t, pack(t, objects()...)), &tc.fake
 				began := time.Now()
-				result, err := worker(t).Destroy(t.Context(), backupstore.New(store, ""), request(action))
+				result, err := destroy(t.Context(), worker(t), store, request(action))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -242,7 +242,7 @@ func TestManyFailures(t *testing.T) {
 			entries = append(entries, pod(fmt.Sprintf("web-%03d", i)))
 		}
 		action := &fake{execute: fails(errFails, "", 9)}
-		result, err := worker(t).Destroy(t.Context(), backupstore.New(stored(t, pack(t, entries...)), ""), request(action))
+		result, err := destroy(t.Context(), worker(t), stored(t, pack(t, entries...)), request(action))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +309,7 @@ func TestObjectsThatAreNotWhatTheirPathSays(t *testing.T) {
 				// The second round must not tell of it again.
 				action := &fake{execute: fails(errFails, "db", 1)}
 				store := stored(t, pack(t, bad, pod("db")))
-				result, err := worker(t).Destroy(t.Context(), backupstore.New(store, ""), request(action))
+				result, err := destroy(t.Context(), worker(t), store, request(action))
 				if err != nil {
 					t.Fatal(err)
 				}

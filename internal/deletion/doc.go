@@ -7,7 +7,6 @@
 //	Look         is there such a backup, and what do its manifests say
 //	CallActions  archive → scratch file → every object to every action it concerns
 //	RemoveFiles  the files of the backup, manifest first, and those of its Restores
-//	Destroy      both, for a caller that keeps nothing in between
 //	Forget       the run is over: nothing is kept of it any more
 //
 // Nothing that belongs to an action stops a deletion. What fails is tried in three
@@ -18,9 +17,10 @@
 // what can be read, and what was behind it is mentioned.
 //
 // What does stop it, with an error and before anything is removed, is the end of the
-// context, a store or a scratch folder that fails, and a stored backup of which nobody
-// can say whose it is. All of it may be repeated at any time, after a crash too; an
-// action is then shown the same objects again, which its contract allows.
+// context, a store or a scratch folder that fails, and, of files, that nobody can say whose
+// they are. All of it may be repeated at any time, after a crash too; an action is then
+// shown the same objects again, which its contract allows. What CallActions returned has to
+// be recorded before RemoveFiles: it can not be found out again.
 //
 // An action never sees an object of another backup: who has the name is looked at before.
 // Archives are hostile all the same (package archive); an object that is not what its

@@ -242,6 +242,19 @@ func wantLeft(t *testing.T, got []string, want ...string) {
 	}
 }
 
+// destroy is a whole deletion, as the controller carries it out. It returns what became
+// of the actions, even if the files could not be removed.
+func destroy(ctx context.Context, j *deletion.Job, objects objectstore.Store, req deletion.Request) (deletion.Result, error) {
+	store := backupstore.New(objects, "")
+	result, err := j.CallActions(ctx, store, req)
+	if err != nil {
+		return result, err
+	}
+	removed, err := j.RemoveFiles(ctx, store, req)
+	result.Taken = removed.Taken
+	return result, err
+}
+
 // log returns what the run has logged.
 func log(t *testing.T, j *deletion.Job) string {
 	t.Helper()

@@ -89,19 +89,6 @@ type ActionResult struct {
 	Message string
 }
 
-// Destroy is CallActions and then RemoveFiles. When it is repeated because files could
-// not be removed, the archive may be gone, and the Result says nothing of what actions did
-// before. Whoever needs that makes the two calls and records the first Result between them.
-func (j *Job) Destroy(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
-	result, err := j.CallActions(ctx, store, req)
-	if err != nil {
-		return result, err
-	}
-	removed, err := j.RemoveFiles(ctx, store, req)
-	result.Taken = removed.Taken
-	return result, err
-}
-
 // RemoveFiles removes the files of the backup, the manifest first, and those of the
 // Restores. That nothing is there is no error, nor that another backup has the name, of
 // which nothing is removed. The error is that of the store, or a

@@ -61,7 +61,8 @@ type stored struct {
 	taken string
 }
 
-// own finds out whose backup it is.
+// own finds out whose backup it is. The error is that of the store, or a
+// *backupstore.CorruptError if nobody can say.
 func (j *Job) own(ctx context.Context, store *backupstore.Store, req Request) (stored, error) {
 	if !req.Force && req.UID == "" {
 		return stored{}, errNoUID

@@ -38,9 +38,9 @@ type run struct {
 }
 
 // CallActions shows every archived object to the actions that it concerns, and removes
-// nothing. What an action does wrong is in the Result, and no error. The error is that of
-// ctx, the store, the scratch folder or Names, or a *backupstore.CorruptError for a backup
-// of which nobody can say whose it is. It may be repeated; all is shown again then.
+// nothing. What an action does wrong is in the Result, and no error; nor is an archive that
+// can not be read, or a backup of which nobody can say whose it is. The error is that of
+// ctx, the store, the scratch folder or Names. It may be repeated; all is shown again then.
 //
 // Without actions it does nothing. Otherwise it reads the manifests and the archive, which
 // takes its compressed size in the scratch folder, and about 100 bytes of memory for each object.
@@ -64,6 +64,9 @@ func (j *Job) CallActions(ctx context.Context, store *backupstore.Store, req Req
 
 func (j *Job) callActions(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
 	own, err := j.own(ctx, store, req)
+	if damaged := (*backupstore.CorruptError)(nil); errors.As(err, &damaged) {
+		return unseen(j.line(damaged.Error())), nil
+	}
 	if err != nil || !own.there {
 		return Result{Taken: own.taken}, err
 	}
@@ -71,7 +74,7 @@ func (j *Job) callActions(ctx context.Context, store *backupstore.Store, req Req
 	file := backupstore.FileName(req.Name, backupstore.Contents)
 	switch {
 	case errors.Is(err, objectstore.ErrNotExist) && own.complete:
-		return Result{LeftBehind: AddLeft(nil, "what item actions keep for any object of the backup: the archive "+file+" is missing")}, nil
+		return unseen("the archive " + file + " is missing"), nil
 	case errors.Is(err, objectstore.ErrNotExist):
 		return Result{}, nil // a backup that was never finished
 	case err != nil:
@@ -83,14 +86,18 @@ func (j *Job) callActions(ctx context.Context, store *backupstore.Store, req Req
 		return Result{}, err
 	}
 	if contents.differs && found.damage == nil {
-		return Result{LeftBehind: AddLeft(nil, "what item actions keep for any object of the backup: "+
-			"the archive "+file+" is not the one that the backup stored, and no action was shown its objects")}, nil
+		return unseen("the archive " + file + " is not the one that the backup stored, and no action was shown its objects"), nil
 	}
 	r := &run{job: j, req: req}
 	if err := r.showAll(ctx, contents, found); err != nil {
 		return Result{}, err
 	}
 	return r.result(found, file), nil
+}
+
+// unseen is the Result if no object can be shown, and why.
+func unseen(why string) Result {
+	return Result{LeftBehind: AddLeft(nil, "what item actions keep for any object of the backup: "+why)}
 }
 
 // showAll makes the rounds.

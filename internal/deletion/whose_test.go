@@ -1,0 +1,156 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletion_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/deletion"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
+)
+
+// TestWhose: only what is one's own is shown and removed.
+func TestWhose(t *testing.T) {
+	t.Parallel()
+	request := func(uid string, force bool) func(*deletion.Request) {
+		return func(r *deletion.Request) { r.UID, r.Force = uid, force }
+	}
+	velero := func(t *testing.T, store objectstore.Store) {
+		del(t, store, "nightly-grapnel.json", "nightly-claim.json")
+	}
+	damaged := func(t *testing.T, store objectstore.Store) {
+		put(t, store, "backups/nightly/velero-backup.json", []byte("nonsense"))
+	}
+	for name, tc := range map[string]struct {
+		edit   func(*deletion.Request)
+		change func(*testing.T, objectstore.Store)
+		shown  int
+		left   []string
+		taken  string
+		stays  bool
+		err    string
+	}{
+		"own":                          {edit: request("u-1", false), shown: 4},
+		"another's":                    {edit: request("u-2", false), taken: "made by Backup /nightly (UID u-1", stays: true},
+		"another's, by force":          {edit: request("", true), shown: 4},
+		"Velero's":                     {edit: request("u-1", false), change: velero, taken: "made by another system", stays: true},
+		"Velero's, by force":           {edit: request("", true), change: velero, shown: 4},
+		"nobody's":                     {edit: request("", false), stays: true, err: "UID of the Backup"},
+		"own, damaged":                 {edit: request("u-1", false), change: damaged, shown: 4},
+		"another's, damaged":           {edit: request("u-2", false), change: damaged, taken: "is taken", stays: true},
+		"damaged, without a claim":     {edit: request("u-1", false), change: both(damaged, noClaim), left: []string{"no claim says whose"}, stays: true, err: "no claim says whose"},
+		"damaged, by force":            {edit: request("", true), change: both(damaged, noClaim), shown: 4},
+		"own, half removed":            {edit: request("u-1", false), change: noManifest, shown: 4},
+		"own, without archive":         {edit: request("u-1", false), change: both(noManifest, noArchive)},
+		"by force, without archive":    {edit: request("", true), change: both(noManifest, noArchive)},
+		"a name that can not be":       {edit: func(r *deletion.Request) { r.Name = "No Name" }, stays: true},
+		"force for one that can't":     {edit: func(r *deletion.Request) { r.Name, r.Force = "No Name", true }, stays: true},
+		"another name":                 {edit: func(r *deletion.Request) { r.Name = "weekly" }, stays: true},
+		"another name, which is there": {edit: func(r *deletion.Request) { r.Name, r.Force = "weekly", true }, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, action := stored(t, pack(t, objects()...)), &fake{}
+			if tc.change != nil {
+				tc.change(t, store)
+			}
+			before := keys(t, store)
+			req := requestOf(action, tc.edit)
+			result, err := destroy(t.Context(), worker(t), store, req)
+			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("error %v, want one with %q", err, tc.err)
+			}
+			if !strings.Contains(result.Taken, tc.taken) || (result.Taken == "") != (tc.taken == "") {
+				t.Errorf("taken %q, want something with %q", result.Taken, tc.taken)
+			}
+			if len(action.shown) != tc.shown {
+				t.Errorf("%v were shown, want %d", action.shown, tc.shown)
+			}
+			wantLeft(t, result.LeftBehind, tc.left...)
+			if !tc.stays {
+				before = nil
+			}
+			if diff := cmp.Diff(before, keys(t, store)); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func requestOf(action *fake, edit func(*deletion.Request)) deletion.Request {
+	req := request(action)
+	edit(&req)
+	return req
+}
+
+func del(t *testing.T, store objectstore.Store, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := store.Delete(t.Context(), "backups/nightly/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func both(first, then func(*testing.T, objectstore.Store)) func(*testing.T, objectstore.Store) {
+	return func(t *testing.T, store objectstore.Store) { first(t, store); then(t, store) }
+}
+
+func noClaim(t *testing.T, store objectstore.Store)    { del(t, store, "nightly-claim.json") }
+func noManifest(t *testing.T, store objectstore.Store) { del(t, store, "velero-backup.json") }
+func noArchive(t *testing.T, store objectstore.Store)  { del(t, store, "nightly.tar.gz") }
+
+func TestLook(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		name   string
+		change func(*testing.T, objectstore.Store)
+		want   deletion.Found
+	}{
+		"own":            {name: "nightly", want: deletion.Found{Exists: true, UID: "u-1"}},
+		"none":           {name: "weekly"},
+		"impossible":     {name: "No Name"},
+		"half removed":   {name: "nightly", change: noManifest},
+		"Velero's":       {name: "nightly", change: func(t *testing.T, s objectstore.Store) { del(t, s, "nightly-grapnel.json") }, want: deletion.Found{Exists: true}},
+		"two halves":     {name: "nightly", change: raw("velero-backup.json", `{"other":1}`), want: deletion.Found{Exists: true, Damaged: "does not belong to"}},
+		"nonsense":       {name: "nightly", change: raw("nightly-grapnel.json", `{`), want: deletion.Found{Exists: true, Damaged: "is not a manifest"}},
+		"Velero's wrong": {name: "nightly", change: both(raw("velero-backup.json", `[]`), func(t *testing.T, s objectstore.Store) { del(t, s, "nightly-grapnel.json") }), want: deletion.Found{Exists: true, Damaged: "is no object"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := stored(t, pack(t))
+			if tc.change != nil {
+				tc.change(t, store)
+			}
+			found, err := worker(t).Look(t.Context(), backupstore.New(store, ""), tc.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found.Exists != tc.want.Exists || found.UID != tc.want.UID || (found.Damaged == "") != (tc.want.Damaged == "") || !strings.Contains(found.Damaged, tc.want.Damaged) {
+				t.Errorf("found %+v, want %+v", found, tc.want)
+			}
+			if good := found.Exists && found.Damaged == ""; good != (len(found.Velero) > 0) || (found.UID != "") != (found.Grapnel != nil) {
+				t.Errorf("found the manifests %s and %+v", found.Velero, found.Grapnel)
+			}
+		})
+	}
+	broken := storetest.NewFaulty(memory.New(), storetest.Fault{Before: objectstore.ErrUnavailable})
+	if _, err := worker(t).Look(t.Context(), backupstore.New(broken, ""), "nightly"); !errors.Is(err, objectstore.ErrUnavailable) {
+		t.Errorf("error %v, want that of the store", err)
+	}
+}
+
+func raw(name, content string) func(*testing.T, objectstore.Store) {
+	return func(t *testing.T, s objectstore.Store) {
+		put(t, s, "backups/nightly/"+name, bytes.NewBufferString(content).Bytes())
+	}
+}

@@ -23,7 +23,7 @@ import (
 // cancel cancels the Backups that a newer one replaces.
 func (p *pass) cancel(ctx context.Context) error {
 	for _, name := range p.decision.Cancel {
-		b := p.seen.backups[name]
+		b := p.seen.backups[name].DeepCopy()
 		if b.Spec.DesiredState == v1alpha1.DesiredStateCancel {
 			continue
 		}

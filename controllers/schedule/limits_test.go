@@ -112,6 +112,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestDeletionRun looks at what is created, and what follows if it could not do its work.
 func TestDeletionRun(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -119,20 +120,42 @@ func TestDeletionRun(t *testing.T) {
 	b := s.made("1 03:00")
 	s.end(b, "Failed", "1 04:00")
 	s.at("1 05:00", n)
-	var list v1alpha1.DeletionRunList
-	if err := s.Client.List(t.Context(), &list, client.InNamespace(s.Namespace)); err != nil {
-		t.Fatal(err)
-	}
-	if len(list.Items) != 1 {
-		t.Fatalf("there are %d DeletionRuns", len(list.Items))
-	}
+	deletion := s.deletion()
 	want := v1alpha1.DeletionRunSpec{
 		BackupName: b.Name, BackupUID: string(b.UID), Cause: v1alpha1.DeletionCauseScheduleLimit,
 		TTL: &metav1.Duration{Duration: 24 * time.Hour},
 	}
-	if diff := cmp.Diff(want, list.Items[0].Spec); diff != "" {
+	if diff := cmp.Diff(want, deletion.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
+
+	before := deletion.DeepCopy()
+	deletion.Status.Phase, deletion.Status.CompletionTimestamp = "FailedValidation", &metav1.Time{Time: s.now}
+	if err := s.Client.Status().Patch(t.Context(), deletion, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	s.at("1 05:01", n)
+	if again := s.deletion(); again.UID != deletion.UID {
+		t.Error("there is another DeletionRun, which fails as well")
+	}
+	s.Delete(deletion)
+	s.at("2 05:00", n)
+	if again := s.deletion(); again.UID == deletion.UID {
+		t.Error("there is no other DeletionRun")
+	}
+}
+
+// deletion returns the only DeletionRun there is.
+func (s *stage) deletion() *v1alpha1.DeletionRun {
+	s.t.Helper()
+	var list v1alpha1.DeletionRunList
+	if err := s.Client.List(s.t.Context(), &list, client.InNamespace(s.Namespace)); err != nil {
+		s.t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		s.t.Fatalf("there are %d DeletionRuns", len(list.Items))
+	}
+	return &list.Items[0]
 }
 
 // operate starts an operator with the clock on the wall.

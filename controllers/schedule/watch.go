@@ -76,7 +76,7 @@ func (r *Reconciler) ofRestore(ctx context.Context, object client.Object) []reco
 	if restore.Spec.ScheduleName != "" {
 		return r.labelled(ctx, restore.Namespace, shortname.Label(restore.Spec.ScheduleName))
 	}
-	return r.named(ctx, restore.Namespace, backupOf(restore))
+	return r.named(ctx, restore.Namespace, restore.Spec.BackupName)
 }
 
 // ofDeletionRun returns the Schedule of the Backup that a DeletionRun destroys. If it is

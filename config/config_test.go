@@ -229,6 +229,8 @@ func (s *suite) testStatus(t *testing.T) {
 		"Plugin":                create(t, s.admin, plugin("guarded")),
 		"HookRun":               create(t, s.admin, hookRun(namespace, "guarded")),
 		"AsyncOperation":        create(t, s.admin, asyncOperation(namespace, "guarded")),
+		"DeletionRun":           create(t, s.admin, deletionRun("guarded")),
+		"Schedule":              create(t, s.admin, schedule("guarded")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			change := patch(t, "status", "message", "all is well")

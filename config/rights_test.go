@@ -102,6 +102,8 @@ func (s *suite) testOutsiders(t *testing.T) {
 		"Plugin":                plugin("by-joe"),
 		"HookRun":               hookRun(namespace, "by-joe"),
 		"AsyncOperation":        asyncOperation(namespace, "by-joe"),
+		"DeletionRun":           deletionRun("by-joe"),
+		"Schedule":              schedule("by-joe"),
 	} {
 		if err := outsider.Create(t.Context(), object, client.DryRunAll); !apierrors.IsForbidden(err) {
 			t.Errorf("create a %s: want Forbidden, got %v", kind, err)
@@ -116,5 +118,19 @@ func restore(name string) *v1alpha1.Restore {
 	return &v1alpha1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       v1alpha1.RestoreSpec{BackupName: "somewhat-older"},
+	}
+}
+
+func deletionRun(name string) *v1alpha1.DeletionRun {
+	return &v1alpha1.DeletionRun{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.DeletionRunSpec{BackupName: "somewhat-older"},
+	}
+}
+
+func schedule(name string) *v1alpha1.Schedule {
+	return &v1alpha1.Schedule{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.ScheduleSpec{Schedule: "@daily"},
 	}
 }

@@ -267,6 +267,7 @@ func TestAsyncOperationAdmission(t *testing.T) {
 func TestDurations(t *testing.T) {
 	bodies := map[string]string{
 		"Backup spec.ttl":                           `{spec: {ttl: %s}}`,
+		"DeletionRun spec.ttl":                      `{spec: {backupName: b, ttl: %s}}`,
 		"Backup spec.itemOperationTimeout":          `{spec: {itemOperationTimeout: %s}}`,
 		"Restore spec.itemOperationTimeout":         `{spec: {backupName: b, itemOperationTimeout: %s}}`,
 		"HookRun spec.timeout":                      `{spec: {` + hookRun + `, desiredState: Wait, timeout: %s}}`,

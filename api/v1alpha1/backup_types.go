@@ -14,6 +14,7 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.labelSelector) && has(self.orLabelSelectors) && size(self.orLabelSelectors) > 0)",message="labelSelector and orLabelSelectors exclude each other; set one of them"
 // +kubebuilder:validation:XValidation:rule="has(self.importedFrom) == has(oldSelf.importedFrom) && (!has(self.importedFrom) || self.importedFrom == oldSelf.importedFrom)",message="importedFrom is immutable"
+// +kubebuilder:validation:XValidation:rule="!has(self.importedFrom) || !has(self.deletionPolicy) || self.deletionPolicy != 'Delete'",message="what was found in a location is not destroyed with its object; create a DeletionRun with destroyForeign instead"
 type BackupSpec struct {
 	// includedNamespaces are the namespaces to archive, as names or globs.
 	// Empty, or "*", means all of them.

@@ -59,13 +59,13 @@ type DeletionRunSpec struct {
 	// +default="Requested"
 	Cause DeletionCause `json:"cause,omitempty"`
 
-	// ttl is how long this object is kept after it has ended; at least a second.
+	// ttl is how long this object is kept after it has ended.
 	// +optional
 	// +default="24h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be at least 1s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	TTL *metav1.Duration `json:"ttl,omitempty"`
 }
 

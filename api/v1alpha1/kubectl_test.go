@@ -73,6 +73,20 @@ var kinds = map[string]struct {
 		row:    []string{"nightly-data-0", "example.io/copy", "persistentvolumeclaims", "shop", "data", "InProgress", "61 % (61 of 100 bytes)", "b", "*", "Copying"},
 		wide:   []string{"ID"},
 	},
+	"DeletionRun": {
+		resource: "deletionruns", short: "gdr", kind: "DeletionRun", body: `{metadata: {name: nightly-expired}, spec: {backupName: nightly, cause: Expired}}`,
+		status: `{"phase":"InProgress","message":"Removing the stored files","storageLocation":"main"}`,
+		header: []string{"NAME", "BACKUP", "PHASE", "CAUSE", "AGE", "MESSAGE"},
+		row:    []string{"nightly-expired", "nightly", "InProgress", "Expired", "*", "Removing the stored files"},
+		wide:   []string{"LOCATION"},
+	},
+	"Schedule": {
+		resource: "schedules", short: "gsc", kind: "Schedule", body: `{metadata: {name: nightly}, spec: {schedule: "0 3 * * *", timeZone: Europe/Berlin, template: {}}}`,
+		status: `{"phase":"Enabled","message":"The next Backup is due","active":1,"lastScheduleTime":"2025-01-02T03:04:05Z","nextScheduleTime":"2030-01-02T03:04:05Z"}`,
+		header: []string{"NAME", "SCHEDULE", "PHASE", "ACTIVE", "LAST", "NEXT", "AGE", "MESSAGE"},
+		row:    []string{"nightly", "0 3 * * *", "Enabled", "1", "*", "2030-01-02T03:04:05Z", "*", "The next Backup is due"},
+		wide:   []string{"ZONE"},
+	},
 	"Plugin": {
 		resource: "plugins", short: "gpl", kind: "Plugin",
 		body: `{metadata: {name: example}, spec: {executor: {process: {command: example}}, suspend: true}}`,

@@ -229,7 +229,9 @@ func TestPruned(t *testing.T) {
 	w.velero("kept", "v-1")
 	w.remember("kept", "v-1")
 	w.remember("gone", "v-2")
-	w.look()
+	if _, writes := w.look(); len(writes) > 0 {
+		t.Errorf("written: %q, too early", writes)
+	}
 	w.now = w.now.Add(59 * time.Minute)
 	w.quiet()
 	w.velero("hidden", "v-3")
@@ -338,14 +340,15 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestRemade has a Backup of this cluster in the place of one that was destroyed, in a store
-// that does not tell when an object changes.
+// TestRemade has a Backup of this cluster in the place of one that was removed and then
+// destroyed, in a store that does not tell when an object changes.
 func TestRemade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.WithoutMetadata())
 	w.velero("a", "v-1")
 	w.look()
 	w.forget("a")
+	w.remember("a", "v-1")
 	w.drop("a")
 	w.grapnel("a", "u-1")
 	w.local("a", "u-1", "main", v1alpha1.BackupPhaseCompleted, w.now)

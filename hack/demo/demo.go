@@ -50,7 +50,7 @@ type demo struct {
 
 // run goes through all steps and ends everything, however they went.
 func (d *demo) run(ctx context.Context) error {
-	d.write("Grapnel: a backup and a restore with hooks, on a real Kubernetes API server on this machine.\n")
+	d.write("Grapnel: a backup and a restore with hooks, and the end of the backup, on a real Kubernetes API server on this machine.\n")
 	err := d.steps(ctx)
 	if err != nil && ctx.Err() == nil && d.operator != nil {
 		d.write("\n--- the end of %s\n%s\n", d.short(d.operator.LogPath()), d.operator.LastLines())
@@ -78,6 +78,8 @@ func (d *demo) steps(ctx context.Context) error {
 		{"Lose the application", d.loseApplication},
 		{"Restore it", d.restore},
 		{"Look at what came back", d.reviewRestore},
+		{"Destroy the backup", d.destroy},
+		{"Look at what is left of it", d.reviewDeletion},
 	} {
 		d.heading(step.title)
 		if err := step.do(ctx); err != nil {
@@ -226,7 +228,7 @@ func (d *demo) wait(ctx context.Context) error {
 	d.gap()
 	d.command("cd " + d.root)
 	d.command("export KUBECONFIG=" + d.kubeconfig() + " PATH=" + filepath.Dir(d.plane.Kubectl()) + ":$PATH")
-	d.command("kubectl get backups,restores,hookruns,asyncoperations -n " + namespace + " -w")
+	d.command("kubectl get backups,restores,deletionruns,hookruns,asyncoperations -n " + namespace + " -w")
 	select {
 	case <-ctx.Done():
 		return nil

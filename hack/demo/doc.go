@@ -1,15 +1,15 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Demo shows one backup and its restore from beginning to end on a real API server
-// on this machine:
+// Demo shows one backup, its restore and its deletion from beginning to end on a real API
+// server on this machine:
 //
 //	go run ./hack/demo [-keep]
 //
 // It starts a control plane, installs Grapnel, creates a small application, runs an
 // example plugin, and backs the application up. Then it deletes the application,
 // restores it, one namespace into another one, and compares every object with what
-// it was, field by field. It shows each kubectl command, so that it can be tried
+// it was, field by field. At last it has the backup destroyed. It shows each kubectl command, so that it can be tried
 // again, what happens while it happens, and what came of it; and it checks that all
 // of it is as it should be and exits with 1 if anything is not.
 //
@@ -19,6 +19,7 @@
 //	main.go             the command line
 //	demo.go             the steps up to the backup
 //	restore.go          the steps after it
+//	delete.go           the end of the backup, and what came of it
 //	kubectl.go          commands that are shown and run
 //	data.go             the data of a claim, which an operation of the plugin copies
 //	settle.go           waiting for the controllers of Kubernetes

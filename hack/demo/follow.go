@@ -19,16 +19,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// follow watches Backups or Restores, HookRuns and AsyncOperations, starts a run with its
+// follow watches Backups, Restores or DeletionRuns, HookRuns and AsyncOperations, starts a run with its
 // name, and prints every change until there is nothing left to do.
 func (d *demo) follow(ctx context.Context, kind run.Kind, name string, start func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the %s is not done after %s", kind.Name, patience))
 	defer cancel()
-	var list client.ObjectList = &v1alpha1.BackupList{}
-	if kind == run.Restore {
-		list = &v1alpha1.RestoreList{}
-	}
-	subjects, err := d.client.Watch(ctx, list, client.InNamespace(namespace))
+	subjects, err := d.client.Watch(ctx, listOf(kind), client.InNamespace(namespace))
 	if err != nil {
 		return fmt.Errorf("watching %ss: %w", kind.Name, err)
 	}
@@ -69,6 +65,17 @@ func (d *demo) follow(ctx context.Context, kind run.Kind, name string, start fun
 	}
 	d.halfway[name] = s.halfway
 	return nil
+}
+
+func listOf(kind run.Kind) client.ObjectList {
+	switch kind {
+	case run.Restore:
+		return &v1alpha1.RestoreList{}
+	case run.Deletion:
+		return &v1alpha1.DeletionRunList{}
+	default:
+		return &v1alpha1.BackupList{}
+	}
 }
 
 // change is one line of the story.

@@ -17,8 +17,7 @@ import (
 
 // removeCopies is a DeleteAction: when a backup is deleted, it removes all that copyOut made
 // for it, also for claims that did not get into the archive, which removeCopy is never shown.
-// That one remains for what this one cannot know: a Backup that was imported from its storage
-// has another UID than the one that made the copies, and Velero has no DeleteActions.
+// That one remains for Velero, which has no DeleteActions.
 type removeCopies struct{ copies *copies }
 
 // AppliesTo selects every Backup: any may have copies.

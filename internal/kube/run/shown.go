@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
@@ -39,12 +41,16 @@ func Shown(object Subject) (velero.Shown, error) {
 }
 
 // ShownBackup returns what delete actions see of a Backup that has ended, in the form of
-// velero.io/v1. Its name is the one that it is stored under.
+// velero.io/v1. Its name is the one that it is stored under, and its UID that of the Backup
+// that made it.
 func ShownBackup(b *v1alpha1.Backup) ([]byte, error) {
 	shown, err := Shown(b)
 	if err != nil {
 		return nil, err
 	}
 	shown.Metadata.Name, shown.Phase = b.StoredName(), "Deleting"
+	if from := b.Spec.ImportedFrom; from != nil && from.BackupUID != "" {
+		shown.Metadata.UID = types.UID(from.BackupUID) // by which actions may have kept something
+	}
 	return shown.JSON()
 }

@@ -31,24 +31,24 @@ type deletionFacts struct {
 func (d *demo) destroy(ctx context.Context) error {
 	d.say("What there is of it, besides the objects:")
 	d.gap()
-	if err := d.show(ctx, "find "+d.short(d.stored())+" "+d.short(d.copied())+" -type f"); err != nil {
+	if err := d.show(ctx, "find "+d.short(d.storeDir())+" "+d.short(d.copyDir())+" -type f"); err != nil {
 		return err
 	}
 	d.gap()
 	return d.start(ctx, run.Deletion, deletionName, manifests+"deletionrun.yaml")
 }
 
-// stored is the folder of the location, and copied the one in which the example plugin keeps
+// storeDir is the folder of the location, and copyDir the one in which the example plugin keeps
 // copies.
-func (d *demo) stored() string { return filepath.Join(d.dir, "store", "main") }
+func (d *demo) storeDir() string { return filepath.Join(d.dir, "store", "main") }
 
-func (d *demo) copied() string { return filepath.Join(d.state(), "example-copies") }
+func (d *demo) copyDir() string { return filepath.Join(d.state(), "example-copies") }
 
 // reviewDeletion shows and checks what is left.
 func (d *demo) reviewDeletion(ctx context.Context) error {
 	if err := d.show(ctx,
 		"kubectl get backups,restores,deletionruns,hookruns -n "+namespace,
-		"find "+d.short(d.stored())+" "+d.short(d.copied())+" -type f",
+		"find "+d.short(d.storeDir())+" "+d.short(d.copyDir())+" -type f",
 	); err != nil {
 		return err
 	}
@@ -71,10 +71,10 @@ func (d *demo) collectDeletion(ctx context.Context) (*deletionFacts, error) {
 	} else if !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	if f.files, err = filesBelow(d.stored()); err != nil {
+	if f.files, err = filesBelow(d.storeDir()); err != nil {
 		return nil, err
 	}
-	f.copies, err = filesBelow(d.copied())
+	f.copies, err = filesBelow(d.copyDir())
 	return f, err
 }
 
@@ -109,9 +109,14 @@ func deletionChecks() []check[*deletionFacts] {
 			}
 			return nil
 		}},
-		{"Its DeleteItemAction was shown what is in the archive", func(f *deletionFacts) error {
-			if did := f.deletion.Status.DeleteItemActions; len(did) != 1 || did[0].Items == 0 || did[0].Failed > 0 {
-				return fmt.Errorf("the status has %+v", did)
+		{"Its DeleteItemActions were shown the claim that is in the archive", func(f *deletionFacts) error {
+			for _, did := range f.deletion.Status.DeleteItemActions {
+				if did.Items != 1 || did.Failed > 0 {
+					return fmt.Errorf("the status has %+v", did)
+				}
+			}
+			if len(f.deletion.Status.DeleteItemActions) == 0 {
+				return errors.New("the status has none")
 			}
 			return nil
 		}},

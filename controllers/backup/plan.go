@@ -100,7 +100,6 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
 		s.Invalid(hooks.Errors, r.Now())
 		return true, nil
 	}
-	hooks.Warnings = append(hooks.Warnings, notYet(s.Object)...)
 	s.Object.Status.FormatVersion = job.FormatVersion
 	if ttl := s.Object.Spec.TTL; ttl != nil {
 		expiration := metav1.NewTime(r.Now().Add(ttl.Duration))
@@ -138,16 +137,4 @@ func (r *Reconciler) storeProblems(location string, err error) []string {
 		return []string{message + "; choose another name, or remove that backup first"}
 	}
 	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", location, message)}
-}
-
-// notYet warns of what a spec asks for and this version does not do.
-func notYet(b *v1alpha1.Backup) []string {
-	var warnings []string
-	if b.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete {
-		warnings = append(warnings, "spec.deletionPolicy Delete has no effect in this version: the stored data stays when the Backup is deleted")
-	}
-	if b.Spec.TTL != nil {
-		warnings = append(warnings, "spec.ttl is recorded as status.expiration, and this version removes nothing when it is reached")
-	}
-	return warnings
 }

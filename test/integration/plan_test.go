@@ -56,20 +56,15 @@ func TestASuspendedPluginIsLeftOut(t *testing.T) {
 	stage.Equal(t, "calls", callsOf(t, b), []string{"PreBackup " + pair + " #1", "PostBackup " + pair + " #1"})
 }
 
-func TestWhatIsNotDoneYetIsAWarning(t *testing.T) {
+func TestABackupSaysWhenItExpires(t *testing.T) {
 	t.Parallel()
 	s := site{world.Shared(t)}
 	b := s.BackupOf(world.NewApp(t, 1))
 	b.Spec.TTL = &metav1.Duration{Duration: time.Hour}
-	b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "2 warnings")
-	warnings := messages(s.results(t, b).Warnings)
-	says(t, warnings, "spec.deletionPolicy Delete has no effect")
-	says(t, warnings, "spec.ttl is recorded as status.expiration")
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	if want := b.Status.StartTimestamp.Add(time.Hour); !b.Status.Expiration.Time.Equal(want) {
 		t.Errorf("it expires at %s, want %s", b.Status.Expiration, want)
 	}
-	says(t, eventsOf(b), "Warning PlanWarning: ", "spec.deletionPolicy", "spec.ttl")
 }
 
 func TestACatalogueEntryIsNeverRun(t *testing.T) {

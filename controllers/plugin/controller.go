@@ -101,6 +101,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.AsyncOperation{}, handler.EnqueueRequestsFromMapFunc(pluginOfOperation)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(pluginsOfRun)).
 		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(pluginsOfRun)).
+		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(pluginsOfRun)).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }

@@ -62,22 +62,23 @@ func pluginsOfRun(_ context.Context, obj client.Object) []reconcile.Request {
 	return requests
 }
 
-// subject is a Backup or a Restore.
+// subject is a Backup, a Restore or a DeletionRun.
 type subject interface {
 	client.Object
 	Run() *v1alpha1.RunStatus
 }
 
-// users returns what has not ended and needs the Plugin: HookRuns, and Backups and
-// Restores that show objects to its actions.
+// users returns what has not ended and needs the Plugin: HookRuns, and Backups, Restores
+// and DeletionRuns that show objects to its actions.
 func (r *Reconciler) users(ctx context.Context, name string) ([]string, error) {
 	var (
-		hookRuns v1alpha1.HookRunList
-		backups  v1alpha1.BackupList
-		restores v1alpha1.RestoreList
-		users    []string
+		hookRuns  v1alpha1.HookRunList
+		backups   v1alpha1.BackupList
+		restores  v1alpha1.RestoreList
+		deletions v1alpha1.DeletionRunList
+		users     []string
 	)
-	for _, list := range []client.ObjectList{&hookRuns, &backups, &restores} {
+	for _, list := range []client.ObjectList{&hookRuns, &backups, &restores, &deletions} {
 		if err := r.Client.List(ctx, list); err != nil {
 			return nil, fmt.Errorf("listing what needs Plugin %s: %w", name, err)
 		}
@@ -95,6 +96,11 @@ func (r *Reconciler) users(ctx context.Context, name string) ([]string, error) {
 	for i := range restores.Items {
 		if shows(&restores.Items[i], name) {
 			users = append(users, "Restore "+restores.Items[i].Name)
+		}
+	}
+	for i := range deletions.Items {
+		if shows(&deletions.Items[i], name) {
+			users = append(users, "DeletionRun "+deletions.Items[i].Name)
 		}
 	}
 	slices.Sort(users) // a cache has no order, and the status must not change by itself

@@ -19,6 +19,8 @@ const (
 	PointPreRestore = "PreRestore"
 	// PointPostRestore is after the outcome of a Restore is recorded.
 	PointPostRestore = "PostRestore"
+	// PointDelete is when a backup is destroyed, before its files.
+	PointDelete = "Delete"
 )
 
 const (
@@ -48,7 +50,8 @@ type Call struct {
 	Key string
 	// Attempt counts from 1.
 	Attempt int32
-	// Subject is the Backup or Restore as JSON.
+	// Subject is the Backup or Restore as JSON; at PointDelete the Backup in the form of
+	// velero.io/v1.
 	Subject []byte
 	// Parameters are what the user configured for the action.
 	Parameters map[string]string

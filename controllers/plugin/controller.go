@@ -26,7 +26,7 @@ import (
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns;asyncoperations;backups;restores,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns;asyncoperations;backups;restores;deletionruns,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Catalog loads plugins.

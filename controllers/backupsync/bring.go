@@ -14,7 +14,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/imported"
-	"github.com/grapnel-dev/grapnel/internal/kube/removed"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
@@ -30,7 +29,7 @@ func (l *look) bring(ctx context.Context, name string, known *entry, b *v1alpha1
 		}
 		l.view = fresh
 		stands := func(object *v1alpha1.Backup) bool { return standsFor(object, known.uid) }
-		if fresh.busy(name) || slices.ContainsFunc(fresh.backups[name], stands) || !removed.Wants(fresh.removed, name, known.uid) {
+		if fresh.busy(name) || slices.ContainsFunc(fresh.backups[name], stands) || !fresh.seen.Wants(name, known.uid) {
 			return nil // next time
 		}
 	}
@@ -99,13 +98,6 @@ func (l *look) complete(ctx context.Context, object, b *v1alpha1.Backup, known *
 	if err := l.Limiter.Wait(ctx); err != nil {
 		return err
 	}
-	name := object.StoredName()
-	if _, unwanted := l.view.removed[name]; unwanted {
-		if err := removed.Forget(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, name); err != nil {
-			return err
-		}
-		delete(l.view.removed, name)
-	}
 	l.report.Imported++
 	return l.fill(ctx, object, b, known)
 }
@@ -124,6 +116,9 @@ func (l *look) fill(ctx context.Context, object, b *v1alpha1.Backup, known *entr
 	if apierrors.IsInvalid(err) {
 		known.problem = l.line("its status is refused: " + err.Error())
 		return nil
+	}
+	if err == nil && !l.view.seen.MadeHere(object.StoredName(), known.uid) {
+		l.brought.Add(object.StoredName(), known.uid, false)
 	}
 	return err
 }

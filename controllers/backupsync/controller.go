@@ -106,6 +106,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(r.looks); err != nil {
 		return fmt.Errorf("adding the background looks: %w", err)
 	}
+	if err := r.watchEnds(mgr); err != nil {
+		return fmt.Errorf("watching the ends of Backups: %w", err)
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("backupsync").
 		For(&v1alpha1.BackupStorageLocation{}).

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/controllers/backupsync"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/removed"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
@@ -32,7 +32,7 @@ func TestLocation(t *testing.T) {
 	velero(t, root, "two", "other", "v-3")
 	east(t, root, "one", "east", "u-1")
 	bsl := folder(env, "main", "one")
-	if err := removed.Remember(t.Context(), env.Client, env.Client, env.Namespace, "main", "unwanted", "v-2"); err != nil {
+	if err := seen.Remember(t.Context(), env.Client, env.Client, env.Namespace, "main", seen.Backups{"unwanted": "v-2"}); err != nil {
 		t.Fatal(err)
 	}
 	operator(t, env, root)
@@ -57,7 +57,7 @@ func TestLocation(t *testing.T) {
 
 	mine := suite.Create(env, importOf("mine", "main", "unwanted"))
 	awaitPhase(env, "mine", v1alpha1.BackupPhaseCompleted)
-	if left, err := removed.Load(t.Context(), env.Client, env.Namespace, "main"); err != nil || len(left) != 0 {
+	if left, err := seen.Load(t.Context(), env.Client, env.Namespace, "main"); err != nil || len(left) != 0 {
 		t.Errorf("removed are %v, %v", left, err)
 	}
 

@@ -15,7 +15,7 @@
 // creates with spec.importedFrom is no different. All writes take a turn of one rate limit.
 //
 // When nothing changed, a look is one list of the location, and reads of the cache and of
-// the ConfigMap with what people removed (package removed). What is known of stored
+// the ConfigMap with what was seen before (package seen). What is known of stored
 // backups is remembered with the version that the list tells, so that a manifest is read
 // once; one that can not be imported is read again when it changed, and now and then.
 //
@@ -28,6 +28,7 @@
 //	look.go        one look; view.go, what it knows of the cluster
 //	memory.go      what is known of stored backups
 //	bring.go       creating and completing objects
+//	seen.go        what is noted of Backups, so that those that are removed stay so
 //	mark.go        marking those whose data is gone
 //	report.go      the condition Synced
 package backupsync

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/kube/imported"
-	"github.com/grapnel-dev/grapnel/internal/kube/removed"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
@@ -78,6 +78,8 @@ type look struct {
 	view   *view
 	report *Report
 	began  time.Time
+	// brought are the backups that this look made Backups of.
+	brought seen.Backups
 }
 
 // Look brings the backups of a location into the cluster, and marks Backups whose data is
@@ -85,7 +87,7 @@ type look struct {
 // be ended by ctx at any time, and be repeated. Backups that can not be imported are no
 // error, but in the Report.
 func (l *Looker) Look(ctx context.Context, store Store, bsl *v1alpha1.BackupStorageLocation, memory *Memory) (Report, error) {
-	at := &look{Looker: l, store: store, bsl: bsl, memory: memory, report: &Report{Renamed: map[string]string{}}, began: l.Now()}
+	at := &look{Looker: l, store: store, bsl: bsl, memory: memory, report: &Report{Renamed: map[string]string{}}, began: l.Now(), brought: seen.Backups{}}
 	found, err := at.list(ctx)
 	if err == nil {
 		at.view, err = l.see(ctx, bsl)
@@ -109,6 +111,9 @@ func (l *Looker) Look(ctx context.Context, store Store, bsl *v1alpha1.BackupStor
 	err = at.missing(ctx, listed)
 	if err == nil {
 		err = at.prune(ctx, listed)
+	}
+	if err == nil {
+		err = at.remember(ctx, listed)
 	}
 	for name, objects := range at.view.backups {
 		for _, b := range objects {
@@ -255,7 +260,7 @@ func (l *look) settle(ctx context.Context, name string, known *entry, b *v1alpha
 			return err
 		}
 	}
-	if matched || b == nil || !removed.Wants(l.view.removed, name, known.uid) {
+	if matched || b == nil || !l.view.seen.Wants(name, known.uid) {
 		return nil
 	}
 	return l.bring(ctx, name, known, b)
@@ -313,10 +318,10 @@ func (l *look) isGone(ctx context.Context, name string) (bool, error) {
 	return errors.Is(err, objectstore.ErrNotExist) || errors.Is(err, backupstore.ErrInvalidName), nil
 }
 
-// prune forgets removed backups that have not been stored for a while.
+// prune forgets backups that have not been stored for a while.
 func (l *look) prune(ctx context.Context, listed map[string]bool) error {
 	lost, gone := map[string]time.Time{}, map[string]bool{}
-	for name := range l.view.removed {
+	for name := range l.view.seen {
 		if listed[name] {
 			continue
 		}
@@ -340,5 +345,5 @@ func (l *look) prune(ctx context.Context, listed map[string]bool) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	return removed.Prune(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, func(name string) bool { return !gone[name] })
+	return seen.Prune(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, func(name string) bool { return !gone[name] })
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/imported"
-	"github.com/grapnel-dev/grapnel/internal/kube/removed"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
 )
@@ -209,13 +209,13 @@ func TestRemoved(t *testing.T) {
 
 	// Somebody wants to see one again, and somebody else removes the key of another.
 	w.bare("mine", "a", "")
-	w.must(removed.Forget(t.Context(), w.client, w.client, namespace, "main", "c"))
+	w.must(seen.Prune(t.Context(), w.client, w.client, namespace, "main", func(name string) bool { return name != "c" }))
 	w.look()
 	w.wantNames("b", "c", "mine")
 	if b := w.get("mine"); b.Status.Phase != v1alpha1.BackupPhaseCompleted || b.Status.Files.Archive != "backups/a/a.tar.gz" {
 		t.Errorf("the Backup is %+v", b)
 	}
-	left, err := removed.Load(t.Context(), w.client, namespace, "main")
+	left, err := seen.Load(t.Context(), w.client, namespace, "main")
 	if err != nil || len(left) != 1 || left["b"] != "v-other" {
 		t.Errorf("removed are %v, %v", left, err)
 	}
@@ -240,7 +240,7 @@ func TestPruned(t *testing.T) {
 	w.look()
 	w.now = w.now.Add(2 * time.Hour)
 	w.look()
-	left, err := removed.Load(t.Context(), w.client, namespace, "main")
+	left, err := seen.Load(t.Context(), w.client, namespace, "main")
 	if err != nil || len(left) != 2 || left["gone"] != "" {
 		t.Errorf("removed are %v, %v, want kept and hidden", left, err)
 	}

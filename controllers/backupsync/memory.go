@@ -9,7 +9,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/removed"
 )
 
 // Memory is what is known of the backups in one location from one look to the next. It
@@ -113,7 +112,7 @@ func (e *entry) isDue(name string, v *view, now time.Time) bool {
 		return rested
 	case matched:
 		return false
-	case removed.Wants(v.removed, name, e.uid):
+	case v.seen.Wants(name, e.uid):
 		return true
 	}
 	return e.version == "" && rested

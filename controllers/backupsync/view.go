@@ -13,8 +13,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/removed"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
 // view is what the cluster has of one location. The objects in it are those of the cache:
@@ -25,12 +25,12 @@ type view struct {
 	backups map[string][]*v1alpha1.Backup
 	// deleted has the names that open DeletionRuns say, of objects and in the location.
 	deleted map[string]bool
-	// removed is what package removed returned.
-	removed map[string]string
+	// seen are the backups that had a Backup in this cluster.
+	seen seen.Backups
 }
 
-// see returns what the cluster has of a location now. What people removed is read last: it
-// is noted before the object goes.
+// see returns what the cluster has of a location now. What was seen is read last: it
+// is noted long before the object goes.
 func (l *Looker) see(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*view, error) {
 	v := &view{taken: l.Now(), backups: map[string][]*v1alpha1.Backup{}, deleted: map[string]bool{}}
 	var backups v1alpha1.BackupList
@@ -57,7 +57,7 @@ func (l *Looker) see(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (
 		}
 	}
 	var err error
-	v.removed, err = removed.Load(ctx, l.Reader, bsl.Namespace, bsl.Name)
+	v.seen, err = seen.Load(ctx, l.Reader, bsl.Namespace, bsl.Name)
 	return v, err
 }
 

@@ -29,7 +29,7 @@ import (
 	"github.com/grapnel-dev/grapnel/controllers/backupsync"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/removed"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
 	"github.com/grapnel-dev/grapnel/internal/redact"
@@ -328,7 +328,7 @@ func (w *world) forget(name string) {
 
 func (w *world) remember(storedName, uid string) {
 	w.t.Helper()
-	w.must(removed.Remember(w.t.Context(), w.client, w.client, namespace, "main", storedName, uid))
+	w.must(seen.Remember(w.t.Context(), w.client, w.client, namespace, "main", seen.Backups{storedName: uid}))
 }
 
 // said returns the reason and message of a condition; "" if there is none.

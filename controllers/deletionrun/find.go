@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	"github.com/grapnel-dev/grapnel/internal/kube/imported"
-	"github.com/grapnel-dev/grapnel/internal/kube/removed"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
 // find returns the Backup that is meant, and writes down what it is called where. It is
@@ -36,10 +36,8 @@ func (r *Reconciler) find(ctx context.Context, s *scope) (*v1alpha1.Backup, erro
 	storedUID := string(b.UID)
 	if from := b.Spec.ImportedFrom; from != nil {
 		storedUID = from.BackupUID
-		ours := storedUID != "" && d.Status.StoredUID == storedUID
-		if !ours && !d.Spec.DestroyForeign {
-			s.Invalid([]string{foreign(b.Name)}, r.Now())
-			return nil, nil
+		if allowed, err := r.mayDestroy(ctx, d, from.StorageLocation, b.StoredName(), storedUID); !allowed || err != nil {
+			return nil, r.refuse(s, b.Name, err)
 		}
 	}
 	d.Status.BackupName, d.Status.BackupUID = b.Name, string(b.UID)
@@ -76,9 +74,24 @@ func locationOf(b *v1alpha1.Backup) string {
 	return b.Status.StorageLocation
 }
 
-func foreign(name string) string {
-	return fmt.Sprintf("backup %s was not made by a Backup of this cluster, and others may need it; to destroy it all the same, "+
-		"create a DeletionRun with spec.destroyForeign: true", name)
+// mayDestroy says whether a backup that was found in a location may be destroyed: a Backup of
+// this cluster made it, or the user insists.
+func (r *Reconciler) mayDestroy(ctx context.Context, d *v1alpha1.DeletionRun, location, name, uid string) (bool, error) {
+	if d.Spec.DestroyForeign {
+		return true, nil
+	}
+	backups, err := seen.Load(ctx, r.Reader, d.Namespace, location)
+	return backups.MadeHere(name, uid), err
+}
+
+// refuse ends a DeletionRun for a backup that is not this cluster's; or it returns the error.
+func (r *Reconciler) refuse(s *scope, name string, err error) error {
+	if err != nil {
+		return err
+	}
+	s.Invalid([]string{fmt.Sprintf("backup %s was not made by a Backup of this cluster, and others may need it; to destroy it all the same, "+
+		"create a DeletionRun with spec.destroyForeign: true", name)}, r.Now())
+	return nil
 }
 
 // withoutObject is for a backup that has no Backup object. One that is stored is given an
@@ -134,18 +147,8 @@ func (r *Reconciler) bring(ctx context.Context, s *scope, looked *run.Ended[dele
 			"correct spec.backupName, or set spec.storageLocation", name, where)}, r.Now())
 		return nil
 	}
-	tombs, err := removed.Load(ctx, r.Reader, d.Namespace, where)
-	if err != nil {
-		return err
-	}
-	uid, ours := tombs[name]
-	ours = ours && uid != "" && uid == found.UID
-	if !ours && !d.Spec.DestroyForeign {
-		s.Invalid([]string{foreign(name)}, r.Now())
-		return nil
-	}
-	if ours {
-		d.Status.StoredUID = found.UID
+	if allowed, err := r.mayDestroy(ctx, d, where, name, found.UID); !allowed || err != nil {
+		return r.refuse(s, name, err)
 	}
 	b, err := r.objectOf(ctx, s, found)
 	if err != nil {

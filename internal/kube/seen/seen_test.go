@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package removed_test
+package seen_test
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/removed"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
 const namespace = "grapnel-system"
@@ -56,10 +56,15 @@ func writes(c client.WithWatch) (counted client.WithWatch, count *int) {
 
 func want(t *testing.T, c client.Reader, location string, data map[string]string) {
 	t.Helper()
-	got, err := removed.Load(t.Context(), c, namespace, location)
+	got, err := seen.Load(t.Context(), c, namespace, location)
 	if err != nil || !maps.Equal(got, data) {
 		t.Errorf("removed from %s: %v, %v, want %v", location, got, err, data)
 	}
+}
+
+// but keeps all backups but one.
+func but(name string) func(string) bool {
+	return func(other string) bool { return other != name }
 }
 
 func must(t *testing.T, err error) {
@@ -73,21 +78,21 @@ func TestRememberAndForget(t *testing.T) {
 	c, count := writes(cluster(t))
 	want(t, c, "main", nil)
 	for range 2 {
-		must(t, removed.Remember(t.Context(), c, c, namespace, "main", "nightly", "u-1"))
-		must(t, removed.Remember(t.Context(), c, c, namespace, "main", "weekly.1", ""))
+		must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"nightly": "u-1"}))
+		must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"weekly.1": ""}))
 	}
-	must(t, removed.Remember(t.Context(), c, c, namespace, "gone", "nightly", "u-2"))
+	must(t, seen.Remember(t.Context(), c, c, namespace, "gone", seen.Backups{"nightly": "u-2"}))
 	want(t, c, "main", map[string]string{"nightly": "u-1", "weekly.1": ""})
 	want(t, c, "gone", map[string]string{"nightly": "u-2"})
 	if *count != 3 {
 		t.Errorf("%d writes, want 3", *count)
 	}
 
-	must(t, removed.Remember(t.Context(), c, c, namespace, "main", "nightly", "u-9"))
+	must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"nightly": "u-9"}))
 	want(t, c, "main", map[string]string{"nightly": "u-9", "weekly.1": ""})
 	for range 2 {
-		must(t, removed.Forget(t.Context(), c, c, namespace, "main", "nightly"))
-		must(t, removed.Forget(t.Context(), c, c, namespace, "nowhere", "nightly"))
+		must(t, seen.Prune(t.Context(), c, c, namespace, "main", but("nightly")))
+		must(t, seen.Prune(t.Context(), c, c, namespace, "nowhere", but("nightly")))
 	}
 	want(t, c, "main", map[string]string{"weekly.1": ""})
 	if *count != 5 {
@@ -99,15 +104,15 @@ func TestRememberAndForget(t *testing.T) {
 func TestOwner(t *testing.T) {
 	c := cluster(t)
 	for location, owner := range map[string]string{"main": "location-1", "gone": ""} {
-		must(t, removed.Remember(t.Context(), c, c, namespace, location, "nightly", "u-1"))
+		must(t, seen.Remember(t.Context(), c, c, namespace, location, seen.Backups{"nightly": "u-1"}))
 		var made corev1.ConfigMap
-		must(t, c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: location + "-removed-backups"}, &made))
+		must(t, c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: location + "-seen-backups"}, &made))
 		switch {
 		case owner == "" && len(made.OwnerReferences) == 0:
 		case len(made.OwnerReferences) != 1 || string(made.OwnerReferences[0].UID) != owner:
 			t.Errorf("the owners are %+v, want %q", made.OwnerReferences, owner)
 		}
-		if made.Labels[removed.Label] != location {
+		if made.Labels[seen.Label] != location {
 			t.Errorf("the labels are %v", made.Labels)
 		}
 	}
@@ -116,13 +121,13 @@ func TestOwner(t *testing.T) {
 func TestPrune(t *testing.T) {
 	c, count := writes(cluster(t))
 	keep := func(name string) bool { return name != "b" }
-	must(t, removed.Prune(t.Context(), c, c, namespace, "main", keep))
+	must(t, seen.Prune(t.Context(), c, c, namespace, "main", keep))
 	for _, name := range []string{"a", "b", "c"} {
-		must(t, removed.Remember(t.Context(), c, c, namespace, "main", name, "u-"+name))
+		must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{name: "u-" + name}))
 	}
 	*count = 0
 	for range 2 {
-		must(t, removed.Prune(t.Context(), c, c, namespace, "main", keep))
+		must(t, seen.Prune(t.Context(), c, c, namespace, "main", keep))
 	}
 	want(t, c, "main", map[string]string{"a": "u-a", "c": "u-c"})
 	if *count != 1 {
@@ -139,7 +144,7 @@ func TestTogether(t *testing.T) {
 		name := fmt.Sprintf("b-%d", i)
 		data[name] = "u"
 		all.Go(func() {
-			if err := removed.Remember(t.Context(), c, c, namespace, "main", name, "u"); err != nil {
+			if err := seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{name: "u"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -151,9 +156,9 @@ func TestTogether(t *testing.T) {
 // TestGoneMeanwhile has the ConfigMap removed between the look and the write.
 func TestGoneMeanwhile(t *testing.T) {
 	c := cluster(t)
-	must(t, removed.Remember(t.Context(), c, c, namespace, "main", "a", "u-a"))
+	must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"a": "u-a"}))
 	once := sync.OnceFunc(func() {
-		must(t, c.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: removed.Name("main")}}))
+		must(t, c.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: seen.Name("main")}}))
 	})
 	racing := interceptor.NewClient(c, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -161,8 +166,8 @@ func TestGoneMeanwhile(t *testing.T) {
 			return c.Patch(ctx, o, p, opts...)
 		},
 	})
-	must(t, removed.Remember(t.Context(), racing, racing, namespace, "main", "b", "u-b"))
-	got, err := removed.Load(t.Context(), c, namespace, "main")
+	must(t, seen.Remember(t.Context(), racing, racing, namespace, "main", seen.Backups{"b": "u-b"}))
+	got, err := seen.Load(t.Context(), c, namespace, "main")
 	if err != nil || got["b"] != "u-b" {
 		t.Errorf("removed are %v, %v, want b among them", got, err)
 	}
@@ -175,30 +180,30 @@ func TestFull(t *testing.T) {
 		data[fmt.Sprintf("%s-%04d", strings.Repeat("n", 205), i)] = strings.Repeat("u", 36)
 	}
 	must(t, c.Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: removed.Name("main"), Labels: map[string]string{removed.Label: "main"}}, Data: data,
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: seen.Name("main"), Labels: map[string]string{seen.Label: "main"}}, Data: data,
 	}))
 	var err error
 	for i := 0; err == nil && i < 3; i++ {
-		err = removed.Remember(t.Context(), c, c, namespace, "main", fmt.Sprintf("%s-x%03d", strings.Repeat("n", 205), i), strings.Repeat("u", 36))
+		err = seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{fmt.Sprintf("%s-x%03d", strings.Repeat("n", 205), i): strings.Repeat("u", 36)})
 	}
-	if !errors.Is(err, removed.ErrFull) || !strings.Contains(err.Error(), "main-removed-backups has 40") || !strings.Contains(err.Error(), "DeletionRuns") {
+	if !errors.Is(err, seen.ErrFull) || !strings.Contains(err.Error(), "main-seen-backups has 40") || !strings.Contains(err.Error(), "DeletionRuns") {
 		t.Errorf("error %v, want ErrFull and what to do", err)
 	}
-	must(t, removed.Forget(t.Context(), c, c, namespace, "main", fmt.Sprintf("%s-%04d", strings.Repeat("n", 205), 0)))
+	must(t, seen.Prune(t.Context(), c, c, namespace, "main", but(fmt.Sprintf("%s-%04d", strings.Repeat("n", 205), 0))))
 }
 
 // TestOfOthers leaves a ConfigMap alone that is not Grapnel's.
 func TestOfOthers(t *testing.T) {
-	c, count := writes(cluster(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: removed.Name("main")}}))
-	if err := removed.Remember(t.Context(), c, c, namespace, "main", "a", "u"); err == nil || !strings.Contains(err.Error(), "rename it") {
+	c, count := writes(cluster(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: seen.Name("main")}}))
+	if err := seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"a": "u"}); err == nil || !strings.Contains(err.Error(), "rename it") {
 		t.Errorf("error %v, want what to do", err)
 	}
 	for _, bad := range []string{"", "..", "a/b", strings.Repeat("n", 254)} {
-		if err := removed.Remember(t.Context(), c, c, namespace, "gone", bad, "u"); err == nil {
+		if err := seen.Remember(t.Context(), c, c, namespace, "gone", seen.Backups{bad: "u"}); err == nil {
 			t.Errorf("%q is remembered", bad)
 		}
 	}
-	if err := removed.Remember(t.Context(), c, c, namespace, "gone", "a", strings.Repeat("u", 65)); err == nil {
+	if err := seen.Remember(t.Context(), c, c, namespace, "gone", seen.Backups{"a": strings.Repeat("u", 71)}); err == nil {
 		t.Error("a UID of 65 characters is remembered")
 	}
 	if *count != 0 {
@@ -213,28 +218,38 @@ func TestUnreadable(t *testing.T) {
 			return broken
 		},
 	})
-	if _, err := removed.Load(t.Context(), c, namespace, "main"); !errors.Is(err, broken) {
+	if _, err := seen.Load(t.Context(), c, namespace, "main"); !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
-	if err := removed.Forget(t.Context(), c, c, namespace, "main", "a"); !errors.Is(err, broken) {
+	if err := seen.Prune(t.Context(), c, c, namespace, "main", but("a")); !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
 }
 
 func TestWants(t *testing.T) {
-	data := map[string]string{"a": "u-1", "any": ""}
+	data := seen.Backups{}
+	data.Add("a", "u-1", true)
+	data.Add("found", "u-3", false)
+	data.Add("any", "", false)
 	for _, tc := range []struct {
 		name, uid string
 		want      bool
 	}{
 		{"a", "u-1", false}, {"a", "u-2", true}, {"a", "", true}, {"any", "u-1", false}, {"any", "", false}, {"b", "u-1", true},
+		{"found", "u-3", false}, {"found", "u-4", true},
 	} {
-		if got := removed.Wants(data, tc.name, tc.uid); got != tc.want {
+		if got := data.Wants(tc.name, tc.uid); got != tc.want {
 			t.Errorf("%s of %q: wanted %t, want %t", tc.name, tc.uid, got, tc.want)
 		}
 	}
-	if !removed.Wants(nil, "a", "") {
-		t.Error("nothing was removed, and a is not wanted")
+	if !seen.Backups(nil).Wants("a", "") {
+		t.Error("nothing was seen, and a is not wanted")
+	}
+	for name, want := range map[string]bool{"a": true, "found": false, "any": false, "b": false} {
+		uid := map[string]string{"a": "u-1", "found": "u-3"}[name]
+		if got := data.MadeHere(name, uid); got != want {
+			t.Errorf("%s was made here: %t, want %t", name, got, want)
+		}
 	}
 }
 
@@ -242,7 +257,7 @@ func TestName(t *testing.T) {
 	long := strings.Repeat("l", 253)
 	names := map[string]bool{}
 	for _, location := range []string{"main", "a.b", long, long[:252] + "x"} {
-		name := removed.Name(location)
+		name := seen.Name(location)
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}

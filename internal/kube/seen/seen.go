@@ -1,13 +1,14 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package removed
+package seen
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,20 +26,20 @@ import (
 
 // Label is on every ConfigMap of this package; its value is the name of the location,
 // shortened as labels are.
-const Label = "grapnel.dev/removed-backups-of"
+const Label = "grapnel.dev/seen-backups-of"
 
 const (
-	suffix  = "-removed-backups"
+	suffix  = "-seen-backups"
 	maxName = 253
 	// maxBytes bounds names and UIDs together. The API allows 1 MiB.
 	maxBytes = 1_000_000
-	// maxUID is the longest UID in bytes.
-	maxUID = 64
+	// maxUID is the longest UID in bytes, with its mark.
+	maxUID = 64 + len(found)
 )
 
-// ErrFull means that no more backups of a location can be remembered. The text says what
-// to do.
-var ErrFull = errors.New("no more removed backups can be remembered")
+// ErrFull means that no more backups of a location can be remembered: those that are removed
+// come back. The text says what to do.
+var ErrFull = errors.New("no more backups of the location can be remembered")
 
 // Name returns the name of the ConfigMap of a location.
 func Name(location string) string {
@@ -48,48 +49,55 @@ func Name(location string) string {
 	return shortname.Of(location[:200]+suffix, maxName, location)
 }
 
-// Remember notes that a backup is not wanted in this cluster: its name in the location,
-// and the UID of the Backup that made it; "" if that is not known, which means any backup
-// of that name. Reader must not be a cache. It may be repeated, and by several at once.
-// The error is ErrFull if there are too many.
-func Remember(ctx context.Context, c client.Client, reader client.Reader, namespace, location, storedName, uid string) error {
-	if problems := validation.IsConfigMapKey(storedName); len(problems) > 0 || len(uid) > maxUID {
-		return fmt.Errorf("remembering that backup %q (UID %q) was removed: no backup has such a name or UID", storedName, uid)
+// Backups are those of a location that had a Backup in this cluster: what is remembered of
+// each by its name in the location. It is the data of the ConfigMap.
+type Backups map[string]string
+
+// found marks a backup that was found in the location.
+const found = " found"
+
+// Add adds a backup: its name in the location, and the UID of the Backup that made it; ""
+// if that is not known, which means any backup of that name. Here says that a Backup of this
+// cluster made it.
+func (b Backups) Add(storedName, uid string, here bool) {
+	if !here {
+		uid += found
 	}
-	err := change(ctx, c, reader, namespace, location, func(data map[string]string) (map[string]string, error) {
-		if before, known := data[storedName]; known && before == uid {
-			return data, nil
-		}
-		data = maps.Clone(data)
-		if data == nil {
-			data = map[string]string{}
-		}
-		data[storedName] = uid
-		if size(data) > maxBytes {
-			return nil, fmt.Errorf("%w: ConfigMap %s has %d already; destroy some of those backups with DeletionRuns, or remove their keys to see them again",
-				ErrFull, Name(location), len(data)-1)
-		}
-		return data, nil
-	})
-	if err != nil {
-		return fmt.Errorf("remembering that backup %q was removed: %w", storedName, err)
-	}
-	return nil
+	b[storedName] = uid
 }
 
-// Forget takes back what Remember noted. It succeeds if there is nothing. Reader must not
-// be a cache.
-func Forget(ctx context.Context, c client.Client, reader client.Reader, namespace, location, storedName string) error {
-	err := change(ctx, c, reader, namespace, location, func(data map[string]string) (map[string]string, error) {
-		if _, known := data[storedName]; !known {
-			return data, nil
+// Wants says whether a stored backup that has no Backup may be brought into the cluster.
+func (b Backups) Wants(storedName, uid string) bool {
+	value, known := b[storedName]
+	known = known && (strings.TrimSuffix(value, found) == "" || strings.TrimSuffix(value, found) == uid)
+	return !known
+}
+
+// MadeHere says whether a Backup of this cluster with that UID made a stored backup.
+func (b Backups) MadeHere(storedName, uid string) bool { return uid != "" && b[storedName] == uid }
+
+// Remember notes that backups have a Backup in this cluster. It may be repeated, and by
+// several at once, and writes nothing that is noted already. Reader must not be a cache. The
+// error is ErrFull if there are too many.
+func Remember(ctx context.Context, c client.Client, reader client.Reader, namespace, location string, more Backups) error {
+	for name, uid := range more {
+		if problems := validation.IsConfigMapKey(name); len(problems) > 0 || len(uid) > maxUID {
+			return fmt.Errorf("remembering backup %q (UID %q): no backup has such a name or UID", name, uid)
 		}
-		data = maps.Clone(data)
-		delete(data, storedName)
-		return data, nil
+	}
+	err := change(ctx, c, reader, namespace, location, func(data map[string]string) (map[string]string, error) {
+		all := maps.Clone(data)
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, more)
+		if size(all) > maxBytes {
+			return nil, fmt.Errorf("%w: ConfigMap %s has %d already; destroy some with DeletionRuns", ErrFull, Name(location), len(data))
+		}
+		return all, nil
 	})
 	if err != nil {
-		return fmt.Errorf("forgetting that backup %q was removed: %w", storedName, err)
+		return fmt.Errorf("remembering backups of BackupStorageLocation %s: %w", location, err)
 	}
 	return nil
 }
@@ -104,27 +112,19 @@ func Prune(ctx context.Context, c client.Client, reader client.Reader, namespace
 		return kept, nil
 	})
 	if err != nil {
-		return fmt.Errorf("forgetting removed backups that are not stored any more: %w", err)
+		return fmt.Errorf("forgetting backups that are not stored any more: %w", err)
 	}
 	return nil
 }
 
-// Load returns the backups of a location that are not wanted: the UID, or "" for any, by
-// the name in the location. It is nil if there are none. For what was written a moment ago
-// reader must not be a cache.
-func Load(ctx context.Context, reader client.Reader, namespace, location string) (map[string]string, error) {
+// Load returns the backups of a location that are remembered; nil if there are none. For
+// what was written a moment ago reader must not be a cache.
+func Load(ctx context.Context, reader client.Reader, namespace, location string) (Backups, error) {
 	found, err := get(ctx, reader, namespace, location)
 	if err != nil || found == nil {
 		return nil, err
 	}
 	return found.Data, nil
-}
-
-// Wants says whether a stored backup may be brought into the cluster, from what Load
-// returned.
-func Wants(removed map[string]string, storedName, uid string) bool {
-	unwanted, known := removed[storedName]
-	return !known || (unwanted != "" && unwanted != uid)
 }
 
 // get reads the ConfigMap of a location; it is nil if there is none.
@@ -137,7 +137,7 @@ func get(ctx context.Context, reader client.Reader, namespace, location string) 
 	case err != nil:
 		return nil, fmt.Errorf("reading ConfigMap %s: %w", Name(location), err)
 	case found.Labels[Label] != shortname.Label(location):
-		return nil, fmt.Errorf("ConfigMap %s is not Grapnel's, as it lacks the label %s: rename it, so that Grapnel can note there which backups were removed",
+		return nil, fmt.Errorf("ConfigMap %s is not Grapnel's, as it lacks the label %s: rename it, so that Grapnel can note there which backups were seen",
 			Name(location), Label)
 	}
 	return found, nil

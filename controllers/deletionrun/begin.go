@@ -31,7 +31,7 @@ func (r *Reconciler) plan(ctx context.Context, s *scope, plugins []v1alpha1.Plug
 	if err != nil || b == nil {
 		return run.Decided(s.Object), err
 	}
-	if ready, err := r.awaitOlder(ctx, s); !ready || err != nil {
+	if ready, err := r.awaitOlder(ctx, s, b); !ready || err != nil {
 		return false, err
 	}
 	if ready, err := r.claim(ctx, s, b); !ready || err != nil {

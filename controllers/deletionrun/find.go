@@ -56,7 +56,8 @@ func (r *Reconciler) backup(ctx context.Context, d *v1alpha1.DeletionRun) (*v1al
 		return nil, fmt.Errorf("reading Backup %s: %w", key.Name, err)
 	}
 	for _, uid := range []string{d.Spec.BackupUID, d.Status.BackupUID} {
-		if uid != "" && uid != string(b.UID) {
+		made := b.Spec.ImportedFrom != nil && b.Spec.ImportedFrom.BackupUID == uid
+		if uid != "" && uid != string(b.UID) && !made {
 			return nil, nil
 		}
 	}
@@ -101,14 +102,14 @@ func (r *Reconciler) withoutObject(ctx context.Context, s *scope) error {
 	if took, err := r.takeOver(ctx, s); took || err != nil {
 		return err
 	}
-	if d.Status.BackupUID != "" || d.Spec.Cause != v1alpha1.DeletionCauseRequested || (d.Spec.BackupUID != "" && d.Spec.StorageLocation == "") {
+	if d.Spec.Cause != v1alpha1.DeletionCauseRequested || (d.Spec.BackupUID != "" && d.Spec.StorageLocation == "" && d.Status.StorageLocation == "") {
 		s.Decide(run.Outcome{
 			Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
 			Message: fmt.Sprintf("Backup %s was gone already", d.Spec.BackupName),
 		}, r.Now())
 		return nil
 	}
-	where, waiting, problems, err := r.driver.ChooseLocation(ctx, s, d.Spec.StorageLocation, true)
+	where, waiting, problems, err := r.driver.ChooseLocation(ctx, s, cmp.Or(d.Status.StorageLocation, d.Spec.StorageLocation), true)
 	if err != nil || waiting {
 		return err
 	}
@@ -126,7 +127,11 @@ func (r *Reconciler) withoutObject(ctx context.Context, s *scope) error {
 	return r.bring(ctx, s, looked)
 }
 
-func (r *Reconciler) nameOf(s *scope) (string, error) { return s.Object.Spec.BackupName, nil }
+func (r *Reconciler) nameOf(s *scope) (string, error) { return storedName(s.Object), nil }
+
+// storedName returns the name in the location of a backup that has no Backup, or none any
+// more.
+func storedName(d *v1alpha1.DeletionRun) string { return cmp.Or(d.Status.StoredName, d.Spec.BackupName) }
 
 func (r *Reconciler) look(ctx context.Context, store *backupstore.Store, name string) (deletion.Found, error) {
 	return r.Job.Look(ctx, store, name)
@@ -135,7 +140,7 @@ func (r *Reconciler) look(ctx context.Context, store *backupstore.Store, name st
 // bring creates the object of a stored backup, if it may be destroyed.
 func (r *Reconciler) bring(ctx context.Context, s *scope, looked *run.Ended[deletion.Found]) error {
 	d := s.Object
-	where, name := d.Status.StorageLocation, d.Spec.BackupName
+	where, name := d.Status.StorageLocation, storedName(d)
 	found := looked.Value
 	if looked.Err != nil {
 		s.Waiting(v1alpha1.ReasonWaitingForLocation, "Looking for the backup failed: "+r.Redactor.String(looked.Err.Error())+"; it is tried again")
@@ -154,7 +159,7 @@ func (r *Reconciler) bring(ctx context.Context, s *scope, looked *run.Ended[dele
 	if err != nil {
 		return err
 	}
-	d.Status.BackupName = b.Name
+	d.Status.BackupName, d.Status.BackupUID = b.Name, ""
 	s.Then(func(ctx context.Context) error { return r.create(ctx, b) })
 	s.Again(1)
 	return nil
@@ -164,7 +169,7 @@ func (r *Reconciler) bring(ctx context.Context, s *scope, looked *run.Ended[dele
 // one.
 func (r *Reconciler) objectOf(ctx context.Context, s *scope, found deletion.Found) (*v1alpha1.Backup, error) {
 	d := s.Object
-	where, name := d.Status.StorageLocation, d.Spec.BackupName
+	where, name := d.Status.StorageLocation, storedName(d)
 	prefix, _ := r.driver.Prefix(ctx, d)
 	b, err := imported.Backup(imported.Source{
 		Namespace: d.Namespace, Location: where, Prefix: prefix, Name: name, Redact: r.Redactor.String,

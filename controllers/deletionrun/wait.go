@@ -60,8 +60,12 @@ func older(a, b *v1alpha1.DeletionRun) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// awaitOlder waits for a DeletionRun that has the same backup and came first.
-func (r *Reconciler) awaitOlder(ctx context.Context, s *scope) (ready bool, err error) {
+// awaitOlder waits for a DeletionRun that has the same backup and came first, unless this one
+// has claimed it already.
+func (r *Reconciler) awaitOlder(ctx context.Context, s *scope, b *v1alpha1.Backup) (ready bool, err error) {
+	if b.Annotations[v1alpha1.AnnotationDeletedBy] == string(s.Object.UID) {
+		return true, nil
+	}
 	siblings, err := r.siblings(ctx, s.Object)
 	if err != nil {
 		return false, err
@@ -160,7 +164,7 @@ func (r *Reconciler) awaitBackup(s *scope, b *v1alpha1.Backup) (ready bool) {
 	return false
 }
 
-// restores returns the Restores of a backup, past the cache.
+// restores returns the Restores of a backup that began or may begin, past the cache.
 func (r *Reconciler) restores(ctx context.Context, d *v1alpha1.DeletionRun) ([]v1alpha1.Restore, error) {
 	var list v1alpha1.RestoreList
 	if err := r.Reader.List(ctx, &list, client.InNamespace(d.Namespace)); err != nil {
@@ -168,7 +172,7 @@ func (r *Reconciler) restores(ctx context.Context, d *v1alpha1.DeletionRun) ([]v
 	}
 	var of []v1alpha1.Restore
 	for i := range list.Items {
-		if reads(&list.Items[i], d) {
+		if o := &list.Items[i]; reads(o, d) && (run.Planned(o) || !run.Decided(o)) {
 			of = append(of, list.Items[i])
 		}
 	}

@@ -5,7 +5,7 @@
 // one run and on one machine.
 //
 //	go run ./hack/bench [-objects N] [-namespaces N] [-rounds N] [-operations N]
-//	        [-plugins N] [-only operations] [-out FILE]
+//	        [-plugins N] [-stored N] [-expired N] [-only operations|deletions] [-out FILE]
 //
 // It starts a control plane without controllers, fills it, runs the operator as a
 // real process, creates Backups and Restores and watches them to their end. It
@@ -17,7 +17,8 @@
 //	set-up       environment.go (control plane, operator), load/ (the objects)
 //	watching     watch.go, backups.go, restores.go, runlog.go
 //	figures      archive.go, memory.go, small.go, items.go, restoring.go, operations.go (with
-//	             operationscluster.go, cpu/ and polls/), figure.go, machine.go
+//	             operationscluster.go, cpu/ and polls/), deletions.go (with resync.go), figure.go,
+//	             machine.go
 //	plugins      nothing/, whose action does nothing; operations/, whose operations go on
 //	limits       raw/ and limit/, a program of its own
 package main

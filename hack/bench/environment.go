@@ -131,10 +131,10 @@ func (e *environment) close() error {
 	return errors.Join(errs...)
 }
 
-// withOperator runs measure while a fresh operator runs.
-func (e *environment) withOperator(ctx context.Context, measure func(op *operator.Operator) error) error {
+// withOperator runs measure while a fresh operator with some flags runs.
+func (e *environment) withOperator(ctx context.Context, measure func(op *operator.Operator) error, args ...string) error {
 	op, err := operator.Start(ctx, operator.Options{
-		Programs: e.programs, Kubeconfig: e.plane.Kubeconfig(), Dir: filepath.Join(e.dir, "operator"),
+		Programs: e.programs, Kubeconfig: e.plane.Kubeconfig(), Dir: filepath.Join(e.dir, "operator"), Args: args,
 	})
 	if err != nil {
 		return err

@@ -42,7 +42,9 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	flags.IntVar(&w.rounds, "rounds", 5, "how often what takes seconds is measured")
 	flags.IntVar(&w.operations.count, "operations", 10_000, "operations that go on at a time")
 	flags.IntVar(&w.operations.plugins, "plugins", 50, "plugins that they belong to; one of them hangs")
-	flags.StringVar(&w.only, "only", "", "the one part to measure: operations; empty means all")
+	flags.IntVar(&w.deletions.stored, "stored", 5_000, "backups of an unchanged location")
+	flags.IntVar(&w.deletions.expired, "expired", 1_000, "backups that expire at once")
+	flags.StringVar(&w.only, "only", "", "the one part to measure: operations or deletions; empty means all")
 	path := flags.String("out", filepath.Join("bin", "bench.json"), "file for the figures")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -72,22 +74,28 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 type work struct {
 	mix
 	operations operations
+	deletions  deletions
 	// only names the one part that is measured; empty means all.
 	only string
 }
 
-// onlyOperations is the part that is about operations that go on.
-const onlyOperations = "operations"
+// The parts that can be measured by themselves: operations that go on, and the end of
+// backups.
+const (
+	onlyOperations = "operations"
+	onlyDeletions  = "deletions"
+)
 
 // check says what is wrong with the flags.
 func (w work) check() error {
 	switch {
-	case w.objects < 1 || w.namespaces < 1 || w.rounds < 1 || w.operations.count < 1:
-		return errors.New("the numbers of objects, namespaces, rounds and operations must be positive")
+	case w.objects < 1 || w.namespaces < 1 || w.rounds < 1 || w.operations.count < 1 ||
+		w.deletions.stored < 1 || w.deletions.expired < 1:
+		return errors.New("the numbers of objects, namespaces, rounds, operations and backups must be positive")
 	case w.operations.plugins < 2 || w.operations.plugins > 100:
 		return errors.New("-plugins must be from 2 to 100: one of them hangs")
-	case w.only != "" && w.only != onlyOperations:
-		return fmt.Errorf("-only: %q is not known; known is %s", w.only, onlyOperations)
+	case w.only != "" && w.only != onlyOperations && w.only != onlyDeletions:
+		return fmt.Errorf("-only: %q is not known; known are %s and %s", w.only, onlyOperations, onlyDeletions)
 	}
 	return nil
 }
@@ -105,11 +113,21 @@ func (w work) measure(ctx context.Context, notes io.Writer) (figures []figure, r
 		}
 		rates += "\n"
 	}
-	followed, err := w.operations.measureOperations(ctx, e)
-	if err != nil {
-		return nil, "", err
+	if w.only != onlyOperations {
+		gone, err := w.deletions.measureDeletions(ctx, e)
+		if err != nil {
+			return nil, "", err
+		}
+		figures, rates = append(figures, gone.figures()...), rates+gone.rates()+"\n"
 	}
-	return append(figures, followed.figures()...), rates + followed.rates(), nil
+	if w.only != onlyDeletions {
+		followed, err := w.operations.measureOperations(ctx, e)
+		if err != nil {
+			return nil, "", err
+		}
+		figures, rates = append(figures, followed.figures()...), rates+followed.rates()
+	}
+	return figures, rates, nil
 }
 
 // measure measures everything but operations. Restores come last: they replace the

@@ -144,38 +144,56 @@ func phasesOfOperations(ctx context.Context, e *environment) (map[v1alpha1.Async
 // statusWrites returns how many writes of the statuses of operations and Backups the API
 // server counted since it started.
 func statusWrites(ctx context.Context, e *environment) (float64, error) {
-	c, err := discovery.NewDiscoveryClientForConfig(e.plane.Config())
+	metrics, err := e.apiMetrics(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("making a discovery client: %w", err)
-	}
-	metrics, err := c.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("reading the metrics of the API server: %w", err)
+		return 0, err
 	}
 	return sumStatusWrites(metrics)
 }
 
 // sumStatusWrites adds up the counters of these writes, whatever came of them.
-func sumStatusWrites(metrics []byte) (float64, error) {
-	var sum float64
+func sumStatusWrites(metrics []byte) (sum float64, err error) {
+	err = eachRequest(metrics, func(labels string, n float64) {
+		if strings.Contains(labels, `,subresource="status"`) &&
+			(strings.Contains(labels, `,resource="asyncoperations"`) || strings.Contains(labels, `,resource="backups"`)) {
+			sum += n
+		}
+	})
+	return sum, err
+}
+
+// apiMetrics reads the metrics of the API server.
+func (e *environment) apiMetrics(ctx context.Context) ([]byte, error) {
+	c, err := discovery.NewDiscoveryClientForConfig(e.plane.Config())
+	if err != nil {
+		return nil, fmt.Errorf("making a discovery client: %w", err)
+	}
+	metrics, err := c.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the metrics of the API server: %w", err)
+	}
+	return metrics, nil
+}
+
+// eachRequest yields the counters of requests in the metrics of an API server.
+func eachRequest(metrics []byte, yield func(labels string, n float64)) error {
 	lines := bufio.NewScanner(bytes.NewReader(metrics))
 	lines.Buffer(nil, mebibyte)
 	for lines.Scan() {
 		labels, value, found := strings.Cut(lines.Text(), "} ")
-		if !found || !strings.HasPrefix(labels, "apiserver_request_total{") || !strings.Contains(labels, `,subresource="status"`) ||
-			!strings.Contains(labels, `,resource="asyncoperations"`) && !strings.Contains(labels, `,resource="backups"`) {
+		if !found || !strings.HasPrefix(labels, "apiserver_request_total{") {
 			continue
 		}
 		n, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			return 0, fmt.Errorf("reading the metrics of the API server: %w", err)
+			return fmt.Errorf("reading the metrics of the API server: %w", err)
 		}
-		sum += n
+		yield(labels, n)
 	}
 	if err := lines.Err(); err != nil {
-		return 0, fmt.Errorf("reading the metrics of the API server: %w", err)
+		return fmt.Errorf("reading the metrics of the API server: %w", err)
 	}
-	return sum, nil
+	return nil
 }
 
 // pause waits for a time.

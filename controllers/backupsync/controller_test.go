@@ -57,8 +57,12 @@ func TestLocation(t *testing.T) {
 
 	mine := suite.Create(env, importOf("mine", "main", "unwanted"))
 	awaitPhase(env, "mine", v1alpha1.BackupPhaseCompleted)
-	if left, err := seen.Load(t.Context(), env.Client, env.Namespace, "main"); err != nil || len(left) != 0 {
-		t.Errorf("removed are %v, %v", left, err)
+	env.Delete(named(env, "theirs"))
+	env.AwaitGone(named(env, "theirs"))
+	suite.Create(env, importOf("again", "main", "east")) // has the location looked at again
+	awaitPhase(env, "again", v1alpha1.BackupPhaseCompleted)
+	if suite.Read(env, named(env, "theirs")) {
+		t.Error("what somebody removed is there again")
 	}
 
 	suite.Change(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "two" })
@@ -77,7 +81,7 @@ func TestLocation(t *testing.T) {
 	env.AwaitGone(bsl)
 	early := suite.Create(env, importOf("early", "main", "other"))
 	awaitCondition(env, early, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonWaitingForLocation, `"main" does not exist`)
-	if n := len(backups(t, env)); n != 6 {
+	if n := len(backups(t, env)); n != 6 { // east, mine, again, other, asked and early
 		t.Errorf("there are %d Backups, want 6", n)
 	}
 	check(t, env, folder(env, "main", "two"), metav1.ConditionTrue)
@@ -147,8 +151,8 @@ func TestTurns(t *testing.T) {
 			t.Errorf("Backup %s is %+v", list[i].Name, list[i].Status)
 		}
 	}
-	if n := writes.writes.Load(); len(list) != 300 || n != 601 {
-		t.Errorf("%d Backups, %d writes, want 300, and two for each and one for the location", len(list), n)
+	if n := writes.writes.Load(); len(list) != 300 || n != 602 {
+		t.Errorf("%d Backups, %d writes, want 300, and two for each, one for all that were seen and one for the location", len(list), n)
 	}
 }
 

@@ -6,6 +6,7 @@ package backupsync_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestImports(t *testing.T) {
 	if report.Found != 4 || report.Imported != 2 || report.Unreadable != 0 || w.turns.taken != 2 {
 		t.Errorf("the report is %+v after %d turns", report, w.turns.taken)
 	}
-	if want := []string{"create east", "status of east", "create theirs", "status of theirs"}; !slices.Equal(writes, want) {
+	if want := []string{"create east", "status of east", "create theirs", "status of theirs", "create main-seen-backups"}; !slices.Equal(writes, want) {
 		t.Errorf("written: %q, want %q", writes, want)
 	}
 	w.wantNames("east", "ours", "theirs")
@@ -77,8 +78,8 @@ func TestNoBurst(t *testing.T) {
 		t.Errorf("%d Backups after 270 turns", got)
 	}
 	w.turns.taken = 0
-	if report, writes := w.look(); report.Imported != 30 || len(writes) != 60 || w.turns.taken != 30 {
-		t.Errorf("imported %d in %d turns, with %d writes, want the 30 that are left", report.Imported, w.turns.taken, len(writes))
+	if report, writes := w.look(); report.Imported != 30 || len(writes) != 61 || w.turns.taken != 30 {
+		t.Errorf("imported %d in %d turns, with %d writes, want the 30 that are left, and one for all that were seen", report.Imported, w.turns.taken, len(writes))
 	}
 	w.quiet()
 }
@@ -102,7 +103,7 @@ func TestCrash(t *testing.T) {
 	}
 	w.refuse = nil
 	w.restart()
-	if _, writes := w.look(); !slices.Equal(writes, []string{"status of nightly"}) {
+	if _, writes := w.look(); !slices.Equal(writes, []string{"status of nightly", "create main-seen-backups"}) {
 		t.Errorf("written: %q", writes)
 	}
 	if b := w.get("nightly"); b.Status.Phase != v1alpha1.BackupPhaseCompleted {
@@ -152,6 +153,10 @@ func TestStaleCache(t *testing.T) {
 	w.look()
 	w.restart()
 	w.looker.Client = staleCache{Client: w.client, lists: newWorld(t).client}
+	if _, writes := w.look(); len(writes) > 0 { // it was noted
+		t.Errorf("written: %q", writes)
+	}
+	w.must(seen.Prune(t.Context(), w.client, w.client, namespace, "main", func(string) bool { return false }))
 	if _, writes := w.look(); !slices.Equal(writes, []string{"create a"}) {
 		t.Errorf("written: %q, want a try that does nothing", writes)
 	}
@@ -216,10 +221,41 @@ func TestRemoved(t *testing.T) {
 		t.Errorf("the Backup is %+v", b)
 	}
 	left, err := seen.Load(t.Context(), w.client, namespace, "main")
-	if err != nil || len(left) != 1 || left["b"] != "v-other" {
-		t.Errorf("removed are %v, %v", left, err)
+	if want := (seen.Backups{"a": "v-a", "b": "v-b found", "c": "v-c found"}); err != nil || !maps.Equal(left, want) {
+		t.Errorf("seen are %v, %v, want %v", left, err, want)
 	}
 	w.quiet()
+	w.restart()
+	w.quiet()
+}
+
+// TestMadeHere notes which backups this cluster made, also if somebody imports them again.
+func TestMadeHere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.grapnel("ours", "u-1")
+	w.local("ours", "u-1", "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+	w.velero("theirs", "v-1")
+	w.look()
+	w.look()
+	w.bare("a-copy", "ours", "u-1")
+	w.bare("z-copy", "theirs", "")
+	w.look()
+	w.quiet()
+	w.forget("ours")
+	w.restart()
+	w.look()
+	w.quiet()
+	w.wantNames("a-copy", "theirs", "z-copy")
+	noted, err := seen.Load(t.Context(), w.client, namespace, "main")
+	if want := (seen.Backups{"ours": "u-1", "theirs": "v-1 found"}); err != nil || !maps.Equal(noted, want) {
+		t.Errorf("seen are %v, %v, want %v", noted, err, want)
+	}
+	w.forget("a-copy")
+	w.forget("theirs")
+	w.forget("z-copy")
+	w.quiet()
+	w.wantNames()
 }
 
 // TestPruned forgets removed backups that are not stored any more, when that is sure.
@@ -242,7 +278,7 @@ func TestPruned(t *testing.T) {
 	w.look()
 	left, err := seen.Load(t.Context(), w.client, namespace, "main")
 	if err != nil || len(left) != 2 || left["gone"] != "" {
-		t.Errorf("removed are %v, %v, want kept and hidden", left, err)
+		t.Errorf("seen are %v, %v, want kept and hidden", left, err)
 	}
 }
 
@@ -287,6 +323,7 @@ func TestVanished(t *testing.T) {
 		t.Errorf("read: %q", w.store.reads)
 	}
 	delete(w.store.hides, "hidden")
+	w.look() // notes it
 	w.quiet()
 
 	w.velero("theirs", "v-1")
@@ -300,6 +337,7 @@ func TestVanished(t *testing.T) {
 	if event := w.event(); !strings.HasPrefix(event, "Normal DataFound") {
 		t.Errorf("the event is %q", event)
 	}
+	w.look() // notes them
 	w.quiet()
 }
 
@@ -335,6 +373,7 @@ func TestReplaced(t *testing.T) {
 			if status, _, _ := w.said("a", "DataAvailable"); status != "True" {
 				t.Errorf("DataAvailable is %q", status)
 			}
+			w.look() // notes it
 			w.quiet()
 		})
 	}

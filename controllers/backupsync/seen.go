@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,14 +25,15 @@ import (
 // remember notes which of the stored backups have a Backup now, so that those whose Backup
 // is removed are not brought back.
 func (l *look) remember(ctx context.Context, listed map[string]bool) error {
-	more := l.brought
+	more := seen.Backups{}
 	for name, objects := range l.view.backups {
 		for _, b := range objects {
-			if uid := uidOf(b); listed[name] && isTrusted(b) && !l.view.seen.MadeHere(name, uid) {
-				more.Add(name, uid, b.Spec.ImportedFrom == nil)
+			if listed[name] && isTrusted(b) {
+				l.note(more, name, b)
 			}
 		}
 	}
+	maps.Copy(more, l.brought) // which is newer than the view
 	for name, value := range more {
 		if known, noted := l.view.seen[name]; noted && known == value {
 			delete(more, name)
@@ -46,6 +48,16 @@ func (l *look) remember(ctx context.Context, listed map[string]bool) error {
 		return nil
 	}
 	return err
+}
+
+// note notes a Backup, unless more is known of what it stands for.
+func (l *look) note(more seen.Backups, name string, b *v1alpha1.Backup) {
+	uid := uidOf(b)
+	_, noted := l.view.seen[name]
+	if (uid == "" && noted) || l.view.seen.MadeHere(name, uid) || more.MadeHere(name, uid) {
+		return
+	}
+	more.Add(name, uid, b.Spec.ImportedFrom == nil)
 }
 
 // watchEnds adds the controller that notes a Backup of this cluster as soon as it has ended:

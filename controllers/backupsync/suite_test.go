@@ -5,6 +5,7 @@ package backupsync_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -114,7 +115,7 @@ type statusOf struct {
 // Patch implements client.SubResourceWriter.
 func (s statusOf) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 	if _, isBackup := o.(*v1alpha1.Backup); isBackup && s.of.broken.Load() {
-		return fmt.Errorf("the operator died")
+		return errors.New("the operator died")
 	}
 	s.of.writes.Add(1)
 	return s.SubResourceWriter.Patch(ctx, o, p, opts...)

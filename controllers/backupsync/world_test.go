@@ -140,6 +140,7 @@ func (s *store) Manifest(ctx context.Context, name string) ([]byte, *backupstore
 }
 
 func newWorld(t testing.TB, options ...memory.Option) *world {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@
 //
 //	controller.go  one pass
 //	watch.go       what wakes a Schedule
-//	observe.go     its Backups, and who uses or destroys them
+//	observe.go     its Backups, and who destroys them
 //	backup.go      cancel and create
 //	status.go      what is recorded
 //	limits.go      DeletionRuns

@@ -25,7 +25,8 @@ type world struct {
 	deletions map[string]bool
 }
 
-// observe looks at the Backups of a Schedule, and at who reads and destroys them.
+// observe looks at the Backups of a Schedule, and at who destroys them. Who reads them is
+// looked at before they are, if it comes to that.
 func (r *Reconciler) observe(ctx context.Context, s *v1alpha1.Schedule) (*world, error) {
 	var backups v1alpha1.BackupList
 	labels := client.MatchingLabels{v1alpha1.LabelScheduleName: shortname.Label(s.Name)}
@@ -39,10 +40,6 @@ func (r *Reconciler) observe(ctx context.Context, s *v1alpha1.Schedule) (*world,
 	for i := range backups.Items {
 		w.backups[backups.Items[i].Name] = &backups.Items[i]
 	}
-	restores, err := destroy.OpenRestores(ctx, r.Client, s.Namespace)
-	if err != nil {
-		return nil, err
-	}
 	var deletions v1alpha1.DeletionRunList
 	if err := r.Client.List(ctx, &deletions, client.InNamespace(s.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the DeletionRuns: %w", err)
@@ -55,9 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, s *v1alpha1.Schedule) (*world,
 	}
 	for i := range w.runs {
 		made := &w.runs[i]
-		b := w.backups[made.Name]
-		made.InUse = made.InUse || destroy.IsRead(b, restores)
-		made.Deleting = made.Deleting || destroy.Doomed(b, of[made.Name])
+		made.Deleting = made.Deleting || destroy.Doomed(w.backups[made.Name], of[made.Name])
 	}
 	return w, nil
 }

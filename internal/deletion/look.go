@@ -44,11 +44,15 @@ func (j *Job) Look(ctx context.Context, store *backupstore.Store, name string) (
 	if grapnel != nil {
 		found.UID = grapnel.BackupUID
 	}
-	object := map[string]json.RawMessage{}
-	if err := json.Unmarshal(velero, &object); err != nil {
-		return Found{Exists: true, UID: found.UID, Damaged: j.line("velero-backup.json is no object as JSON: " + err.Error())}, nil
+	if !isObject(velero) {
+		return Found{Exists: true, UID: found.UID, Damaged: "velero-backup.json is no object as JSON"}, nil
 	}
 	return found, nil
+}
+
+// isObject reports whether a manifest is an object as JSON.
+func isObject(manifest []byte) bool {
+	return json.Unmarshal(manifest, &map[string]json.RawMessage{}) == nil
 }
 
 // stored is what actions may be shown of what is stored under a name.

@@ -4,7 +4,6 @@
 package deletion_test
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -24,15 +23,13 @@ func TestWhose(t *testing.T) {
 	request := func(uid string, force bool) func(*deletion.Request) {
 		return func(r *deletion.Request) { r.UID, r.Force = uid, force }
 	}
-	velero := func(t *testing.T, store objectstore.Store) {
-		del(t, store, "nightly-grapnel.json", "nightly-claim.json")
-	}
-	damaged := func(t *testing.T, store objectstore.Store) {
-		put(t, store, "backups/nightly/velero-backup.json", []byte("nonsense"))
-	}
+	velero := change{"nightly-grapnel.json": "", "nightly-claim.json": ""}
+	damaged := change{"velero-backup.json": "nonsense"}
+	unowned := change{"velero-backup.json": "nonsense", "nightly-claim.json": ""}
+	removed := change{"velero-backup.json": "", "nightly.tar.gz": ""}
 	for name, tc := range map[string]struct {
 		edit   func(*deletion.Request)
-		change func(*testing.T, objectstore.Store)
+		change change
 		shown  int
 		left   []string
 		taken  string
@@ -47,11 +44,11 @@ func TestWhose(t *testing.T) {
 		"nobody's":                     {edit: request("", false), stays: true, err: "UID of the Backup"},
 		"own, damaged":                 {edit: request("u-1", false), change: damaged, shown: 4},
 		"another's, damaged":           {edit: request("u-2", false), change: damaged, taken: "is taken", stays: true},
-		"damaged, without a claim":     {edit: request("u-1", false), change: both(damaged, noClaim), left: []string{"no claim says whose"}, stays: true, err: "no claim says whose"},
-		"damaged, by force":            {edit: request("", true), change: both(damaged, noClaim), shown: 4},
-		"own, half removed":            {edit: request("u-1", false), change: noManifest, shown: 4},
-		"own, without archive":         {edit: request("u-1", false), change: both(noManifest, noArchive)},
-		"by force, without archive":    {edit: request("", true), change: both(noManifest, noArchive)},
+		"damaged, without a claim":     {edit: request("u-1", false), change: unowned, left: []string{"no claim says whose"}, stays: true, err: "no claim says whose"},
+		"damaged, by force":            {edit: request("", true), change: unowned, shown: 4},
+		"own, half removed":            {edit: request("u-1", false), change: change{"velero-backup.json": ""}, shown: 4},
+		"own, without archive":         {edit: request("u-1", false), change: removed},
+		"by force, without archive":    {edit: request("", true), change: removed},
 		"a name that can not be":       {edit: func(r *deletion.Request) { r.Name = "No Name" }, stays: true},
 		"force for one that can't":     {edit: func(r *deletion.Request) { r.Name, r.Force = "No Name", true }, stays: true},
 		"another name":                 {edit: func(r *deletion.Request) { r.Name = "weekly" }, stays: true},
@@ -60,9 +57,7 @@ func TestWhose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store, action := stored(t, pack(t, objects()...)), &fake{}
-			if tc.change != nil {
-				tc.change(t, store)
-			}
+			tc.change.apply(t, store)
 			before := keys(t, store)
 			req := requestOf(action, tc.edit)
 			result, err := destroy(t.Context(), worker(t), store, req)
@@ -92,45 +87,41 @@ func requestOf(action *fake, edit func(*deletion.Request)) deletion.Request {
 	return req
 }
 
-func del(t *testing.T, store objectstore.Store, names ...string) {
+// change is what others did to the files of the backup: new content, or "" for none.
+type change map[string]string
+
+func (c change) apply(t *testing.T, store objectstore.Store) {
 	t.Helper()
-	for _, name := range names {
-		if err := store.Delete(t.Context(), "backups/nightly/"+name); err != nil {
+	for name, content := range c {
+		key := "backups/nightly/" + name
+		if content != "" {
+			put(t, store, key, []byte(content))
+		} else if err := store.Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func both(first, then func(*testing.T, objectstore.Store)) func(*testing.T, objectstore.Store) {
-	return func(t *testing.T, store objectstore.Store) { first(t, store); then(t, store) }
-}
-
-func noClaim(t *testing.T, store objectstore.Store)    { del(t, store, "nightly-claim.json") }
-func noManifest(t *testing.T, store objectstore.Store) { del(t, store, "velero-backup.json") }
-func noArchive(t *testing.T, store objectstore.Store)  { del(t, store, "nightly.tar.gz") }
-
 func TestLook(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		name   string
-		change func(*testing.T, objectstore.Store)
+		change change
 		want   deletion.Found
 	}{
 		"own":            {name: "nightly", want: deletion.Found{Exists: true, UID: "u-1"}},
 		"none":           {name: "weekly"},
 		"impossible":     {name: "No Name"},
-		"half removed":   {name: "nightly", change: noManifest},
-		"Velero's":       {name: "nightly", change: func(t *testing.T, s objectstore.Store) { del(t, s, "nightly-grapnel.json") }, want: deletion.Found{Exists: true}},
-		"two halves":     {name: "nightly", change: raw("velero-backup.json", `{"other":1}`), want: deletion.Found{Exists: true, Damaged: "does not belong to"}},
-		"nonsense":       {name: "nightly", change: raw("nightly-grapnel.json", `{`), want: deletion.Found{Exists: true, Damaged: "is not a manifest"}},
-		"Velero's wrong": {name: "nightly", change: both(raw("velero-backup.json", `[]`), func(t *testing.T, s objectstore.Store) { del(t, s, "nightly-grapnel.json") }), want: deletion.Found{Exists: true, Damaged: "is no object"}},
+		"half removed":   {name: "nightly", change: change{"velero-backup.json": ""}},
+		"Velero's":       {name: "nightly", change: change{"nightly-grapnel.json": ""}, want: deletion.Found{Exists: true}},
+		"two halves":     {name: "nightly", change: change{"velero-backup.json": `{"other":1}`}, want: deletion.Found{Exists: true, Damaged: "does not belong to"}},
+		"nonsense":       {name: "nightly", change: change{"nightly-grapnel.json": `{`}, want: deletion.Found{Exists: true, Damaged: "is not a manifest"}},
+		"Velero's wrong": {name: "nightly", change: change{"velero-backup.json": `[]`, "nightly-grapnel.json": ""}, want: deletion.Found{Exists: true, Damaged: "is no object"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := stored(t, pack(t))
-			if tc.change != nil {
-				tc.change(t, store)
-			}
+			tc.change.apply(t, store)
 			found, err := worker(t).Look(t.Context(), backupstore.New(store, ""), tc.name)
 			if err != nil {
 				t.Fatal(err)
@@ -146,11 +137,5 @@ func TestLook(t *testing.T) {
 	broken := storetest.NewFaulty(memory.New(), storetest.Fault{Before: objectstore.ErrUnavailable})
 	if _, err := worker(t).Look(t.Context(), backupstore.New(broken, ""), "nightly"); !errors.Is(err, objectstore.ErrUnavailable) {
 		t.Errorf("error %v, want that of the store", err)
-	}
-}
-
-func raw(name, content string) func(*testing.T, objectstore.Store) {
-	return func(t *testing.T, s objectstore.Store) {
-		put(t, s, "backups/nightly/"+name, bytes.NewBufferString(content).Bytes())
 	}
 }

@@ -102,8 +102,11 @@ func TestNameTaken(t *testing.T) {
 			if !suite.Read(s.Env, other) || other.ResourceVersion != version {
 				t.Error("the other Backup was touched")
 			}
+			s.Delete(other) // which was told, and is settled
+			s.at("1 03:02", n)
+			s.expectMade()
 			s.at("2 03:00", n)
-			s.expectMade("1 03:00", "2 03:00")
+			s.expectMade("2 03:00")
 		})
 	}
 }

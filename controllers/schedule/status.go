@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -132,10 +133,9 @@ func (p *pass) conclude() {
 		return
 	}
 	message := "The next Backup is due at " + p.decision.NextWake.Format(time.RFC3339)
-	for _, skip := range p.decision.Skipped {
-		if skip.Reason == schedule.ReasonConcurrencyForbid {
-			message += "; " + skip.Message
-		}
+	waits := func(skip schedule.Skip) bool { return skip.Reason == schedule.ReasonConcurrencyForbid }
+	if i := slices.IndexFunc(p.decision.Skipped, waits); i >= 0 {
+		message += "; " + p.decision.Skipped[i].Message
 	}
 	p.summarize(v1alpha1.SchedulePhaseEnabled, conditions.Current, v1alpha1.ReasonScheduled, message)
 }

@@ -83,8 +83,11 @@ func TestVerdict(t *testing.T) {
 	}{
 		"all is well": {&Report{Found: 3, Imported: 2}, "True", v1alpha1.ReasonSynced, []string{"Every backup"}, "name"},
 		"renamed":     {renamed, "True", v1alpha1.ReasonSynced, []string{"b-00-hash (which is b-00 there)", "b-09-hash", ", and 2 more"}, "b-10"},
-		"unreadable": {many, "False", v1alpha1.ReasonBackupsUnreadable,
-			[]string{"25 backups can not be imported: b-00: is odd; ", "b-09: is odd; and 15 more. Repair"}, "b-10"},
+		"unreadable": {
+			many, "False", v1alpha1.ReasonBackupsUnreadable,
+			[]string{"25 backups can not be imported: b-00: is odd; ", "b-09: is odd; and 15 more. Repair"},
+			"b-10",
+		},
 		"too many": {&Report{Truncated: true}, "False", v1alpha1.ReasonBackupsUnreadable, []string{"more than 100000 backups"}, "Every"},
 	} {
 		says := tc.report.verdict()

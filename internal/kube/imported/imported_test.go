@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -259,11 +260,9 @@ func TestMetadataOfStrangers(t *testing.T) {
 	for i := range 100 {
 		labels[fmt.Sprintf("label-%03d", i)] = "v"
 	}
-	for key, value := range map[string]string{
+	maps.Copy(labels, map[string]string{
 		"a": "not a value", "not a key": "v", "b": strings.Repeat("x", 64), "x.grapnel.dev/c": "v", "grapnel.dev/hook": "v", "0": "kept",
-	} {
-		labels[key] = value
-	}
+	})
 	data, err := json.Marshal(map[string]any{
 		"kind": "Backup", "metadata": map[string]any{"name": "nightly", "labels": labels, "annotations": annotations},
 		"status": map[string]any{"phase": "Completed", "completionTimestamp": "2025-01-02T03:05:00Z"},

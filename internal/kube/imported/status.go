@@ -133,7 +133,7 @@ func (s status) operations() *v1alpha1.OperationCounts {
 	}
 }
 
-func small(n int64) int32 { return int32(min(max(0, n), math.MaxInt32)) } //nolint:gosec // it is made to fit
+func small(n int64) int32 { return int32(min(max(0, n), math.MaxInt32)) }
 
 // files names what is stored. Velero does not say what it stored, and stores these.
 func files(from Source, o outcome, grapnel *backupstore.GrapnelManifest) *v1alpha1.BackupFiles {

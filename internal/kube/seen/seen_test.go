@@ -175,21 +175,17 @@ func TestGoneMeanwhile(t *testing.T) {
 
 func TestFull(t *testing.T) {
 	c := cluster(t)
-	data := map[string]string{}
-	for i := range 4064 { // of 246 bytes each
-		data[fmt.Sprintf("%s-%04d", strings.Repeat("n", 205), i)] = strings.Repeat("u", 36)
-	}
+	data := map[string]string{"large": strings.Repeat("x", 999_985)}
 	must(t, c.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: seen.Name("main"), Labels: map[string]string{seen.Label: "main"}}, Data: data,
 	}))
-	var err error
-	for i := 0; err == nil && i < 3; i++ {
-		err = seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{fmt.Sprintf("%s-x%03d", strings.Repeat("n", 205), i): strings.Repeat("u", 36)})
-	}
-	if !errors.Is(err, seen.ErrFull) || !strings.Contains(err.Error(), "main-seen-backups has 40") || !strings.Contains(err.Error(), "DeletionRuns") {
+	must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"nightly": "u-1"}))
+	err := seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"n": ""})
+	if !errors.Is(err, seen.ErrFull) || !strings.Contains(err.Error(), "main-seen-backups has 2 already") || !strings.Contains(err.Error(), "DeletionRuns") {
 		t.Errorf("error %v, want ErrFull and what to do", err)
 	}
-	must(t, seen.Prune(t.Context(), c, c, namespace, "main", but(fmt.Sprintf("%s-%04d", strings.Repeat("n", 205), 0))))
+	must(t, seen.Prune(t.Context(), c, c, namespace, "main", but("nightly")))
+	must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"n": ""}))
 }
 
 // TestOfOthers leaves a ConfigMap alone that is not Grapnel's.
@@ -235,8 +231,14 @@ func TestWants(t *testing.T) {
 		name, uid string
 		want      bool
 	}{
-		{"a", "u-1", false}, {"a", "u-2", true}, {"a", "", true}, {"any", "u-1", false}, {"any", "", false}, {"b", "u-1", true},
-		{"found", "u-3", false}, {"found", "u-4", true},
+		{"a", "u-1", false},
+		{"a", "u-2", true},
+		{"a", "", true},
+		{"any", "u-1", false},
+		{"any", "", false},
+		{"b", "u-1", true},
+		{"found", "u-3", false},
+		{"found", "u-4", true},
 	} {
 		if got := data.Wants(tc.name, tc.uid); got != tc.want {
 			t.Errorf("%s of %q: wanted %t, want %t", tc.name, tc.uid, got, tc.want)

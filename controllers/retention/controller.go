@@ -54,7 +54,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		r.Now = time.Now
 	}
 	r.kept = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "grapnel_backup_data_left_behind_total",
+		Name: "grapnel_data_left_behind_total",
 		Help: "Backups with deletionPolicy Delete whose stored data stays, as their namespace was being deleted.",
 	})
 	if err := r.Metrics.Register(r.kept); err != nil {

@@ -6,6 +6,7 @@ package retention
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,7 +72,7 @@ func (r *Reconciler) protected(ctx context.Context, b *v1alpha1.Backup) (bool, e
 	if destroy.Doomed(b, deletions.Items) {
 		return true, nil
 	}
-	if last, err := r.isLast(ctx, b); last || err != nil {
+	if last, err := r.isLast(ctx, b, deletions.Items); last || err != nil {
 		return last, err
 	}
 	restores, err := destroy.OpenRestores(ctx, r.Client, b.Namespace) // the DeletionRun looks past the cache
@@ -79,8 +80,8 @@ func (r *Reconciler) protected(ctx context.Context, b *v1alpha1.Backup) (bool, e
 }
 
 // isLast says whether a Backup is among the newest of its Schedule that succeeded, which
-// that keeps (keepLast).
-func (r *Reconciler) isLast(ctx context.Context, b *v1alpha1.Backup) (bool, error) {
+// that keeps (keepLast). One that is to go does not count.
+func (r *Reconciler) isLast(ctx context.Context, b *v1alpha1.Backup, deletions []v1alpha1.DeletionRun) (bool, error) {
 	if b.Labels[v1alpha1.LabelScheduleName] == "" {
 		return false, nil
 	}
@@ -99,7 +100,8 @@ func (r *Reconciler) isLast(ctx context.Context, b *v1alpha1.Backup) (bool, erro
 		if err != nil {
 			return false, fmt.Errorf("listing the Backups of Schedule %s: %w", s.Name, err)
 		}
-		if !schedule.NewestSucceeded(scheduled.Runs(s.Name, backups.Items), int(*s.Spec.KeepLast))[b.Name] {
+		staying := slices.DeleteFunc(backups.Items, func(other v1alpha1.Backup) bool { return destroy.Doomed(&other, deletions) })
+		if !schedule.NewestSucceeded(scheduled.Runs(s.Name, staying), int(*s.Spec.KeepLast))[b.Name] {
 			return false, nil
 		}
 		r.Recorder.Eventf(b, nil, corev1.EventTypeNormal, v1alpha1.ReasonKept, "Expire",

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
@@ -106,11 +106,11 @@ func (m *deleted) expire(ctx context.Context, e *environment) error {
 				}
 				delete(open, d.Name)
 				switch {
-				case run.Decided(d) && d.Status.Phase != v1alpha1.DeletionRunPhaseCompleted:
+				case kuberun.Decided(d) && d.Status.Phase != v1alpha1.DeletionRunPhaseCompleted:
 					return fmt.Errorf("DeletionRun %s ended as %s: %s", d.Name, d.Status.Phase, d.Status.Message)
-				case run.Decided(d):
+				case kuberun.Decided(d):
 					ended[d.Name] = true
-				case run.Planned(d):
+				case kuberun.Planned(d):
 					open[d.Name] = true
 					m.most = max(m.most, len(open))
 				}

@@ -111,7 +111,8 @@ func TestDeleteActionsRun(t *testing.T) {
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "Backup "+b.Name+" is destroyed, and one thing is left behind", a)
 	s.gone(t, b)
-	stage.Equal(t, "the actions", stage.Statuses(d.Status.DeleteActionsStatuses), []string{a + " Failed", z + " Completed"})
+	// The example plugin has one that concerns every Backup.
+	stage.Equal(t, "the actions", stage.Statuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", a + " Failed", z + " Completed"})
 	stage.Equal(t, "the calls", deleteCalls(t, d), []string{"Delete " + a + " #1", "Delete " + a + " #2", "Delete " + a + " #3", "Delete " + z + " #1"})
 	awaitEvent(t, d, "Warning PartiallyFailed: ")
 }
@@ -183,8 +184,9 @@ func TestDeleteItemActionsRun(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(string(content)), "\n")
 	got = slices.DeleteFunc(got, func(l string) bool { return strings.HasSuffix(l, "/kube-root-ca.crt") })
 	stage.Equal(t, "what was shown", got, []string{line("c0"), line("c1"), line("c7"), line("c7"), line("c7")})
-	if did := d.Status.DeleteItemActions; len(did) != 1 || did[0].Failed != 1 || did[0].Items < 2 || did[0].PluginName != action {
-		t.Errorf("the action is told as %+v", did)
+	did := slices.DeleteFunc(d.Status.DeleteItemActions, func(did v1alpha1.DeletionItemAction) bool { return did.PluginName != action })
+	if len(did) != 1 || did[0].Failed != 1 || did[0].Items < 2 {
+		t.Errorf("the actions are told as %+v", d.Status.DeleteItemActions)
 	}
 }
 
@@ -289,7 +291,7 @@ func TestANamespaceIsDeleted(t *testing.T) {
 	if len(s.stored(t, b.Name)) == 0 {
 		t.Error("the files are gone")
 	}
-	s.AwaitMetric(t, "grapnel_backup_data_left_behind_total", 1)
+	s.AwaitMetric(t, "grapnel_data_left_behind_total", 1)
 }
 
 // TestALocationIsLost takes the location away, or the right to write there. The objects can

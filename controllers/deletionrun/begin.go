@@ -194,4 +194,3 @@ func (r *Reconciler) concerns(ctx context.Context, key string, b *v1alpha1.Backu
 	}
 	return selector.Matches(labels.Set(b.StoredLabels())), nil
 }
-

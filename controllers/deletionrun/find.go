@@ -131,7 +131,9 @@ func (r *Reconciler) nameOf(s *scope) (string, error) { return storedName(s.Obje
 
 // storedName returns the name in the location of a backup that has no Backup, or none any
 // more.
-func storedName(d *v1alpha1.DeletionRun) string { return cmp.Or(d.Status.StoredName, d.Spec.BackupName) }
+func storedName(d *v1alpha1.DeletionRun) string {
+	return cmp.Or(d.Status.StoredName, d.Spec.BackupName)
+}
 
 func (r *Reconciler) look(ctx context.Context, store *backupstore.Store, name string) (deletion.Found, error) {
 	return r.Job.Look(ctx, store, name)
@@ -215,4 +217,3 @@ func (r *Reconciler) create(ctx context.Context, b *v1alpha1.Backup) error {
 	}
 	return nil
 }
-

@@ -300,8 +300,11 @@ func TestALocationIsLost(t *testing.T) {
 	t.Parallel()
 	s := site{world.Shared(t)}
 	for name, lose := range map[string]func(*testing.T, *v1alpha1.BackupStorageLocation){
-		"gone":      func(t *testing.T, l *v1alpha1.BackupStorageLocation) { t.Helper(); world.Remove(t, l) },
-		"read-only": func(t *testing.T, l *v1alpha1.BackupStorageLocation) { t.Helper(); world.Patch(t, l, `{"spec":{"accessMode":"ReadOnly"}}`) },
+		"gone": func(t *testing.T, l *v1alpha1.BackupStorageLocation) { t.Helper(); world.Remove(t, l) },
+		"read-only": func(t *testing.T, l *v1alpha1.BackupStorageLocation) {
+			t.Helper()
+			world.Patch(t, l, `{"spec":{"accessMode":"ReadOnly"}}`)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

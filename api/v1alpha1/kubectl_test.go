@@ -147,9 +147,9 @@ func TestHowIsEverythingGoing(t *testing.T) {
 	want := []string{
 		"asyncoperation.grapnel.dev/nightly-data-0", "backup.grapnel.dev/nightly", "hookrun.grapnel.dev/nightly-pre-0",
 		"plugin.grapnel.dev/example", "backupstoragelocation.grapnel.dev/main",
-		"restore.grapnel.dev/shop-again",
+		"restore.grapnel.dev/shop-again", "deletionrun.grapnel.dev/nightly-expired", "schedule.grapnel.dev/nightly",
 	}
-	for _, what := range []string{"grapnel", "backups,restores,hookruns,asyncoperations,plugins,bsl"} {
+	for _, what := range []string{"grapnel", "backups,restores,hookruns,asyncoperations,plugins,bsl,deletionruns,schedules"} {
 		listed := strings.Fields(kubectl(t, "get", what, "-n", namespace, "-o", "name"))
 		slices.Sort(listed)
 		if expected := slices.Sorted(slices.Values(want)); !slices.Equal(listed, expected) {

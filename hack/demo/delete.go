@@ -18,10 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-const (
-	deletionName = "shop-is-old"
-	copyAction   = "example.io/copy"
-)
+const deletionName = "shop-is-old"
 
 // deletionFacts are what came of the deletion.
 type deletionFacts struct {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc"
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -18,9 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/hook"
 	"github.com/grapnel-dev/grapnel/internal/itemaction/remote"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/deletable"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
@@ -91,7 +89,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, b *v1alpha1.Backup) (b
 	case surveyed.Err != nil:
 		s.Waiting(v1alpha1.ReasonWaitingForLocation, "Looking at the stored backup failed: "+r.Redactor.String(surveyed.Err.Error())+"; "+escape(s.Object))
 		r.driver.Retry(s, stepSurvey)
-		return false, nil
+		return false, nil //nolint:nilerr // the step is carried out again
 	case surveyed.Value.loading != "":
 		r.driver.Restart(s, stepSurvey)
 		s.AwaitPlugin(surveyed.Value.loading)
@@ -100,9 +98,9 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, b *v1alpha1.Backup) (b
 	}
 	found := surveyed.Value
 	if grapnel := found.stored.Grapnel; grapnel != nil {
-		outputs, err := run.StoredOutputs(grapnel.Outputs)
-		if err != nil {
-			found.hooks.Warnings = append(found.hooks.Warnings, err.Error())
+		outputs, problem := run.StoredOutputs(grapnel.Outputs)
+		if problem != nil {
+			found.hooks.Warnings = append(found.hooks.Warnings, problem.Error())
 		}
 		s.Object.Status.BackupOutputs = outputs
 	}
@@ -173,17 +171,13 @@ func (r *Reconciler) concerns(ctx context.Context, key string, b *v1alpha1.Backu
 		return false, err
 	}
 	log := r.Logs.Logger(key, runlog.Main).WithValues("plugin", step.Plugin, "action", step.Name)
-	asks := caller.New(r.Actions.DeleteAction(step.Plugin, step.Name), r.Redactor)
+	question := deletable.Question{Action: step.Name, Key: key, Parameters: step.Parameters}
 	var selector labels.Selector
 	var asked error
 	waited := wait.ExponentialBackoffWithContext(ctx, askPauses(), func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, min(step.Timeout, remote.MaxChooseTimeout))
 		defer cancel()
-		asked = asks.Do(ctx, process.Call{Key: key, Log: log, RunLog: log},
-			func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action adapter.DeleteAction) (err error) {
-				selector, err = action.AppliesTo(ctx, conn, adapter.ItemCall{Action: step.Name, ID: callID, Key: key, Parameters: step.Parameters})
-				return err
-			})
+		selector, asked = deletable.Selector(logr.NewContext(ctx, log), r.Actions.DeleteAction(step.Plugin, step.Name), r.Redactor, question)
 		return asked == nil, nil
 	})
 	switch {

@@ -31,11 +31,8 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	switch given, err := r.givenUp(ctx, s, b); {
-	case err != nil:
-		return false, err
-	case given:
-		return true, nil
+	if r.givenUp(ctx, s, b) {
+		return conditions.IsTrue(d, v1alpha1.ConditionDataDeleted), nil
 	}
 	if len(d.Status.ItemActions) > 0 && !run.Processed(d) {
 		r.call(ctx, s, b)
@@ -45,19 +42,19 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) (bool, error) {
 	return false, nil // objects are removed once it is written that the files are gone
 }
 
-// givenUp ends the work on stored data if there is none, or if nobody can get at it any
-// more.
-func (r *Reconciler) givenUp(ctx context.Context, s *scope, b *v1alpha1.Backup) (bool, error) {
+// givenUp says whether the work on stored data is to end, as there is none or nobody can get
+// at it any more. It has ended when the condition DataDeleted is True.
+func (r *Reconciler) givenUp(ctx context.Context, s *scope, b *v1alpha1.Backup) bool {
 	d := s.Object
 	where := d.Status.StorageLocation
 	if where == "" {
 		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "Nothing was stored")
-		return true, nil
+		return true
 	}
 	why := "it was given up with the annotation " + v1alpha1.AnnotationAbandonData
 	if !abandoned(d, b) {
 		if _, there := r.driver.Prefix(ctx, d); there || d.DeletionTimestamp.IsZero() {
-			return false, nil
+			return false
 		}
 		// Of a namespace that is being deleted the location goes first, and no other can be
 		// created in its place.
@@ -65,10 +62,10 @@ func (r *Reconciler) givenUp(ctx context.Context, s *scope, b *v1alpha1.Backup) 
 	}
 	if r.driver.StopSteps(s, stepCall, stepRemove) {
 		s.Running(v1alpha1.ReasonDeleting, "Giving up the stored data")
-		return false, nil
+		return true
 	}
 	r.leave(s, fmt.Sprintf("the files of backup %s in BackupStorageLocation %s: %s", d.Status.StoredName, where, why))
-	return true, nil
+	return true
 }
 
 // leave records that the stored data stays, loudly.

@@ -147,7 +147,7 @@ func (r *Reconciler) bring(ctx context.Context, s *scope, looked *run.Ended[dele
 	if looked.Err != nil {
 		s.Waiting(v1alpha1.ReasonWaitingForLocation, "Looking for the backup failed: "+r.Redactor.String(looked.Err.Error())+"; it is tried again")
 		r.driver.Retry(s, stepFind)
-		return nil
+		return nil //nolint:nilerr // the step is carried out again
 	}
 	if !found.Exists {
 		s.Invalid([]string{fmt.Sprintf("there is no Backup %[1]s in this namespace, and BackupStorageLocation %[2]s has no finished backup of that name; "+
@@ -173,10 +173,10 @@ func (r *Reconciler) objectOf(ctx context.Context, s *scope, found deletion.Foun
 	d := s.Object
 	where, name := d.Status.StorageLocation, storedName(d)
 	prefix, _ := r.driver.Prefix(ctx, d)
-	b, err := imported.Backup(imported.Source{
+	b, unusable := imported.Backup(imported.Source{
 		Namespace: d.Namespace, Location: where, Prefix: prefix, Name: name, Redact: r.Redactor.String,
 	}, found.Velero, found.Grapnel)
-	if err != nil || b == nil || found.Damaged != "" {
+	if unusable != nil || b == nil || found.Damaged != "" {
 		b = &v1alpha1.Backup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: name},
 			Spec: v1alpha1.BackupSpec{
@@ -185,7 +185,7 @@ func (r *Reconciler) objectOf(ctx context.Context, s *scope, found deletion.Foun
 		}
 	}
 	var other v1alpha1.Backup
-	err = r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &other)
+	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &other)
 	if err == nil && !isOf(&other, where, name) {
 		imported.Rename(b)
 	}

@@ -16,7 +16,8 @@
 // again until it can, or until a person gives the data up with an annotation.
 //
 //	find.go      the Backup that is meant, or the backup in a location without an object
-//	wait.go      what has to end first: other DeletionRuns, the Backup, Restores
+//	claim.go     which of several DeletionRuns does the work
+//	wait.go      what has to end first: the Backup, Restores; the location
 //	begin.go     the look into the store, and the plan
 //	destroy.go   the steps that take time
 //	objects.go   what is removed from the cluster

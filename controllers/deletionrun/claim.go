@@ -1,0 +1,164 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletionrun
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+)
+
+// siblings returns the other DeletionRuns for the same backup. Those in the cache do to wait
+// for: when a thousand backups expire at once, each of them would read a thousand others.
+func siblings(ctx context.Context, reader client.Reader, d *v1alpha1.DeletionRun) ([]*v1alpha1.DeletionRun, error) {
+	var list v1alpha1.DeletionRunList
+	if err := reader.List(ctx, &list, client.InNamespace(d.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the DeletionRuns: %w", err)
+	}
+	var same []*v1alpha1.DeletionRun
+	for i := range list.Items {
+		if other := &list.Items[i]; other.UID != d.UID && sameBackup(d, other) {
+			same = append(same, other)
+		}
+	}
+	return same, nil
+}
+
+// sameBackup says whether two DeletionRuns mean one backup, as far as they say.
+func sameBackup(a, b *v1alpha1.DeletionRun) bool {
+	one, other := meant(a), meant(b)
+	if one.uid != "" && other.uid != "" {
+		return one.uid == other.uid
+	}
+	return one.name == other.name && (one.location == "" || other.location == "" || one.location == other.location)
+}
+
+type target struct{ uid, name, location string }
+
+// meant returns what a DeletionRun found out about its backup, or else what it was told.
+func meant(d *v1alpha1.DeletionRun) target {
+	t := target{uid: d.Spec.BackupUID, name: d.Spec.BackupName, location: d.Spec.StorageLocation}
+	if d.Status.BackupUID != "" {
+		t = target{uid: d.Status.BackupUID, name: d.Spec.BackupName, location: d.Status.StorageLocation}
+	}
+	return t
+}
+
+// older says which of two DeletionRuns does the work.
+func older(a, b *v1alpha1.DeletionRun) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name < b.Name
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// awaitOlder waits for a DeletionRun that has the same backup and came first, unless this one
+// has claimed it already.
+func (r *Reconciler) awaitOlder(ctx context.Context, s *scope, b *v1alpha1.Backup) (ready bool, err error) {
+	if b.Annotations[v1alpha1.AnnotationDeletedBy] == string(s.Object.UID) {
+		return true, nil
+	}
+	siblings, err := siblings(ctx, r.Client, s.Object)
+	if err != nil {
+		return false, err
+	}
+	for _, other := range siblings {
+		if !run.Decided(other) && (older(other, s.Object) || run.Planned(other)) {
+			awaitSibling(s, other)
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// claim notes on the Backup which DeletionRun destroys it, so that of two that were
+// created at the same moment one waits.
+func (r *Reconciler) claim(ctx context.Context, s *scope, b *v1alpha1.Backup) (ready bool, err error) {
+	d := s.Object
+	by := b.Annotations[v1alpha1.AnnotationDeletedBy]
+	if by == string(d.UID) {
+		return true, nil
+	}
+	if other, err := r.claimer(ctx, d, by); other != nil || err != nil {
+		if err == nil {
+			awaitSibling(s, other)
+		}
+		return false, err
+	}
+	claimed := b.DeepCopy()
+	if claimed.Annotations == nil {
+		claimed.Annotations = map[string]string{}
+	}
+	claimed.Annotations[v1alpha1.AnnotationDeletedBy] = string(d.UID)
+	s.Then(func(ctx context.Context) error {
+		err := r.Client.Patch(ctx, claimed, client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return nil // the next pass sees what changed
+		}
+		if err != nil {
+			return fmt.Errorf("noting on Backup %s that it is being destroyed: %w", b.Name, err)
+		}
+		return nil
+	})
+	s.Again(1)
+	return false, nil
+}
+
+// claimer returns the DeletionRun that has claimed a Backup, if it has not ended. It may be
+// younger than the cache.
+func (r *Reconciler) claimer(ctx context.Context, d *v1alpha1.DeletionRun, by string) (*v1alpha1.DeletionRun, error) {
+	if by == "" {
+		return nil, nil
+	}
+	for _, reader := range []client.Reader{r.Client, r.Reader} {
+		siblings, err := siblings(ctx, reader, d)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range siblings {
+			if string(other.UID) != by {
+				continue
+			}
+			if run.Decided(other) {
+				return nil, nil
+			}
+			return other, nil
+		}
+	}
+	return nil, nil
+}
+
+// awaitSibling says that another DeletionRun does the work.
+func awaitSibling(s *scope, other *v1alpha1.DeletionRun) {
+	s.Waiting(v1alpha1.ReasonWaitingForDeletionRun,
+		fmt.Sprintf("DeletionRun %s destroys this backup already; waiting for what becomes of it", other.Name))
+}
+
+// takeOver ends a DeletionRun whose backup another one has destroyed, in the same way.
+func (r *Reconciler) takeOver(ctx context.Context, s *scope) (bool, error) {
+	d := s.Object
+	if d.Status.BackupUID == "" && d.Spec.BackupUID == "" {
+		return false, nil // it has never seen the Backup: what is there now may be another one
+	}
+	siblings, err := siblings(ctx, r.Reader, d) // the Backup is gone, which the cache may know before it knows why
+	if err != nil {
+		return false, err
+	}
+	for _, other := range siblings {
+		if other.Status.BackupUID == meant(d).uid && run.Succeeded(other) {
+			d.Status.LeftBehind = other.Status.LeftBehind
+			s.Decide(run.Outcome{
+				Phase: other.GetPhase(), Reason: other.GetPhase(),
+				Message: fmt.Sprintf("DeletionRun %s destroyed it: %s", other.Name, run.OutcomeMessage(other)),
+			}, r.Now())
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -97,7 +97,9 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, b *v1alpha1.Backup) (b
 		return false, nil
 	}
 	found := surveyed.Value
-	if grapnel := found.stored.Grapnel; grapnel != nil {
+	// What was made for another backup, which has taken the name, is not to be removed.
+	uid := s.Object.Status.StoredUID
+	if grapnel := found.stored.Grapnel; grapnel != nil && (uid == "" || uid == grapnel.BackupUID) {
 		outputs, problem := run.StoredOutputs(grapnel.Outputs)
 		if problem != nil {
 			found.hooks.Warnings = append(found.hooks.Warnings, problem.Error())

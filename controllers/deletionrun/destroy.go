@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/imported"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
@@ -87,7 +88,7 @@ func (r *Reconciler) call(ctx context.Context, s *scope, b *v1alpha1.Backup) {
 		d.Status.Attempts++
 	}
 	s.Running(v1alpha1.ReasonDeleting, "Showing archived objects to DeleteItemActions")
-	called := run.InStore(r.driver, s, stepCall, r.requestOf(ctx, b), r.callActions(d.Status.ItemActions))
+	called := run.InStore(r.driver, s, stepCall, r.requestOf(ctx, b), r.callActions(d.Status.ItemActions, r.source(ctx, d)))
 	switch {
 	case called == nil:
 	case called.Err != nil:
@@ -104,10 +105,22 @@ func (r *Reconciler) call(ctx context.Context, s *scope, b *v1alpha1.Backup) {
 	}
 }
 
-func (r *Reconciler) callActions(planned []v1alpha1.PlannedItemAction) func(context.Context, *backupstore.Store, deletion.Request) (deletion.Result, error) {
+// callActions tells actions of the Backup what is stored of it, if somebody has removed it.
+func (r *Reconciler) callActions(
+	planned []v1alpha1.PlannedItemAction, from imported.Source,
+) func(context.Context, *backupstore.Store, deletion.Request) (deletion.Result, error) {
 	return func(ctx context.Context, store *backupstore.Store, request deletion.Request) (deletion.Result, error) {
 		if err := run.AwaitLoads(ctx, r.Client, r.Actions, planned); err != nil {
 			return deletion.Result{}, err
+		}
+		if request.Backup == nil {
+			found, err := r.Job.Look(ctx, store, request.Name)
+			if err == nil {
+				err = tell(&request, asObject(from, found))
+			}
+			if err != nil {
+				return deletion.Result{}, err
+			}
 		}
 		return r.Job.CallActions(ctx, store, request)
 	}
@@ -146,12 +159,18 @@ func (r *Reconciler) requestOf(ctx context.Context, b *v1alpha1.Backup) func(*sc
 		if err != nil || b == nil {
 			return request, err
 		}
-		for i := range request.Actions {
-			request.Actions[i].Parameters = run.PlainMap(b.Spec.Parameters[request.Actions[i].Name])
-		}
-		request.Backup, err = run.ShownBackup(b)
+		err = tell(&request, b)
 		return request, err
 	}
+}
+
+// tell adds what actions are told of the Backup.
+func tell(request *deletion.Request, b *v1alpha1.Backup) (err error) {
+	for i := range request.Actions {
+		request.Actions[i].Parameters = run.PlainMap(b.Spec.Parameters[request.Actions[i].Name])
+	}
+	request.Backup, err = run.ShownBackup(b)
+	return err
 }
 
 // removal is the request of a DeletionRun, without what actions see of the Backup.

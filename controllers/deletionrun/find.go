@@ -167,26 +167,35 @@ func (r *Reconciler) bring(ctx context.Context, s *scope, looked *run.Ended[dele
 	return nil
 }
 
-// objectOf returns the object of a stored backup. One with a damaged manifest gets a bare
-// one.
-func (r *Reconciler) objectOf(ctx context.Context, s *scope, found deletion.Found) (*v1alpha1.Backup, error) {
-	d := s.Object
-	where, name := d.Status.StorageLocation, storedName(d)
+// source says where the backup of a DeletionRun is stored.
+func (r *Reconciler) source(ctx context.Context, d *v1alpha1.DeletionRun) imported.Source {
 	prefix, _ := r.driver.Prefix(ctx, d)
-	b, unusable := imported.Backup(imported.Source{
-		Namespace: d.Namespace, Location: where, Prefix: prefix, Name: name, Redact: r.Redactor.String,
-	}, found.Velero, found.Grapnel)
-	if unusable != nil || b == nil || found.Damaged != "" {
-		b = &v1alpha1.Backup{
-			ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: name},
-			Spec: v1alpha1.BackupSpec{
-				StorageLocation: where, ImportedFrom: &v1alpha1.ImportSource{StorageLocation: where, BackupUID: found.UID},
-			},
-		}
+	return imported.Source{
+		Namespace: d.Namespace, Location: d.Status.StorageLocation, Prefix: prefix, Name: storedName(d), Redact: r.Redactor.String,
 	}
+}
+
+// asObject returns a stored backup as an object. One with a damaged manifest gives a bare one.
+func asObject(from imported.Source, found deletion.Found) *v1alpha1.Backup {
+	b, unusable := imported.Backup(from, found.Velero, found.Grapnel)
+	if unusable == nil && b != nil && found.Damaged == "" {
+		return b
+	}
+	return &v1alpha1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: from.Namespace, Name: from.Name},
+		Spec: v1alpha1.BackupSpec{
+			StorageLocation: from.Location, ImportedFrom: &v1alpha1.ImportSource{StorageLocation: from.Location, BackupUID: found.UID},
+		},
+	}
+}
+
+// objectOf returns the object of a stored backup, under a name that is free.
+func (r *Reconciler) objectOf(ctx context.Context, s *scope, found deletion.Found) (*v1alpha1.Backup, error) {
+	from := r.source(ctx, s.Object)
+	b := asObject(from, found)
 	var other v1alpha1.Backup
 	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &other)
-	if err == nil && !isOf(&other, where, name) {
+	if err == nil && !isOf(&other, from.Location, from.Name) {
 		imported.Rename(b)
 	}
 	if client.IgnoreNotFound(err) != nil {

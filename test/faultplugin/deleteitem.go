@@ -18,6 +18,7 @@ import (
 //	error:text   fail
 //	panic:text   panic
 //	await:file   wait until there is a file
+//	hang         never come back
 const annotationClean = "fault.example.io/clean"
 
 // deleteItemAction is a DeleteItemAction that writes what it was shown, as lines
@@ -46,6 +47,8 @@ func (d deleteItemAction) Execute(ctx context.Context, req *item.DeleteRequest) 
 		panic(what)
 	case "await":
 		return await(ctx, what)
+	case "hang":
+		forever()
 	}
 	return nil
 }

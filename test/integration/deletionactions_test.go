@@ -1,0 +1,198 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// deletes declares a DeleteAction for Backups that ask for it.
+func deletes(action v1alpha1.PluginAction) v1alpha1.PluginAction {
+	action.Kind, action.Selector = v1alpha1.ActionKindDelete, stage.ForUsers(action.Name)
+	return action
+}
+
+// deleteCalls returns the calls of DeleteActions for a DeletionRun.
+func deleteCalls(t *testing.T, d *v1alpha1.DeletionRun) []string {
+	t.Helper()
+	var keys []string
+	for _, run := range all[*v1alpha1.HookRun](world.watched) {
+		if run.Spec.Subject.UID == string(d.UID) {
+			keys = append(keys, string(run.UID))
+		}
+	}
+	return world.Calls(t, func(key string) bool { return slices.Contains(keys, key) })
+}
+
+// TestDeleteActionsRun has three of them, of which the first fails, and another one that the
+// Backup does not concern.
+func TestDeleteActionsRun(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	a, z, other := own(t, "a-fails"), own(t, "z-works"), own(t, "other")
+	install(t, world.FaultPlugin(filepath.Base(a), []v1alpha1.PluginAction{
+		deletes(v1alpha1.PluginAction{Name: z}), deletes(v1alpha1.PluginAction{Name: a}), deletes(v1alpha1.PluginAction{Name: other}),
+	}, "FAULT_SELECTOR=tier=gold"))
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(a, z)
+	b.Labels["tier"] = "gold"
+	parameter(b, a, "fault", "fail")
+	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "Backup "+b.Name+" is destroyed, and one thing is left behind", a)
+	s.gone(t, b)
+	// The example plugin has one that concerns every Backup.
+	stage.Equal(t, "the actions", stage.Statuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", a + " Failed", z + " Completed"})
+	stage.Equal(t, "the calls", deleteCalls(t, d), []string{"Delete " + a + " #1", "Delete " + a + " #2", "Delete " + a + " #3", "Delete " + z + " #1"})
+	awaitEvent(t, d, "Warning PartiallyFailed: ")
+}
+
+// TestDeleteActionsChoose has an action that says itself which Backups concern it.
+func TestDeleteActionsChoose(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	for name, tc := range map[string]struct {
+		selector string
+		phase    v1alpha1.DeletionRunPhase
+		called   int
+		text     string
+	}{
+		"it concerns others": {"tier=silver", v1alpha1.DeletionRunPhaseCompleted, 0, "is destroyed"},
+		"it concerns all":    {"", v1alpha1.DeletionRunPhaseCompleted, 1, "is destroyed"},
+		"it does not know":   {"fault:panic", v1alpha1.DeletionRunPhasePartiallyFailed, 0, "could not say whether the backup concerns it"},
+		"it does not answer": {"fault:hang", v1alpha1.DeletionRunPhasePartiallyFailed, 0, "could not say whether the backup concerns it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			action := own(t, "chooses")
+			install(t, world.FaultPlugin(filepath.Base(action),
+				[]v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action, Timeout: within(time.Second)})}, "FAULT_SELECTOR="+tc.selector))
+			b := s.BackupOf(world.NewApp(t, 1))
+			b.Labels = stage.Use(action)
+			b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+			d := destroyed(t, destroy(t, b), tc.phase, tc.text)
+			s.gone(t, b)
+			if calls := deleteCalls(t, d); len(calls) != tc.called {
+				t.Errorf("the calls are %q", calls)
+			}
+		})
+	}
+}
+
+func TestDeleteItemActionsRun(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	action := own(t, "cleans")
+	cleaned := filepath.Join(t.TempDir(), "cleaned")
+	install(t, world.FaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
+		{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.ForUsers(action)},
+	}, "FAULT_CLEANED="+cleaned))
+	app := world.NewApp(t, 2)
+	for i, fault := range map[int]string{6: "panic:something is nil", 7: "error:the snapshot is locked"} {
+		bad := stage.ConfigMap(app, i)
+		bad.Annotations = map[string]string{"fault.example.io/clean": fault}
+		stage.Create(t, world.Client, bad)
+	}
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(action)
+	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "2 things are left behind", app+"/c6", "panic", app+"/c7", "the snapshot is locked")
+	s.gone(t, b)
+	line := func(name string) string { return action + " " + app + "/" + name }
+	got := strings.Split(strings.TrimSpace(content(t, cleaned)), "\n")
+	got = slices.DeleteFunc(got, func(l string) bool { return strings.HasSuffix(l, "/kube-root-ca.crt") })
+	stage.Equal(t, "what was shown", got, []string{line("c0"), line("c1"), line("c6"), line("c7"), line("c6"), line("c7"), line("c6"), line("c7")})
+	did := slices.DeleteFunc(d.Status.DeleteItemActions, func(did v1alpha1.DeletionItemAction) bool { return did.PluginName != action })
+	if len(did) != 1 || did[0].Failed != 2 || did[0].Items < 2 {
+		t.Errorf("the actions are told as %+v", d.Status.DeleteItemActions)
+	}
+}
+
+// TestADeleteItemActionHangs has one not come back for the last object. It does not even
+// notice that nobody waits any more, so that its plugin is started again each time.
+func TestADeleteItemActionHangs(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	action := own(t, "hangs")
+	install(t, world.FaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
+		{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.ForUsers(action), Timeout: within(2 * time.Second)},
+	}, "FAULT_CLEANED="+filepath.Join(t.TempDir(), "cleaned")))
+	app := world.NewApp(t, 1)
+	last := stage.ConfigMap(app, 1)
+	last.Name, last.Annotations = "z", map[string]string{"fault.example.io/clean": "hang"}
+	stage.Create(t, world.Client, last)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(action)
+	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed,
+		"one thing is left behind", action, app+"/z", "did not answer before its deadline")
+	s.gone(t, b)
+	for _, did := range d.Status.DeleteItemActions {
+		if did.PluginName == action && (did.Failed != 1 || did.Items < 1) {
+			t.Errorf("the action is told as %+v", did)
+		}
+	}
+}
+
+// TestDeleteActionsThatGoWrong has the first of two go wrong in ways in which it can not say
+// so itself.
+func TestDeleteActionsThatGoWrong(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	for fault, text := range map[string]string{"hang": "did not answer before its deadline", "panic": "panic", "kill": "the plugin"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			bad, good := own(t, "a-bad"), own(t, "z-good")
+			for action, does := range map[string]string{bad: fault, good: "none"} {
+				install(t, world.FaultPlugin(filepath.Base(action),
+					[]v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action, Timeout: within(time.Second)})}, "FAULT_CALL="+does))
+			}
+			b := s.BackupOf(world.NewApp(t, 1))
+			b.Labels = stage.Use(bad, good)
+			b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+			d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "one thing is left behind", bad)
+			s.gone(t, b)
+			stage.Equal(t, "the actions", stage.Statuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", bad + " Failed", good + " Completed"})
+			says(t, d.Status.LeftBehind, bad, text)
+		})
+	}
+}
+
+// TestTheBackupIsRemovedMeanwhile has somebody delete the Backup while a DeleteAction runs.
+// The next one can not be told what goes; everything else goes on.
+func TestTheBackupIsRemovedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	action, late, items := own(t, "a-held"), own(t, "b-late"), own(t, "items")
+	cleaned, goOn := filepath.Join(t.TempDir(), "cleaned"), filepath.Join(t.TempDir(), "go-on")
+	install(t, world.FaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
+		deletes(v1alpha1.PluginAction{Name: action}), deletes(v1alpha1.PluginAction{Name: late}),
+		{Name: items, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.ForUsers(items)},
+	}, "FAULT_CALL=until:"+goOn, "FAULT_CLEANED="+cleaned))
+	app := world.NewApp(t, 1)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(action, late, items)
+	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	d := destroy(t, b)
+	suite.Eventually(t, func() string { // the action has been told what it needs to know
+		if len(deleteCalls(t, d)) == 0 {
+			return "no action was called"
+		}
+		return ""
+	})
+	world.Remove(t, b)
+	awaitGone(t, b)
+	touch(t, goOn)
+	d = destroyed(t, d, v1alpha1.DeletionRunPhasePartiallyFailed, "one thing is left behind", late)
+	s.gone(t, b)
+	stage.Equal(t, "the actions", stage.Statuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", action + " Completed", late + " Failed"})
+	says(t, []string{content(t, cleaned)}, items+" "+app+"/c0")
+}

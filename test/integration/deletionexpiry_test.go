@@ -1,0 +1,59 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+)
+
+// TestABackupExpires has one whose time is over soon.
+func TestABackupExpires(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Spec.TTL = &metav1.Duration{Duration: 720 * time.Hour}
+	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	world.Patch(t, b, `{"spec":{"ttl":"1s"}}`)
+	s.gone(t, b)
+	awaitEvent(t, b, "Normal Expired: ")
+}
+
+// TestTheLastOfAScheduleStays has the time of both Backups of a Schedule end. The newest one
+// that succeeded goes when there is no Schedule any more that protects it.
+func TestTheLastOfAScheduleStays(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	app, one := world.NewApp(t, 1), int32(1)
+	schedule := stage.Create(t, world.Client, &v1alpha1.Schedule{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"},
+		Spec:       v1alpha1.ScheduleSpec{Schedule: "@yearly", Paused: true, KeepLast: &one},
+	})
+	var backups [2]*v1alpha1.Backup
+	for i := range backups {
+		b := s.BackupOf(app)
+		b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule.Name}
+		b.Annotations = map[string]string{v1alpha1.AnnotationScheduledTime: fmt.Sprintf("2026-01-0%dT00:00:00Z", i+1)}
+		backups[i] = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	}
+	older, newest := backups[0], backups[1]
+	for _, b := range backups {
+		world.Patch(t, b, `{"spec":{"ttl":"1s"}}`)
+	}
+	awaitEvent(t, newest, "Normal "+v1alpha1.ReasonKept+": Its time was over at ")
+	s.gone(t, older)
+	for _, d := range deletionsOf(newest) {
+		t.Errorf("DeletionRun %s was created for the last Backup of the Schedule", d.Name)
+	}
+	world.Remove(t, schedule)
+	world.Patch(t, newest, `{"metadata":{"annotations":{"story.example.io/look":"again"}}}`) // it would be looked at within an hour
+	s.gone(t, newest)
+	awaitEvent(t, newest, "Normal Expired: ")
+}

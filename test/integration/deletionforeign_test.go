@@ -1,0 +1,190 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+)
+
+// putVelero puts a backup of a Velero server into a location: its manifest, which has
+// labels, and an archive of one ConfigMap.
+func (s site) putVelero(t *testing.T, location, name string, labels map[string]string) {
+	t.Helper()
+	manifest, err := json.Marshal(map[string]any{
+		"apiVersion": "velero.io/v1", "kind": "Backup",
+		"metadata": map[string]any{"name": name, "namespace": "velero", "uid": "9e4b4c60-" + name, "labels": labels},
+		"spec":     map[string]any{"includedNamespaces": []string{"shop"}},
+		"status": map[string]any{
+			"version": 1, "formatVersion": "1.1.0", "phase": "Completed",
+			"startTimestamp": "2025-01-02T03:04:05Z", "completionTimestamp": "2025-01-02T03:05:00Z",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := s.folderOf(location, name)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeArchive(t, filepath.Join(folder, name+".tar.gz"), map[string]string{
+		"metadata/version":            "1.1.0",
+		configMap("shop", "settings"): `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"settings"}}`,
+	})
+	write(t, filepath.Join(folder, "velero-backup.json"), string(manifest))
+}
+
+func (s site) folderOf(location, name string) string {
+	return filepath.Join(s.Folder(location), "backups", name)
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writeArchive(t *testing.T, file string, content map[string]string) {
+	t.Helper()
+	out, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compressed := gzip.NewWriter(out)
+	archive := tar.NewWriter(compressed)
+	for name, text := range content {
+		err = errors.Join(err, archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(text))}))
+		_, failed := archive.Write([]byte(text))
+		err = errors.Join(err, failed)
+	}
+	if err := errors.Join(err, archive.Close(), compressed.Close(), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filesIn returns the names of the files of a backup; none if its folder is gone.
+func (s site) filesIn(t *testing.T, location, name string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(s.folderOf(location, name))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// TestABackupOfAnotherSystem destroys one only if somebody insists.
+func TestABackupOfAnotherSystem(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	action := own(t, "removes")
+	install(t, world.FaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action})}))
+	for name, tc := range map[string]struct {
+		imported, damaged bool
+	}{
+		"with a Backup": {imported: true}, "without a Backup": {}, "with a manifest that is not JSON": {damaged: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			location := filepath.Base(own(t, "velero"))
+			backup := "of-" + location
+			put := func() {
+				s.putVelero(t, location, backup, stage.Use(action))
+				if tc.damaged {
+					write(t, filepath.Join(s.folderOf(location, backup), "velero-backup.json"), "not JSON")
+				}
+			}
+			d := &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}}
+			d.Spec.BackupName = backup
+			bsl := newFolder(s, location)
+			if tc.imported {
+				put() // it is found when the location comes
+				stage.Create(t, world.Client, bsl)
+				s.awaitBackup(t, backup)
+			} else {
+				stage.Create(t, world.Client, bsl)
+				await(t, bsl, "it was looked through", func(l *v1alpha1.BackupStorageLocation) bool {
+					return conditionOf(l, v1alpha1.ConditionSynced) == metav1.ConditionTrue
+				})
+				put()
+				d.Spec.StorageLocation = location
+			}
+			files := s.filesIn(t, location, backup)
+			again := d.DeepCopy()
+			destroyed(t, stage.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseFailedValidation,
+				"backup "+backup+" was not made by a Backup of this cluster", "create a DeletionRun with spec.destroyForeign: true")
+			stage.Equal(t, "the files", s.filesIn(t, location, backup), files)
+
+			again.Spec.DestroyForeign = true
+			again = destroyed(t, stage.Create(t, world.Client, again), v1alpha1.DeletionRunPhaseCompleted, "is destroyed")
+			stage.Equal(t, "the files", s.filesIn(t, location, backup), nil)
+			awaitGone(t, s.awaitBackup(t, backup))
+			if calls := deleteCalls(t, again); len(calls) != 1 && !tc.damaged { // no labels are known of a damaged one
+				t.Errorf("the calls are %q", calls)
+			}
+		})
+	}
+}
+
+// awaitBackup waits for the object of a stored backup, and returns the last one.
+func (s site) awaitBackup(t *testing.T, name string) *v1alpha1.Backup {
+	t.Helper()
+	var found *v1alpha1.Backup
+	eventually(t, func() string {
+		for _, b := range all[*v1alpha1.Backup](world.watched) {
+			if b.Namespace == s.Namespace && b.Name == name && b.Spec.ImportedFrom != nil {
+				found = b
+				return ""
+			}
+		}
+		return "there is no Backup of the stored backup " + name
+	})
+	return found
+}
+
+// TestARetainedBackupIsDestroyed destroys what a Backup of this cluster left in its location,
+// with all that belongs to it, and without anybody insisting.
+func TestARetainedBackupIsDestroyed(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	action := own(t, "removes")
+	install(t, world.FaultPlugin(filepath.Base(action), slices.Concat(
+		pre(v1alpha1.PluginAction{Name: action}), []v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action})},
+	), "FAULT_CALL=PreBackup=outputs"))
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(action)
+	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	noted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: seen.Name(stage.DefaultLocation)}}
+	stage.Await(t, world.Client, noted, "the backup is noted", func(c *corev1.ConfigMap) bool { return c.Data[b.Name] != "" })
+	world.Remove(t, b)
+	awaitGone(t, b)
+	if len(s.stored(t, b.Name)) == 0 {
+		t.Fatal("the files are gone")
+	}
+	d := deletionOf(b)
+	d.Spec.StorageLocation = stage.DefaultLocation
+	d = destroyed(t, stage.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseCompleted, "Backup "+b.Name+" is destroyed")
+	s.gone(t, s.awaitBackup(t, b.Name))
+	stage.Equal(t, "the calls", deleteCalls(t, d), []string{"Delete " + action + " #1"})
+	if made := string(d.Status.BackupOutputs[action]["from"]); made != string(runOf(t, b, v1alpha1.HookPreBackup, action).UID) {
+		t.Errorf("the DeleteAction is told that %q was made", made)
+	}
+}

@@ -1,0 +1,113 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+)
+
+// restoreOf returns a Restore of an app into another namespace, which is not created.
+func restoreOf(b *v1alpha1.Backup, app string, actions ...string) *v1alpha1.Restore {
+	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, GenerateName: "story-", Labels: stage.Use(actions...)}}
+	r.Spec.BackupName = b.Name
+	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(app + "-again")}
+	return r
+}
+
+// restored waits for the end of a Restore and checks its phase, and that its message
+// contains some texts.
+func restored(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RestorePhase, texts ...string) *v1alpha1.Restore {
+	t.Helper()
+	r = await(t, r, "it has ended", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
+	if r.Status.Phase != phase {
+		t.Fatalf("the phase is %s, want %s: %s", r.Status.Phase, phase, r.Status.Message)
+	}
+	says(t, []string{r.Status.Message}, texts...)
+	return r
+}
+
+// TestARestoreIsWaitedFor has a Restore read a backup that is to be destroyed, while another
+// one waits for its turn, and a third one comes too late.
+func TestARestoreIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	action, release := held(t, v1alpha1.ActionKindPreRestore)
+	app := world.NewApp(t, 1)
+	b := outcome(t, stage.Create(t, world.Client, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
+	reads := stage.Create(t, world.Client, restoreOf(b, app, action))
+	awaitCalled(t, reads, action)
+	waits := stage.Create(t, world.Client, restoreOf(b, app))
+	d := destroy(t, b)
+	says(t, []string{awaiting(t, d, v1alpha1.ReasonWaitingForRestore).Status.Message}, reads.Name)
+	refusal := []string{b.Name, "is being destroyed by DeletionRun " + d.Name, "restore another one"}
+	restored(t, stage.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RestorePhaseFailedValidation, refusal...)
+
+	release()
+	restored(t, reads, v1alpha1.RestorePhaseCompleted, "2 created")
+	restored(t, waits, v1alpha1.RestorePhaseFailedValidation, refusal...)
+	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+	s.gone(t, b)
+	awaitGone(t, reads)
+	if _, err := os.Stat(filepath.Join(s.Folder(stage.DefaultLocation), "restores", reads.Name)); !os.IsNotExist(err) {
+		t.Errorf("the files of the Restore are left: %v", err)
+	}
+}
+
+// TestNothingIsRestoredOfWhatGoes creates a Restore in the middle of a deletion.
+func TestNothingIsRestoredOfWhatGoes(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	action, release := held(t, v1alpha1.ActionKindDelete)
+	app := world.NewApp(t, 1)
+	b := s.BackupOf(app)
+	b.Labels = stage.Use(action)
+	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	d := destroy(t, b)
+	awaitCalled(t, d, action)
+	restored(t, stage.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RestorePhaseFailedValidation,
+		b.Name, "is being destroyed by DeletionRun "+d.Name, "restore another one")
+	release()
+	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+	s.gone(t, b)
+}
+
+// TestABackupInUseDoesNotExpire has the time of two Backups end, first that of one that is
+// being restored.
+func TestABackupInUseDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	action, release := held(t, v1alpha1.ActionKindPreRestore)
+	app := world.NewApp(t, 1)
+	var backups [2]*v1alpha1.Backup
+	for i := range backups {
+		b := s.BackupOf(app)
+		b.Spec.TTL = &metav1.Duration{Duration: 720 * time.Hour}
+		backups[i] = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	}
+	used, other := backups[0], backups[1]
+	reads := stage.Create(t, world.Client, restoreOf(used, app, action))
+	awaitCalled(t, reads, action)
+	for _, b := range backups {
+		world.Patch(t, b, `{"spec":{"ttl":"1s"}}`)
+		await(t, b, "its time is over soon", func(b *v1alpha1.Backup) bool {
+			return b.Status.Expiration != nil && b.Status.Expiration.Sub(b.Status.StartTimestamp.Time) <= time.Second
+		})
+	}
+	s.gone(t, other)
+	for _, d := range deletionsOf(used) {
+		t.Errorf("DeletionRun %s was created while a Restore reads the Backup", d.Name)
+	}
+	release()
+	restored(t, reads, v1alpha1.RestorePhaseCompleted)
+	s.gone(t, used)
+	awaitEvent(t, used, "Normal Expired: ")
+}

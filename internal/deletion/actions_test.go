@@ -67,6 +67,7 @@ func TestActions(t *testing.T) {
 		"fails once":          {fake: fake{execute: fails(errFails, "web", 1)}, shown: append(all, "web"), items: 4, said: "the cloud says no"},
 		"fails twice":         {fake: fake{execute: fails(errFails, "web", 2)}, shown: append(all, "web", "web"), items: 4, said: "the cloud says no"},
 		"fails":               {fake: fake{execute: fails(errFails, "web", 9)}, shown: append(all, "web", "web"), items: 3, failed: 1, left: []string{"example.io/act keeps for pods shop/web: plugin \"acts\": the cloud says no"}, said: "the cloud says no"},
+		"fails at length":     {fake: fake{execute: fails(errors.New(strings.Repeat("no ", 2000)), "web", 9)}, shown: append(all, "web", "web"), items: 3, failed: 1, left: []string{"no no no"}, said: "no no no"},
 		"hangs for an object": {fake: fake{execute: hangs("web")}, shown: append(all, "web", "web"), items: 3, failed: 1, left: []string{"did not answer before its deadline"}, said: "deadline"},
 		"hangs": {
 			// Each round ends after three; a third one would take more than an hour altogether.
@@ -116,6 +117,9 @@ func TestActions(t *testing.T) {
 				got := result.Actions[0]
 				if !strings.Contains(got.Message, tc.said) || (got.Message == "") != (tc.said == "") || strings.Contains(got.Message, secret) {
 					t.Errorf("message %q, want one with %q", got.Message, tc.said)
+				}
+				if len(got.Message) > 1024 {
+					t.Errorf("the message has %d bytes, which the API does not take", len(got.Message))
 				}
 				got.Message = ""
 				want := deletion.ActionResult{Name: "example.io/act", Plugin: "acts", Items: tc.items, Failed: tc.failed}

@@ -51,10 +51,13 @@ type Request struct {
 	Key string
 	// Name of the backup in its location.
 	Name string
-	// UID of the Backup that made the files.
+	// UID of the Backup that made the files; "" if nobody knows it.
 	UID string
-	// Force takes whatever has the name for the backup. Then UID means nothing.
+	// Force takes files for the backup of which nobody can say whose they are: those of a
+	// Velero server, or damaged ones. What is known to be of another UID is left alone, too.
 	Force bool
+	// Complete says that the backup was complete once, so that there was an archive.
+	Complete bool
 	// Backup is the Backup for actions, as JSON in the form of velero.io/v1.
 	Backup []byte
 	// Actions are shown the archived objects, each object to one after the other.
@@ -99,13 +102,13 @@ func (j *Job) RemoveFiles(ctx context.Context, store *backupstore.Store, req Req
 	ctx = logr.NewContext(ctx, log)
 	log.Info("Removing the files of the backup", "backup", req.Name, "force", req.Force)
 	var result Result
-	err := j.removeBackup(ctx, store, req)
-	if taken := (*backupstore.TakenError)(nil); errors.As(err, &taken) {
-		result.Taken, err = j.line(taken.Error()), nil
+	var err error
+	result.Taken, err = j.removeBackup(ctx, store, req)
+	if result.Taken != "" {
 		log.Info("Nothing of the backup is left", "reason", result.Taken)
 	}
 	for _, restore := range req.Restores {
-		if err == nil {
+		if err == nil && result.Taken == "" { // else they restored the other one
 			err = unlessImpossible(store.DeleteRestore(ctx, restore))
 		}
 	}
@@ -117,14 +120,23 @@ func (j *Job) RemoveFiles(ctx context.Context, store *backupstore.Store, req Req
 	return result, nil
 }
 
-func (j *Job) removeBackup(ctx context.Context, store *backupstore.Store, req Request) error {
-	switch {
-	case req.Force:
-		return unlessImpossible(store.Delete(ctx, req.Name))
-	case req.UID == "":
-		return errNoUID
+// removeBackup removes the files of the backup, or says who has the name.
+func (j *Job) removeBackup(ctx context.Context, store *backupstore.Store, req Request) (string, error) {
+	if req.Force {
+		own, err := j.own(ctx, store, req)
+		if err == nil && own.there {
+			err = unlessImpossible(store.Delete(ctx, req.Name))
+		}
+		return own.taken, err
 	}
-	return unlessImpossible(store.DeleteOwned(ctx, req.Name, req.UID))
+	if req.UID == "" {
+		return "", errNoUID
+	}
+	err := store.DeleteOwned(ctx, req.Name, req.UID)
+	if taken := (*backupstore.TakenError)(nil); errors.As(err, &taken) {
+		return j.line(taken.Error()), nil
+	}
+	return "", unlessImpossible(err)
 }
 
 // unlessImpossible leaves out an error for a name under which nothing can be stored.

@@ -4,6 +4,7 @@
 package deletion
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,8 @@ type Found struct {
 	Exists bool
 	// UID of the Backup that made it; empty if that is not known, as of one of Velero.
 	UID string
+	// VeleroUID is what Velero's manifest says; empty if it can not be read.
+	VeleroUID string
 	// Damaged says in one line why the manifests can not be understood; empty if they can.
 	Damaged string
 	// Velero and Grapnel are the manifests. Both are empty of a damaged backup, and
@@ -44,15 +47,27 @@ func (j *Job) Look(ctx context.Context, store *backupstore.Store, name string) (
 	if grapnel != nil {
 		found.UID = grapnel.BackupUID
 	}
-	if !isObject(velero) {
+	var object struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(velero, &object) != nil {
 		return Found{Exists: true, UID: found.UID, Damaged: "velero-backup.json is no object as JSON"}, nil
 	}
+	found.VeleroUID = object.Metadata.UID
 	return found, nil
 }
 
-// isObject reports whether a manifest is an object as JSON.
-func isObject(manifest []byte) bool {
-	return json.Unmarshal(manifest, &map[string]json.RawMessage{}) == nil
+// Maker is the UID of who made it, Grapnel or Velero, as far as that is known.
+func (f Found) Maker() string { return cmp.Or(f.UID, f.VeleroUID) }
+
+// isOf reports whether a complete backup may be that of a request.
+func (f Found) isOf(req Request) bool {
+	if req.Force {
+		return f.Exists && (f.Maker() == "" || req.UID == "" || f.Maker() == req.UID)
+	}
+	return f.Exists && f.UID == req.UID
 }
 
 // stored is what actions may be shown of what is stored under a name.
@@ -75,19 +90,22 @@ func (j *Job) own(ctx context.Context, store *backupstore.Store, req Request) (s
 	if err != nil {
 		return stored{}, err
 	}
-	if found.Exists && (req.Force || found.UID == req.UID) {
+	if found.isOf(req) {
 		own := stored{there: true, complete: true}
 		if found.Grapnel != nil {
 			own.digest = found.Grapnel.Files[backupstore.Contents]
 		}
 		return own, nil
 	}
-	if req.Force {
+	if req.UID == "" {
 		return stored{there: backupstore.ValidateName(req.Name) == nil}, nil
 	}
 	there, err := store.Owns(ctx, req.Name, req.UID)
 	if other := (*backupstore.TakenError)(nil); errors.As(err, &other) {
 		return stored{taken: j.line(other.Error())}, nil
+	}
+	if damaged := (*backupstore.CorruptError)(nil); req.Force && errors.As(err, &damaged) {
+		return stored{there: true}, nil
 	}
 	return stored{there: there, complete: there && found.Exists}, unlessImpossible(err)
 }

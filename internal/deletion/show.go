@@ -68,7 +68,12 @@ func (j *Job) callActions(ctx context.Context, store *backupstore.Store, req Req
 		return unseen(j.line(damaged.Error())), nil
 	}
 	if err != nil || !own.there {
-		return Result{Taken: own.taken}, err
+		var gone Result
+		if err == nil && req.Complete {
+			gone = unseen("nothing of it is stored any more")
+		}
+		gone.Taken = own.taken
+		return gone, err
 	}
 	contents, err := j.fetch(ctx, store, req.Name, own.digest)
 	file := backupstore.FileName(req.Name, backupstore.Contents)

@@ -190,7 +190,7 @@ func (t *target) afterFailure(ctx context.Context, began time.Time, err error) e
 
 // note keeps and logs why something failed.
 func (t *target) note(ctx context.Context, message, about, reason string) {
-	t.result.Message = reason
+	t.result.Message = t.run.job.line(reason) // what was put in front of a long answer counts
 	log := logr.FromContextOrDiscard(ctx).WithValues("action", t.spec.Name, "plugin", t.spec.Plugin)
 	if about != "" {
 		log = log.WithValues("item", t.run.job.line(about))

@@ -146,6 +146,10 @@ func (d *Driver[T]) Wake(owner types.NamespacedName) {
 // Acquire takes a slot for a run, or a place in the queue.
 func (d *Driver[T]) Acquire(s *Scope[T]) bool { return d.queue.acquire(s.Object, false) }
 
+// Release gives the slot of a run back that waits for something that may take long. The run
+// acquires one again when it goes on.
+func (d *Driver[T]) Release(s *Scope[T]) { d.queue.release(s.Object.GetUID()) }
+
 // Reconcile moves one object as far as it can go now.
 func (d *Driver[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := d.New()

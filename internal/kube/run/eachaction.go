@@ -16,11 +16,11 @@ func (d *Driver[T]) EachAction(_ context.Context, s *Scope[T]) (bool, error) {
 	if Decided(s.Object) {
 		return true, nil
 	}
-	d.queue.acquire(s.Object, true)
 	for _, run := range s.Pre {
 		if terminal(run) {
 			continue
 		}
+		d.queue.acquire(s.Object, true)
 		if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait {
 			d.want(s, run, v1alpha1.HookDesiredStateRun)
 		}
@@ -30,7 +30,8 @@ func (d *Driver[T]) EachAction(_ context.Context, s *Scope[T]) (bool, error) {
 	return true, nil
 }
 
-// FailedActions says of each action that did not end well what it said last.
+// FailedActions says of each action that did not end well what it said last, of those too
+// whose failures are ignored.
 func FailedActions(runs []*v1alpha1.HookRun) []string {
 	var failed []string
 	for _, run := range runs {

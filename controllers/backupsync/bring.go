@@ -5,6 +5,7 @@ package backupsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -53,7 +54,7 @@ func (l *look) create(ctx context.Context, name string, known *entry, b *v1alpha
 		case err == nil:
 			l.tellName(created, taken)
 			return created, nil
-		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err):
+		case isRefusal(err) && !apierrors.IsAlreadyExists(err):
 			known.problem = l.line("as a Backup it is refused: " + err.Error())
 			return nil, nil
 		case !apierrors.IsAlreadyExists(err):
@@ -77,6 +78,17 @@ func (l *look) create(ctx context.Context, name string, known *entry, b *v1alpha
 	}
 	known.problem = fmt.Sprintf("Backups %s and %s of other backups have the names that it could have", taken, b.Name)
 	return nil, nil
+}
+
+// errRefused means that the API server does not take what is to be written on one Backup.
+var errRefused = errors.New("refused by the API server")
+
+// isRefusal says whether the API server answered a write, and its answer is about what was
+// to be written: a policy, a quota, the size. It may take other objects.
+func isRefusal(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !apierrors.IsTooManyRequests(err) &&
+		!apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsServiceUnavailable(err)
 }
 
 // tellName says that an object is not called like its backup.
@@ -113,10 +125,6 @@ func (l *look) fill(ctx context.Context, object, b *v1alpha1.Backup, known *entr
 			now.Status.Conditions[i].ObservedGeneration = now.Generation
 		}
 	})
-	if apierrors.IsInvalid(err) {
-		known.problem = l.line("its status is refused: " + err.Error())
-		return nil
-	}
 	if err == nil && !l.view.seen.MadeHere(object.StoredName(), known.uid) {
 		l.brought.Add(object.StoredName(), known.uid, false)
 	}

@@ -27,8 +27,9 @@
 //	place.go       what is remembered between passes
 //	look.go        one look; view.go, what it knows of the cluster
 //	memory.go      what is known of stored backups
+//	read.go        reading their manifests
 //	bring.go       creating and completing objects
 //	seen.go        what is noted of Backups, so that those that are removed stay so
-//	mark.go        marking those whose data is gone
+//	gone.go        finding those whose data is gone; mark.go, marking them
 //	report.go      the condition Synced
 package backupsync

@@ -8,9 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -18,10 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/kube/imported"
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
@@ -62,6 +56,8 @@ const (
 	// listTimeout and readTimeout bound what is asked of a store.
 	listTimeout = 10 * time.Minute
 	readTimeout = time.Minute
+	// flushTimeout bounds how long is written what an interrupted look did.
+	flushTimeout = 5 * time.Second
 	// maxAge is how old the view of the cluster may be when something is imported.
 	maxAge = 5 * time.Second
 	// lostGrace is how long a removed backup is remembered that is not stored any more: a
@@ -100,21 +96,11 @@ func (l *Looker) Look(ctx context.Context, store Store, bsl *v1alpha1.BackupStor
 		listed[f.Name] = true
 	}
 	memory.forget(listed)
-	for _, f := range found {
-		if err := at.compare(ctx, f); err != nil {
-			return *at.report, err
-		}
-	}
-	if at.report.Truncated {
-		return *at.report, nil // what was not listed may be there
-	}
-	err = at.missing(ctx, listed)
-	if err == nil {
-		err = at.prune(ctx, listed)
-	}
-	if err == nil {
-		err = at.remember(ctx, listed)
-	}
+	err = at.all(ctx, found, listed)
+	// Also what a look did that could not go on: somebody may remove it before the next one.
+	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	err = errors.Join(err, at.remember(flushing, listed))
 	for name, objects := range at.view.backups {
 		for _, b := range objects {
 			if b.Spec.ImportedFrom != nil && b.Name != name {
@@ -123,6 +109,22 @@ func (l *Looker) Look(ctx context.Context, store Store, bsl *v1alpha1.BackupStor
 		}
 	}
 	return *at.report, err
+}
+
+// all compares everything that was found.
+func (l *look) all(ctx context.Context, found []backupstore.Found, listed map[string]bool) error {
+	for _, f := range found {
+		if err := l.compare(ctx, f); err != nil {
+			return err
+		}
+	}
+	if l.report.Truncated {
+		return nil // what was not listed may be there
+	}
+	if err := l.missing(ctx, listed); err != nil {
+		return err
+	}
+	return l.prune(ctx, listed)
 }
 
 // list returns what the location has, up to maxListed.
@@ -157,82 +159,42 @@ func (l *look) compare(ctx context.Context, found backupstore.Found) error {
 		}
 	}
 	if known.problem == "" && !known.open {
-		if err := l.settle(ctx, found.Name, known, b); err != nil {
+		err := l.settle(ctx, found.Name, known, b)
+		switch {
+		case errors.Is(err, errRefused):
+			known.problem = l.line(err.Error())
+		case err != nil:
 			return err
 		}
 	}
+	return l.explain(ctx, found.Name, known)
+}
+
+// explain says of a stored backup why it has no Backup with a status, if it has none.
+func (l *look) explain(ctx context.Context, name string, known *entry) error {
+	var reason, message string
 	switch {
 	case known.problem != "":
-		l.report.unreadable(found.Name, known.problem)
-		return l.tellAll(ctx, found.Name, v1alpha1.ReasonBackupsUnreadable,
-			fmt.Sprintf("The manifest in BackupStorageLocation %s can not be used: %s", l.bsl.Name, known.problem))
+		l.report.unreadable(name, known.problem)
+		reason = v1alpha1.ReasonBackupsUnreadable
+		message = fmt.Sprintf("The manifest in BackupStorageLocation %s can not be used: %s", l.bsl.Name, known.problem)
 	case known.open:
-		return l.tellAll(ctx, found.Name, v1alpha1.ReasonWaitingForBackup,
-			fmt.Sprintf("The backup in BackupStorageLocation %s has not ended; this is shown when it has", l.bsl.Name))
+		reason = v1alpha1.ReasonWaitingForBackup
+		message = fmt.Sprintf("The backup in BackupStorageLocation %s has not ended; this is shown when it has", l.bsl.Name)
+	}
+	if reason == "" || known.mute {
+		return nil
+	}
+	err := l.tellAll(ctx, name, reason, message)
+	if !errors.Is(err, errRefused) {
+		return err
+	}
+	known.mute = true
+	if known.problem == "" {
+		known.problem = l.line(err.Error())
+		l.report.unreadable(name, known.problem)
 	}
 	return nil
-}
-
-// read reads a manifest, and returns what is known then, and the object that is made of
-// it, if it can be one. Both are nil if the backup is gone.
-func (l *look) read(ctx context.Context, found backupstore.Found) (*entry, *v1alpha1.Backup, error) {
-	before := l.memory.entries[found.Name]
-	b, err := l.make(ctx, found.Name)
-	if errors.Is(err, objectstore.ErrNotExist) {
-		return nil, nil, nil
-	}
-	if isGeneral(ctx, err) {
-		return nil, nil, err
-	}
-	known := &entry{open: err == nil && b == nil}
-	switch {
-	case err != nil:
-		known.problem = l.reason(err)
-	case b != nil:
-		known.uid = b.Spec.ImportedFrom.BackupUID
-	}
-	l.memory.learn(found, known)
-	known.delay(before, l.Pause, l.Now())
-	return known, b, nil
-}
-
-// make reads a manifest and makes an object of it; it is nil if the backup has not ended.
-func (l *look) make(ctx context.Context, name string) (*v1alpha1.Backup, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	velero, grapnel, err := l.store.Manifest(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return imported.Backup(imported.Source{
-		Namespace: l.bsl.Namespace, Location: l.bsl.Name, Prefix: l.bsl.Spec.Prefix, Name: name, Redact: l.Redactor.String,
-	}, velero, grapnel)
-}
-
-// isGeneral says whether an error is one of the location rather than of one backup.
-func isGeneral(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || errors.Is(err, objectstore.ErrUnavailable) || errors.Is(err, objectstore.ErrNoStore))
-}
-
-// reason says why a backup can not be imported.
-func (l *look) reason(err error) string {
-	var corrupt *backupstore.CorruptError
-	if errors.As(err, &corrupt) {
-		return l.line(fmt.Sprintf("file %q %s", corrupt.File, corrupt.Reason))
-	}
-	return l.line(err.Error())
-}
-
-// maxProblem is how much is kept of why a backup can not be imported, in bytes.
-const maxProblem = 400
-
-// line returns a text as one short line without secrets.
-func (l *look) line(text string) string {
-	text = executor.OneLine(l.Redactor.String(text))
-	if len(text) > maxProblem {
-		text = strings.ToValidUTF8(text[:maxProblem], "") + "…"
-	}
-	return text
 }
 
 // settle compares the objects of a name with what is stored under it, and imports that if
@@ -264,86 +226,4 @@ func (l *look) settle(ctx context.Context, name string, known *entry, b *v1alpha
 		return nil
 	}
 	return l.bring(ctx, name, known, b)
-}
-
-// missing marks the Backups whose data is not in the location any more.
-func (l *look) missing(ctx context.Context, listed map[string]bool) error {
-	for _, name := range slices.Sorted(maps.Keys(l.view.backups)) {
-		if listed[name] || l.view.busy(name) {
-			continue
-		}
-		affected := slices.DeleteFunc(slices.Clone(l.view.backups[name]), func(b *v1alpha1.Backup) bool { return !l.lacksData(b) })
-		if len(affected) == 0 {
-			continue
-		}
-		if gone, err := l.isGone(ctx, name); err != nil || !gone {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		for _, b := range affected {
-			if err := l.lost(ctx, b); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// lacksData says whether a Backup that was not listed should have been, and does not say
-// that yet.
-func (l *look) lacksData(b *v1alpha1.Backup) bool {
-	switch {
-	case b.DeletionTimestamp != nil:
-		return false
-	case isBare(b):
-		return !wasTold(b)
-	case !hasData(b) || isMarked(b):
-		return false
-	case b.Spec.ImportedFrom != nil:
-		return b.CreationTimestamp.Time.Before(l.began)
-	}
-	return b.Status.CompletionTimestamp.Time.Before(l.began)
-}
-
-// isGone asks the store itself whether a backup is not there.
-func (l *look) isGone(ctx context.Context, name string) (bool, error) {
-	reading, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	_, _, err := l.store.Manifest(reading, name)
-	if isGeneral(ctx, err) {
-		return false, err
-	}
-	return errors.Is(err, objectstore.ErrNotExist) || errors.Is(err, backupstore.ErrInvalidName), nil
-}
-
-// prune forgets backups that have not been stored for a while.
-func (l *look) prune(ctx context.Context, listed map[string]bool) error {
-	lost, gone := map[string]time.Time{}, map[string]bool{}
-	for name := range l.view.seen {
-		if listed[name] {
-			continue
-		}
-		since, known := l.memory.lost[name]
-		if !known {
-			since = l.Now()
-		}
-		lost[name] = since
-		if l.Now().Sub(since) < lostGrace {
-			continue
-		}
-		is, err := l.isGone(ctx, name)
-		if err != nil {
-			return err
-		}
-		if is {
-			gone[name] = true
-		}
-	}
-	l.memory.lost = lost
-	if len(gone) == 0 {
-		return nil
-	}
-	return seen.Prune(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, func(name string) bool { return !gone[name] })
 }

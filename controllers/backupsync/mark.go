@@ -97,6 +97,7 @@ func stall(b *v1alpha1.Backup, reason, message string) {
 
 // write changes the status of an object, unless it is another one by now, or gone. What
 // others write at the same time stays. It says whether there was anything to be written.
+// The error is errRefused if that is not to be had for this object.
 func (l *Looker) write(ctx context.Context, object *v1alpha1.Backup, change func(*v1alpha1.Backup)) (written bool, err error) {
 	now := object.DeepCopy()
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -120,7 +121,11 @@ func (l *Looker) write(ctx context.Context, object *v1alpha1.Backup, change func
 		written = err == nil
 		return err
 	})
-	if client.IgnoreNotFound(err) != nil {
+	err = client.IgnoreNotFound(err)
+	switch {
+	case isRefusal(err):
+		return false, fmt.Errorf("the status of Backup %s is %w: %w", object.Name, errRefused, err)
+	case err != nil:
 		return false, fmt.Errorf("writing the status of Backup %s: %w", object.Name, err)
 	}
 	return written, nil

@@ -30,6 +30,8 @@ type entry struct {
 	problem string
 	// open is set if it has not ended.
 	open bool
+	// mute is set if that can not be said on the Backups that wait for it.
+	mute bool
 	// again is when it may be read again without a reason, and pause how long that was
 	// from the last time on.
 	again time.Time
@@ -97,7 +99,7 @@ func (e *entry) isDue(name string, v *view, now time.Time) bool {
 	for _, b := range v.backups[name] {
 		switch {
 		case isBare(b):
-			if rested || !wasTold(b) {
+			if rested || (!wasTold(b) && !e.mute) {
 				return true
 			}
 			matched = matched || standsFor(b, e.uid)

@@ -58,7 +58,7 @@ func (r *Report) verdict() verdict {
 			text += fmt.Sprintf("; and %d more", more)
 		}
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, text +
-			". Repair or remove their files in the location, or update Grapnel if a newer version wrote them"}
+			". Repair or remove their files in the location, update Grapnel if a newer version wrote them, or change the policy or quota that refuses them"}
 	case r.Truncated:
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, fmt.Sprintf(
 			"There are more than %d backups in the location, and only the first of them are looked at; give each cluster its own prefix", maxListed)}

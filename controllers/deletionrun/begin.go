@@ -23,16 +23,30 @@ import (
 )
 
 // plan finds out what is to be destroyed, waits until nobody uses it and it is the turn of
-// this DeletionRun, and records what will run.
+// this DeletionRun, and records what will run. The claim comes last, as it keeps Restores
+// away: what only waits must not.
 func (r *Reconciler) plan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
 	b, err := r.find(ctx, s)
 	if err != nil || b == nil {
 		return run.Decided(s.Object), err
 	}
-	if ready, err := r.awaitOlder(ctx, s, b); !ready || err != nil {
+	if ready, err := r.await(ctx, s, b, plugins); !ready || err != nil {
+		r.driver.Release(s)
 		return false, err
 	}
+	if !r.driver.Acquire(s) {
+		r.driver.AwaitSlot(s)
+		return false, nil
+	}
 	if ready, err := r.claim(ctx, s, b); !ready || err != nil {
+		return false, err // the next pass looks once more for Restores
+	}
+	return r.begin(ctx, s, b)
+}
+
+// await waits for everything that has to end, or to be there, before the backup is touched.
+func (r *Reconciler) await(ctx context.Context, s *scope, b *v1alpha1.Backup, plugins []v1alpha1.Plugin) (ready bool, err error) {
+	if ready, err := r.awaitOlder(ctx, s, b); !ready || err != nil {
 		return false, err
 	}
 	if !r.awaitBackup(s, b) {
@@ -44,15 +58,11 @@ func (r *Reconciler) plan(ctx context.Context, s *scope, plugins []v1alpha1.Plug
 	if ready, err := r.awaitLocation(ctx, s, b); !ready || err != nil {
 		return false, err
 	}
-	if _, loading := hooksOf(b, plugins); loading != "" {
+	_, loading := hooksOf(b, plugins)
+	if loading != "" {
 		s.AwaitPlugin(loading)
-		return false, nil
 	}
-	if !r.driver.Acquire(s) {
-		r.driver.AwaitSlot(s)
-		return false, nil
-	}
-	return r.begin(ctx, s, b)
+	return loading == "", nil
 }
 
 // hooksOf makes the plan of the deletion of a Backup, with the parameters that it has for
@@ -89,6 +99,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, b *v1alpha1.Backup) (b
 	case surveyed.Err != nil:
 		s.Waiting(v1alpha1.ReasonWaitingForLocation, "Looking at the stored backup failed: "+r.Redactor.String(surveyed.Err.Error())+"; "+escape(s.Object))
 		r.driver.Retry(s, stepSurvey)
+		r.driver.Release(s)
 		return false, nil //nolint:nilerr // the step is carried out again
 	case surveyed.Value.loading != "":
 		r.driver.Restart(s, stepSurvey)
@@ -96,7 +107,18 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, b *v1alpha1.Backup) (b
 		s.Again(time.Second) // until the watch has brought what was read directly
 		return false, nil
 	}
-	found := surveyed.Value
+	return r.record(ctx, s, b, surveyed.Value)
+}
+
+// record records the plan.
+func (r *Reconciler) record(ctx context.Context, s *scope, b *v1alpha1.Backup, found survey) (bool, error) {
+	if s.Object.Status.StoredUID == "" && found.stored.Exists {
+		// Who asked for a backup again by hand need not have told its UID.
+		s.Object.Status.StoredUID = found.stored.Maker()
+		if allowed, err := r.mayDestroy(ctx, s, b.Name, s.Object.Status.StoredUID); !allowed || err != nil {
+			return run.Decided(s.Object), err
+		}
+	}
 	// What was made for another backup, which has taken the name, is not to be removed.
 	uid := s.Object.Status.StoredUID
 	if grapnel := found.stored.Grapnel; grapnel != nil && (uid == "" || uid == grapnel.BackupUID) {
@@ -105,9 +127,6 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, b *v1alpha1.Backup) (b
 			found.hooks.Warnings = append(found.hooks.Warnings, problem.Error())
 		}
 		s.Object.Status.BackupOutputs = outputs
-	}
-	if b.Spec.ImportedFrom != nil && found.stored.Grapnel == nil && s.Object.Spec.DestroyForeign {
-		s.Object.Status.StoredUID = "" // nothing says whose it is
 	}
 	s.Object.Status.LeftBehind = deletion.AddLeft(s.Object.Status.LeftBehind, found.left...)
 	return true, r.driver.Record(ctx, s, found.hooks)

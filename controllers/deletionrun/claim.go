@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
@@ -58,18 +59,16 @@ func older(a, b *v1alpha1.DeletionRun) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// awaitOlder waits for a DeletionRun that has the same backup and came first, unless this one
-// has claimed it already.
+// awaitOlder waits for a DeletionRun that has the same backup and works, or that came first,
+// unless this one has claimed it already.
 func (r *Reconciler) awaitOlder(ctx context.Context, s *scope, b *v1alpha1.Backup) (ready bool, err error) {
-	if b.Annotations[v1alpha1.AnnotationDeletedBy] == string(s.Object.UID) {
-		return true, nil
-	}
+	claimed := b.Annotations[v1alpha1.AnnotationDeletedBy] == string(s.Object.UID)
 	siblings, err := siblings(ctx, r.Client, s.Object)
 	if err != nil {
 		return false, err
 	}
 	for _, other := range siblings {
-		if !run.Decided(other) && (older(other, s.Object) || run.Planned(other)) {
+		if !run.Decided(other) && (run.Planned(other) || (!claimed && older(other, s.Object))) {
 			awaitSibling(s, other)
 			return false, nil
 		}
@@ -77,8 +76,9 @@ func (r *Reconciler) awaitOlder(ctx context.Context, s *scope, b *v1alpha1.Backu
 	return true, nil
 }
 
-// claim notes on the Backup which DeletionRun destroys it, so that of two that were
-// created at the same moment one waits.
+// claim notes on the Backup which DeletionRun destroys it, so that of two that were created
+// at the same moment one waits, and Restores are refused. The Backup stays until its data is
+// gone, whoever deletes it meanwhile: actions are told of it.
 func (r *Reconciler) claim(ctx context.Context, s *scope, b *v1alpha1.Backup) (ready bool, err error) {
 	d := s.Object
 	by := b.Annotations[v1alpha1.AnnotationDeletedBy]
@@ -88,6 +88,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope, b *v1alpha1.Backup) (r
 	if other, err := r.claimer(ctx, d, by); other != nil || err != nil {
 		if err == nil {
 			awaitSibling(s, other)
+			r.driver.Release(s)
 		}
 		return false, err
 	}
@@ -96,6 +97,9 @@ func (r *Reconciler) claim(ctx context.Context, s *scope, b *v1alpha1.Backup) (r
 		claimed.Annotations = map[string]string{}
 	}
 	claimed.Annotations[v1alpha1.AnnotationDeletedBy] = string(d.UID)
+	if claimed.DeletionTimestamp.IsZero() {
+		controllerutil.AddFinalizer(claimed, v1alpha1.FinalizerStoredData)
+	}
 	s.Then(func(ctx context.Context) error {
 		err := r.Client.Patch(ctx, claimed, client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -140,7 +144,8 @@ func awaitSibling(s *scope, other *v1alpha1.DeletionRun) {
 		fmt.Sprintf("DeletionRun %s destroys this backup already; waiting for what becomes of it", other.Name))
 }
 
-// takeOver ends a DeletionRun whose backup another one has destroyed, in the same way.
+// takeOver ends a DeletionRun whose backup another one has destroyed, in the same way, or
+// waits for its end.
 func (r *Reconciler) takeOver(ctx context.Context, s *scope) (bool, error) {
 	d := s.Object
 	if d.Status.BackupUID == "" && d.Spec.BackupUID == "" {
@@ -151,6 +156,10 @@ func (r *Reconciler) takeOver(ctx context.Context, s *scope) (bool, error) {
 		return false, err
 	}
 	for _, other := range siblings {
+		if other.Status.BackupUID == meant(d).uid && run.Planned(other) && !run.Decided(other) {
+			awaitSibling(s, other)
+			return true, nil
+		}
 		if other.Status.BackupUID == meant(d).uid && run.Succeeded(other) {
 			d.Status.LeftBehind = other.Status.LeftBehind
 			s.Decide(run.Outcome{

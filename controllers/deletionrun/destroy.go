@@ -35,11 +35,15 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) (bool, error) {
 	if r.givenUp(ctx, s, b) {
 		return conditions.IsTrue(d, v1alpha1.ConditionDataDeleted), nil
 	}
+	if !r.driver.Acquire(s) {
+		r.driver.AwaitSlot(s)
+		return false, nil
+	}
 	if len(d.Status.ItemActions) > 0 && !run.Processed(d) {
 		r.call(ctx, s, b)
 		return false, nil
 	}
-	r.removeFiles(ctx, s)
+	r.removeFiles(ctx, s, b)
 	return false, nil // objects are removed once it is written that the files are gone
 }
 
@@ -48,7 +52,7 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) (bool, error) {
 func (r *Reconciler) givenUp(ctx context.Context, s *scope, b *v1alpha1.Backup) bool {
 	d := s.Object
 	where := d.Status.StorageLocation
-	if where == "" {
+	if where == "" || (d.Status.StoredUID == "" && !d.Spec.DestroyForeign) {
 		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "Nothing was stored")
 		return true
 	}
@@ -127,10 +131,10 @@ func (r *Reconciler) callActions(
 }
 
 // removeFiles removes the stored files, or records that they are left for good.
-func (r *Reconciler) removeFiles(ctx context.Context, s *scope) {
+func (r *Reconciler) removeFiles(ctx context.Context, s *scope, b *v1alpha1.Backup) {
 	d := s.Object
 	s.Running(v1alpha1.ReasonDeleting, "Removing the stored files")
-	gone := run.InStore(r.driver, s, stepRemove, r.requestOf(ctx, nil), r.Job.RemoveFiles)
+	gone := run.InStore(r.driver, s, stepRemove, func(s *scope) (deletion.Request, error) { return r.removal(ctx, s.Object, b) }, r.Job.RemoveFiles)
 	damaged := (*backupstore.CorruptError)(nil)
 	switch {
 	case gone == nil:
@@ -146,16 +150,18 @@ func (r *Reconciler) removeFiles(ctx context.Context, s *scope) {
 	}
 }
 
-// again has a step carried out again that failed because of the store.
+// again has a step carried out again that failed because of the store. Others go on
+// meanwhile: their backups may be stored elsewhere.
 func (r *Reconciler) again(s *scope, step, what string, err error) {
 	s.Running(v1alpha1.ReasonDeleting, fmt.Sprintf("%s failed and is tried again: %s; %s", what, r.Redactor.String(err.Error()), escape(s.Object)))
 	r.driver.Retry(s, step)
+	r.driver.Release(s)
 }
 
 // requestOf returns what tells the job what to do; the Backup is for actions.
 func (r *Reconciler) requestOf(ctx context.Context, b *v1alpha1.Backup) func(*scope) (deletion.Request, error) {
 	return func(s *scope) (deletion.Request, error) {
-		request, err := r.removal(ctx, s.Object)
+		request, err := r.removal(ctx, s.Object, b)
 		if err != nil || b == nil {
 			return request, err
 		}
@@ -174,21 +180,20 @@ func tell(request *deletion.Request, b *v1alpha1.Backup) (err error) {
 }
 
 // removal is the request of a DeletionRun, without what actions see of the Backup.
-func (r *Reconciler) removal(ctx context.Context, d *v1alpha1.DeletionRun) (deletion.Request, error) {
-	restores, err := r.restores(ctx, d)
+func (r *Reconciler) removal(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) (deletion.Request, error) {
+	restores, err := r.restoresOf(ctx, d, b)
 	if err != nil {
 		return deletion.Request{}, err
 	}
 	request := deletion.Request{
-		Key: string(d.UID), Name: d.Status.StoredName, UID: d.Status.StoredUID, Force: d.Status.StoredUID == "",
+		Key: string(d.UID), Name: d.Status.StoredName, UID: d.Status.StoredUID, Force: d.Spec.DestroyForeign,
+		Complete: b != nil && run.Succeeded(b),
 		Actions: run.ItemSpecs(d, func(pluginObject, _, action string) caller.Resolve[adapter.DeleteItemAction] {
 			return r.Actions.DeleteItemAction(pluginObject, action)
 		}),
 	}
 	for i := range restores {
-		if run.Settled(&restores[i]) {
-			request.Restores = append(request.Restores, restores[i].Name)
-		}
+		request.Restores = append(request.Restores, restores[i].Name)
 	}
 	return request, nil
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,13 +36,15 @@ func (r *Reconciler) find(ctx context.Context, s *scope) (*v1alpha1.Backup, erro
 	}
 	storedUID := string(b.UID)
 	if from := b.Spec.ImportedFrom; from != nil {
-		storedUID = from.BackupUID
-		if allowed, err := r.mayDestroy(ctx, d, from.StorageLocation, b.StoredName(), storedUID); !allowed || err != nil {
-			return nil, r.refuse(s, b.Name, err)
-		}
+		storedUID = cmp.Or(from.BackupUID, d.Status.StoredUID)
 	}
 	d.Status.BackupName, d.Status.BackupUID = b.Name, string(b.UID)
 	d.Status.StoredName, d.Status.StoredUID, d.Status.StorageLocation = b.StoredName(), storedUID, locationOf(b)
+	if b.Spec.ImportedFrom != nil && storedUID != "" {
+		if allowed, err := r.mayDestroy(ctx, s, b.Name, storedUID); !allowed || err != nil {
+			return nil, err
+		}
+	}
 	return b, nil
 }
 
@@ -76,24 +79,29 @@ func locationOf(b *v1alpha1.Backup) string {
 }
 
 // mayDestroy says whether a backup that was found in a location may be destroyed: a Backup of
-// this cluster made it, or the user insists.
-func (r *Reconciler) mayDestroy(ctx context.Context, d *v1alpha1.DeletionRun, location, name, uid string) (bool, error) {
+// this cluster made it, or the user insists. If not, the DeletionRun has ended, or waits until
+// it is known.
+func (r *Reconciler) mayDestroy(ctx context.Context, s *scope, name, uid string) (bool, error) {
+	d := s.Object
 	if d.Spec.DestroyForeign {
 		return true, nil
 	}
-	backups, err := seen.Load(ctx, r.Reader, d.Namespace, location)
-	return backups.MadeHere(name, uid), err
+	backups, err := seen.Load(ctx, r.Reader, d.Namespace, d.Status.StorageLocation)
+	if err != nil {
+		s.Waiting(v1alpha1.ReasonValidating, "Finding out whether this cluster made the backup failed and is tried again: "+r.Redactor.String(err.Error()))
+		s.Again(seenPause)
+		return false, nil //nolint:nilerr // people shall see it
+	}
+	if !backups.MadeHere(storedName(d), uid) {
+		s.Invalid([]string{fmt.Sprintf("backup %s was not made by a Backup of this cluster, and others may need it; to destroy it all the same, "+
+			"create a DeletionRun with spec.destroyForeign: true", name)}, r.Now())
+		return false, nil
+	}
+	return true, nil
 }
 
-// refuse ends a DeletionRun for a backup that is not this cluster's; or it returns the error.
-func (r *Reconciler) refuse(s *scope, name string, err error) error {
-	if err != nil {
-		return err
-	}
-	s.Invalid([]string{fmt.Sprintf("backup %s was not made by a Backup of this cluster, and others may need it; to destroy it all the same, "+
-		"create a DeletionRun with spec.destroyForeign: true", name)}, r.Now())
-	return nil
-}
+// seenPause is between two tries to find out what this cluster made.
+const seenPause = 10 * time.Second
 
 // withoutObject is for a backup that has no Backup object. One that is stored is given an
 // object: it shows what is being destroyed, and everything else goes by it.
@@ -154,8 +162,11 @@ func (r *Reconciler) bring(ctx context.Context, s *scope, looked *run.Ended[dele
 			"correct spec.backupName, or set spec.storageLocation", name, where)}, r.Now())
 		return nil
 	}
-	if allowed, err := r.mayDestroy(ctx, d, where, name, found.UID); !allowed || err != nil {
-		return r.refuse(s, name, err)
+	if r.isAnother(s, found) {
+		return nil
+	}
+	if allowed, err := r.mayDestroy(ctx, s, name, found.Maker()); !allowed || err != nil {
+		return err
 	}
 	b, err := r.objectOf(ctx, s, found)
 	if err != nil {
@@ -165,6 +176,25 @@ func (r *Reconciler) bring(ctx context.Context, s *scope, looked *run.Ended[dele
 	s.Then(func(ctx context.Context) error { return r.create(ctx, b) })
 	s.Again(1)
 	return nil
+}
+
+// isAnother ends a DeletionRun for a backup whose name another one has by now.
+func (r *Reconciler) isAnother(s *scope, found deletion.Found) bool {
+	d := s.Object
+	meant := cmp.Or(d.Status.StoredUID, d.Spec.BackupUID)
+	switch {
+	case meant == "" || found.Maker() == meant:
+		return false
+	case found.Maker() == "":
+		s.Invalid([]string{fmt.Sprintf("nothing says whether the stored backup %s is the one of UID %s; "+
+			"to destroy whatever has the name, create a DeletionRun with spec.destroyForeign: true and without spec.backupUID", storedName(d), meant)}, r.Now())
+	default:
+		s.Decide(run.Outcome{
+			Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+			Message: fmt.Sprintf("Backup %s of UID %s was gone already; another backup has its name", storedName(d), meant),
+		}, r.Now())
+	}
+	return true
 }
 
 // source says where the backup of a DeletionRun is stored.
@@ -181,11 +211,14 @@ func asObject(from imported.Source, found deletion.Found) *v1alpha1.Backup {
 	if unusable == nil && b != nil && found.Damaged == "" {
 		return b
 	}
+	return bare(from.Namespace, from.Name, v1alpha1.ImportSource{StorageLocation: from.Location, BackupUID: found.Maker()})
+}
+
+// bare is an object of which nothing is known but where the backup is stored.
+func bare(namespace, name string, from v1alpha1.ImportSource) *v1alpha1.Backup {
 	return &v1alpha1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: from.Namespace, Name: from.Name},
-		Spec: v1alpha1.BackupSpec{
-			StorageLocation: from.Location, ImportedFrom: &v1alpha1.ImportSource{StorageLocation: from.Location, BackupUID: found.UID},
-		},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.BackupSpec{StorageLocation: from.StorageLocation, ImportedFrom: &from},
 	}
 }
 
@@ -213,7 +246,13 @@ func isOf(b *v1alpha1.Backup, location, name string) bool {
 // pass finds it.
 func (r *Reconciler) create(ctx context.Context, b *v1alpha1.Backup) error {
 	status := b.Status
-	if err := r.Client.Create(ctx, b); err != nil {
+	err := r.Client.Create(ctx, b)
+	if apierrors.IsInvalid(err) {
+		status = v1alpha1.BackupStatus{}
+		b = bare(b.Namespace, b.Name, *b.Spec.ImportedFrom) // its manifest says what no Backup may
+		err = r.Client.Create(ctx, b)
+	}
+	if err != nil {
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}

@@ -6,10 +6,12 @@ package deletionrun
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
@@ -29,18 +31,18 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (bool, error) {
 	}
 	s.Running(v1alpha1.ReasonRemovingObjects, "Removing the objects")
 	if !b.DeletionTimestamp.IsZero() {
+		if len(b.Finalizers) > 0 && !controllerutil.ContainsFinalizer(b, v1alpha1.FinalizerStoredData) {
+			r.driver.Release(s) // it is in the hands of others
+		}
 		s.Running(v1alpha1.ReasonRemovingObjects, fmt.Sprintf("Waiting until Backup %s is gone; it has the finalizers %s", b.Name, strings.Join(b.Finalizers, ", ")))
 		return false, nil
 	}
 	s.Then(func(ctx context.Context) error {
-		restores, err := r.restores(ctx, d)
+		restores, err := r.restoresOf(ctx, d, b)
 		if err != nil {
 			return err
 		}
 		for i := range restores {
-			if !run.Settled(&restores[i]) {
-				continue
-			}
 			if err := r.delete(ctx, &restores[i]); err != nil {
 				return err
 			}
@@ -48,6 +50,16 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (bool, error) {
 		return r.delete(ctx, b)
 	})
 	return false, nil
+}
+
+// restoresOf returns the Restores that go with a backup: those that have ended, of one that
+// was complete. Others of its name restored the backup that had the name before.
+func (r *Reconciler) restoresOf(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) ([]v1alpha1.Restore, error) {
+	if b != nil && !run.Succeeded(b) {
+		return nil, nil
+	}
+	restores, err := r.restores(ctx, d)
+	return slices.DeleteFunc(restores, func(o v1alpha1.Restore) bool { return !run.Settled(&o) }), err
 }
 
 // delete deletes an object, and no other of that name.

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
@@ -17,7 +18,8 @@ import (
 
 // awaitBackup cancels a Backup that is still being made, and waits until it owes nothing.
 func (r *Reconciler) awaitBackup(s *scope, b *v1alpha1.Backup) (ready bool) {
-	if b.Spec.ImportedFrom != nil || run.Settled(b) {
+	never := !b.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(b, v1alpha1.FinalizerRun) // it was deleted before it began
+	if b.Spec.ImportedFrom != nil || run.Settled(b) || never {
 		return true
 	}
 	s.Waiting(v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("Waiting for Backup %s, which is being cancelled: %s", b.Name, b.Status.Message))

@@ -53,7 +53,11 @@ func (s *Scope[T]) AwaitPlugin(name string) {
 
 // AwaitSlot says that a run waits for its turn.
 func (d *Driver[T]) AwaitSlot(s *Scope[T]) {
-	s.Waiting(v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for one of %d slots; the operator's flag --max-concurrent-%s sets their number",
+	say := s.Waiting
+	if Planned(s.Object) {
+		say = s.Running
+	}
+	say(v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for one of %d slots; the operator's flag --max-concurrent-%s sets their number",
 		d.Slots, d.Kind.plural()))
 }
 

@@ -16,10 +16,19 @@ import (
 // maxOutputs is how many bytes of outputs of PreBackup actions a status may hold.
 const maxOutputs = 256 << 10
 
+// The API takes the outputs of so many actions, and values of so many characters.
+const (
+	maxOutputSets  = 64
+	maxOutputValue = 4096
+)
+
 // StoredOutputs returns what the PreBackup actions answered when a backup was made, for
 // actions that are called about that backup. They come from the bucket, so they are
 // checked: what no plugin takes would fail every call, owed clean-up included.
 func StoredOutputs(stored map[string]map[string]string) (map[string]v1alpha1.ParameterSet, error) {
+	if len(stored) > maxOutputSets {
+		return nil, fmt.Errorf("the manifest of the backup has outputs of %d PreBackup actions; those of %d can be handed on", len(stored), maxOutputSets)
+	}
 	outputs := map[string]v1alpha1.ParameterSet{}
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		values := stored[name]
@@ -28,6 +37,9 @@ func StoredOutputs(stored map[string]map[string]string) (map[string]v1alpha1.Par
 		}
 		outputs[name] = v1alpha1.ParameterSet{}
 		for k, v := range values {
+			if len(v) > maxOutputValue {
+				return nil, fmt.Errorf("the output %s of PreBackup action %s in the manifest of the backup has more than %d bytes, which can not be handed on", k, name, maxOutputValue)
+			}
 			outputs[name][k] = v1alpha1.ParameterValue(v)
 		}
 	}

@@ -12,9 +12,12 @@ import (
 // TestOutputsAreChecked hands on what a bucket holds, which anybody may have
 // written.
 func TestOutputsAreChecked(t *testing.T) {
-	long := map[string]map[string]string{}
-	for i := range 100 {
-		long[fmt.Sprintf("example.io/a%d", i)] = map[string]string{"k": strings.Repeat("x", 4000)}
+	many := func(actions, bytes int) map[string]map[string]string {
+		outputs := map[string]map[string]string{}
+		for i := range actions {
+			outputs[fmt.Sprintf("example.io/a%d", i)] = map[string]string{"k": strings.Repeat("x", bytes)}
+		}
+		return outputs
 	}
 	for name, tc := range map[string]struct {
 		outputs map[string]map[string]string
@@ -23,7 +26,10 @@ func TestOutputsAreChecked(t *testing.T) {
 		"none":         {},
 		"usual ones":   {outputs: map[string]map[string]string{"example.io/freeze": {"replicas": "3"}}},
 		"too long":     {outputs: map[string]map[string]string{"example.io/freeze": {"k": strings.Repeat("x", 1<<20)}}, problem: "example.io/freeze"},
-		"too many":     {outputs: long, problem: "KiB"},
+		"too many":     {outputs: many(100, 10), problem: "100 PreBackup actions"},
+		"too much":     {outputs: many(64, 4096), problem: "KiB"},
+		"as many":      {outputs: many(64, 1000)},
+		"a long value": {outputs: map[string]map[string]string{"example.io/freeze": {"k": strings.Repeat("x", 4097)}}, problem: "example.io/freeze"},
 		"no good name": {outputs: map[string]map[string]string{"example.io/freeze": {"": "v"}}, problem: "example.io/freeze"},
 	} {
 		t.Run(name, func(t *testing.T) {

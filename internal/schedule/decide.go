@@ -53,6 +53,8 @@ type Run struct {
 	InUse bool
 	// Deleting says that it is being deleted. It is not counted, and not deleted again.
 	Deleting bool
+	// Lost says that its data is missing where it was stored.
+	Lost bool
 }
 
 // Input is everything a decision is made from. Times are taken in whole seconds.

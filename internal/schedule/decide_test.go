@@ -316,7 +316,7 @@ func TestKeep(t *testing.T) {
 		}
 		return r
 	}
-	inUse, deleting := func(r *Run) { r.InUse = true }, func(r *Run) { r.Deleting = true }
+	inUse, deleting, lost := func(r *Run) { r.InUse = true }, func(r *Run) { r.Deleting = true }, func(r *Run) { r.Lost = true }
 	five := []Run{
 		run("s3", "3 03:00", Succeeded), run("s1", "1 03:00", Succeeded), run("f2", "2 03:00", Failed),
 		run("s2", "2 12:00", Succeeded), run("f1", "1 12:00", Failed),
@@ -341,6 +341,9 @@ func TestKeep(t *testing.T) {
 		"one in use counts":     {[]Run{run("s1", "1 03:00", Succeeded), run("s2", "2 03:00", Succeeded, inUse)}, count(1), nil, 0, []string{"s1"}},
 		"one being deleted":     {[]Run{run("s1", "1 03:00", Succeeded, deleting), run("s2", "2 03:00", Succeeded)}, count(1), nil, 0, nil},
 		"the newest, deleted":   {[]Run{run("s1", "1 03:00", Succeeded), run("s2", "2 03:00", Succeeded, deleting)}, count(0), nil, 1, nil},
+		"the last one, lost":    {[]Run{run("s1", "1 03:00", Succeeded), run("s2", "2 03:00", Succeeded), run("s3", "3 03:00", Succeeded, lost)}, count(0), nil, 1, []string{"s1"}},
+		"all lost":              {[]Run{run("s1", "1 03:00", Succeeded, lost), run("s2", "2 03:00", Succeeded, lost)}, count(0), nil, 1, nil},
+		"lost, none protected":  {[]Run{run("s1", "1 03:00", Succeeded, lost)}, count(0), nil, 0, []string{"s1"}},
 		"of an unknown time":    {[]Run{run("s2", "2 03:00", Succeeded), {Name: "s1", Class: Succeeded, Completed: may("1 03:00")}}, count(1), nil, 0, []string{"s1"}},
 		"of one time, by name":  {[]Run{run("b", "1 03:00", Succeeded), run("a", "1 03:00", Succeeded)}, count(1), nil, 0, []string{"a"}},
 	} {

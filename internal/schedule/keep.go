@@ -10,11 +10,18 @@ import (
 )
 
 // NewestSucceeded returns the names of that many of the newest runs that succeeded and are
-// not being deleted: what keepLast protects, from expiry as well.
+// not being deleted: what keepLast protects, from expiry as well. A run whose data is missing
+// does not count, and is protected with the others: it may come back.
 func NewestSucceeded(runs []Run, count int) map[string]bool {
 	names := map[string]bool{}
-	for _, run := range newest(runs, count, Succeeded) {
+	for _, run := range slices.Backward(newest(runs, len(runs), Succeeded)) {
+		if count <= 0 {
+			break
+		}
 		names[run.Name] = true
+		if !run.Lost {
+			count--
+		}
 	}
 	return names
 }

@@ -6,7 +6,10 @@ package scheduled
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 	"github.com/grapnel-dev/grapnel/internal/schedule"
@@ -29,8 +32,8 @@ func Time(b *v1alpha1.Backup) (t time.Time, known bool) {
 // Runs returns the Backups that a Schedule created, in their order. They must be of its
 // namespace.
 //
-// One for which something is left to do, for example PostBackup actions, is InUse, and one
-// that has a deletionTimestamp is Deleting. Whether Restores and DeletionRuns concern them
+// One for which something is left to do, for example PostBackup actions, is InUse, one that
+// has a deletionTimestamp is Deleting, and one whose condition DataAvailable is False is Lost. Whether Restores and DeletionRuns concern them
 // is for the caller to find out.
 func Runs(scheduleName string, backups []v1alpha1.Backup) []schedule.Run {
 	var runs []schedule.Run
@@ -42,7 +45,7 @@ func Runs(scheduleName string, backups []v1alpha1.Backup) []schedule.Run {
 		}
 		made := schedule.Run{
 			Name: b.Name, Scheduled: t, Class: class(b),
-			InUse: !run.Settled(b), Deleting: !b.DeletionTimestamp.IsZero(),
+			InUse: !run.Settled(b), Deleting: !b.DeletionTimestamp.IsZero(), Lost: isLost(b),
 		}
 		if end := b.Status.CompletionTimestamp; end != nil {
 			made.Completed = end.Time
@@ -50,6 +53,11 @@ func Runs(scheduleName string, backups []v1alpha1.Backup) []schedule.Run {
 		runs = append(runs, made)
 	}
 	return runs
+}
+
+func isLost(b *v1alpha1.Backup) bool {
+	available := conditions.Get(b, v1alpha1.ConditionDataAvailable)
+	return available != nil && available.Status == metav1.ConditionFalse
 }
 
 func class(b *v1alpha1.Backup) schedule.Class {

@@ -56,9 +56,15 @@ func TestRuns(t *testing.T) {
 		// want is nil if it is none of the Schedule.
 		want *schedule.Run
 	}{
-		"new":              {nil, &open},
-		"in progress":      {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Status.Phase = "InProgress" }}, &open},
-		"completed":        {[]func(*v1alpha1.Backup){ended("Completed")}, of(schedule.Succeeded)},
+		"new":         {nil, &open},
+		"in progress": {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Status.Phase = "InProgress" }}, &open},
+		"completed":   {[]func(*v1alpha1.Backup){ended("Completed")}, of(schedule.Succeeded)},
+		"without its data": {[]func(*v1alpha1.Backup){ended("Completed"), func(b *v1alpha1.Backup) {
+			conditions.Set(b, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "")
+		}}, with(*of(schedule.Succeeded), func(r *schedule.Run) { r.Lost = true })},
+		"with its data again": {[]func(*v1alpha1.Backup){ended("Completed"), func(b *v1alpha1.Backup) {
+			conditions.Set(b, v1alpha1.ConditionDataAvailable, metav1.ConditionTrue, v1alpha1.ReasonDataFound, "")
+		}}, of(schedule.Succeeded)},
 		"partially failed": {[]func(*v1alpha1.Backup){ended("PartiallyFailed")}, of(schedule.Partial)},
 		"failed":           {[]func(*v1alpha1.Backup){ended("Failed")}, of(schedule.Failed)},
 		"refused":          {[]func(*v1alpha1.Backup){ended("FailedValidation")}, of(schedule.Failed)},

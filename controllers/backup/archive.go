@@ -7,10 +7,13 @@ import (
 	"context"
 	"fmt"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup/job"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
 // archive has the objects archived. It is done when that has ended, well or not.
@@ -89,8 +92,22 @@ func (r *Reconciler) conclude(ctx context.Context, s *scope) (bool, error) {
 	if added, err := r.label(ctx, s, ended.Value.Labels); added || err != nil {
 		return false, err
 	}
+	if ended.Err == nil {
+		r.note(ctx, s.Object)
+	}
 	r.settle(s, ended)
 	return true, nil
+}
+
+// note notes that a stored backup has a Backup here. It may be deleted as soon as it has
+// ended, and must not be found in its location and brought back then. What fails is done again
+// by who looks through the location: it is no reason to lose a backup.
+func (r *Reconciler) note(ctx context.Context, b *v1alpha1.Backup) {
+	one := seen.Backups{}
+	one.Add(b.StoredName(), string(b.UID), true)
+	if err := seen.Remember(ctx, r.Client, r.Reader, b.Namespace, b.Status.StorageLocation, one); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Noting that a backup is stored")
+	}
 }
 
 // settle records the outcome.

@@ -1,0 +1,42 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+)
+
+// TestNote notes a stored backup, and stops nothing if that is not possible.
+func TestNote(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	somebodys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: seen.Name("taken")}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(somebodys).Build()
+	r := &Reconciler{Environment: run.Environment{Client: c, Reader: c}}
+	for _, location := range []string{"main", "taken"} {
+		b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "nightly", UID: "u-1"}}
+		b.Status.StorageLocation = location
+		r.note(t.Context(), b)
+		r.note(t.Context(), b)
+	}
+	noted, err := seen.Load(t.Context(), c, "ns", "main")
+	if want := (seen.Backups{"nightly": "u-1"}); err != nil || !maps.Equal(noted, want) || !noted.MadeHere("nightly", "u-1") {
+		t.Errorf("noted are %v, %v, want %v", noted, err, want)
+	}
+}

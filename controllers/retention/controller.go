@@ -25,7 +25,7 @@ import (
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups/finalizers,verbs=update
-// +kubebuilder:rbac:groups=grapnel.dev,resources=deletionruns,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=grapnel.dev,resources=deletionruns,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=grapnel.dev,resources=restores;schedules,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -42,7 +42,8 @@ type Reconciler struct {
 	kept prometheus.Counter
 }
 
-// recheck bounds how long a time is waited for that is far away: a clock may be set.
+// recheck bounds how long a time is waited for that is far away: a clock may be set. It is
+// also how long a DeletionRun that did nothing stands in the way of the next one.
 const recheck = time.Hour
 
 // SetupWithManager registers the controller.
@@ -75,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !b.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, r.finalize(ctx, &b)
+		return ctrl.Result{RequeueAfter: recheck}, r.finalize(ctx, &b)
 	}
 	if changed, err := r.hold(ctx, &b); changed || err != nil {
 		return ctrl.Result{}, err // the watch brings what was changed
@@ -83,11 +84,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.expire(ctx, &b)
 }
 
-// hold has the finalizer on Backups that are to go with their data, and on no others: what
-// just goes must not need an operator.
+// hold has the finalizer on Backups that are to go with their data, or that a DeletionRun has
+// claimed, and on no others: what just goes must not need an operator.
 func (r *Reconciler) hold(ctx context.Context, b *v1alpha1.Backup) (changed bool, err error) {
+	claimed, err := r.claimed(ctx, b)
+	if err != nil {
+		return false, err
+	}
 	before := b.DeepCopy()
-	if b.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && b.Spec.ImportedFrom == nil {
+	if claimed || (b.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && b.Spec.ImportedFrom == nil) {
 		changed = controllerutil.AddFinalizer(b, v1alpha1.FinalizerStoredData)
 	} else {
 		changed = controllerutil.RemoveFinalizer(b, v1alpha1.FinalizerStoredData)

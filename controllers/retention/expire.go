@@ -32,10 +32,10 @@ func (r *Reconciler) expire(ctx context.Context, b *v1alpha1.Backup) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	if b.Status.Expiration == nil {
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.withdraw(ctx, b)
 	}
 	if left := b.Status.Expiration.Sub(r.Now()); left > 0 {
-		return ctrl.Result{RequeueAfter: min(left, recheck)}, nil
+		return ctrl.Result{RequeueAfter: min(left, recheck)}, r.withdraw(ctx, b)
 	}
 	protected, err := r.protected(ctx, b)
 	if err != nil || protected {
@@ -112,16 +112,37 @@ func (r *Reconciler) isLast(ctx context.Context, b *v1alpha1.Backup, deletions [
 	return false, nil
 }
 
-// destroy creates the DeletionRun.
+// destroy has a Backup destroyed whose time is over.
 func (r *Reconciler) destroy(ctx context.Context, b *v1alpha1.Backup) error {
-	d := destroy.Run(b, v1alpha1.DeletionCauseExpired)
-	switch err := r.Client.Create(ctx, d); {
-	case apierrors.IsAlreadyExists(err), isEnding(err):
+	d, err := r.request(ctx, b, v1alpha1.DeletionCauseExpired)
+	switch {
+	case isEnding(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("creating a DeletionRun for Backup %s, whose time is over: %w", b.Name, err)
+	case d == nil:
+		return nil
 	}
 	r.Recorder.Eventf(b, nil, corev1.EventTypeNormal, v1alpha1.ReasonExpired, "Expire", "Its time was over at %s; DeletionRun %s destroys it",
 		b.Status.Expiration.UTC().Format(time.RFC3339), d.Name)
+	return nil
+}
+
+// withdraw takes back the DeletionRun of a Backup whose time is not over any more: its ttl
+// was changed, or a clock was set. One that has begun goes on.
+func (r *Reconciler) withdraw(ctx context.Context, b *v1alpha1.Backup) error {
+	var d v1alpha1.DeletionRun
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(destroy.Run(b, v1alpha1.DeletionCauseExpired)), &d)
+	if err != nil || d.Spec.Cause != v1alpha1.DeletionCauseExpired || run.Planned(&d) || run.Decided(&d) || !d.DeletionTimestamp.IsZero() {
+		return client.IgnoreNotFound(err)
+	}
+	asSeen := client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion}
+	switch err := r.Client.Delete(ctx, &d, asSeen); {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // the watch brings what it is now
+	case err != nil:
+		return fmt.Errorf("taking back DeletionRun %s of Backup %s, whose time is not over any more: %w", d.Name, b.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("The time of a Backup is not over any more; its DeletionRun is taken back", "deletionRun", d.Name)
 	return nil
 }

@@ -6,6 +6,7 @@ package retention
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,9 @@ func (r *Reconciler) finalize(ctx context.Context, b *v1alpha1.Backup) error {
 		return nil
 	}
 	if b.Spec.DeletionPolicy != v1alpha1.DeletionPolicyDelete {
+		if claimed, err := r.claimed(ctx, b); claimed || err != nil {
+			return err
+		}
 		return r.release(ctx, b)
 	}
 	var deletions v1alpha1.DeletionRunList
@@ -41,7 +45,7 @@ func (r *Reconciler) finalize(ctx context.Context, b *v1alpha1.Backup) error {
 		if conditions.IsTrue(d, v1alpha1.ConditionDataDeleted) {
 			return r.release(ctx, b)
 		}
-		open = open || (!run.Decided(d) && d.DeletionTimestamp.IsZero())
+		open = open || isOpen(d)
 	}
 	if open {
 		return nil // its end has the Backup looked at again
@@ -49,21 +53,72 @@ func (r *Reconciler) finalize(ctx context.Context, b *v1alpha1.Backup) error {
 	return r.destroyDeleted(ctx, b)
 }
 
+// claimed says whether a DeletionRun that destroys the data works on a Backup, and has not
+// destroyed it yet.
+func (r *Reconciler) claimed(ctx context.Context, b *v1alpha1.Backup) (bool, error) {
+	by := b.Annotations[v1alpha1.AnnotationDeletedBy]
+	if by == "" {
+		return false, nil
+	}
+	var deletions v1alpha1.DeletionRunList
+	if err := r.Client.List(ctx, &deletions, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing the DeletionRuns: %w", err)
+	}
+	return slices.ContainsFunc(deletions.Items, func(d v1alpha1.DeletionRun) bool {
+		return string(d.UID) == by && isOpen(&d) && !conditions.IsTrue(&d, v1alpha1.ConditionDataDeleted)
+	}), nil
+}
+
+// isOpen says whether a DeletionRun will destroy something. One that is deleted itself does
+// so only if it has begun.
+func isOpen(d *v1alpha1.DeletionRun) bool {
+	return !run.Decided(d) && (d.DeletionTimestamp.IsZero() || run.Planned(d))
+}
+
 // destroyDeleted creates the DeletionRun of a Backup that is deleted. Where nothing can be
 // created any more, the data stays.
 func (r *Reconciler) destroyDeleted(ctx context.Context, b *v1alpha1.Backup) error {
-	switch err := r.Client.Create(ctx, destroy.Run(b, v1alpha1.DeletionCauseBackupDeleted)); {
-	case err == nil, apierrors.IsAlreadyExists(err):
-		return nil // the watch brings it, or the end of one that was cancelled
+	switch _, err := r.request(ctx, b, v1alpha1.DeletionCauseBackupDeleted); {
+	case err == nil:
+		return nil // the watch brings it
 	case !isEnding(err):
 		return fmt.Errorf("creating a DeletionRun for Backup %s, which is deleted: %w", b.Name, err)
+	case b.Status.StorageLocation == "":
+		return r.release(ctx, b) // nothing was stored
 	}
 	note := fmt.Sprintf("The stored data of Backup %s stays in BackupStorageLocation %s: its namespace is being deleted, so that nothing can be created that destroys it",
 		b.StoredName(), b.Status.StorageLocation)
-	r.kept.Inc()
 	ctrl.LoggerFrom(ctx).Info(note)
 	r.Recorder.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.ReasonDataLeftBehind, "Delete", "%s", run.Note(note))
-	return r.release(ctx, b)
+	if err := r.release(ctx, b); err != nil {
+		return err
+	}
+	r.kept.Inc() // once: what failed so far is done again
+	return nil
+}
+
+// request creates the DeletionRun of a Backup for a cause, and returns it; nil if there is one
+// of its name. One that ended and did nothing makes way for another after a while: what was
+// wrong may have been mended.
+func (r *Reconciler) request(ctx context.Context, b *v1alpha1.Backup, cause v1alpha1.DeletionCause) (*v1alpha1.DeletionRun, error) {
+	d := destroy.Run(b, cause)
+	err := r.Client.Create(ctx, d)
+	if !apierrors.IsAlreadyExists(err) {
+		return d, err
+	}
+	var there v1alpha1.DeletionRun
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(d), &there); err != nil {
+		return nil, client.IgnoreNotFound(err) // the watch brings it, or its end
+	}
+	end := there.Status.CompletionTimestamp
+	if end == nil || !there.DeletionTimestamp.IsZero() || r.Now().Sub(end.Time) < recheck {
+		return nil, nil
+	}
+	err = r.Client.Delete(ctx, &there, client.Preconditions{UID: &there.UID})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil, nil
+	}
+	return nil, err
 }
 
 // release lets go of a Backup.

@@ -1,0 +1,102 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package retention
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// operate starts an operator whose clock stands still.
+func (s *stage) operate(at time.Duration) {
+	s.t.Helper()
+	now := s.start.Add(at)
+	s.now = now
+	s.Operate(func(mgr ctrl.Manager) error {
+		return (&Reconciler{
+			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("grapnel"), Metrics: prometheus.NewRegistry(),
+			Now: func() time.Time { return now },
+		}).SetupWithManager(mgr)
+	})
+}
+
+// awaitDeletion waits for the DeletionRun of a Backup that is not an earlier one.
+func (s *stage) awaitDeletion(b *v1alpha1.Backup, earlier *v1alpha1.DeletionRun) *v1alpha1.DeletionRun {
+	s.t.Helper()
+	var found v1alpha1.DeletionRun
+	suite.Eventually(s.t, func() string {
+		for _, d := range s.deletions() {
+			if d.Spec.BackupUID == string(b.UID) && (earlier == nil || d.UID != earlier.UID) {
+				found = d
+				return ""
+			}
+		}
+		return "there is no DeletionRun of Backup " + b.Name
+	})
+	return &found
+}
+
+// TestWoken has what an operator does by itself when something happens.
+func TestWoken(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b := s.backup("nightly")
+	restore := suite.Create(s.Env, &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "back"}, Spec: v1alpha1.RestoreSpec{BackupName: "nightly"}})
+	young := s.backup("young", func(b *v1alpha1.Backup) { b.Spec.TTL = &metav1.Duration{Duration: 9 * month} })
+	s.operate(2 * month)
+	later := s.backup("later") // what comes later is done after what was there, which took the same way
+	s.awaitDeletion(later, nil)
+	suite.Await(s.Env, b, func(b *v1alpha1.Backup) string {
+		if b.Status.Expiration == nil {
+			return "its expiration is not written"
+		}
+		return ""
+	})
+	s.expectDoomed("later")
+
+	restore.Status.Phase, restore.Status.CompletionTimestamp = v1alpha1.RestorePhaseCompleted, &metav1.Time{Time: s.now}
+	s.writeStatus(restore)
+	first := s.awaitDeletion(b, nil)
+	s.AwaitEvent(b, "Normal Expired: Its time was over at")
+	s.Delete(first) // cancelled, and its time is still over
+	second := s.awaitDeletion(b, first)
+
+	suite.Change(s.Env, b, func(b *v1alpha1.Backup) { b.Spec.TTL = nil })
+	s.AwaitGone(second)
+	suite.Change(s.Env, young, func(b *v1alpha1.Backup) { b.Spec.TTL = &metav1.Duration{Duration: month} })
+	s.awaitDeletion(young, nil)
+}
+
+// TestWokenByTheEndOfTheData has an operator let go of a Backup that is deleted.
+func TestWokenByTheEndOfTheData(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b := s.backup("nightly", without, goes)
+	s.operate(0)
+	suite.Await(s.Env, b, func(b *v1alpha1.Backup) string {
+		if len(b.Finalizers) == 0 {
+			return "nothing holds it"
+		}
+		return ""
+	})
+	s.Delete(b)
+	d := s.awaitDeletion(b, nil)
+	s.destroys(d, b)
+	s.AwaitGone(b)
+}
+
+// TestSetup refuses what could not work.
+func TestSetup(t *testing.T) {
+	if err := (&Reconciler{}).SetupWithManager(nil); err == nil || !strings.Contains(err.Error(), "required field") {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -1,0 +1,263 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package retention
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+var cluster suite.Cluster
+
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+
+// month is the ttl of Backups, unless a test says otherwise.
+const month = 720 * time.Hour
+
+// stage is a namespace in which a test has Backups looked at, at the times it likes. Times
+// are counted from the beginning of the Backups.
+type stage struct {
+	*suite.Env
+	t     *testing.T
+	start time.Time
+	now   time.Time
+	told  []string
+	r     *Reconciler
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{Env: cluster.Env(t), t: t, start: time.Now().UTC().Truncate(time.Second)}
+	s.now = s.start
+	s.r = &Reconciler{
+		Client: s.Client, Recorder: s, Now: func() time.Time { return s.now },
+		kept: prometheus.NewCounter(prometheus.CounterOpts{Name: "kept"}),
+	}
+	return s
+}
+
+// Eventf implements events.EventRecorder.
+func (s *stage) Eventf(_, _ runtime.Object, level, reason, action, note string, args ...any) {
+	s.told = append(s.told, fmt.Sprintf("%s %s %s: ", level, reason, action)+fmt.Sprintf(note, args...))
+}
+
+// backup creates a Backup that has ended well, and owes nothing.
+func (s *stage) backup(name string, edits ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
+	s.t.Helper()
+	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.BackupSpec{TTL: &metav1.Duration{Duration: month}}}
+	b.Status.Phase, b.Status.StorageLocation = v1alpha1.BackupPhaseCompleted, "main"
+	b.Status.StartTimestamp, b.Status.CompletionTimestamp = &metav1.Time{Time: s.start}, &metav1.Time{Time: s.start.Add(time.Minute)}
+	conditions.Summary(b, conditions.Current, "Completed", "")
+	for _, edit := range edits {
+		edit(b)
+	}
+	status := b.Status
+	suite.Create(s.Env, b)
+	b.Status = status
+	s.writeStatus(b)
+	return b
+}
+
+// without lets a Backup have no ttl.
+func without(b *v1alpha1.Backup) { b.Spec.TTL = nil }
+
+// goes lets a Backup go with its data.
+func goes(b *v1alpha1.Backup) { b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete }
+
+func (s *stage) writeStatus(object client.Object) {
+	s.t.Helper()
+	if err := s.Client.Status().Update(s.t.Context(), object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// at looks at a Backup at a time, and again as long as that changes it.
+func (s *stage) at(since time.Duration, b *v1alpha1.Backup) ctrl.Result {
+	s.t.Helper()
+	s.now = s.start.Add(since)
+	for range 5 {
+		before := b.ResourceVersion
+		result, err := s.r.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if !suite.Read(s.Env, b) || b.ResourceVersion == before {
+			return result
+		}
+	}
+	s.t.Fatal("it is changed again and again")
+	return ctrl.Result{}
+}
+
+// keeps looks at a Backup at a time at which nothing is to be done.
+func (s *stage) keeps(since time.Duration, b *v1alpha1.Backup) ctrl.Result {
+	s.t.Helper()
+	result := s.at(since, b)
+	s.expectDoomed()
+	if result.RequeueAfter > time.Hour {
+		s.t.Errorf("it is looked at again after %v", result.RequeueAfter)
+	}
+	return result
+}
+
+// deletions returns the DeletionRuns that nobody has deleted.
+func (s *stage) deletions() []v1alpha1.DeletionRun {
+	s.t.Helper()
+	var list v1alpha1.DeletionRunList
+	if err := s.Client.List(s.t.Context(), &list, client.InNamespace(s.Namespace)); err != nil {
+		s.t.Fatal(err)
+	}
+	return slices.DeleteFunc(list.Items, func(d v1alpha1.DeletionRun) bool { return !d.DeletionTimestamp.IsZero() })
+}
+
+// expectDoomed looks of which Backups there are DeletionRuns that the operator created.
+func (s *stage) expectDoomed(want ...string) {
+	s.t.Helper()
+	var got []string
+	for _, d := range s.deletions() {
+		if d.Spec.Cause != v1alpha1.DeletionCauseRequested {
+			got = append(got, d.Spec.BackupName)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		s.t.Errorf("there are DeletionRuns of %q, want %q", got, want)
+	}
+}
+
+// deletion returns the only DeletionRun there is.
+func (s *stage) deletion() *v1alpha1.DeletionRun {
+	s.t.Helper()
+	all := s.deletions()
+	if len(all) != 1 {
+		s.t.Fatalf("there are %d DeletionRuns", len(all))
+	}
+	return &all[0]
+}
+
+// requested creates a DeletionRun as a person does.
+func (s *stage) requested(name, backup string) *v1alpha1.DeletionRun {
+	s.t.Helper()
+	return suite.Create(s.Env, &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.DeletionRunSpec{BackupName: backup}})
+}
+
+// ends lets a DeletionRun end now.
+func (s *stage) ends(d *v1alpha1.DeletionRun, phase v1alpha1.DeletionRunPhase) {
+	s.t.Helper()
+	d.Status.Phase, d.Status.CompletionTimestamp = phase, &metav1.Time{Time: s.now}
+	s.writeStatus(d)
+}
+
+// begins lets a DeletionRun have its plan.
+func (s *stage) begins(d *v1alpha1.DeletionRun) {
+	s.t.Helper()
+	conditions.Set(d, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, "")
+	s.writeStatus(d)
+}
+
+// destroys lets a DeletionRun destroy the data of its Backup.
+func (s *stage) destroys(d *v1alpha1.DeletionRun, b *v1alpha1.Backup) {
+	s.t.Helper()
+	d.Status.BackupName, d.Status.BackupUID = b.Name, string(b.UID)
+	conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "")
+	s.begins(d)
+}
+
+// holds adds a finalizer that keeps an object as long as a test likes.
+func holds[T client.Object](s *stage, object T) T {
+	s.t.Helper()
+	suite.Change(s.Env, object, func(object T) { object.SetFinalizers(append(object.GetFinalizers(), "grapnel.dev/test")) })
+	return object
+}
+
+// expectTold looks whether exactly these things were told since it was asked last. Each is
+// the beginning of an event, perhaps with words that follow somewhere after a "…".
+func (s *stage) expectTold(want ...string) {
+	s.t.Helper()
+	told := s.told
+	s.told = nil
+	if len(told) != len(want) {
+		s.t.Errorf("told %q, want %q", told, want)
+		return
+	}
+	for i, text := range told {
+		beginning, words, _ := strings.Cut(want[i], "…")
+		if !strings.HasPrefix(text, beginning) || !strings.Contains(text, words) {
+			s.t.Errorf("told %q, want %q", text, want[i])
+		}
+	}
+}
+
+// expectKept looks how many Backups were counted whose data stays.
+func (s *stage) expectKept(want float64) {
+	s.t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s.r.kept)
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 {
+		s.t.Fatalf("there are %d metrics: %v", len(families), err)
+	}
+	if got := families[0].GetMetric()[0].GetCounter().GetValue(); got != want {
+		s.t.Errorf("%v Backups were counted whose data stays, want %v", got, want)
+	}
+}
+
+// expectHeld looks whether a Backup is there with the finalizer, or without it.
+func (s *stage) expectHeld(b *v1alpha1.Backup, want bool) {
+	s.t.Helper()
+	if !suite.Read(s.Env, b) {
+		s.t.Fatalf("Backup %s is gone", b.Name)
+	}
+	if got := slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData); got != want {
+		s.t.Errorf("Backup %s has the finalizers %q", b.Name, b.Finalizers)
+	}
+}
+
+// expectSpec compares what a DeletionRun is told.
+func (s *stage) expectSpec(d *v1alpha1.DeletionRun, b *v1alpha1.Backup, cause v1alpha1.DeletionCause) {
+	s.t.Helper()
+	want := v1alpha1.DeletionRunSpec{BackupName: b.Name, BackupUID: string(b.UID), Cause: cause, TTL: &metav1.Duration{Duration: 24 * time.Hour}}
+	if diff := cmp.Diff(want, d.Spec); diff != "" {
+		s.t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+// broken is an API server that fails at something once it is set.
+type broken struct {
+	client.Client
+	create, patch error
+}
+
+// Create implements client.Client.
+func (b *broken) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	if b.create != nil {
+		return b.create
+	}
+	return b.Client.Create(ctx, object, options...)
+}
+
+// Patch implements client.Client.
+func (b *broken) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	if b.patch != nil {
+		return b.patch
+	}
+	return b.Client.Patch(ctx, object, patch, options...)
+}

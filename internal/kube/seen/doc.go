@@ -11,5 +11,7 @@
 // operator.
 //
 // People may look at the ConfigMap and remove keys by hand, which asks for a backup again. It
-// goes with the location, which owns it.
+// goes with the location, which owns it; what is said by one that the location does not own is
+// not believed. It is left out of backups and restores: another cluster, or this one in
+// another time, has seen other backups.
 package seen

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update;patch
@@ -37,8 +39,8 @@ const (
 	maxUID = 64 + len(found)
 )
 
-// ErrFull means that no more backups of a location can be remembered: those that are removed
-// come back. The text says what to do.
+// ErrFull means that not all backups of a location can be remembered: the others come back
+// when they are removed. The text says what to do.
 var ErrFull = errors.New("no more backups of the location can be remembered")
 
 // Name returns the name of the ConfigMap of a location.
@@ -77,39 +79,62 @@ func (b Backups) Wants(storedName, uid string) bool {
 func (b Backups) MadeHere(storedName, uid string) bool { return uid != "" && b[storedName] == uid }
 
 // Remember notes that backups have a Backup in this cluster. It may be repeated, and by
-// several at once, and writes nothing that is noted already. Reader must not be a cache. The
-// error is ErrFull if there are too many.
+// several at once, and writes nothing that is noted already. Reader must not be a cache. What
+// can not be noted is left out: a name or UID that no backup has, and what is too much; only
+// then the error is ErrFull.
 func Remember(ctx context.Context, c client.Client, reader client.Reader, namespace, location string, more Backups) error {
-	for name, uid := range more {
-		if problems := validation.IsConfigMapKey(name); len(problems) > 0 || len(uid) > maxUID {
-			return fmt.Errorf("remembering backup %q (UID %q): no backup has such a name or UID", name, uid)
-		}
-	}
-	err := change(ctx, c, reader, namespace, location, func(data map[string]string) (map[string]string, error) {
-		all := maps.Clone(data)
-		if all == nil {
-			all = map[string]string{}
-		}
-		maps.Copy(all, more)
-		if size(all) > maxBytes {
-			return nil, fmt.Errorf("%w: ConfigMap %s has %d already; destroy some with DeletionRuns", ErrFull, Name(location), len(data))
-		}
-		return all, nil
+	left, had := 0, 0
+	err := change(ctx, c, reader, namespace, location, func(data map[string]string) map[string]string {
+		var all map[string]string
+		all, left = add(data, more)
+		had = len(all)
+		return all
 	})
+	if err == nil && left > 0 {
+		err = fmt.Errorf("%w: ConfigMap %s has %d, and %d more do not fit, whose Backups come back if they are removed; destroy some backups with DeletionRuns, "+
+			"or give each cluster its own prefix", ErrFull, Name(location), had, left)
+	}
 	if err != nil {
 		return fmt.Errorf("remembering backups of BackupStorageLocation %s: %w", location, err)
 	}
 	return nil
 }
 
+// add returns data with more in it, in the order of the names as many as fit, and how many
+// do not.
+func add(data map[string]string, more Backups) (all map[string]string, left int) {
+	all = maps.Clone(data)
+	if all == nil {
+		all = map[string]string{}
+	}
+	total := size(all)
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		uid := more[name]
+		if len(validation.IsConfigMapKey(name)) > 0 || len(uid) > maxUID {
+			continue
+		}
+		grows := len(name) + len(uid)
+		if before, known := all[name]; known {
+			grows = len(uid) - len(before)
+		}
+		if grows > 0 && total+grows > maxBytes {
+			left++
+			continue
+		}
+		all[name] = uid
+		total += grows
+	}
+	return all, left
+}
+
 // Prune forgets all backups of a location for which keep returns false: those that are
 // not stored any more. It writes nothing if there are none, and may call keep again for
 // the same name. Reader must not be a cache.
 func Prune(ctx context.Context, c client.Client, reader client.Reader, namespace, location string, keep func(storedName string) bool) error {
-	err := change(ctx, c, reader, namespace, location, func(data map[string]string) (map[string]string, error) {
+	err := change(ctx, c, reader, namespace, location, func(data map[string]string) map[string]string {
 		kept := maps.Clone(data)
 		maps.DeleteFunc(kept, func(storedName, _ string) bool { return !keep(storedName) })
-		return kept, nil
+		return kept
 	})
 	if err != nil {
 		return fmt.Errorf("forgetting backups that are not stored any more: %w", err)
@@ -120,87 +145,112 @@ func Prune(ctx context.Context, c client.Client, reader client.Reader, namespace
 // Load returns the backups of a location that are remembered; nil if there are none. For
 // what was written a moment ago reader must not be a cache.
 func Load(ctx context.Context, reader client.Reader, namespace, location string) (Backups, error) {
-	found, err := get(ctx, reader, namespace, location)
-	if err != nil || found == nil {
+	noted, err := get(ctx, reader, namespace, location)
+	if err != nil {
 		return nil, err
 	}
-	return found.Data, nil
+	return noted.data(), nil
 }
 
-// get reads the ConfigMap of a location; it is nil if there is none.
-func get(ctx context.Context, reader client.Reader, namespace, location string) (*corev1.ConfigMap, error) {
-	found := &corev1.ConfigMap{}
-	err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: Name(location)}, found)
+// notes are what there is of a location.
+type notes struct {
+	// owners are the location, if it exists.
+	owners []metav1.OwnerReference
+	// there is the ConfigMap, nil if there is none.
+	there *corev1.ConfigMap
+}
+
+// data is what is noted. What a ConfigMap says that the location does not own is about
+// another one: that of before, or that of the cluster from which somebody copied it.
+func (n *notes) data() map[string]string {
+	if n.there == nil {
+		return nil
+	}
+	for _, owner := range n.owners {
+		if !slices.ContainsFunc(n.there.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+			return nil
+		}
+	}
+	return n.there.Data
+}
+
+// get reads the notes of a location.
+func get(ctx context.Context, reader client.Reader, namespace, location string) (*notes, error) {
+	noted := &notes{}
+	var bsl v1alpha1.BackupStorageLocation
+	err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: location}, &bsl)
+	switch {
+	case err == nil:
+		noted.owners = []metav1.OwnerReference{{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: "BackupStorageLocation", Name: bsl.Name, UID: bsl.UID,
+		}}
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("reading BackupStorageLocation %s: %w", location, err)
+	}
+	there := &corev1.ConfigMap{}
+	err = reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: Name(location)}, there)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return noted, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading ConfigMap %s: %w", Name(location), err)
-	case found.Labels[Label] != shortname.Label(location):
+	case there.Labels[Label] != shortname.Label(location):
 		return nil, fmt.Errorf("ConfigMap %s is not Grapnel's, as it lacks the label %s: rename it, so that Grapnel can note there which backups were seen",
 			Name(location), Label)
 	}
-	return found, nil
+	noted.there = there
+	return noted, nil
 }
 
 // change writes the data that edit makes of the data there are, if they differ. Edit must
 // not change what it is given, and is called again if somebody else was faster.
 func change(
 	ctx context.Context, c client.Client, reader client.Reader, namespace, location string,
-	edit func(map[string]string) (map[string]string, error),
+	edit func(map[string]string) map[string]string,
 ) error {
 	again := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 	return retry.OnError(retry.DefaultBackoff, again, func() error {
-		found, err := get(ctx, reader, namespace, location)
+		noted, err := get(ctx, reader, namespace, location)
 		if err != nil {
 			return err
 		}
-		var before map[string]string
-		if found != nil {
-			before = found.Data
-		}
-		after, err := edit(before)
+		after := edit(noted.data())
 		switch {
-		case err != nil:
-			return err
-		case maps.Equal(before, after):
+		case maps.Equal(noted.data(), after):
 			return nil
-		case found == nil:
-			return create(ctx, c, reader, namespace, location, after)
+		case noted.there == nil:
+			return create(ctx, c, namespace, location, noted.owners, after)
 		}
-		patch := client.MergeFromWithOptions(found.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		found.Data = after
-		if err := c.Patch(ctx, found, patch); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("writing ConfigMap %s: %w", found.Name, err)
+		patch := client.MergeFromWithOptions(noted.there.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		fill(noted.there, location, noted.owners, after)
+		if err := c.Patch(ctx, noted.there, patch); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("writing ConfigMap %s: %w", noted.there.Name, err)
 		} else if err != nil {
-			return create(ctx, c, reader, namespace, location, after)
+			return create(ctx, c, namespace, location, noted.owners, after)
 		}
 		return nil
 	})
 }
 
-// create makes the ConfigMap of a location, which owns it if it exists.
-func create(ctx context.Context, c client.Client, reader client.Reader, namespace, location string, data map[string]string) error {
-	made := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: Name(location), Labels: map[string]string{Label: shortname.Label(location)},
-		},
-		Data: data,
-	}
-	var bsl v1alpha1.BackupStorageLocation
-	err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: location}, &bsl)
-	switch {
-	case err == nil:
-		made.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: v1alpha1.GroupVersion.String(), Kind: "BackupStorageLocation", Name: bsl.Name, UID: bsl.UID,
-		}}
-	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading BackupStorageLocation %s: %w", location, err)
-	}
+// create makes the ConfigMap of a location.
+func create(ctx context.Context, c client.Client, namespace, location string, owners []metav1.OwnerReference, data map[string]string) error {
+	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Name(location)}}
+	fill(made, location, owners, data)
 	if err := c.Create(ctx, made); err != nil {
 		return fmt.Errorf("creating ConfigMap %s: %w", made.Name, err)
 	}
 	return nil
+}
+
+// fill gives a ConfigMap the data, the location as its owner, and the labels: what was seen
+// in this cluster is no data of it, which a backup would bring elsewhere.
+func fill(m *corev1.ConfigMap, location string, owners []metav1.OwnerReference, data map[string]string) {
+	m.Data, m.OwnerReferences = data, owners
+	if m.Labels == nil {
+		m.Labels = map[string]string{}
+	}
+	m.Labels[Label] = shortname.Label(location)
+	m.Labels[selection.GrapnelExcludeLabel] = "true"
 }
 
 // size is what the API counts.

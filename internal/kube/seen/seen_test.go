@@ -24,6 +24,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
 const namespace = "grapnel-system"
@@ -60,6 +61,14 @@ func want(t *testing.T, c client.Reader, location string, data map[string]string
 	if err != nil || !maps.Equal(got, data) {
 		t.Errorf("removed from %s: %v, %v, want %v", location, got, err, data)
 	}
+}
+
+// there returns the ConfigMap of a location.
+func there(t *testing.T, c client.Reader, location string) *corev1.ConfigMap {
+	t.Helper()
+	made := &corev1.ConfigMap{}
+	must(t, c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: seen.Name(location)}, made))
+	return made
 }
 
 // but keeps all backups but one.
@@ -105,14 +114,13 @@ func TestOwner(t *testing.T) {
 	c := cluster(t)
 	for location, owner := range map[string]string{"main": "location-1", "gone": ""} {
 		must(t, seen.Remember(t.Context(), c, c, namespace, location, seen.Backups{"nightly": "u-1"}))
-		var made corev1.ConfigMap
-		must(t, c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: location + "-seen-backups"}, &made))
+		made := there(t, c, location)
 		switch {
 		case owner == "" && len(made.OwnerReferences) == 0:
 		case len(made.OwnerReferences) != 1 || string(made.OwnerReferences[0].UID) != owner:
 			t.Errorf("the owners are %+v, want %q", made.OwnerReferences, owner)
 		}
-		if made.Labels[seen.Label] != location {
+		if made.Labels[seen.Label] != location || !selection.ExcludedByLabel(made.Labels) {
 			t.Errorf("the labels are %v", made.Labels)
 		}
 	}
@@ -173,18 +181,27 @@ func TestGoneMeanwhile(t *testing.T) {
 	}
 }
 
+// TestFull notes as many as fit, and says what to do.
 func TestFull(t *testing.T) {
-	c := cluster(t)
-	data := map[string]string{"large": strings.Repeat("x", 999_985)}
-	must(t, c.Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: seen.Name("main"), Labels: map[string]string{seen.Label: "main"}}, Data: data,
-	}))
-	must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"nightly": "u-1"}))
-	err := seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"n": ""})
-	if !errors.Is(err, seen.ErrFull) || !strings.Contains(err.Error(), "main-seen-backups has 2 already") || !strings.Contains(err.Error(), "DeletionRuns") {
-		t.Errorf("error %v, want ErrFull and what to do", err)
+	c, count := writes(cluster(t))
+	must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"large": "u"}))
+	made := there(t, c, "main")
+	made.Data["large"] = strings.Repeat("x", 999_985)
+	must(t, c.Update(t.Context(), made))
+	*count = 0
+	for range 2 {
+		err := seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"a": "u-1", "b": strings.Repeat("u", 30), "c": "u-2", "z": "u-9"})
+		for _, part := range []string{"ConfigMap main-seen-backups has 3", "2 more do not fit", "destroy some backups with DeletionRuns"} {
+			if !errors.Is(err, seen.ErrFull) || !strings.Contains(err.Error(), part) {
+				t.Errorf("error %v, want ErrFull and %q", err, part)
+			}
+		}
 	}
-	must(t, seen.Prune(t.Context(), c, c, namespace, "main", but("nightly")))
+	got := there(t, c, "main").Data
+	if delete(got, "large"); !maps.Equal(got, map[string]string{"a": "u-1", "c": "u-2"}) || *count != 1 {
+		t.Errorf("noted are %v in %d writes", got, *count)
+	}
+	must(t, seen.Prune(t.Context(), c, c, namespace, "main", but("a")))
 	must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"n": ""}))
 }
 
@@ -194,16 +211,47 @@ func TestOfOthers(t *testing.T) {
 	if err := seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"a": "u"}); err == nil || !strings.Contains(err.Error(), "rename it") {
 		t.Errorf("error %v, want what to do", err)
 	}
-	for _, bad := range []string{"", "..", "a/b", strings.Repeat("n", 254)} {
-		if err := seen.Remember(t.Context(), c, c, namespace, "gone", seen.Backups{bad: "u"}); err == nil {
-			t.Errorf("%q is remembered", bad)
-		}
-	}
-	if err := seen.Remember(t.Context(), c, c, namespace, "gone", seen.Backups{"a": strings.Repeat("u", 71)}); err == nil {
-		t.Error("a UID of 65 characters is remembered")
-	}
 	if *count != 0 {
 		t.Errorf("%d writes, want none", *count)
+	}
+}
+
+// TestImpossible leaves out what can not be noted.
+func TestImpossible(t *testing.T) {
+	c := cluster(t)
+	must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{
+		"": "u", "..": "u", "a/b": "u", strings.Repeat("n", 254): "u", "long": strings.Repeat("u", 71), "good": "u-1",
+	}))
+	want(t, c, "main", map[string]string{"good": "u-1"})
+}
+
+// TestOfAnother starts anew where the ConfigMap is that of another location of the name, or
+// was copied from another cluster.
+func TestOfAnother(t *testing.T) {
+	for name, owners := range map[string][]metav1.OwnerReference{
+		"of before": {{APIVersion: "grapnel.dev/v1alpha1", Kind: "BackupStorageLocation", Name: "main", UID: "location-0"}},
+		"copied":    nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, count := writes(cluster(t, &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: namespace, Name: seen.Name("main"), Labels: map[string]string{seen.Label: "main"}, OwnerReferences: owners,
+				},
+				Data: map[string]string{"old": "u-0"},
+			}))
+			want(t, c, "main", nil)
+			must(t, seen.Prune(t.Context(), c, c, namespace, "main", but("old")))
+			if *count != 0 {
+				t.Errorf("%d writes, want none", *count)
+			}
+			for range 2 {
+				must(t, seen.Remember(t.Context(), c, c, namespace, "main", seen.Backups{"new": "u-1"}))
+			}
+			want(t, c, "main", map[string]string{"new": "u-1"})
+			if made := there(t, c, "main"); *count != 1 || len(made.OwnerReferences) != 1 || made.OwnerReferences[0].UID != "location-1" {
+				t.Errorf("after %d writes it is %+v", *count, made)
+			}
+		})
 	}
 }
 

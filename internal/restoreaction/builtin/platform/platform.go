@@ -16,6 +16,10 @@ import (
 // leader is the annotation with the holder of a lock.
 const leader = "control-plane.alpha.kubernetes.io/leader"
 
+// noted is the label of what Grapnel notes of backups (package seen). Another cluster, or
+// this one in another time, has seen others.
+const noted = "grapnel.dev/seen-backups-of"
+
 // own has, by resource, which objects are the platform's.
 var own = map[schema.GroupResource]func(*unstructured.Unstructured) bool{
 	{Resource: "configmaps"}: ownConfigMap,
@@ -54,6 +58,9 @@ func (Action) AppliesTo(resource schema.GroupResource) bool { return own[resourc
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	if isOwn := own[item.Resource.GroupResource()]; isOwn != nil && isOwn(item.Archived) {
 		return restoreaction.Result{Skip: "the control plane of the cluster makes it by itself"}, nil
+	}
+	if _, notes := item.Archived.GetLabels()[noted]; notes && item.Resource.Resource == "configmaps" {
+		return restoreaction.Result{Skip: "it says which backups the old cluster had seen"}, nil
 	}
 	field.Prune(item.Object.Object, []string{"metadata", "annotations"}, leader)
 	return restoreaction.Result{}, nil

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
@@ -59,6 +60,10 @@ func TestExecute(t *testing.T) {
 		"FlowSchema taken over":            {in(apf, "flowschemas"), `{"metadata":{"name":"x","annotations":{"apf.kubernetes.io/autoupdate-spec":"false"}}}`},
 	} {
 		cases["restored: "+name] = actiontest.Case{Resource: c.resource, Archived: c.object, Want: c.object}
+	}
+	cases["left out: what Grapnel has seen"] = actiontest.Case{
+		Resource: core("configmaps"), Archived: `{"metadata":{"name":"main-seen-backups","namespace":"g","labels":{"` + seen.Label + `":"main"}},"data":{"a":"b"}}`,
+		Result: restoreaction.Result{Skip: "it says which backups the old cluster had seen"},
 	}
 	cases["a lock is restored free"] = actiontest.Case{
 		Resource: core("configmaps"),

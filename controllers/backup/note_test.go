@@ -26,8 +26,11 @@ func TestNote(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	somebodys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: seen.Name("taken")}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(somebodys).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		&v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "main", UID: "l-1"}},
+		&v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "taken", UID: "l-2"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: seen.Name("taken")}}, // somebody else's
+	).Build()
 	r := &Reconciler{Environment: run.Environment{Client: c, Reader: c}}
 	for _, location := range []string{"main", "taken"} {
 		b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "nightly", UID: "u-1"}}

@@ -377,6 +377,15 @@ func (b *Backup) StoredName() string {
 	return b.Name
 }
 
+// Location returns the name of the BackupStorageLocation in which the backup is stored;
+// empty if nothing of it was stored yet.
+func (b *Backup) Location() string {
+	if from := b.Spec.ImportedFrom; from != nil {
+		return from.StorageLocation // its status may not be filled in yet
+	}
+	return b.Status.StorageLocation
+}
+
 // OperationTimeout returns how long an operation on an object may take; 0 if the spec
 // does not say.
 func (b *Backup) OperationTimeout() time.Duration {

@@ -38,14 +38,16 @@ func Run(b *v1alpha1.Backup, cause v1alpha1.DeletionCause) *v1alpha1.DeletionRun
 	}
 }
 
-// Of reports whether a DeletionRun is about a Backup, as far as it knows.
+// Of reports whether a DeletionRun is about a Backup, as far as it knows: that of its UID, or
+// else that of its name and location.
 func Of(d *v1alpha1.DeletionRun, b *v1alpha1.Backup) bool {
 	for _, uid := range []string{d.Status.BackupUID, d.Spec.BackupUID} {
 		if uid != "" {
 			return uid == string(b.UID)
 		}
 	}
-	return d.Namespace == b.Namespace && d.Spec.BackupName == b.Name
+	where, at := d.Spec.StorageLocation, b.Location()
+	return d.Namespace == b.Namespace && d.Spec.BackupName == b.Name && (where == "" || at == "" || where == at)
 }
 
 // Doomed reports whether a Backup is to go, or has gone, by one of these DeletionRuns. One
@@ -89,16 +91,9 @@ func IsRead(b *v1alpha1.Backup, open []*v1alpha1.Restore) bool {
 func Reads(restore *v1alpha1.Restore, b *v1alpha1.Backup) bool {
 	switch {
 	case restore.Status.StorageLocation != "" && restore.Status.BackupName != "":
-		return restore.Status.BackupName == b.StoredName() && restore.Status.StorageLocation == locationOf(b)
+		return restore.Status.BackupName == b.StoredName() && restore.Status.StorageLocation == b.Location()
 	case restore.Spec.BackupName != "":
 		return restore.Spec.BackupName == b.Name
 	}
 	return scheduled.Belongs(b, restore.Spec.ScheduleName)
-}
-
-func locationOf(b *v1alpha1.Backup) string {
-	if b.Spec.ImportedFrom != nil {
-		return b.Spec.ImportedFrom.StorageLocation
-	}
-	return b.Status.StorageLocation
 }

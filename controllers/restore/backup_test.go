@@ -9,15 +9,18 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// backup returns a Backup that ended in a phase, or that goes on, at an hour.
+// backup returns a Backup in main that ended in a phase, or that goes on, at an hour.
 func backup(name, schedule string, phase v1alpha1.BackupPhase, hour int) v1alpha1.Backup {
 	at := metav1.NewTime(time.Date(2026, 1, 1, hour, 0, 0, 0, time.UTC))
 	b := v1alpha1.Backup{}
-	b.Name, b.Status.Phase, b.Status.StartTimestamp = name, phase, &at
+	b.Name, b.UID, b.Status.StorageLocation = name, types.UID("u-"+name), "main"
+	b.Status.Phase, b.Status.StartTimestamp = phase, &at
 	if schedule != "" {
 		b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule}
 	}
@@ -27,60 +30,87 @@ func backup(name, schedule string, phase v1alpha1.BackupPhase, hour int) v1alpha
 	return b
 }
 
+// imported returns a Backup that was applied by hand for a backup in a location, and whose
+// status is not filled in yet.
+func imported(name string, from v1alpha1.ImportSource) v1alpha1.Backup {
+	b := v1alpha1.Backup{}
+	b.Name, b.UID, b.Spec.ImportedFrom = name, types.UID("u-"+name), &from
+	return b
+}
+
+// withData says on a Backup whether its data is there.
+func withData(b v1alpha1.Backup, available metav1.ConditionStatus) v1alpha1.Backup {
+	conditions.Set(&b, v1alpha1.ConditionDataAvailable, available, v1alpha1.ReasonDataMissing, "")
+	return b
+}
+
 func TestPick(t *testing.T) {
-	imported := v1alpha1.Backup{}
-	imported.Name, imported.Spec.ImportedFrom = "imported", &v1alpha1.ImportSource{StorageLocation: "main"}
+	planned := backup("planned", "", "", 1)
+	planned.Status, planned.Spec.StorageLocation = v1alpha1.BackupStatus{}, "main"
 	list := []v1alpha1.Backup{
 		backup("done", "", v1alpha1.BackupPhaseCompleted, 1),
 		backup("partly", "", v1alpha1.BackupPhasePartiallyFailed, 1),
 		backup("running", "", v1alpha1.BackupPhaseInProgress, 1),
 		backup("failed", "", v1alpha1.BackupPhaseFailed, 1),
+		planned,
 		backup("n-1", "nightly", v1alpha1.BackupPhaseCompleted, 1),
-		backup("n-3", "nightly", v1alpha1.BackupPhaseCompleted, 3),
+		withData(backup("n-3", "nightly", v1alpha1.BackupPhaseCompleted, 3), metav1.ConditionTrue),
 		backup("n-2", "nightly", v1alpha1.BackupPhaseCompleted, 2),
 		backup("n-4", "nightly", v1alpha1.BackupPhasePartiallyFailed, 4),
 		backup("n-5", "nightly", v1alpha1.BackupPhaseInProgress, 5),
+		withData(backup("n-6", "nightly", v1alpha1.BackupPhaseCompleted, 6), metav1.ConditionFalse),
 		backup("w-1", "weekly", v1alpha1.BackupPhaseFailed, 1),
-		imported,
+		withData(backup("m-1", "monthly", v1alpha1.BackupPhaseCompleted, 1), metav1.ConditionFalse),
+		imported("bare", v1alpha1.ImportSource{StorageLocation: "other"}),
+		imported("renamed", v1alpha1.ImportSource{StorageLocation: "other", BackupName: "done", BackupUID: "v-1"}),
 	}
 	for name, tc := range map[string]struct {
-		spec   v1alpha1.RestoreSpec
-		object bool
-		want   string
-		text   []string
+		spec v1alpha1.RestoreSpec
+		want stored
+		text []string
 	}{
-		"a completed one":              {spec: v1alpha1.RestoreSpec{BackupName: "done"}, object: true, want: "done"},
-		"a partly failed one":          {spec: v1alpha1.RestoreSpec{BackupName: "partly"}, object: true, want: "partly"},
-		"an imported one":              {spec: v1alpha1.RestoreSpec{BackupName: "imported"}, object: true, want: "imported"},
-		"one without an object":        {spec: v1alpha1.RestoreSpec{BackupName: "elsewhere"}, want: "elsewhere"},
-		"one that goes on":             {spec: v1alpha1.RestoreSpec{BackupName: "running"}, text: []string{"running has not ended", "wait for it"}},
-		"one that failed":              {spec: v1alpha1.RestoreSpec{BackupName: "failed"}, text: []string{"ended as Failed", "another one"}},
-		"the newest of a schedule":     {spec: v1alpha1.RestoreSpec{ScheduleName: "nightly"}, object: true, want: "n-3"},
-		"a schedule without successes": {spec: v1alpha1.RestoreSpec{ScheduleName: "weekly"}, text: []string{"Schedule weekly has no Completed", "spec.backupName"}},
-		"a schedule that is not there": {spec: v1alpha1.RestoreSpec{ScheduleName: "hourly"}, text: []string{"Schedule hourly"}},
+		"a completed one":                 {spec: v1alpha1.RestoreSpec{BackupName: "done"}, want: stored{"main", "done", "u-done"}},
+		"a partly failed one":             {spec: v1alpha1.RestoreSpec{BackupName: "partly"}, want: stored{"main", "partly", "u-partly"}},
+		"in its location":                 {spec: v1alpha1.RestoreSpec{BackupName: "done", StorageLocation: "main"}, want: stored{"main", "done", "u-done"}},
+		"in another location":             {spec: v1alpha1.RestoreSpec{BackupName: "done", StorageLocation: "other"}, want: stored{"other", "done", ""}},
+		"an imported one":                 {spec: v1alpha1.RestoreSpec{BackupName: "renamed"}, want: stored{"other", "done", "v-1"}},
+		"without status":                  {spec: v1alpha1.RestoreSpec{BackupName: "bare"}, want: stored{"other", "bare", ""}},
+		"without status, in its location": {spec: v1alpha1.RestoreSpec{BackupName: "renamed", StorageLocation: "other"}, want: stored{"other", "done", "v-1"}},
+		"without status, elsewhere":       {spec: v1alpha1.RestoreSpec{BackupName: "renamed", StorageLocation: "main"}, want: stored{"main", "renamed", ""}},
+		"one without an object":           {spec: v1alpha1.RestoreSpec{BackupName: "elsewhere"}, want: stored{"", "elsewhere", ""}},
+		"one that goes on":                {spec: v1alpha1.RestoreSpec{BackupName: "running"}, text: []string{"running has not ended", "wait for it"}},
+		"one that has not begun":          {spec: v1alpha1.RestoreSpec{BackupName: "planned", StorageLocation: "main"}, text: []string{"planned has not ended (New)"}},
+		"one that failed":                 {spec: v1alpha1.RestoreSpec{BackupName: "failed"}, text: []string{"ended as Failed", "another one"}},
+		"the newest of a schedule":        {spec: v1alpha1.RestoreSpec{ScheduleName: "nightly"}, want: stored{"main", "n-3", "u-n-3"}},
+		"the newest, from a copy":         {spec: v1alpha1.RestoreSpec{ScheduleName: "nightly", StorageLocation: "copy"}, want: stored{"copy", "n-6", "u-n-6"}},
+		"a schedule without successes":    {spec: v1alpha1.RestoreSpec{ScheduleName: "weekly"}, text: []string{"Schedule weekly has no Completed", "spec.backupName"}},
+		"a schedule whose data is gone":   {spec: v1alpha1.RestoreSpec{ScheduleName: "monthly"}, text: []string{"Schedule monthly has no Completed Backup with data"}},
+		"a schedule that is not there":    {spec: v1alpha1.RestoreSpec{ScheduleName: "hourly"}, text: []string{"Schedule hourly"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, picked, problem := pick(&tc.spec, list)
-			if picked != tc.want || (found != nil) != tc.object {
-				t.Errorf("picked %q with an object: %v; want %q, %v", picked, found != nil, tc.want, tc.object)
+			of, problem := pick(&tc.spec, list)
+			if of != tc.want {
+				t.Errorf("picked %+v, want %+v", of, tc.want)
 			}
-			if (problem != "") != (len(tc.text) > 0) {
-				t.Errorf("problem %q", problem)
-			}
-			for _, part := range tc.text {
-				if !strings.Contains(problem, part) {
-					t.Errorf("problem %q, want it to contain %q", problem, part)
-				}
-			}
+			contains(t, problem, tc.text...)
 		})
 	}
 }
 
-func TestMissingSaysWhatToDo(t *testing.T) {
-	text := missing("tonight", "main", []string{"nightly", "weekly"})
-	for _, part := range []string{"main has no finished backup \"tonight\"", "nightly, weekly", "spec.storageLocation"} {
+// contains checks that a text has some parts; it must be empty if there are none.
+func contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	if text != "" && len(parts) == 0 {
+		t.Errorf("unexpected: %q", text)
+	}
+	for _, part := range parts {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q does not contain %q", text, part)
 		}
 	}
+}
+
+func TestMissingSaysWhatToDo(t *testing.T) {
+	contains(t, missing("tonight", "main", []string{"nightly", "weekly"}),
+		"main has no finished backup \"tonight\"", "nightly, weekly", "spec.storageLocation")
 }

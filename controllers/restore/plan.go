@@ -21,7 +21,7 @@ import (
 // plan validates the Restore, waits for a slot, reads the manifest of the backup
 // and records what will run. Nothing runs before, and nothing is owed.
 func (r *Reconciler) plan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
-	waiting, problems, err := r.findBackup(ctx, s)
+	of, waiting, problems, err := r.findBackup(ctx, s)
 	if err != nil || waiting {
 		return false, err
 	}
@@ -42,11 +42,12 @@ func (r *Reconciler) plan(ctx context.Context, s *scope, plugins []v1alpha1.Plug
 		r.driver.AwaitSlot(s)
 		return false, nil
 	}
-	return r.begin(ctx, s)
+	return r.begin(ctx, s, of)
 }
 
 // found is what the step of that name found out.
 type found struct {
+	of      stored // what it looked for
 	backup  job.Found
 	others  []string
 	plugins []v1alpha1.Plugin
@@ -55,13 +56,13 @@ type found struct {
 // begin reads the manifest and records the plan. It is made of what the API
 // server says now, not of what a watch brought so far: a Plugin that was applied
 // right before the Restore must not be left out.
-func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
+func (r *Reconciler) begin(ctx context.Context, s *scope, of stored) (bool, error) {
 	s.Waiting(v1alpha1.ReasonValidating, "Looking for the backup in the storage location")
-	looked := run.InStore(r.driver, s, stepFind, r.requestOf, r.find)
+	looked := r.look(s, of)
 	if looked == nil {
 		return false, nil
 	}
-	if problems := r.lookProblems(s, looked); len(problems) > 0 {
+	if problems := r.lookProblems(of, looked); len(problems) > 0 {
 		s.Invalid(problems, r.Now())
 		return true, nil
 	}
@@ -87,32 +88,48 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
 	return true, r.driver.Record(ctx, s, hooks)
 }
 
+// look has the manifest of a backup read. Which one is the newest of a Schedule may change
+// meanwhile: then it is read anew.
+func (r *Reconciler) look(s *scope, of stored) *run.Ended[found] {
+	step := func() *run.Ended[found] {
+		return run.InStore(r.driver, s, stepFind, func(*scope) (stored, error) { return of, nil }, r.find)
+	}
+	looked := step()
+	if looked == nil || looked.Value.of == of || looked.Value.of == (stored{}) { // that of a location that did not open
+		return looked
+	}
+	r.driver.Restart(s, stepFind)
+	return step()
+}
+
 // lookProblems says what a person can do about what the store answered.
-func (r *Reconciler) lookProblems(s *scope, looked *run.Ended[found]) []string {
-	where := s.Object.Status.StorageLocation
-	switch phase := looked.Value.backup.Phase; {
+func (r *Reconciler) lookProblems(of stored, looked *run.Ended[found]) []string {
+	switch phase, uid := looked.Value.backup.Phase, looked.Value.backup.UID; {
+	case looked.Err == nil && of.uid != "" && uid != "" && uid != of.uid:
+		return []string{fmt.Sprintf("BackupStorageLocation %s has another backup under the name %q now: the Backup with the UID %.64q made it, and not %q; "+
+			"to restore it, name the Backup with that spec.importedFrom.backupUID; otherwise restore another backup", of.location, of.name, uid, of.uid)}
 	case looked.Err == nil && (phase == "" || phase == run.PhaseCompleted || phase == run.PhasePartiallyFailed):
 		return nil
 	case looked.Err == nil: // Velero keeps the manifests of those too
 		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s is %s; only one that is %s or %s can be restored",
-			s.Object.Status.BackupName, where, phase, run.PhaseCompleted, run.PhasePartiallyFailed)}
+			of.name, of.location, phase, run.PhaseCompleted, run.PhasePartiallyFailed)}
 	case errors.Is(looked.Err, job.ErrNoBackup):
-		return []string{missing(s.Object.Status.BackupName, where, looked.Value.others)}
+		return []string{missing(of.name, of.location, looked.Value.others)}
 	case errors.Is(looked.Err, job.ErrDamaged):
 		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s can not be used: %s; bring back its files from a copy, or restore another backup",
-			s.Object.Status.BackupName, where, r.Redactor.String(looked.Err.Error()))}
+			of.name, of.location, r.Redactor.String(looked.Err.Error()))}
 	}
-	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", where, r.Redactor.String(looked.Err.Error()))}
+	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", of.location, r.Redactor.String(looked.Err.Error()))}
 }
 
 // find reads the manifest of the backup, and the Plugins meanwhile.
-func (r *Reconciler) find(ctx context.Context, store *backupstore.Store, request job.Request) (found, error) {
+func (r *Reconciler) find(ctx context.Context, store *backupstore.Store, of stored) (found, error) {
 	plugins, err := r.driver.Plugins(ctx, r.Reader)
 	if err != nil {
-		return found{}, err
+		return found{of: of}, err
 	}
-	backup, err := r.Job.Find(ctx, store, request.BackupName)
-	result := found{backup: backup, plugins: plugins}
+	backup, err := r.Job.Find(ctx, store, of.name)
+	result := found{of: of, backup: backup, plugins: plugins}
 	if errors.Is(err, job.ErrNoBackup) {
 		result.others = some(ctx, store)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
@@ -54,6 +56,30 @@ func TestABackupWithoutObjectIsFound(t *testing.T) {
 	world.Remove(t, b)
 	world.AwaitGone(t, b)
 	r, target := s.restoreOf(b.Name, app)
+	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+}
+
+// TestAnotherBackupTookTheName has the files of a Backup become those of another one, for which
+// there is a Backup, too.
+func TestAnotherBackupTookTheName(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	app := world.NewApp(t, 1)
+	b := s.backUp(t, app)
+	const other = "made-by-another-cluster"
+	damage(t, filepath.Join(s.Folder(stage.DefaultLocation), "backups", b.Name, b.Name+"-grapnel.json"), func(content []byte) []byte {
+		return []byte(strings.ReplaceAll(string(content), string(b.UID), other))
+	})
+	r, target := s.restoreOf(b.Name, app)
+	r.Labels = stage.Use(first)
+	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation,
+		"has another backup under the name \""+b.Name+"\"", other, string(b.UID), "spec.importedFrom.backupUID")
+	untouched(t, target)
+
+	object := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "found-"}}
+	object.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: stage.DefaultLocation, BackupName: b.Name, BackupUID: other}
+	r, target = s.restoreOf(stage.Create(t, world.Client, object).Name, app)
 	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
 	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
 }

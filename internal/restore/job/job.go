@@ -83,6 +83,8 @@ func (r Result) Total() int {
 
 // Found is what the manifest of a backup says.
 type Found struct {
+	// UID of the Backup that made it; empty if that is not known.
+	UID string
 	// FormatVersion of the archive.
 	FormatVersion string
 	// Phase in which the backup ended.
@@ -126,6 +128,9 @@ func (j *Job) Find(ctx context.Context, store *backupstore.Store, name string) (
 		return Found{}, err
 	}
 	var manifest struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
 		Status struct {
 			Phase         string `json:"phase"`
 			FormatVersion string `json:"formatVersion"`
@@ -134,9 +139,9 @@ func (j *Job) Find(ctx context.Context, store *backupstore.Store, name string) (
 	if err := json.Unmarshal(velero, &manifest); err != nil {
 		return Found{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	found := Found{FormatVersion: manifest.Status.FormatVersion, Phase: manifest.Status.Phase}
+	found := Found{UID: manifest.Metadata.UID, FormatVersion: manifest.Status.FormatVersion, Phase: manifest.Status.Phase}
 	if grapnel != nil {
-		found.Outputs, found.Files = grapnel.Outputs, grapnel.Files
+		found.UID, found.Outputs, found.Files = grapnel.BackupUID, grapnel.Outputs, grapnel.Files
 	}
 	return found, nil
 }

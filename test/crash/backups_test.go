@@ -27,6 +27,8 @@ func (backups) kind() run.Kind { return run.Backup }
 
 func (backups) setUp(*testing.T, *lane) {}
 
+func (backups) folder(name string) string { return "backups/" + name }
+
 func (b backups) begin(_ *testing.T, l *lane, name string) run.Subject {
 	object := &v1alpha1.Backup{ObjectMeta: l.meta(name)}
 	object.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(b.data)}
@@ -36,7 +38,7 @@ func (b backups) begin(_ *testing.T, l *lane, name string) run.Subject {
 
 // left returns what is in the archive, and what its manifest says of it. It checks
 // that a backup is whole, or that its name is free.
-func (backups) left(t *testing.T, l *lane, o run.Subject) map[string]string {
+func (backups) left(t *testing.T, l *lane, o run.Subject, _ int) map[string]string {
 	t.Helper()
 	store := backupstore.New(l.objects, l.name)
 	complete, err := store.Committed(t.Context(), o.GetName(), string(o.GetUID()))

@@ -68,7 +68,7 @@ func (s *site) newLane(t *testing.T, scene scenario) *lane {
 	l.create(t, &corev1.Secret{ObjectMeta: l.meta("credentials"), StringData: map[string]string{
 		"accessKeyID": s.bucket.AccessKey, "secretAccessKey": s.bucket.SecretKey,
 	}})
-	l.create(t, &v1alpha1.BackupStorageLocation{ObjectMeta: l.meta("bucket"), Spec: v1alpha1.BackupStorageLocationSpec{
+	l.create(t, &v1alpha1.BackupStorageLocation{ObjectMeta: l.meta(location), Spec: v1alpha1.BackupStorageLocationSpec{
 		Default: true, Prefix: l.name,
 		S3: &v1alpha1.S3Location{
 			Bucket: s.bucket.Bucket, Endpoint: l.store.url, Region: "us-east-1", ForcePathStyle: true,
@@ -100,38 +100,55 @@ func (l *lane) meta(name string) metav1.ObjectMeta {
 // plugin returns a Plugin with a new file for its calls.
 func (l *lane) plugin(faults string, more map[string]string) v1alpha1.PluginSpec {
 	l.calls = filepath.Join(l.dir, fmt.Sprintf("calls-%d.jsonl", l.runs))
-	pre, post := string(l.work.kind().Pre())+"Action", string(l.work.kind().Post())+"Action"
-	actions := pre + ":" + l.pair() + "," + post + ":" + l.pair() + "," + post + ":" + l.single()
-	var movers []v1alpha1.PluginAction
-	if l.operations {
-		movers = append(movers, l.mover())
-		actions += "," + string(movers[0].Kind) + ":" + movers[0].Name
+	actions := l.actions()
+	var provided []string
+	for _, action := range actions {
+		provided = append(provided, string(action.Kind)+":"+action.Name)
 	}
-	spec := v1alpha1.PluginSpec{Executor: v1alpha1.Executor{Process: &v1alpha1.ProcessExecutor{
+	spec := v1alpha1.PluginSpec{Actions: actions, Executor: v1alpha1.Executor{Process: &v1alpha1.ProcessExecutor{
 		Command: "fault",
 		Env: []v1alpha1.EnvVar{
-			{Name: "FAULT_ACTIONS", Value: actions},
+			{Name: "FAULT_ACTIONS", Value: strings.Join(provided, ",")},
 			{Name: "FAULT_CALL", Value: faults},
 			{Name: "FAULT_CALL_LOG", Value: l.calls},
+			{Name: "FAULT_CLEANED", Value: l.cleaned()},
 			{Name: "FAULT_OPERATIONS", Value: filepath.Join(l.dir, "operations")},
 		},
 	}}}
 	for name, value := range more {
 		spec.Executor.Process.Env = append(spec.Executor.Process.Env, v1alpha1.EnvVar{Name: name, Value: value})
 	}
-	only := &metav1.LabelSelector{MatchLabels: map[string]string{laneLabel: l.name}}
-	for _, action := range append(movers,
-		v1alpha1.PluginAction{Kind: v1alpha1.ActionKind(pre), Name: l.pair()},
-		v1alpha1.PluginAction{Kind: v1alpha1.ActionKind(post), Name: l.pair()},
-		v1alpha1.PluginAction{Kind: v1alpha1.ActionKind(post), Name: l.single()},
-	) {
-		if action.Selector = only; action.Operation == nil {
-			action.OnInterruption = l.onInterruption
-		}
-		spec.Actions = append(spec.Actions, action)
-	}
 	return spec
 }
+
+// actions are those of the lane's plugin.
+func (l *lane) actions() []v1alpha1.PluginAction {
+	kind := l.work.kind()
+	pre, post := v1alpha1.ActionKind(kind.Pre())+"Action", v1alpha1.ActionKind(kind.Post())+"Action"
+	list := []v1alpha1.PluginAction{{Kind: pre, Name: l.pair()}, {Kind: post, Name: l.pair()}, {Kind: post, Name: l.single()}}
+	if kind.Only != "" {
+		list = []v1alpha1.PluginAction{{Kind: pre, Name: l.pair()}, {Kind: v1alpha1.ActionKindDeleteItem, Name: l.single()}}
+	}
+	if l.operations {
+		list = append(list, l.mover())
+	}
+	for i := range list {
+		if list[i].Selector = l.only(); list[i].Operation == nil {
+			list[i].OnInterruption = l.onInterruption
+		}
+	}
+	return list
+}
+
+// only selects the runs of the lane.
+func (l *lane) only() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: l.labels()}
+}
+
+func (l *lane) labels() map[string]string { return map[string]string{laneLabel: l.name} }
+
+// location is the name of the storage location of every lane.
+const location = "bucket"
 
 // laneLabel keeps the actions of one lane away from the runs of another.
 const laneLabel = "crash.example.io/lane"
@@ -191,10 +208,11 @@ func (l *lane) wipe(t *testing.T) {
 	}
 }
 
+// cleaned is the file in which a DeleteItemAction notes what it was shown.
+func (l *lane) cleaned() string { return filepath.Join(l.dir, "cleaned") }
+
 // folder is where the files of a run are stored.
-func (l *lane) folder(name string) string {
-	return l.name + "/" + strings.ToLower(l.work.kind().Name) + "s/" + name + "/"
-}
+func (l *lane) folder(name string) string { return l.name + "/" + l.work.folder(name) + "/" }
 
 // keys returns what is stored of a run.
 func (l *lane) keys(ctx context.Context, name string) ([]string, error) {

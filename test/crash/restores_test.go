@@ -36,6 +36,8 @@ type restores struct {
 var (
 	// placed are those to its namespaces, and into them.
 	placed = regexp.MustCompile(`/namespaces(/NAME-| |$)`)
+	// own are those to objects of Grapnel.
+	own = regexp.MustCompile(`/apis/grapnel\.dev/`)
 	// recorded are those to the Restore itself.
 	recorded = regexp.MustCompile(`/restores/`)
 	// defined are those of definitions.
@@ -43,6 +45,8 @@ var (
 )
 
 func (restores) kind() run.Kind { return run.Restore }
+
+func (restores) folder(name string) string { return "restores/" + name }
 
 // backup is the name of what all Restores of a lane restore.
 func (restores) backup(l *lane) string { return l.name + "-data" }
@@ -104,7 +108,7 @@ func (r restores) source(t *testing.T, l *lane) []*unstructured.Unstructured {
 
 // left returns the objects of the cluster that the Restore wrote, and what it says of
 // them.
-func (r restores) left(t *testing.T, l *lane, o run.Subject) map[string]string {
+func (r restores) left(t *testing.T, l *lane, o run.Subject, _ int) map[string]string {
 	t.Helper()
 	found := l.written(t, r.source(t, l), o.GetName())
 	for _, file := range []backupstore.RestoreFile{backupstore.RestoreResults, backupstore.RestoreResourceList} {

@@ -65,7 +65,7 @@ func (l *lane) observe(t *testing.T, o run.Subject, ends int) result {
 	}
 	slices.Sort(r.Conditions)
 	l.observeStore(t, o, &r)
-	r.Left = l.work.left(t, l, o)
+	r.Left = l.work.left(t, l, o, ends)
 	return anonymous(t, r, o)
 }
 

@@ -10,13 +10,16 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
 // patience is how long a run may take that takes a second on an idle machine.
@@ -39,11 +42,11 @@ func (l *lane) run(t *testing.T, d disturbance) (last run.Subject, ends int) {
 	t.Helper()
 	l.runs++
 	object := l.work.begin(t, l, fmt.Sprintf("%s-%03d", l.name, l.runs))
-	object.SetLabels(map[string]string{laneLabel: l.name})
+	object.SetLabels(l.labels())
 	return l.follow(t, object, d)
 }
 
-// follow creates a Backup or Restore and stays with it to its end, through every end
+// follow creates a run and stays with it to its end, through every end
 // of the operator. It returns its last state and how often the operator ended.
 func (l *lane) follow(t *testing.T, object run.Subject, d disturbance) (last run.Subject, ends int) {
 	t.Helper()
@@ -58,24 +61,23 @@ func (l *lane) follow(t *testing.T, object run.Subject, d disturbance) (last run
 	}
 	l.create(t, object)
 
-	for over := false; !over; {
+	at := progress{uid: object.GetUID()}
+	for !at.over() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: %v: %s\n--- log of the operator\n%s", name, context.Cause(ctx), l.describe(name, last), l.op().LastLines())
+			t.Fatalf("%s: %v: %s\n--- log of the operator\n%s", name, context.Cause(ctx), l.describe(name, at.last), l.op().LastLines())
 		case <-l.op().Done():
 			ends++
 			l.startAgain(t, d)
 		case event := <-events:
-			seen, ok := event.Object.(client.Object)
+			told, ok := event.Object.(client.Object)
 			if !ok {
 				t.Fatalf("the API server ended a watch: %v", event.Object)
 			}
 			if d.onEvent != nil {
-				d.onEvent(seen)
+				d.onEvent(told)
 			}
-			if subject, ok := seen.(run.Subject); ok && subject.GetName() == name {
-				last, over = subject, finished(subject) || event.Type == watch.Deleted
-			}
+			at.tell(told, event.Type == watch.Deleted)
 		}
 	}
 	// The end of a run can be seen before the operator was hit for its last write.
@@ -83,7 +85,39 @@ func (l *lane) follow(t *testing.T, object run.Subject, d disturbance) (last run
 		<-l.op().Done()
 		l.startAgain(t, d)
 	}
-	return last, ends
+	return at.last, ends
+}
+
+// progress is what the API server has told of a run.
+type progress struct {
+	uid     types.UID
+	last    run.Subject
+	deleted bool
+	// noted are the backups that the operator remembers, see package seen.
+	noted seen.Backups
+}
+
+func (p *progress) tell(object client.Object, deleted bool) {
+	switch o := object.(type) {
+	case *corev1.ConfigMap:
+		if o.Name == seen.Name(location) {
+			p.noted = o.Data
+		}
+	case run.Subject:
+		if o.GetUID() == p.uid {
+			p.last, p.deleted = o, deleted
+		}
+	}
+}
+
+// over says whether nothing more is written for the run.
+func (p *progress) over() bool {
+	if p.last == nil || (!p.deleted && !finished(p.last)) {
+		return false
+	}
+	// A Backup is noted beside everything else, or when the operator has started again.
+	_, isBackup := p.last.(*v1alpha1.Backup)
+	return !isBackup || !run.Succeeded(p.last) || p.noted.MadeHere(p.last.GetName(), string(p.uid))
 }
 
 // disarm ends the traps of a run, and returns how often the operator was hit.
@@ -113,11 +147,14 @@ func finished(s run.Subject) bool {
 	return s.Run().CompletionTimestamp != nil && len(s.GetFinalizers()) == 0 && reconciling != nil && reconciling.Status == metav1.ConditionFalse
 }
 
-// watch watches the runs and HookRuns of the lane until ctx ends.
+// watch watches the runs and HookRuns of the lane, and what is noted of Backups, until ctx
+// ends.
 func (l *lane) watch(ctx context.Context, t *testing.T) <-chan watch.Event {
 	t.Helper()
 	merged := make(chan watch.Event)
-	for _, list := range []client.ObjectList{&v1alpha1.BackupList{}, &v1alpha1.RestoreList{}, &v1alpha1.HookRunList{}} {
+	for _, list := range []client.ObjectList{
+		&v1alpha1.BackupList{}, &v1alpha1.RestoreList{}, &v1alpha1.DeletionRunList{}, &v1alpha1.HookRunList{}, &corev1.ConfigMapList{},
+	} {
 		w, err := l.client.Watch(ctx, list, client.InNamespace(l.name))
 		if err != nil {
 			t.Fatal(err)

@@ -28,8 +28,7 @@ type scenario struct {
 	// prepare adds what makes the run end as it does.
 	prepare func(t *testing.T, l *lane, d *disturbance)
 	sweeps  []sweep
-	// sampled says that not every write has to be hit in every run of the tests; see
-	// sweep.points.
+	// sampled says that it differs from another one only later on, see some.
 	sampled bool
 	// calls says that the operator is killed in every call of an action, too.
 	calls bool
@@ -45,6 +44,9 @@ type scenario struct {
 // faults returns what FAULT_CALL says.
 func (s scenario) faults() string {
 	kind := s.work.kind()
+	if kind.Only != "" {
+		return string(kind.Only) + "=" + s.pre
+	}
 	return string(kind.Pre()) + "=" + s.pre + "," + string(kind.Post()) + "=" + s.post
 }
 
@@ -102,9 +104,9 @@ func scenarios() []scenario {
 		{
 			// Writes of events tell of nothing new: those of Backups are the same.
 			name: "restored", work: restores{defines: true}, pre: "outputs", post: "outputs", phase: run.PhaseCompleted,
-			prepare: nothing, calls: true, logged: true, sampled: true,
+			prepare: nothing, calls: true, logged: true,
 			sweeps: append(kills(),
-				sweep{how: asked, when: after, target: api},
+				sweep{how: asked, when: after, target: api, only: own},
 				sweep{how: pressed, when: after, target: api, only: placed}),
 		},
 		{
@@ -133,7 +135,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "moved", work: backups{data: movedData}, operations: true, pre: "outputs", post: "outputs", phase: run.PhaseCompleted,
-			prepare: nothing, sampled: true,
+			prepare: nothing,
 			sweeps: []sweep{
 				{how: killed, when: before, target: api, only: following},
 				{how: killed, when: after, target: api, only: following},
@@ -144,12 +146,21 @@ func scenarios() []scenario {
 		},
 		{
 			name: "carried", work: restores{operations: true}, operations: true, pre: "outputs", post: "outputs", phase: run.PhaseCompleted,
-			prepare: nothing, sampled: true,
+			prepare: nothing,
 			sweeps: []sweep{
 				{how: killed, when: before, target: api, only: operated},
 				{how: killed, when: after, target: api, only: following},
 				{how: killed, when: after, target: store},
 			},
+		},
+		{
+			name: "destroyed", work: deletions{}, pre: "none", phase: run.PhaseCompleted,
+			prepare: nothing, calls: true, sweeps: append(kills(), sweep{how: asked, when: after, target: api}),
+		},
+		{
+			// Its action is called three times, with pauses.
+			name: "stranded", work: deletions{}, pre: "error", phase: run.PhasePartiallyFailed, prepare: nothing, sampled: true,
+			sweeps: []sweep{{how: killed, when: after, target: api, only: called}},
 		},
 	}
 }

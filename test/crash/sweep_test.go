@@ -185,9 +185,13 @@ func without(texts, others []string) []string {
 // action works, and after it has worked and before it is answered.
 func (s scenario) sweepCalls(t *testing.T, l *lane, want result) {
 	t.Helper()
+	kind := s.work.kind()
+	points := []string{string(kind.Pre()) + ":1", string(kind.Post()) + ":1", string(kind.Post()) + ":2"}
+	if kind.Only != "" {
+		points = points[:1]
+	}
 	for _, w := range []when{before, after} {
-		pre, post := string(s.work.kind().Pre()), string(s.work.kind().Post())
-		for _, at := range []string{pre + ":1", post + ":1", post + ":2"} {
+		for _, at := range points {
 			t.Run(fmt.Sprintf("killed %s the action works, %s", w, at), func(t *testing.T) {
 				l.replug(t, s.faults(), map[string]string{"FAULT_KILL_PARENT_AT": at, "FAULT_KILL_PARENT_WHEN": w.String()})
 				d := &disturbance{api: &trap{}, store: &trap{}}

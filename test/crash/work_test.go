@@ -9,8 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// work is what the runs of a lane do: back up, or restore. Everything else about them
-// is the same.
+// work is what the runs of a lane do: back up, restore, or destroy a backup. Everything
+// else about them is the same.
 type work interface {
 	// kind says how things are called.
 	kind() run.Kind
@@ -19,6 +19,10 @@ type work interface {
 	// begin returns what a person creates for a run, after the cluster was made what
 	// the run is to find.
 	begin(t *testing.T, l *lane, name string) run.Subject
-	// left returns what a run that is over has left behind, as texts by name.
-	left(t *testing.T, l *lane, o run.Subject) map[string]string
+	// folder is where the files that a run of that name concerns are stored, below the
+	// prefix of the lane.
+	folder(name string) string
+	// left returns what a run that is over has left behind, as texts by name. The
+	// operator ended so many times.
+	left(t *testing.T, l *lane, o run.Subject, ends int) map[string]string
 }

@@ -19,24 +19,22 @@ func TestCrash(t *testing.T) {
 			t.Parallel()
 			l := s.newLane(t, scene)
 			want, recorded := scene.record(t, l)
-			for _, sw := range scene.sweeps {
-				t.Run(fmt.Sprint(sw), func(t *testing.T) { sw.run(t, l, scene, want, recorded) })
+			for n, sw := range scene.sweeps {
+				t.Run(fmt.Sprint(sw), func(t *testing.T) { sw.run(t, l, scene, n, want, recorded) })
 			}
 			if scene.calls {
 				scene.sweepCalls(t, l, want)
 			}
 		})
 	}
-	for _, kind := range []run.Kind{run.Backup, run.Restore} {
+	// One operator has to come through all objects of a Restore: it asks for each again.
+	for kind, every := range map[run.Kind][]int{run.Backup: {5, 7, 11}, run.Restore: {23, 29}, run.Deletion: {5}} {
 		t.Run("again "+kind.Name, func(t *testing.T) {
 			t.Parallel()
-			every := []int{5, 7, 11}
-			if kind == run.Restore {
-				// One operator has to come through all objects: it asks for each again.
-				every = []int{23, 29}
-			}
 			crashAgain(t, s, ordinary(kind, "again"), every)
 		})
+	}
+	for _, kind := range []run.Kind{run.Backup, run.Restore} {
 		t.Run("once "+kind.Name, func(t *testing.T) {
 			t.Parallel()
 			crashOnce(t, s, ordinary(kind, "once"))

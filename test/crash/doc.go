@@ -1,10 +1,10 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crash tests that killing the operator at any moment of a Backup or a
-// Restore, and starting it again, ends like a run that nobody disturbed: in the same
-// phase, with the same archive or the same objects, and with everything paid that was
-// owed.
+// Package crash tests that killing the operator at any moment of a Backup, a Restore or
+// a DeletionRun, and starting it again, ends like a run that nobody disturbed: in the same
+// phase, with the same archive or the same objects, or with as little left, and with
+// everything paid that was owed.
 //
 // It looks at the operator from outside. Between a real operator process and the
 // API server, and between it and an S3 server, stands a [gate] each, which counts
@@ -12,12 +12,14 @@
 // the write is passed on, so that it is lost, or after it was answered, so that
 // only the answer is. Plugin calls are counted, and killed at, by the plugin of
 // test/faultplugin. Every k gets a run of its own, a Restore also namespaces of its
-// own, and definitions that were removed before.
+// own, and definitions that were removed before, and a DeletionRun a Backup, with a
+// Restore of it.
 //
 //	scenario   a run that ends in one way, the sweeps over it, and what may differ
-//	work       what differs between Backups and Restores: backups, restores
+//	work       what differs between kinds of runs: backups, restores, deletions
 //	lane       an operator with all it needs; its runs follow each other
-//	sweep      one run for each write of a recorded one, hit there
+//	sweep      one run for each write of a recorded one that is chosen, hit there
+//	point      such a write
 //	result     what has to be the same, and what has to hold in any case
 //
 // A Restore that was hit counts each object as what it was made, because it knows its
@@ -26,11 +28,17 @@
 // An object that is to be recreated is deleted first; if the operator ends before it
 // is there again, the next one finds nothing and counts it as created.
 //
-// Not everything is swept for everything. What the driver of all runs does is swept
-// thoroughly for an ordinary Backup; scenarios that differ from it in some writes are
-// hit only there, or at a sample of their writes: the first and the last of each kind
-// and every fourth. With GRAPNEL_CRASH_EVERYTHING=yes every write of every scenario is
-// hit, which takes twice as long.
+// Not every write is hit. Writes of one method to one resource, or to one sort of file,
+// are a class. Each sweep hits, of each class, the first write, the last one, and one
+// between them, which is another one in each sweep of a scenario; see some for those that
+// need less: sweeps that are about how the operator ends, those before writes of objects,
+// and scenarios that differ from an ordinary one only later on. The choice depends on
+// nothing but what a run writes, and each sweep complains if it never hit a class.
+//
+// With GRAPNEL_CRASH_EVERYTHING=yes every write of every scenario is hit, which takes three
+// times as long:
+//
+//	GRAPNEL_CRASH_EVERYTHING=yes go test -timeout 2h ./test/crash
 //
 // There is nothing here but tests.
 package crash

@@ -1,0 +1,177 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package crash
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// everything is the variable that has every write hit in every scenario.
+const everything = "GRAPNEL_CRASH_EVERYTHING"
+
+// point is one write of the recorded run: the n-th of its kind. Writes of different
+// kinds may come in another order in another run.
+type point struct {
+	kind string
+	n    int
+}
+
+func (p point) String() string { return fmt.Sprintf("%s, number %d", p.kind, p.n) }
+
+func (p point) class() string { return classOf(p.kind) }
+
+func isEvent(kind string) bool { return strings.Contains(kind, "/events.k8s.io/") }
+
+// resource matches the path to an object, or to all of a resource.
+var resource = regexp.MustCompile(`^/apis?(?:/[^/]+)?/v[^/]+(?:/namespaces/[^/]+)?/([^/]+)(?:/[^/]+)?(/[^/]+)?$`)
+
+// classOf returns what several writes of a run have in common: the method and the
+// resource, whichever object it is. All small files of a backup are one class.
+func classOf(kind string) string {
+	method, rest, _ := strings.Cut(kind, " ")
+	where, options, _ := strings.Cut(rest, " ")
+	if m := resource.FindStringSubmatch(where); m != nil {
+		return method + " " + m[1] + m[2]
+	}
+	return strings.TrimSpace(method + " " + fileClass(path.Base(where)) + " " + options)
+}
+
+func fileClass(name string) string {
+	switch {
+	case strings.HasSuffix(name, ".tar.gz"), !strings.HasSuffix(name, ".gz"):
+		return name
+	case isLog(name):
+		return "logs"
+	}
+	return "files"
+}
+
+// points lists what the n-th sweep of a scenario hits.
+func (sw sweep) points(recorded disturbance, s scenario, n int) []point {
+	writes := recorded.api.writes()
+	if sw.target == store {
+		writes = recorded.store.writes()
+	}
+	counts := map[string]int{}
+	var list []point
+	for _, kind := range writes {
+		if (isEvent(kind) && !sw.events) || (sw.only != nil && !sw.only.MatchString(kind)) {
+			continue
+		}
+		counts[kind]++
+		list = append(list, point{kind, counts[kind]})
+	}
+	if os.Getenv(everything) != "" {
+		return list
+	}
+	// Killed before a write of an object is, but for that one, after the write before.
+	one := sw.how != killed || (sw.when == before && sw.target == api)
+	return some(list, n, s.sampled, one)
+}
+
+// some chooses of each class of points the first, the last and one between them, which is
+// another one in each sweep. A scenario that is sampled begins like another one: of it, the
+// first is chosen only if it is the last. If one of each class is enough, it is one from
+// the middle in the first sweep, another one in each sweep, and not the last of many: it
+// may not come.
+func some(list []point, n int, sampled, one bool) []point {
+	classes := map[string][]int{}
+	for i, at := range list {
+		classes[at.class()] = append(classes[at.class()], i)
+	}
+	var chosen []int
+	for _, all := range classes {
+		first, last := all[0], all[len(all)-1]
+		switch between := len(all) - 2; {
+		case one:
+			if between > 0 {
+				all = all[:len(all)-1]
+			}
+			chosen = append(chosen, all[(len(all)/2+n)%len(all)])
+			continue
+		case between > 0:
+			chosen = append(chosen, all[1+n%between])
+		}
+		if chosen = append(chosen, last); !sampled {
+			chosen = append(chosen, first)
+		}
+	}
+	slices.Sort(chosen)
+	var points []point
+	for _, i := range slices.Compact(chosen) {
+		points = append(points, list[i])
+	}
+	return points
+}
+
+func TestSome(t *testing.T) {
+	t.Parallel()
+	const status, file = "PATCH /apis/grapnel.dev/v1alpha1/namespaces/done/backups/NAME/status", "PUT /grapnel/done/backups/NAME/NAME-results.gz"
+	list := []point{{file, 1}}
+	for n := range 6 {
+		list = append(list, point{status, n + 1})
+	}
+	for name, tc := range map[string]struct {
+		n            int
+		sampled, one bool
+		want         []int
+	}{
+		"all positions":     {0, false, false, []int{1, 2, 6}},
+		"the next sweep":    {1, false, false, []int{1, 3, 6}},
+		"a fifth sweep":     {4, false, false, []int{1, 2, 6}},
+		"sampled":           {1, true, false, []int{3, 6}},
+		"one of a class":    {0, false, true, []int{3}},
+		"one, and around":   {4, false, true, []int{2}},
+		"one, not the last": {2, false, true, []int{5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := []point{{file, 1}}
+			for _, n := range tc.want {
+				want = append(want, point{status, n})
+			}
+			if diff := cmp.Diff(want, some(list, tc.n, tc.sampled, tc.one), cmp.AllowUnexported(point{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestClassOf(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{
+		"PATCH /apis/grapnel.dev/v1alpha1/namespaces/done/backups/NAME":                    "PATCH backups",
+		"PATCH /apis/grapnel.dev/v1alpha1/namespaces/done/backups/NAME/status":             "PATCH backups/status",
+		"PATCH /apis/grapnel.dev/v1alpha1/namespaces/done/hookruns/NAME-pre-freeze/status": "PATCH hookruns/status",
+		"POST /apis/grapnel.dev/v1alpha1/namespaces/done/hookruns":                         "POST hookruns",
+		"POST /apis/events.k8s.io/v1/namespaces/done/events":                               "POST events",
+		"PATCH /api/v1/namespaces/done/configmaps/bucket-seen-backups":                     "PATCH configmaps",
+		"POST /api/v1/namespaces fieldManager":                                             "POST namespaces",
+		"POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions fieldManager":        "POST customresourcedefinitions",
+		"POST /api/v1/namespaces/NAME-shop/secrets fieldManager":                           "POST secrets",
+		"PATCH /api/v1/namespaces/NAME-shop fieldManager":                                  "PATCH namespaces",
+		"PUT /api/v1/namespaces/NAME-shop/serviceaccounts/clerk fieldManager":              "PUT serviceaccounts",
+		"POST /apis/apps/v1/namespaces/NAME-stock/deployments fieldManager":                "POST deployments",
+		"PATCH /apis/a.example.io/v1/namespaces/NAME-stock/parts/nut/status fieldManager":  "PATCH parts/status",
+		"DELETE /apis/grapnel.dev/v1alpha1/namespaces/destroyed/restores/NAME-victim":      "DELETE restores",
+		"PUT /grapnel/done/backups/NAME/NAME.tar.gz":                                       "PUT NAME.tar.gz",
+		"PUT /grapnel/large/backups/NAME/NAME.tar.gz partNumber uploadId x-id":             "PUT NAME.tar.gz partNumber uploadId x-id",
+		"PUT /grapnel/done/backups/NAME/NAME-results.gz":                                   "PUT files",
+		"PUT /grapnel/done/backups/NAME/NAME-post-logs.gz":                                 "PUT logs",
+		"PUT /grapnel/done/backups/NAME/velero-backup.json":                                "PUT velero-backup.json",
+		"POST /grapnel/ delete": "POST grapnel delete",
+	} {
+		if got := classOf(kind); got != want {
+			t.Errorf("%s is of the class %q, want %q", kind, got, want)
+		}
+	}
+}

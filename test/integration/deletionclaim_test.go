@@ -1,0 +1,118 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+)
+
+// TestABackupIsDeletedWhileItIsDestroyed has somebody delete the Backup, which keeps its data
+// by its policy, in the middle of the deletion: the actions still see it.
+func TestABackupIsDeletedWhileItIsDestroyed(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	action, release := held(t, v1alpha1.ActionKindDelete)
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = stage.Use(action)
+	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	d := destroy(t, b)
+	awaitCalled(t, d, action)
+	world.Remove(t, b)
+	if !slices.Contains(latest(b).Finalizers, v1alpha1.FinalizerStoredData) {
+		t.Error("nothing keeps the Backup for the actions")
+	}
+	release()
+	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+	s.gone(t, b)
+}
+
+// TestABackupIsDeletedBeforeItBegins has its DeletionRun not wait for what never runs.
+func TestABackupIsDeletedBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Spec.DeletionPolicy, b.Finalizers = v1alpha1.DeletionPolicyDelete, []string{v1alpha1.FinalizerStoredData}
+	b.Labels = stage.Use(preHolds)
+	stage.Create(t, world.Client, b)
+	world.Remove(t, b)
+	s.gone(t, b)
+}
+
+// TestWhatWaitsKeepsNobodyAway has a DeletionRun wait for its location, which can only be read
+// for now: that is no reason to restore nothing from it.
+func TestWhatWaitsKeepsNobodyAway(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	files := stage.Create(t, world.Client, newFolder(s, "only-read"))
+	app := world.NewApp(t, 1)
+	b := s.BackupOf(app)
+	b.Spec.StorageLocation = files.Name
+	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	world.Patch(t, files, `{"spec":{"accessMode":"ReadOnly"}}`)
+	d := destroy(t, b)
+	awaiting(t, d, v1alpha1.ReasonWaitingForLocation)
+	restored(t, stage.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RestorePhaseCompleted)
+	world.Patch(t, files, `{"spec":{"accessMode":"ReadWrite"}}`)
+	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+	awaitGone(t, b)
+	world.Remove(t, files)
+}
+
+// TestDeletionsThatAreHeldUpHoldUpNoOthers has as many of them as may work at a time wait for
+// somebody else's finalizer.
+func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	app := world.NewApp(t, 1)
+	const held = "example.io/held"
+	var runs []*v1alpha1.DeletionRun
+	var backups []*v1alpha1.Backup
+	for range 5 {
+		b := s.BackupOf(app)
+		b.Finalizers = []string{held}
+		backups = append(backups, stage.Create(t, world.Client, b))
+	}
+	for _, b := range backups {
+		await(t, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.BackupPhaseCompleted })
+		runs = append(runs, destroy(t, b))
+	}
+	for i, d := range runs {
+		await(t, d, "it says what holds it up", func(d *v1alpha1.DeletionRun) bool {
+			return d.Status.Message == fmt.Sprintf("Waiting until Backup %s is gone; it has the finalizers %s", backups[i].Name, held)
+		})
+	}
+	b := outcome(t, stage.Create(t, world.Client, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
+	destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted)
+	for i, d := range runs {
+		world.Patch(t, backups[i], `{"metadata":{"finalizers":null}}`)
+		destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+	}
+}
+
+// TestAnotherBackupHasTheName asks for one by its UID that is gone, while the location has
+// another one of that name, which this cluster made as well.
+func TestAnotherBackupHasTheName(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	b := outcome(t, stage.Create(t, world.Client, s.BackupOf(world.NewApp(t, 1))), v1alpha1.BackupPhaseCompleted)
+	files := s.stored(t, b.Name)
+	world.Remove(t, b)
+	awaitGone(t, b)
+	d := stage.Create(t, world.Client, &v1alpha1.DeletionRun{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"},
+		Spec: v1alpha1.DeletionRunSpec{
+			BackupName: b.Name, BackupUID: "1-2-3", StorageLocation: stage.DefaultLocation, TTL: &metav1.Duration{Duration: time.Hour},
+		},
+	})
+	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted, "was gone already; another backup has its name")
+	stage.Equal(t, "the files", s.stored(t, b.Name), files)
+}

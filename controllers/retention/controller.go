@@ -12,14 +12,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/scheduled"
 )
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;update;patch
@@ -66,6 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.Backup{}).
 		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.ofDeletionRun)).
 		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.ofRestore)).
+		Watches(&v1alpha1.Schedule{}, handler.EnqueueRequestsFromMapFunc(r.ofSchedule), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(r)
 }
 
@@ -127,6 +131,12 @@ func (r *Reconciler) ofRestore(ctx context.Context, object client.Object) []reco
 		return nil
 	}
 	return r.overdue(ctx, restore.Namespace, func(b *v1alpha1.Backup) bool { return destroy.Reads(restore, b) })
+}
+
+// ofSchedule returns the Backups of a Schedule whose time is over: it may protect fewer of them
+// now, or be gone.
+func (r *Reconciler) ofSchedule(ctx context.Context, object client.Object) []reconcile.Request {
+	return r.overdue(ctx, object.GetNamespace(), func(b *v1alpha1.Backup) bool { return scheduled.Belongs(b, object.GetName()) })
 }
 
 // overdue returns the Backups of a namespace whose time is over and that are wanted.

@@ -53,7 +53,6 @@ func TestTheLastOfAScheduleStays(t *testing.T) {
 		t.Errorf("DeletionRun %s was created for the last Backup of the Schedule", d.Name)
 	}
 	world.Remove(t, schedule)
-	world.Patch(t, newest, `{"metadata":{"annotations":{"story.example.io/look":"again"}}}`) // it would be looked at within an hour
 	s.gone(t, newest)
 	awaitEvent(t, newest, "Normal Expired: ")
 }

@@ -32,9 +32,9 @@ func TestSomethingStoredIsGone(t *testing.T) {
 		phase v1alpha1.DeletionRunPhase
 		text  string
 	}{
-		"all":          {func(string) string { return "" }, v1alpha1.DeletionRunPhaseCompleted, "is destroyed"},
 		"the manifest": {func(string) string { return manifestName }, v1alpha1.DeletionRunPhaseCompleted, "is destroyed"},
-		// Nobody can know any more what was in it.
+		// Nobody can know any more what was in the archive.
+		"all":         {func(string) string { return "" }, v1alpha1.DeletionRunPhasePartiallyFailed, "nothing of it is stored any more"},
 		"the archive": {func(b string) string { return b + ".tar.gz" }, v1alpha1.DeletionRunPhasePartiallyFailed, ".tar.gz is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAManifestNamesAnotherBackup(t *testing.T) {
 	write(t, filepath.Join(to, b.Name+"-grapnel.json"), content(t, filepath.Join(from, other.Name+"-grapnel.json")))
 	files, others := s.stored(t, b.Name), s.stored(t, other.Name)
 
-	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted)
+	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "nothing of it is stored any more")
 	awaitGone(t, b)
 	says(t, []string{conditions.Get(d, v1alpha1.ConditionDataDeleted).Message}, "Nothing of the backup was stored", b.Name, string(other.UID))
 	if len(d.Status.BackupOutputs) > 0 {

@@ -39,7 +39,7 @@ func (r *Reconciler) find(ctx context.Context, s *scope) (*v1alpha1.Backup, erro
 		storedUID = cmp.Or(from.BackupUID, d.Status.StoredUID)
 	}
 	d.Status.BackupName, d.Status.BackupUID = b.Name, string(b.UID)
-	d.Status.StoredName, d.Status.StoredUID, d.Status.StorageLocation = b.StoredName(), storedUID, locationOf(b)
+	d.Status.StoredName, d.Status.StoredUID, d.Status.StorageLocation = b.StoredName(), storedUID, b.Location()
 	if b.Spec.ImportedFrom != nil && storedUID != "" {
 		if allowed, err := r.mayDestroy(ctx, s, b.Name, storedUID); !allowed || err != nil {
 			return nil, err
@@ -64,18 +64,10 @@ func (r *Reconciler) backup(ctx context.Context, d *v1alpha1.DeletionRun) (*v1al
 			return nil, nil
 		}
 	}
-	if where := d.Spec.StorageLocation; where != "" && where != locationOf(&b) {
+	if where := d.Spec.StorageLocation; where != "" && where != b.Location() {
 		return nil, nil
 	}
 	return &b, nil
-}
-
-// locationOf returns where a Backup is stored; empty if nothing of it is.
-func locationOf(b *v1alpha1.Backup) string {
-	if b.Spec.ImportedFrom != nil {
-		return b.Spec.ImportedFrom.StorageLocation
-	}
-	return b.Status.StorageLocation
 }
 
 // mayDestroy says whether a backup that was found in a location may be destroyed: a Backup of
@@ -239,7 +231,7 @@ func (r *Reconciler) objectOf(ctx context.Context, s *scope, found deletion.Foun
 
 // isOf says whether a Backup is the object of a backup of that name in a location.
 func isOf(b *v1alpha1.Backup, location, name string) bool {
-	return b.Spec.ImportedFrom != nil && locationOf(b) == location && b.StoredName() == name
+	return b.Spec.ImportedFrom != nil && b.Location() == location && b.StoredName() == name
 }
 
 // create creates the object of a stored backup. That it is there is no error: the next

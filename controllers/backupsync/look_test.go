@@ -569,10 +569,34 @@ func TestSeesWhatHappens(t *testing.T) {
 	}
 }
 
-// BenchmarkUnchanged looks at 5,000 backups, none of which is new, as an operator does that
-// was just started.
+// TestThousands looks at 5,000 backups, none of which is new, as an operator does that was
+// just started: it lists them once, and reads and writes nothing.
+func TestThousands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.thousands()
+	w.restart()
+	w.store.lists = 0
+	w.quiet()
+	if w.store.lists != 1 || w.turns.taken != 0 {
+		t.Errorf("the location was listed %d times, and %d turns were taken", w.store.lists, w.turns.taken)
+	}
+}
+
+// BenchmarkUnchanged measures that.
 func BenchmarkUnchanged(b *testing.B) {
 	w := newWorld(b)
+	w.thousands()
+	b.ResetTimer()
+	for range b.N {
+		w.restart()
+		w.quiet()
+	}
+}
+
+// thousands stores 5,000 backups, which have their Backups and are noted.
+func (w *world) thousands() {
+	w.t.Helper()
 	var all cached
 	for i := range 5000 {
 		name, uid := fmt.Sprintf("nightly-%04d", i), fmt.Sprintf("v-%d", i)
@@ -586,9 +610,4 @@ func BenchmarkUnchanged(b *testing.B) {
 	}
 	w.looker.Client = staleCache{Client: w.client, lists: all}
 	w.look() // notes all of them
-	b.ResetTimer()
-	for range b.N {
-		w.restart()
-		w.quiet()
-	}
 }

@@ -1,0 +1,95 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupsync_test
+
+import (
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// TestRetained removes a Backup of this cluster, whose data stays, before any look at its
+// location saw it. It stays away, also from an operator that is started anew, until somebody
+// asks for it, and again when that is removed.
+func TestRetained(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	stop := operator(t, env, root)
+	bsl := folder(env, "main", "")
+	check(t, env, bsl, metav1.ConditionTrue)
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
+
+	b := suite.Create(env, named(env, "nightly"))
+	east(t, root, "", "nightly", string(b.UID))
+	b.Status.Phase, b.Status.StorageLocation = v1alpha1.BackupPhaseCompleted, "main"
+	b.Status.CompletionTimestamp = &metav1.Time{Time: time.Now()}
+	if err := env.Client.Status().Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, func() string {
+		noted, err := seen.Load(t.Context(), env.Client, env.Namespace, "main")
+		if err == nil && noted.MadeHere("nightly", string(b.UID)) {
+			return ""
+		}
+		return "it is not noted"
+	})
+	env.Delete(b)
+	env.AwaitGone(b)
+
+	for _, last := range []string{"z-1", "z-2"} {
+		stop()
+		velero(t, root, "", last, last) // the last one that a look sees
+		stop = operator(t, env, root)
+		awaitPhase(env, last, v1alpha1.BackupPhaseCompleted)
+		for _, there := range backups(t, env) {
+			if there.StoredName() == "nightly" {
+				t.Errorf("it is there again, as %s", there.Name)
+			}
+		}
+		again := suite.Create(env, importOf("nightly", "main", ""))
+		awaitPhase(env, "nightly", v1alpha1.BackupPhaseCompleted)
+		env.Delete(again)
+		env.AwaitGone(again)
+	}
+}
+
+// TestReadOnly brings what is in a location that is only read, and writes nothing there.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.Env(t), t.TempDir()
+	velero(t, root, "", "theirs", "v-1")
+	before := files(t, root)
+	operator(t, env, root)
+	bsl := suite.Create(env, &v1alpha1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{Name: "main"},
+		Spec:       v1alpha1.BackupStorageLocationSpec{Filesystem: &v1alpha1.FilesystemLocation{}, AccessMode: v1alpha1.AccessModeReadOnly},
+	})
+	check(t, env, bsl, metav1.ConditionTrue)
+	awaitPhase(env, "theirs", v1alpha1.BackupPhaseCompleted)
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
+	if after := files(t, root); !slices.Equal(before, after) {
+		t.Errorf("there were %q, and now there are %q", before, after)
+	}
+}
+
+// files returns the paths of all files below a folder.
+func files(t *testing.T, root string) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		paths = append(paths, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}

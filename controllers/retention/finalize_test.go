@@ -284,3 +284,46 @@ func TestLeftBehindIsCountedOnce(t *testing.T) {
 	}
 	s.expectHeld(other, true)
 }
+
+// TestAClaimedBackup has a Backup with the policy Retain on which a DeletionRun works: it stays
+// until its data is gone, or is not to go any more.
+func TestAClaimedBackup(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*stage, *v1alpha1.DeletionRun, *v1alpha1.Backup){
+		"the data goes": (*stage).destroys,
+		"it ends in vain": func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) {
+			s.ends(d, v1alpha1.DeletionRunPhaseCancelled)
+		},
+		"it is taken away": func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) { s.Delete(d) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			claim := func(name string) (*v1alpha1.Backup, *v1alpha1.DeletionRun) {
+				b := s.backup(name, without)
+				d := s.requested("destroy-"+name, name)
+				suite.Change(s.Env, b, func(b *v1alpha1.Backup) {
+					b.Annotations = map[string]string{v1alpha1.AnnotationDeletedBy: string(d.UID)}
+				})
+				s.at(0, b)
+				s.expectHeld(b, true)
+				return b, d
+			}
+			deleted, of := claim("deleted")
+			s.Delete(deleted)
+			s.at(0, deleted)
+			s.expectHeld(deleted, true)
+			end(s, of, deleted)
+			s.at(0, deleted)
+			if suite.Read(s.Env, deleted) {
+				t.Error("it is still there")
+			}
+
+			stays, of := claim("stays")
+			end(s, of, stays)
+			s.at(0, stays)
+			s.expectHeld(stays, false)
+			s.expectDoomed()
+		})
+	}
+}

@@ -64,6 +64,7 @@ func TestInstall(t *testing.T) {
 	t.Run("only the operator writes status", s.testStatus)
 	t.Run("a HookRun goes with its Backup", s.testGarbageCollection)
 	t.Run("a HookRun goes with its namespace", s.testNamespace)
+	t.Run("others do not say what a Schedule made", s.testBackups)
 	t.Run("the operator works with AsyncOperations", s.testOperationsOfOperator)
 	t.Run("others may only cancel AsyncOperations", s.testOperationsOfUser)
 	t.Run("an AsyncOperation goes with its Backup", s.testOperationsAreCollected)

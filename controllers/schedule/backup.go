@@ -68,7 +68,7 @@ func (p *pass) found(ctx context.Context, b *v1alpha1.Backup) {
 		p.problem = fmt.Errorf("reading Backup %s, which exists already: %w", b.Name, err)
 		return
 	}
-	if scheduled.Belongs(&there, p.s.Name) {
+	if _, created := scheduled.Created(&there, p.s.Name); created {
 		return // it was created before, and the cache does not show it yet
 	}
 	t := p.decision.LastSchedule

@@ -14,6 +14,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
 )
 
+// mostAtOnce is how many Backups of a Schedule are destroyed at the same time, so that a limit
+// that is set late makes no thousand DeletionRuns at once.
+const mostAtOnce = 50
+
 // limit has the Backups destroyed of which there are more than are kept. One for which there
 // was a DeletionRun that could not do it gets another when that is gone.
 func (p *pass) limit(ctx context.Context) error {
@@ -23,15 +27,15 @@ func (p *pass) limit(ctx context.Context) error {
 			surplus = append(surplus, b)
 		}
 	}
-	if len(surplus) == 0 {
-		return nil
+	if len(surplus) == 0 || p.room() == 0 {
+		return nil // the end of one has the Schedule looked at again
 	}
 	// A deletion can not be stopped, so that the cache is not enough.
 	restores, err := destroy.OpenRestores(ctx, p.r.Reader, p.s.Namespace)
 	if err != nil {
 		return err
 	}
-	for _, b := range surplus {
+	for _, b := range surplus[:min(len(surplus), p.room())] {
 		if destroy.IsRead(b, restores) {
 			continue // the end of the Restore has the Schedule looked at again
 		}
@@ -40,6 +44,17 @@ func (p *pass) limit(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// room is how many more Backups may be destroyed now.
+func (p *pass) room() int {
+	going := 0
+	for i := range p.seen.runs {
+		if p.seen.runs[i].Deleting {
+			going++
+		}
+	}
+	return max(0, mostAtOnce-going)
 }
 
 // destroy creates the DeletionRun of a Backup.

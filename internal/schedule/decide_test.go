@@ -345,6 +345,7 @@ func TestKeep(t *testing.T) {
 		"all lost":              {[]Run{run("s1", "1 03:00", Succeeded, lost), run("s2", "2 03:00", Succeeded, lost)}, count(0), nil, 1, nil},
 		"lost, none protected":  {[]Run{run("s1", "1 03:00", Succeeded, lost)}, count(0), nil, 0, []string{"s1"}},
 		"of an unknown time":    {[]Run{run("s2", "2 03:00", Succeeded), {Name: "s1", Class: Succeeded, Completed: may("1 03:00")}}, count(1), nil, 0, []string{"s1"}},
+		"of a wrong clock":      {[]Run{run("s1", "1 03:00", Succeeded), {Name: "s2", Class: Succeeded, Scheduled: may("1 03:00").AddDate(1, 0, 0), Completed: may("1 03:00").AddDate(1, 0, 0)}}, count(1), nil, 0, []string{"s2"}},
 		"of one time, by name":  {[]Run{run("b", "1 03:00", Succeeded), run("a", "1 03:00", Succeeded)}, count(1), nil, 0, []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,10 +11,11 @@ import (
 
 // NewestSucceeded returns the names of that many of the newest runs that succeeded and are
 // not being deleted: what keepLast protects, from expiry as well. A run whose data is missing
-// does not count, and is protected with the others: it may come back.
-func NewestSucceeded(runs []Run, count int) map[string]bool {
+// does not count, and is protected with the others: it may come back. One of a time that has
+// not come yet, by a clock that was wrong, is the oldest.
+func NewestSucceeded(runs []Run, count int, now time.Time) map[string]bool {
 	names := map[string]bool{}
-	for _, run := range slices.Backward(newest(runs, len(runs), Succeeded)) {
+	for _, run := range slices.Backward(newest(believable(runs, now), len(runs), Succeeded)) {
 		if count <= 0 {
 			break
 		}
@@ -28,7 +29,7 @@ func NewestSucceeded(runs []Run, count int) map[string]bool {
 
 // tooMany returns the names of the runs that are to be deleted, oldest first.
 func tooMany(in Input) []string {
-	kept := NewestSucceeded(in.Runs, int(in.KeepLast))
+	kept := NewestSucceeded(in.Runs, int(in.KeepLast), in.Now)
 	for _, keep := range []struct {
 		count   *int32
 		classes []Class

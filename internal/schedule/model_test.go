@@ -178,7 +178,7 @@ func (w *world) check(in Input, d Decision) {
 	if !d.NextWake.After(in.Now) {
 		w.t.Fatalf("at %v it is to be asked again at %v", in.Now, d.NextWake)
 	}
-	last := NewestSucceeded(in.Runs, int(in.KeepLast))
+	last := NewestSucceeded(in.Runs, int(in.KeepLast), in.Now)
 	for _, name := range d.Delete {
 		if run := w.runs[name]; run.Class == Open || run.InUse || run.Deleting || last[name] {
 			w.t.Fatalf("%+v is to be deleted", run)

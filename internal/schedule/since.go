@@ -76,10 +76,17 @@ func normalized(in Input) Input {
 	for _, t := range []*time.Time{&in.Now, &in.Created, &in.LastSchedule, &in.LastSkipped} {
 		*t = t.Truncate(time.Second).UTC()
 	}
-	in.Runs = slices.Clone(in.Runs)
-	for i := range in.Runs {
-		run := &in.Runs[i]
-		run.Scheduled = believed(run.Scheduled.Truncate(time.Second).UTC(), in.Now)
-	}
+	in.Runs = believable(in.Runs, in.Now)
 	return in
+}
+
+// believable returns runs without the times that are not believed.
+func believable(runs []Run, now time.Time) []Run {
+	runs = slices.Clone(runs)
+	for i := range runs {
+		run := &runs[i]
+		run.Scheduled = believed(run.Scheduled.Truncate(time.Second).UTC(), now)
+		run.Completed = believed(run.Completed, now)
+	}
+	return runs
 }

@@ -22,25 +22,32 @@ func Belongs(b *v1alpha1.Backup, scheduleName string) bool {
 	return b.Labels[v1alpha1.LabelScheduleName] == shortname.Label(scheduleName) && b.Spec.ImportedFrom == nil
 }
 
-// Time returns the time for which a Schedule created a Backup. It is not known if somebody
-// else created it, whatever its labels are.
+// Time returns the time for which a Schedule created a Backup, as that says. It is not known
+// if somebody else created it, whatever its labels are.
 func Time(b *v1alpha1.Backup) (t time.Time, known bool) {
 	t, err := time.Parse(time.RFC3339, b.Annotations[v1alpha1.AnnotationScheduledTime])
 	return t, err == nil
+}
+
+// Created reports whether a Schedule created a Backup, and for which time. A copy of such a
+// Backup has its labels and annotations, but not its name.
+func Created(b *v1alpha1.Backup, scheduleName string) (t time.Time, created bool) {
+	t, known := Time(b)
+	return t, known && Belongs(b, scheduleName) && b.Name == schedule.RunName(scheduleName, t)
 }
 
 // Runs returns the Backups that a Schedule created, in their order. They must be of its
 // namespace.
 //
 // One for which something is left to do, for example PostBackup actions, is InUse, one that
-// has a deletionTimestamp is Deleting, and one whose condition DataAvailable is False is Lost. Whether Restores and DeletionRuns concern them
-// is for the caller to find out.
+// has a deletionTimestamp is Deleting, and one whose condition DataAvailable is False is
+// Lost. Whether Restores and DeletionRuns concern them is for the caller to find out.
 func Runs(scheduleName string, backups []v1alpha1.Backup) []schedule.Run {
 	var runs []schedule.Run
 	for i := range backups {
 		b := &backups[i]
-		t, known := Time(b)
-		if !known || !Belongs(b, scheduleName) {
+		t, created := Created(b, scheduleName)
+		if !created {
 			continue
 		}
 		made := schedule.Run{

@@ -81,6 +81,8 @@ func TestRuns(t *testing.T) {
 		"of another Schedule": {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Labels[v1alpha1.LabelScheduleName] = "hourly" }}, nil},
 		"without a label":     {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Labels = nil }}, nil},
 		"labelled by hand":    {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations = nil }}, nil},
+		"a copy":              {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Name = "before-upgrade" }}, nil},
+		"with another's time": {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations[v1alpha1.AnnotationScheduledTime] = "2099-05-03T03:00:00Z" }}, nil},
 		"with another time":   {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations[v1alpha1.AnnotationScheduledTime] = "at night" }}, nil},
 		"found in a location": {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) {
 			b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: "main"}

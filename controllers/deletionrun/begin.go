@@ -41,6 +41,9 @@ func (r *Reconciler) plan(ctx context.Context, s *scope, plugins []v1alpha1.Plug
 	if ready, err := r.claim(ctx, s, b); !ready || err != nil {
 		return false, err // the next pass looks once more for Restores
 	}
+	if kept, err := r.keep(ctx, s, b); kept || err != nil {
+		return kept, err
+	}
 	return r.begin(ctx, s, b)
 }
 

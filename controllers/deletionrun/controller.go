@@ -25,7 +25,7 @@ import (
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=restores,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations;plugins,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations;plugins;schedules,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
 
 // Actions reaches the delete actions of plugins.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
@@ -79,6 +80,28 @@ func (r *Reconciler) awaitRestores(ctx context.Context, s *scope) (ready bool, e
 	}
 	s.Waiting(v1alpha1.ReasonWaitingForRestore, "Waiting for what reads the backup: Restore "+strings.Join(reading, ", "))
 	return false, nil
+}
+
+// keep ends a DeletionRun that nobody asked for if its Backup has become one of the last of its
+// Schedule while this one waited: newer ones were lost, or removed by hand.
+func (r *Reconciler) keep(ctx context.Context, s *scope, b *v1alpha1.Backup) (bool, error) {
+	d := s.Object
+	if d.Spec.Cause != v1alpha1.DeletionCauseExpired && d.Spec.Cause != v1alpha1.DeletionCauseScheduleLimit {
+		return false, nil
+	}
+	var deletions v1alpha1.DeletionRunList
+	if err := r.Client.List(ctx, &deletions, client.InNamespace(d.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing the DeletionRuns: %w", err)
+	}
+	by, err := destroy.KeptBy(ctx, r.Client, b, deletions.Items, r.Now())
+	if by == nil || err != nil {
+		return false, err
+	}
+	s.Decide(run.Outcome{
+		Phase: run.PhaseCancelled, Reason: v1alpha1.ReasonKept,
+		Message: fmt.Sprintf("Backup %s is kept as one of the newest %d that succeeded of Schedule %s (keepLast)", b.Name, *by.Spec.KeepLast, by.Name),
+	}, r.Now())
+	return true, nil
 }
 
 // awaitLocation waits until the location can be written, unless there is nothing in it or

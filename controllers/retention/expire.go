@@ -6,7 +6,6 @@ package retention
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +17,6 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/scheduled"
-	"github.com/grapnel-dev/grapnel/internal/schedule"
 )
 
 // expire has a Backup destroyed whose time is over. One that was found in a location is
@@ -80,36 +77,16 @@ func (r *Reconciler) protected(ctx context.Context, b *v1alpha1.Backup) (bool, e
 }
 
 // isLast says whether a Backup is among the newest of its Schedule that succeeded, which
-// that keeps (keepLast). One that is to go does not count.
+// that keeps.
 func (r *Reconciler) isLast(ctx context.Context, b *v1alpha1.Backup, deletions []v1alpha1.DeletionRun) (bool, error) {
-	if b.Labels[v1alpha1.LabelScheduleName] == "" {
-		return false, nil
+	by, err := destroy.KeptBy(ctx, r.Client, b, deletions, r.Now())
+	if by == nil || err != nil {
+		return false, err
 	}
-	var schedules v1alpha1.ScheduleList
-	if err := r.Client.List(ctx, &schedules, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("listing the Schedules: %w", err)
-	}
-	for i := range schedules.Items {
-		s := &schedules.Items[i]
-		if !scheduled.Belongs(b, s.Name) || s.Spec.KeepLast == nil {
-			continue
-		}
-		var backups v1alpha1.BackupList
-		err := r.Client.List(ctx, &backups, client.UnsafeDisableDeepCopy, client.InNamespace(b.Namespace),
-			client.MatchingLabels{v1alpha1.LabelScheduleName: b.Labels[v1alpha1.LabelScheduleName]})
-		if err != nil {
-			return false, fmt.Errorf("listing the Backups of Schedule %s: %w", s.Name, err)
-		}
-		staying := slices.DeleteFunc(backups.Items, func(other v1alpha1.Backup) bool { return destroy.Doomed(&other, deletions) })
-		if !schedule.NewestSucceeded(scheduled.Runs(s.Name, staying), int(*s.Spec.KeepLast))[b.Name] {
-			return false, nil
-		}
-		r.Recorder.Eventf(b, nil, corev1.EventTypeNormal, v1alpha1.ReasonKept, "Expire",
-			"Its time was over at %s; it is kept as one of the newest %d that succeeded of Schedule %s (keepLast)",
-			b.Status.Expiration.UTC().Format(time.RFC3339), *s.Spec.KeepLast, s.Name)
-		return true, nil
-	}
-	return false, nil
+	r.Recorder.Eventf(b, nil, corev1.EventTypeNormal, v1alpha1.ReasonKept, "Expire",
+		"Its time was over at %s; it is kept as one of the newest %d that succeeded of Schedule %s (keepLast)",
+		b.Status.Expiration.UTC().Format(time.RFC3339), *by.Spec.KeepLast, by.Name)
+	return true, nil
 }
 
 // destroy has a Backup destroyed whose time is over.

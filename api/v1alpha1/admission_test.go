@@ -88,6 +88,7 @@ func TestBackupAdmission(t *testing.T) {
 		"no time for operations":       {body: `{spec: {itemOperationTimeout: 0s}}`, rejected: "must be longer than zero; leave it out for the default"},
 		"a year for operations":        {body: `{spec: {itemOperationTimeout: 8760h}}`},
 		"imported without a location":  {body: `{spec: {importedFrom: {}}}`, rejected: "spec.importedFrom.storageLocation: Required value"},
+		"imported with a strange UID":  {body: `{spec: {importedFrom: {storageLocation: main, backupUID: "u 1"}}}`, rejected: "spec.importedFrom.backupUID"},
 	})
 }
 

@@ -190,6 +190,7 @@ type ImportSource struct {
 	// backupUID is the UID of the Backup that wrote it, if it is known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9-]{0,64}$`
 	BackupUID string `json:"backupUID,omitempty"`
 
 	// backupName is the name of the backup in its location. It is set if that differs

@@ -7,11 +7,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
@@ -23,8 +25,10 @@ const (
 	manifestName = "velero-backup.json"
 	// maxName is the longest name of a Backup object.
 	maxName = 200
-	maxUID  = 64
 )
+
+// uidPattern is that of spec.importedFrom.backupUID.
+var uidPattern = regexp.MustCompile(`^[A-Za-z0-9-]{0,64}$`)
 
 // Source says where a backup was found.
 type Source struct {
@@ -67,8 +71,8 @@ func Backup(from Source, velero []byte, grapnel *backupstore.GrapnelManifest) (*
 		reason = "names no backup"
 	case m.Metadata.Name != from.Name:
 		reason = fmt.Sprintf("names another backup, %.253q", m.Metadata.Name)
-	case len(m.Metadata.UID) > maxUID:
-		reason = fmt.Sprintf("has a UID of %d characters", len(m.Metadata.UID))
+	case !uidPattern.MatchString(m.Metadata.UID):
+		reason = fmt.Sprintf("has the UID %.80q, and no Backup has such a one", m.Metadata.UID)
 	}
 	var ended outcome
 	if reason == "" {
@@ -87,6 +91,11 @@ func Backup(from Source, velero []byte, grapnel *backupstore.GrapnelManifest) (*
 	uid := m.Metadata.UID
 	if grapnel != nil {
 		uid = grapnel.BackupUID
+	}
+	if !uidPattern.MatchString(uid) {
+		return nil, &backupstore.CorruptError{
+			Name: from.Name, File: from.Name + "-grapnel.json", Reason: fmt.Sprintf("has the UID %.80q, and no Backup has such a one", uid),
+		}
 	}
 	b := &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{
@@ -127,7 +136,7 @@ func parse(data []byte) (m manifest, reason string) {
 		return m, "is not JSON"
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
-		return m, "is not the manifest of a backup: " + short(err.Error())
+		return m, "is not the manifest of a backup: " + executor.OneLine(err.Error())
 	}
 	if m.Kind != "Backup" {
 		return m, fmt.Sprintf("is not the manifest of a backup, but has the kind %.63q", m.Kind)

@@ -212,7 +212,8 @@ func TestHostile(t *testing.T) {
 		"another name":               {`{"kind":"Backup","metadata":{"name":"weekly"}}`, `names another backup, "weekly"`},
 		"a name of a wrong type":     {`{"kind":"Backup","metadata":{"name":7}}`, "is not the manifest of a backup"},
 		"labels of a wrong type":     {`{"kind":"Backup","metadata":{"name":"nightly","labels":["a"]}}`, "is not the manifest of a backup"},
-		"a long UID":                 {`{"kind":"Backup","metadata":{"name":"nightly","uid":"` + long + `"}}`, "has a UID of 70000 characters"},
+		"a long UID":                 {`{"kind":"Backup","metadata":{"name":"nightly","uid":"` + long + `"}}`, `has the UID "xxx`},
+		"a strange UID":              {`{"kind":"Backup","metadata":{"name":"nightly","uid":"u found"}}`, `has the UID "u found", and no Backup has such a one`},
 		"no status":                  {`{"kind":"Backup","metadata":{"name":"nightly"}}`, "does not say how the backup ended"},
 		"a phase of the future":      {manifest(`{"phase":"Archived"}`), `has the phase "Archived"`},
 		"no times":                   {manifest(`{"phase":"Completed"}`), "does not say when the backup ended"},
@@ -252,6 +253,23 @@ func TestHostile(t *testing.T) {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})
+	}
+}
+
+// TestStrangeUID has a UID in the manifest of Grapnel that no Backup may say.
+func TestStrangeUID(t *testing.T) {
+	for uid, good := range map[string]bool{
+		"6ad1cd0d-2e40-4bba-b27a-8a5c1b1d2f10": true, "U-1": true,
+		"u 1": false, "u\n": false, "../u": false, "ü": false, strings.Repeat("u", 65): false,
+	} {
+		got, err := imported.Backup(source, []byte(ofGrapnel), &backupstore.GrapnelManifest{BackupUID: uid})
+		var corrupt *backupstore.CorruptError
+		switch {
+		case good && (err != nil || got.Spec.ImportedFrom.BackupUID != uid):
+			t.Errorf("%q: %v", uid, err)
+		case !good && (!errors.As(err, &corrupt) || corrupt.File != "nightly-grapnel.json" || !strings.Contains(corrupt.Reason, "no Backup has such a one")):
+			t.Errorf("%q: error %v, want what is wrong", uid, err)
+		}
 	}
 }
 

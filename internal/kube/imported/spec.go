@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
@@ -23,14 +24,14 @@ func specOf(stored json.RawMessage, ofGrapnel bool) (spec v1alpha1.BackupSpec, r
 	}
 	picked, err := velero.Pick(stored, fields)
 	if err != nil {
-		return spec, "has a spec that can not be understood: " + short(err.Error())
+		return spec, "has a spec that can not be understood: " + executor.OneLine(err.Error())
 	}
 	data, err := json.Marshal(picked)
 	if err == nil {
 		err = json.Unmarshal(data, &spec)
 	}
 	if err != nil {
-		return spec, "has a spec that can not be understood: " + short(err.Error())
+		return spec, "has a spec that can not be understood: " + executor.OneLine(err.Error())
 	}
 	if timeout := spec.ItemOperationTimeout; timeout != nil {
 		timeout.Duration = timeout.Truncate(time.Millisecond)

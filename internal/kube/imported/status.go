@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
@@ -85,7 +86,7 @@ func (m manifest) describe(b *v1alpha1.Backup, from Source, o outcome, grapnel *
 		if from.Redact != nil {
 			m.Status.FailureReason = from.Redact(m.Status.FailureReason)
 		}
-		run.FailureReason = cmp.Or(short(m.Status.FailureReason), "the manifest does not say why")
+		run.FailureReason = cmp.Or(executor.OneLine(m.Status.FailureReason), "the manifest does not say why")
 	}
 	run.Message = m.Status.message(b) + "; found in BackupStorageLocation " + from.Location
 	succeeded := metav1.ConditionFalse
@@ -169,24 +170,6 @@ func orFirst(times ...*metav1.Time) *metav1.Time {
 		}
 	}
 	return nil
-}
-
-// maxText is how much of a text is shown that somebody wrote into a bucket, in bytes.
-const maxText = 512
-
-// short returns a text of a bucket as one line that may be shown.
-func short(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText-len("…")], "") + "…"
-	}
-	return text
 }
 
 func count(n int64, what string) string {

@@ -78,6 +78,9 @@ func (s *Store) commit(ctx context.Context, name string, m Manifest) error {
 	if err != nil {
 		return err
 	}
+	if size := max(len(grapnel), len(m.VeleroBackup)); size > maxJSON {
+		return fmt.Errorf("a manifest of %d bytes could not be read again, as it may have %d", size, maxJSON)
+	}
 	for range commitAttempts {
 		done, err := s.tryCommit(ctx, name, m, grapnel)
 		if done || err != nil {

@@ -18,8 +18,10 @@ import (
 )
 
 // maxJSON bounds the JSON files that are read into memory; a bucket is not
-// trusted.
-const maxJSON = 64 << 20
+// trusted, and what is decoded takes twelve times as much. The largest one is
+// <b>-grapnel.json: a Backup object, of which etcd takes 1.5 MiB, and outputs of
+// actions, of which a run keeps 256 KiB.
+const maxJSON = 4 << 20
 
 // Store is the backups of one storage location. It keeps no state and is safe
 // for concurrent use.

@@ -1,0 +1,57 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupstore_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+)
+
+// TestLargeManifests reads none that take much memory, and writes none that it could not
+// read.
+func TestLargeManifests(t *testing.T) {
+	const most = 4 << 20
+	for _, file := range []string{"nightly-grapnel.json", "velero-backup.json"} {
+		objects := memory.New()
+		s := backupstore.New(objects, "")
+		mustRun(t, s, "nightly", "u-1")
+		large := `{"outputs":{` + strings.Repeat(`"0":{},`, most/7) + `"0":{}}}`
+		if _, err := objects.Put(t.Context(), "backups/nightly/"+file, strings.NewReader(large), objectstore.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := s.Manifest(t.Context(), "nightly")
+		var corrupt *backupstore.CorruptError
+		if !errors.As(err, &corrupt) || corrupt.File != file || corrupt.Reason != "has more than 4194304 bytes" {
+			t.Errorf("%s: error %v, want that it is too large", file, err)
+		}
+	}
+
+	s := backupstore.New(memory.New(), "")
+	if err := s.Claim(t.Context(), "nightly", claimOf("u-1")); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := s.PutContents(t.Context(), "nightly", "u-1", strings.NewReader("archive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := manifest("u-1", "a", map[backupstore.File]backupstore.Digest{backupstore.Contents: digest})
+	m.Grapnel.Backup = json.RawMessage(`"` + strings.Repeat("x", most) + `"`)
+	if err := s.Commit(t.Context(), "nightly", m); err == nil || !strings.Contains(err.Error(), "could not be read again") {
+		t.Errorf("error %v, want that it is too large", err)
+	}
+	m.Grapnel.Backup = m.Grapnel.Backup[2000:]
+	m.Grapnel.Backup[0] = '"'
+	if err := s.Commit(t.Context(), "nightly", m); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Manifest(t.Context(), "nightly"); err != nil {
+		t.Errorf("what was written can not be read: %v", err)
+	}
+}

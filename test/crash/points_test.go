@@ -55,8 +55,8 @@ func fileClass(name string) string {
 	return "files"
 }
 
-// points lists what the n-th sweep of a scenario hits.
-func (sw sweep) points(recorded disturbance, s scenario, n int) []point {
+// points lists what a sweep may hit, in the order of the recorded run.
+func (sw sweep) points(recorded disturbance) []point {
 	writes := recorded.api.writes()
 	if sw.target == store {
 		writes = recorded.store.writes()
@@ -70,6 +70,11 @@ func (sw sweep) points(recorded disturbance, s scenario, n int) []point {
 		counts[kind]++
 		list = append(list, point{kind, counts[kind]})
 	}
+	return list
+}
+
+// choose returns what the n-th sweep of a scenario hits of a list.
+func (sw sweep) choose(list []point, s scenario, n int) []point {
 	if os.Getenv(everything) != "" {
 		return list
 	}

@@ -40,7 +40,8 @@ func TestTheLastOfAScheduleStays(t *testing.T) {
 	for i := range backups {
 		b := s.BackupOf(app)
 		b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule.Name}
-		b.Annotations = map[string]string{v1alpha1.AnnotationScheduledTime: fmt.Sprintf("2026-01-0%dT00:00:00Z", i+1)}
+		b.GenerateName, b.Name = "", fmt.Sprintf("%s-2024050%d030000", schedule.Name, i+1) // as the Schedule calls them
+		b.Annotations = map[string]string{v1alpha1.AnnotationScheduledTime: fmt.Sprintf("2024-05-0%dT03:00:00Z", i+1)}
 		backups[i] = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	}
 	older, newest := backups[0], backups[1]

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestALocationIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			files := stage.Create(t, world.Client, newFolder(s, "lost-"+name))
+			files := stage.Create(t, world.Client, newFolder(s, filepath.Base(own(t, "lost"))))
 			b := s.BackupOf(world.NewApp(t, 1))
 			b.Spec.StorageLocation, b.Spec.DeletionPolicy = files.Name, v1alpha1.DeletionPolicyDelete
 			stage.Create(t, world.Client, b)

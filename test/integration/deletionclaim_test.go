@@ -116,3 +116,25 @@ func TestAnotherBackupHasTheName(t *testing.T) {
 	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted, "was gone already; another backup has its name")
 	stage.Equal(t, "the files", s.stored(t, b.Name), files)
 }
+
+// TestTheLastIsKeptWhenItsTurnComes has a DeletionRun for the last Backup of a Schedule, of a
+// time when there were others.
+func TestTheLastIsKeptWhenItsTurnComes(t *testing.T) {
+	t.Parallel()
+	s := site{world.Shared(t)}
+	one := int32(1)
+	schedule := stage.Create(t, world.Client, &v1alpha1.Schedule{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"},
+		Spec:       v1alpha1.ScheduleSpec{Schedule: "@yearly", Paused: true, KeepLast: &one},
+	})
+	b := s.BackupOf(world.NewApp(t, 1))
+	b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule.Name}
+	b.GenerateName, b.Name = "", schedule.Name+"-20240501030000"
+	b.Annotations = map[string]string{v1alpha1.AnnotationScheduledTime: "2024-05-01T03:00:00Z"}
+	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	d := deletionOf(b)
+	d.Spec.Cause = v1alpha1.DeletionCauseScheduleLimit
+	destroyed(t, stage.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseCancelled, "is kept as one of the newest 1 that succeeded of Schedule "+schedule.Name)
+	destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted) // a person may
+	s.gone(t, b)
+}

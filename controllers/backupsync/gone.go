@@ -65,14 +65,19 @@ func (l *look) isGone(ctx context.Context, name string) (bool, error) {
 	reading, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	_, _, err := l.store.Manifest(reading, name)
-	if isGeneral(ctx, err) {
+	if err := l.general(ctx, err); err != nil {
 		return false, err
 	}
 	return errors.Is(err, objectstore.ErrNotExist) || errors.Is(err, backupstore.ErrInvalidName), nil
 }
 
-// prune forgets backups that have not been stored for a while.
+// prune forgets backups that have not been stored for a while. Where nothing at all is
+// stored, nothing is forgotten: that is how a volume looks that is not mounted.
 func (l *look) prune(ctx context.Context, listed map[string]bool) error {
+	if len(listed) == 0 {
+		l.memory.lost = nil
+		return nil
+	}
 	lost, gone := map[string]time.Time{}, map[string]bool{}
 	for name := range l.view.seen {
 		if listed[name] {

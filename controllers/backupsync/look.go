@@ -56,6 +56,8 @@ const (
 	// listTimeout and readTimeout bound what is asked of a store.
 	listTimeout = 10 * time.Minute
 	readTimeout = time.Minute
+	// maxHung is how many manifests in a row may take longer than that.
+	maxHung = 3
 	// flushTimeout bounds how long is written what an interrupted look did.
 	flushTimeout = 5 * time.Second
 	// maxAge is how old the view of the cluster may be when something is imported.
@@ -74,6 +76,8 @@ type look struct {
 	view   *view
 	report *Report
 	began  time.Time
+	// hung counts the manifests in a row whose reading took too long.
+	hung int
 	// brought are the backups that this look made Backups of.
 	brought seen.Backups
 }
@@ -98,9 +102,11 @@ func (l *Looker) Look(ctx context.Context, store Store, bsl *v1alpha1.BackupStor
 	memory.forget(listed)
 	err = at.all(ctx, found, listed)
 	// Also what a look did that could not go on: somebody may remove it before the next one.
-	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
-	defer cancel()
-	err = errors.Join(err, at.remember(flushing, listed))
+	if !errors.Is(context.Cause(ctx), errChanged) {
+		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		defer cancel()
+		err = errors.Join(err, at.remember(flushing, listed))
+	}
 	for name, objects := range at.view.backups {
 		for _, b := range objects {
 			if b.Spec.ImportedFrom != nil && b.Name != name {

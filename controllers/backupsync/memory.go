@@ -5,6 +5,7 @@ package backupsync
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -95,11 +96,14 @@ func (e *entry) delay(before *entry, shortest time.Duration, now time.Time) {
 // there is none and there should be one, or it may have become readable.
 func (e *entry) isDue(name string, v *view, now time.Time) bool {
 	rested := !now.Before(e.again)
+	if e.problem != "" || e.open {
+		return rested || (!e.mute && slices.ContainsFunc(v.backups[name], func(b *v1alpha1.Backup) bool { return isBare(b) && !wasTold(b) }))
+	}
 	matched := false
 	for _, b := range v.backups[name] {
 		switch {
 		case isBare(b):
-			if rested || (!wasTold(b) && !e.mute) {
+			if rested || !wasTold(b) {
 				return true
 			}
 			matched = matched || standsFor(b, e.uid)
@@ -109,13 +113,8 @@ func (e *entry) isDue(name string, v *view, now time.Time) bool {
 			return true // what is known may be older than the object
 		}
 	}
-	switch {
-	case e.problem != "" || e.open:
-		return rested
-	case matched:
-		return false
-	case v.seen.Wants(name, e.uid):
+	if !matched && v.seen.Wants(name, e.uid) {
 		return true
 	}
-	return e.version == "" && rested
+	return !matched && e.version == "" && rested
 }

@@ -88,7 +88,8 @@ func TestVerdict(t *testing.T) {
 			[]string{"25 backups can not be imported: b-00: is odd; ", "b-09: is odd; and 15 more. Repair"},
 			"b-10",
 		},
-		"too many": {&Report{Truncated: true}, "False", v1alpha1.ReasonBackupsUnreadable, []string{"more than 100000 backups"}, "Every"},
+		"not all are noted": {&Report{Found: 3, Full: "no room; destroy some"}, "False", "TooManyBackups", []string{"no room; destroy some"}, "Every"},
+		"too many":          {&Report{Truncated: true}, "False", v1alpha1.ReasonBackupsUnreadable, []string{"more than 100000 backups"}, "Every"},
 	} {
 		says := tc.report.verdict()
 		if says.status != tc.status || says.reason != tc.reason || strings.Contains(says.message, tc.not) {

@@ -24,7 +24,7 @@ func (l *look) read(ctx context.Context, found backupstore.Found) (*entry, *v1al
 	if errors.Is(err, objectstore.ErrNotExist) {
 		return nil, nil, nil
 	}
-	if isGeneral(ctx, err) {
+	if err := l.general(ctx, err); err != nil {
 		return nil, nil, err
 	}
 	known := &entry{open: err == nil && b == nil}
@@ -52,9 +52,22 @@ func (l *look) make(ctx context.Context, name string) (*v1alpha1.Backup, error) 
 	}, velero, grapnel)
 }
 
-// isGeneral says whether an error is one of the location rather than of one backup.
-func isGeneral(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || errors.Is(err, objectstore.ErrUnavailable) || errors.Is(err, objectstore.ErrNoStore))
+// errHangs means that a store lists what it has, and does no more.
+var errHangs = fmt.Errorf("the location lists its backups, but %d manifests in a row could not be read in %s each; "+
+	"see whether its service, volume or network is overloaded", maxHung, readTimeout)
+
+// general returns the error of reading a manifest if it is one of the location rather than
+// of one backup.
+func (l *look) general(ctx context.Context, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		l.hung = 0
+	} else if l.hung++; l.hung == maxHung && ctx.Err() == nil {
+		return errHangs
+	}
+	if err != nil && (ctx.Err() != nil || errors.Is(err, objectstore.ErrUnavailable) || errors.Is(err, objectstore.ErrNoStore)) {
+		return err
+	}
+	return nil
 }
 
 // reason says why a backup can not be imported.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,14 @@ func (w *world) seen() seen.Backups {
 	noted, err := seen.Load(w.t.Context(), w.client, namespace, "main")
 	w.must(err)
 	return noted
+}
+
+// notes returns the ConfigMap of what was seen.
+func (w *world) notes() *corev1.ConfigMap {
+	w.t.Helper()
+	config := &corev1.ConfigMap{}
+	w.must(w.client.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: seen.Name("main")}, config))
+	return config
 }
 
 // TestOneRefused has an API server that does not take what belongs to one backup: all

@@ -17,6 +17,9 @@ import (
 // maxNamed is how many backups are named in a condition.
 const maxNamed = 10
 
+// reasonFull is why a location is not in sync whose backups can not all be noted.
+const reasonFull = "TooManyBackups"
+
 // Report is what one look at a location found and did.
 type Report struct {
 	// Found is how many backups the location has.
@@ -33,6 +36,8 @@ type Report struct {
 	Renamed map[string]string
 	// Truncated is set if the location has more backups than are looked at.
 	Truncated bool
+	// Full says why not all Backups can be noted, and what to do; "" if they can.
+	Full string
 }
 
 // unreadable notes a backup that can not be imported.
@@ -62,6 +67,9 @@ func (r *Report) verdict() verdict {
 	case r.Truncated:
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, fmt.Sprintf(
 			"There are more than %d backups in the location, and only the first of them are looked at; give each cluster its own prefix", maxListed)}
+	}
+	if r.Full != "" {
+		return verdict{metav1.ConditionFalse, reasonFull, r.Full}
 	}
 	text := "Every backup of the location that has ended, and was not removed here, has its Backup"
 	if len(r.Renamed) > 0 {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 
-	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
@@ -44,7 +42,7 @@ func (l *look) remember(ctx context.Context, listed map[string]bool) error {
 	}
 	err := seen.Remember(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, more)
 	if errors.Is(err, seen.ErrFull) {
-		l.Recorder.Eventf(l.bsl, nil, corev1.EventTypeWarning, "TooManyBackups", "Import", "%s", run.Note(err.Error()))
+		l.report.Full = err.Error()
 		return nil
 	}
 	return err

@@ -4,7 +4,6 @@
 package retention
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -12,23 +11,28 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/schedule"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
 // night is a Backup that Schedule nightly created.
 type night struct {
 	phase v1alpha1.BackupPhase
-	// lost says that its data vanished, and doomed that a person has it destroyed.
-	lost, doomed bool
-	edit         func(*v1alpha1.Backup)
+	// lost says that its data vanished, doomed that a person has it destroyed, and copied that
+	// it is a copy of one.
+	lost, doomed, copied bool
+	edit                 func(*v1alpha1.Backup)
 }
 
 // night creates the Backup of a night; they are counted from 1. All of them have the same ttl.
 func (s *stage) night(n int, night night) *v1alpha1.Backup {
 	s.t.Helper()
-	name := fmt.Sprintf("nightly-%d", n)
+	at := s.start.AddDate(0, 0, n-1)
+	name := schedule.RunName("nightly", at)
+	if night.copied {
+		name = "copy-of-" + name
+	}
 	b := s.backup(name, func(b *v1alpha1.Backup) {
-		at := s.start.AddDate(0, 0, n-1)
 		b.Labels = map[string]string{v1alpha1.LabelScheduleName: "nightly"}
 		b.Annotations = map[string]string{v1alpha1.AnnotationScheduledTime: at.Format(time.RFC3339)}
 		b.Status.Phase, b.Status.StartTimestamp = night.phase, &metav1.Time{Time: at}
@@ -80,6 +84,7 @@ func TestKeepLast(t *testing.T) {
 		"another Schedule's last":     {1, []night{good, good, other}, []int{1, 3}},
 		"found in a location":         {1, []night{good, good, foreign}, []int{1}},
 		"labelled by hand":            {1, []night{good, good, byHand}, []int{1, 3}},
+		"a copy of one":               {1, []night{good, good, {phase: "Completed", copied: true}}, []int{1, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,7 +144,7 @@ func TestKeptUntil(t *testing.T) {
 			s.expectTold("Normal KeptByItsSchedule Expire: …one of the newest 1 that succeeded of Schedule nightly (keepLast)")
 			end(s, n)
 			s.at(2*month, b)
-			s.expectDoomed("nightly-1")
+			s.expectDoomed(b.Name)
 			s.expectTold("Normal Expired Expire: ")
 		})
 	}

@@ -76,6 +76,24 @@ func TestWoken(t *testing.T) {
 	s.awaitDeletion(young, nil)
 }
 
+// TestWokenByItsSchedule lowers what a Schedule protects, and takes it away.
+func TestWokenByItsSchedule(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	two, one := int32(2), int32(1)
+	n := s.schedule(&two)
+	older, newest := s.night(1, night{phase: "Completed"}), s.night(2, night{phase: "Completed"})
+	s.operate(2 * month)
+	for _, b := range []*v1alpha1.Backup{older, newest} {
+		s.AwaitEvent(b, "Normal KeptByItsSchedule: ")
+	}
+	suite.Change(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.KeepLast = &one })
+	s.awaitDeletion(older, nil)
+	s.expectDoomed(older.Name)
+	s.Delete(n)
+	s.awaitDeletion(newest, nil)
+}
+
 // TestWokenByTheEndOfTheData has an operator let go of a Backup that is deleted.
 func TestWokenByTheEndOfTheData(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,28 @@ func TestConformanceOfServerWithoutConditions(t *testing.T) {
 	}
 }
 
+// TestPages lists more than a server tells at once.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	s := open(t, s3server.Start(t, s3server.Options{}).Options())
+	const objects = 1010
+	for i := range objects {
+		if _, err := s.Put(t.Context(), fmt.Sprintf("backups/b-%04d/velero-backup.json", i), strings.NewReader("x"), objectstore.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := 0
+	for e, err := range s.List(t.Context(), objectstore.ListOptions{Prefix: "backups/"}) {
+		if want := fmt.Sprintf("backups/b-%04d/velero-backup.json", next); err != nil || e.Key != want {
+			t.Fatalf("after %d objects there is %q, %v, want %q", next, e.Key, err, want)
+		}
+		next++
+	}
+	if next != objects {
+		t.Errorf("%d objects are listed, want %d", next, objects)
+	}
+}
+
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})

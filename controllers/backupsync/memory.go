@@ -97,24 +97,21 @@ func (e *entry) delay(before *entry, shortest time.Duration, now time.Time) {
 func (e *entry) isDue(name string, v *view, now time.Time) bool {
 	rested := !now.Before(e.again)
 	if e.problem != "" || e.open {
-		return rested || (!e.mute && slices.ContainsFunc(v.backups[name], func(b *v1alpha1.Backup) bool { return isBare(b) && !wasTold(b) }))
+		return rested || (!e.mute && slices.ContainsFunc(v.backups[name], isNew))
 	}
 	matched := false
 	for _, b := range v.backups[name] {
 		switch {
-		case isBare(b):
-			if rested || !wasTold(b) {
-				return true
-			}
-			matched = matched || standsFor(b, e.uid)
+		case isNew(b), rested && isBare(b):
+			return true
 		case standsFor(b, e.uid):
 			matched = true
 		case hasData(b) && !isMarked(b):
 			return true // what is known may be older than the object
 		}
 	}
-	if !matched && v.seen.Wants(name, e.uid) {
-		return true
-	}
-	return !matched && e.version == "" && rested
+	return !matched && (v.seen.Wants(name, e.uid) || (e.version == "" && rested))
 }
+
+// isNew says whether a Backup waits for its status and was not told why.
+func isNew(b *v1alpha1.Backup) bool { return isBare(b) && !wasTold(b) }

@@ -313,6 +313,8 @@ type BackupStatus struct {
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Location",type=string,priority=1,JSONPath=`.status.storageLocation`
 // +kubebuilder:printcolumn:name="Expires",type=string,priority=1,JSONPath=`.status.expiration`
+// +kubebuilder:printcolumn:name="Imported-From",type=string,priority=1,JSONPath=`.spec.importedFrom.storageLocation`
+// +kubebuilder:printcolumn:name="Data",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="DataAvailable")].reason`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 200",message="metadata.name must have at most 200 characters, because file names are made of it"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.includedNamespaces) == has(oldSelf.spec.includedNamespaces) && (!has(self.spec.includedNamespaces) || self.spec.includedNamespaces == oldSelf.spec.includedNamespaces))",fieldPath=".spec.includedNamespaces",message="is immutable once the backup has started; create a new Backup instead"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.excludedNamespaces) == has(oldSelf.spec.excludedNamespaces) && (!has(self.spec.excludedNamespaces) || self.spec.excludedNamespaces == oldSelf.spec.excludedNamespaces))",fieldPath=".spec.excludedNamespaces",message="is immutable once the backup has started; create a new Backup instead"

@@ -49,7 +49,7 @@ var kinds = map[string]struct {
 			"expiration":"2030-01-02T03:04:05Z","progress":{"totalItems":900,"itemsBackedUp":300}}`,
 		header: []string{"NAME", "PHASE", "ITEMS", "OF", "ERRORS", "WARNINGS", "AGE", "MESSAGE"},
 		row:    []string{"nightly", "InProgress", "300", "900", "1", "2", "*", "Archiving objects"},
-		wide:   []string{"LOCATION", "EXPIRES"},
+		wide:   []string{"LOCATION", "EXPIRES", "IMPORTED-FROM", "DATA"},
 	},
 	"Restore": {
 		resource: "restores", short: "grs", kind: "Restore", body: `{metadata: {name: shop-again}, spec: {backupName: shop}}`,

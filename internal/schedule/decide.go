@@ -70,11 +70,7 @@ type Input struct {
 	// SkipImmediately leaves out what a Schedule would make up for when it is created or
 	// no longer paused.
 	SkipImmediately bool
-	// AtOnce makes a Schedule begin with a run, for the newest time before now, however
-	// long ago; SkipImmediately is stronger. Without it the first run is at the first time
-	// after Created.
-	AtOnce      bool
-	Concurrency Concurrency
+	Concurrency     Concurrency
 	// StartingDeadline is how late a run may begin; zero is no limit.
 	StartingDeadline time.Duration
 
@@ -176,10 +172,6 @@ func (d *decider) skip(reason Reason, t time.Time, format string, args ...any) {
 func (d *decider) due() (time.Time, bool) {
 	in := d.in
 	missed := in.Cron.Missed(d.since, in.Now)
-	first := d.fresh() && in.AtOnce && !in.SkipImmediately && !in.Paused && missed.Latest.IsZero()
-	if first {
-		missed.Latest = d.before()
-	}
 	t := missed.Latest
 	switch {
 	case t.IsZero():
@@ -187,7 +179,7 @@ func (d *decider) due() (time.Time, bool) {
 	case in.Paused:
 		d.skip(ReasonPaused, t, "nothing ran at %s: the Schedule is paused; set spec.paused to false to go on", shown(t))
 		return t, false
-	case !first && in.StartingDeadline > 0 && t.Add(in.StartingDeadline).Before(in.Now):
+	case in.StartingDeadline > 0 && t.Add(in.StartingDeadline).Before(in.Now):
 		d.skip(ReasonMissedDeadline, t,
 			"nothing ran at %s, and it is too late now: the starting deadline is %s; set a longer one if the operator is away for longer",
 			shown(t), in.StartingDeadline)
@@ -206,14 +198,6 @@ func (d *decider) due() (time.Time, bool) {
 		return t, false
 	}
 	return t, true
-}
-
-// before returns the newest time up to now of a Schedule that never ran.
-func (d *decider) before() time.Time {
-	if every := d.in.Cron.every; every > 0 {
-		return d.since
-	}
-	return d.in.Cron.Missed(d.in.Now.AddDate(-horizon, 0, 0), d.in.Now).Latest
 }
 
 // create creates the run of a time, unless there is one already.

@@ -152,33 +152,6 @@ func TestDecide(t *testing.T) {
 			told{Create: "3 03:00:00", Schedule: "3 03:00:00", Skip: "2 12:00:00", Wake: "4 03:00:00"},
 		},
 
-		"at once": {
-			"1 12:01", func(in *Input) { never(in); in.AtOnce = true },
-			told{Create: "1 03:00:00", Schedule: "1 03:00:00", Wake: "2 03:00:00"},
-		},
-		"at once, whatever the deadline": {
-			"1 12:01", func(in *Input) { never(in); in.AtOnce, in.StartingDeadline = true, time.Minute },
-			told{Create: "1 03:00:00", Schedule: "1 03:00:00", Wake: "2 03:00:00"},
-		},
-		"at once, after that": {
-			"1 12:02", func(in *Input) { in.AtOnce, in.LastSchedule = true, may("1 03:00") },
-			told{Schedule: "1 03:00:00", Wake: "2 03:00:00"},
-		},
-		"at once, before it was recorded": {"1 12:02", func(in *Input) {
-			never(in)
-			in.AtOnce, in.Runs = true, []Run{openRun("nightly-20240501030000", "1 03:00")}
-		}, told{Schedule: "1 03:00:00", Wake: "2 03:00:00"}},
-		"at once, intervals": {
-			"1 12:01", func(in *Input) { never(in); in.AtOnce, in.Cron = true, parsed(t, "@every 2h", "") },
-			told{Create: "1 12:00:00", Schedule: "1 12:00:00", Wake: "1 14:00:00"},
-		},
-		"at once, paused":   {"1 12:01", func(in *Input) { never(in); in.AtOnce, in.Paused = true, true }, told{Wake: "2 03:00:00"}},
-		"at once, but skip": {"1 12:01", func(in *Input) { never(in); in.AtOnce, in.SkipImmediately = true, true }, told{Skip: "1 12:01:00", Wake: "2 03:00:00"}},
-		"at once, when unpaused": {
-			"1 20:00", func(in *Input) { never(in); in.AtOnce, in.WasPaused = true, true },
-			told{Create: "1 03:00:00", Schedule: "1 03:00:00", Wake: "2 03:00:00"},
-		},
-
 		"another is open": {
 			"3 03:00", func(in *Input) { in.Runs = []Run{openRun("old", "2 03:00")} },
 			told{Create: "3 03:00:00", Schedule: "3 03:00:00", Wake: "4 03:00:00"},

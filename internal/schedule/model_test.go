@@ -48,9 +48,9 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 			Name: "nightly", Now: begin, Created: begin,
 			Cron: parsed(t, pick("30 2 * * *", "*/20 * * * *", "0 */3 * * *", "@every 50m", "15 1,2,3 * * 0,6", "0 0 29 2 *"),
 				pick("", "Europe/Berlin", "America/New_York")),
-			Concurrency: Concurrency(pick("", string(Allow), string(Forbid), string(Replace))),
-			AtOnce:      random.IntN(3) == 0, SkipImmediately: random.IntN(3) == 0,
-			KeepSucceeded: count(), KeepFailed: count(), KeepLast: random.Int32N(3),
+			Concurrency:     Concurrency(pick("", string(Allow), string(Forbid), string(Replace))),
+			SkipImmediately: random.IntN(3) == 0,
+			KeepSucceeded:   count(), KeepFailed: count(), KeepLast: random.Int32N(3),
 		},
 	}
 	if random.IntN(2) == 0 {
@@ -188,11 +188,10 @@ func (w *world) check(in Input, d Decision) {
 		return
 	}
 	at := d.Create.Scheduled
-	first := in.AtOnce && !at.After(in.Created)
 	switch {
-	case at.After(in.Now), !at.After(in.Created) && !first:
+	case at.After(in.Now), !at.After(in.Created):
 		w.t.Fatalf("a run for %v at %v", at, in.Now)
-	case in.StartingDeadline > 0 && at.Add(in.StartingDeadline).Before(in.Now.Truncate(time.Second)) && !first:
+	case in.StartingDeadline > 0 && at.Add(in.StartingDeadline).Before(in.Now.Truncate(time.Second)):
 		w.t.Fatalf("a run for %v at %v, with a deadline of %v", at, in.Now, in.StartingDeadline)
 	case in.Concurrency == Forbid && w.open(true) > 0:
 		w.t.Fatal("two runs are open, which is forbidden")

@@ -118,8 +118,8 @@ func (r *Reconciler) record(ctx context.Context, s *scope, b *v1alpha1.Backup, f
 	if s.Object.Status.StoredUID == "" && found.stored.Exists {
 		// Who asked for a backup again by hand need not have told its UID.
 		s.Object.Status.StoredUID = found.stored.Maker()
-		if allowed, err := r.mayDestroy(ctx, s, b.Name, s.Object.Status.StoredUID); !allowed || err != nil {
-			return run.Decided(s.Object), err
+		if !r.mayDestroy(ctx, s, b.Name, s.Object.Status.StoredUID) {
+			return run.Decided(s.Object), nil
 		}
 	}
 	// What was made for another backup, which has taken the name, is not to be removed.

@@ -40,10 +40,8 @@ func (r *Reconciler) find(ctx context.Context, s *scope) (*v1alpha1.Backup, erro
 	}
 	d.Status.BackupName, d.Status.BackupUID = b.Name, string(b.UID)
 	d.Status.StoredName, d.Status.StoredUID, d.Status.StorageLocation = b.StoredName(), storedUID, b.Location()
-	if b.Spec.ImportedFrom != nil && storedUID != "" {
-		if allowed, err := r.mayDestroy(ctx, s, b.Name, storedUID); !allowed || err != nil {
-			return nil, err
-		}
+	if b.Spec.ImportedFrom != nil && storedUID != "" && !r.mayDestroy(ctx, s, b.Name, storedUID) {
+		return nil, nil
 	}
 	return b, nil
 }
@@ -73,23 +71,23 @@ func (r *Reconciler) backup(ctx context.Context, d *v1alpha1.DeletionRun) (*v1al
 // mayDestroy says whether a backup that was found in a location may be destroyed: a Backup of
 // this cluster made it, or the user insists. If not, the DeletionRun has ended, or waits until
 // it is known.
-func (r *Reconciler) mayDestroy(ctx context.Context, s *scope, name, uid string) (bool, error) {
+func (r *Reconciler) mayDestroy(ctx context.Context, s *scope, name, uid string) bool {
 	d := s.Object
 	if d.Spec.DestroyForeign {
-		return true, nil
+		return true
 	}
 	backups, err := seen.Load(ctx, r.Reader, d.Namespace, d.Status.StorageLocation)
 	if err != nil {
 		s.Waiting(v1alpha1.ReasonValidating, "Finding out whether this cluster made the backup failed and is tried again: "+r.Redactor.String(err.Error()))
 		s.Again(seenPause)
-		return false, nil //nolint:nilerr // people shall see it
+		return false
 	}
 	if !backups.MadeHere(storedName(d), uid) {
 		s.Invalid([]string{fmt.Sprintf("backup %s was not made by a Backup of this cluster, and others may need it; to destroy it all the same, "+
 			"create a DeletionRun with spec.destroyForeign: true", name)}, r.Now())
-		return false, nil
+		return false
 	}
-	return true, nil
+	return true
 }
 
 // seenPause is between two tries to find out what this cluster made.
@@ -157,8 +155,8 @@ func (r *Reconciler) bring(ctx context.Context, s *scope, looked *run.Ended[dele
 	if r.isAnother(s, found) {
 		return nil
 	}
-	if allowed, err := r.mayDestroy(ctx, s, name, found.Maker()); !allowed || err != nil {
-		return err
+	if !r.mayDestroy(ctx, s, name, found.Maker()) {
+		return nil
 	}
 	b, err := r.objectOf(ctx, s, found)
 	if err != nil {

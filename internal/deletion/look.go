@@ -47,16 +47,23 @@ func (j *Job) Look(ctx context.Context, store *backupstore.Store, name string) (
 	if grapnel != nil {
 		found.UID = grapnel.BackupUID
 	}
+	uid, readable := uidIn(velero)
+	if !readable {
+		return Found{Exists: true, UID: found.UID, Damaged: "velero-backup.json is no object as JSON"}, nil
+	}
+	found.VeleroUID = uid
+	return found, nil
+}
+
+// uidIn returns the UID that Velero's manifest tells.
+func uidIn(manifest []byte) (uid string, readable bool) {
 	var object struct {
 		Metadata struct {
 			UID string `json:"uid"`
 		} `json:"metadata"`
 	}
-	if json.Unmarshal(velero, &object) != nil {
-		return Found{Exists: true, UID: found.UID, Damaged: "velero-backup.json is no object as JSON"}, nil
-	}
-	found.VeleroUID = object.Metadata.UID
-	return found, nil
+	err := json.Unmarshal(manifest, &object)
+	return object.Metadata.UID, err == nil
 }
 
 // Maker is the UID of who made it, Grapnel or Velero, as far as that is known.

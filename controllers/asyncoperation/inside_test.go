@@ -118,7 +118,7 @@ func TestDescribe(t *testing.T) {
 	}
 	start := metav1.NewTime(noon)
 	restore := &v1alpha1.Restore{
-		ObjectMeta: metav1.ObjectMeta{Name: "back", UID: "u1", Annotations: map[string]string{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "grapnel", Name: "back", UID: "u1", Annotations: map[string]string{
 			"kubectl.kubernetes.io/last-applied-configuration": "long", "a": "b",
 		}},
 		Spec: v1alpha1.RestoreSpec{

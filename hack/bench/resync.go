@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (d deletions) measureResync(ctx context.Context, e *environment) (r resync,
 		r.seconds, r.writes = (ended.sum-began.sum)/(ended.count-began.count), writesThen-writes
 		e.note("A look takes %.2f s, %.2f s of which is the list at least; %.0f writes in %.0f looks", r.seconds, r.limit, r.writes, ended.count-began.count)
 		return err
-	}, "--backup-sync-interval="+resyncInterval.String())
+	}, "--backup-sync-interval="+resyncInterval.String(), "--location-check-interval=1h") // a check writes, too
 }
 
 // storeVelero writes the manifests of backups, and creates the Backups that the operator
@@ -197,19 +198,21 @@ func awaitLooks(ctx context.Context, op *operator.Operator, count float64) error
 	}
 }
 
-// writes returns how many writes to Backups and ConfigMaps the API server counted.
+// writes returns how many writes to anything of Grapnel's, to ConfigMaps and of events the API
+// server counted.
 func (e *environment) writes(ctx context.Context) (float64, error) {
 	var sum float64
 	metrics, err := e.apiMetrics(ctx)
 	if err != nil {
 		return 0, err
 	}
+	among := func(labels, key string, values ...string) bool {
+		return slices.ContainsFunc(values, func(value string) bool { return strings.Contains(labels, key+`="`+value+`"`) })
+	}
 	err = eachRequest(metrics, func(labels string, n float64) {
-		for _, verb := range []string{"POST", "PUT", "PATCH", "DELETE"} {
-			if strings.Contains(labels, `,verb="`+verb+`"`) &&
-				(strings.Contains(labels, `,resource="backups"`) || strings.Contains(labels, `,resource="configmaps"`)) {
-				sum += n
-			}
+		if among(labels, "verb", "POST", "PUT", "PATCH", "DELETE") &&
+			(among(labels, "group", v1alpha1.GroupVersion.Group) || among(labels, "resource", "configmaps", "events")) {
+			sum += n
 		}
 	})
 	return sum, err

@@ -160,7 +160,8 @@ type OperationPolicy struct {
 // PluginAction says when and how one action runs.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.operation) || self.kind in ['BackupItemAction', 'RestoreItemAction', 'AsyncBackupItemAction', 'AsyncRestoreItemAction']",message="operation is for actions that may start operations on objects"
-// +kubebuilder:validation:XValidation:rule="self.kind.startsWith('Pre') || self.kind.startsWith('Post') || ((!has(self.retries) || self.retries == 0) && (!has(self.onInterruption) || self.onInterruption == 'Retry') && !has(self.runOn))",message="retries, onInterruption and runOn are for actions that run before or after a Backup or Restore"
+// +kubebuilder:validation:XValidation:rule="self.kind.startsWith('Pre') || self.kind.startsWith('Post') || !has(self.runOn)",message="runOn is for actions that run before or after a Backup or Restore"
+// +kubebuilder:validation:XValidation:rule="self.kind.startsWith('Pre') || self.kind.startsWith('Post') || self.kind == 'DeleteAction' || ((!has(self.retries) || self.retries == 0) && (!has(self.onInterruption) || self.onInterruption == 'Retry'))",message="retries and onInterruption are for actions that run before or after a Backup or Restore, and for DeleteActions"
 // +kubebuilder:validation:XValidation:rule="self.kind != 'ObjectStore' || (!has(self.selector) && (!has(self.order) || self.order == 0))",message="selector and order have no meaning for an ObjectStore"
 type PluginAction struct {
 	// name is the registered name of the action, for example example.io/freeze.
@@ -197,7 +198,8 @@ type PluginAction struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// retries is how often a failed attempt is repeated.
+	// retries is how often a failed attempt is repeated; that of a DeleteAction twice, if
+	// nothing is said.
 	// +optional
 	// +default=0
 	// +kubebuilder:validation:Minimum=0

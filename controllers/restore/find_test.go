@@ -95,13 +95,27 @@ func TestWhatIsBeingDestroyedIsNotRestored(t *testing.T) {
 		gone  *v1alpha1.Backup
 		by    string
 	}{
-		"one that is at work":                      {d: deletion("works", &own, true), notes: map[*v1alpha1.Backup]string{&own: "d-works"}, by: "works"},
-		"without its note":                         {d: deletion("works", &own, true), by: "works"},
-		"without the Backup":                       {d: deletion("works", &own, true), gone: &own, by: "works"},
-		"just noted":                               {d: deletion("noted", &own, false), notes: map[*v1alpha1.Backup]string{&own: "d-noted"}, by: "noted"},
-		"noted, and it has not found out anything": {d: told, notes: map[*v1alpha1.Backup]string{&own: "d-told"}, by: "told"},
-		"one that only waits":                      {d: deletion("waits", &own, false)},
-		"one that has ended":                       {d: ended, notes: map[*v1alpha1.Backup]string{&own: "d-ended"}},
+		"one that is at work": {
+			d: deletion("works", &own, true), notes: map[*v1alpha1.Backup]string{&own: "d-works"}, by: "works",
+		},
+		"without its note": {
+			d: deletion("works", &own, true), by: "works",
+		},
+		"without the Backup": {
+			d: deletion("works", &own, true), gone: &own, by: "works",
+		},
+		"just noted": {
+			d: deletion("noted", &own, false), notes: map[*v1alpha1.Backup]string{&own: "d-noted"}, by: "noted",
+		},
+		"noted, and it has not found out anything": {
+			d: told, notes: map[*v1alpha1.Backup]string{&own: "d-told"}, by: "told",
+		},
+		"one that only waits": {
+			d: deletion("waits", &own, false),
+		},
+		"one that has ended": {
+			d: ended, notes: map[*v1alpha1.Backup]string{&own: "d-ended"},
+		},
 		"that of another Backup, which is noted here": {
 			d: deletion("works", &found, true), notes: map[*v1alpha1.Backup]string{&own: "d-works"},
 		},

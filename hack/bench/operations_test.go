@@ -91,7 +91,10 @@ func TestReadLeavesOutThePluginThatHangs(t *testing.T) {
 }
 
 func TestWorkIsChecked(t *testing.T) {
-	good := work{mix: mix{objects: 1, namespaces: 1, rounds: 1}, operations: operations{count: 1, plugins: 2}}
+	good := work{
+		mix: mix{objects: 1, namespaces: 1, rounds: 1}, operations: operations{count: 1, plugins: 2},
+		deletions: deletions{stored: 1, expired: 1},
+	}
 	for name, tc := range map[string]struct {
 		change func(*work)
 		wrong  bool
@@ -100,7 +103,10 @@ func TestWorkIsChecked(t *testing.T) {
 		"operations only":     {change: func(w *work) { w.only = onlyOperations }},
 		"no such part":        {change: func(w *work) { w.only = "all" }, wrong: true},
 		"no objects":          {change: func(w *work) { w.objects = 0 }, wrong: true},
+		"deletions only":      {change: func(w *work) { w.only = onlyDeletions }},
 		"no operations":       {change: func(w *work) { w.operations.count = 0 }, wrong: true},
+		"none is stored":      {change: func(w *work) { w.deletions.stored = 0 }, wrong: true},
+		"none expires":        {change: func(w *work) { w.deletions.expired = 0 }, wrong: true},
 		"only what hangs":     {change: func(w *work) { w.operations.plugins = 1 }, wrong: true},
 		"more than are named": {change: func(w *work) { w.operations.plugins = 101 }, wrong: true},
 	} {

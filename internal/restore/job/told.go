@@ -115,9 +115,13 @@ func (j *Job) keep(uid string, what told) error {
 	return nil
 }
 
+// halfWritten ends the name of a file that is being written. One that is killed there
+// leaves it behind.
+const halfWritten = ".part"
+
 // writeFile makes a file, all of it or nothing.
 func writeFile(path string, write func(io.Writer) error) error {
-	part := path + ".part"
+	part := path + halfWritten
 	file, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -155,9 +159,12 @@ func (j *Job) kept(uid string) (told, error) {
 	return what, nil
 }
 
-// Forget removes what is kept of a restore that is over.
+// Forget removes what is kept of a restore that is over, by this process or by one before
+// it that was killed while it wrote.
 func (j *Job) Forget(uid string) {
 	for _, part := range []string{keptReport, keptList} {
-		_ = os.Remove(j.keptPath(uid, part)) // one left behind costs space and nothing else
+		for _, end := range []string{"", halfWritten} {
+			_ = os.Remove(j.keptPath(uid, part) + end) // one left behind costs space and nothing else
+		}
 	}
 }

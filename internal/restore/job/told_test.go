@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -236,12 +237,28 @@ func TestWhatWasNotStoredIsKept(t *testing.T) {
 				t.Error(err)
 			}
 			tellsAll(t, objects, "it was not stored")
+			killedWhileKeeping(t, scratch)
 			j.Forget(request.UID)
 			j.Logs.Remove(request.UID)
 			if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
 				t.Errorf("left in the scratch folder: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// killedWhileKeeping leaves beside each file in the folder what one leaves that is killed
+// while it writes the file.
+func killedWhileKeeping(t *testing.T, scratch string) {
+	t.Helper()
+	kept, err := filepath.Glob(filepath.Join(scratch, "*.json"))
+	if err != nil || len(kept) == 0 {
+		t.Fatalf("kept %v: %v", kept, err)
+	}
+	for _, path := range kept {
+		if err := os.WriteFile(path+".part", []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

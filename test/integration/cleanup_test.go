@@ -106,7 +106,7 @@ func brokenCleanup(t *testing.T, s site) (b *v1alpha1.Backup, plugin *v1alpha1.P
 	action = own(t, "broken")
 	plugin = install(t, world.FaultPlugin(path.Base(action), slices.Concat(
 		pre(v1alpha1.PluginAction{Name: action, Order: 50}),
-		post(v1alpha1.PluginAction{Name: action, Order: 50, Timeout: within(time.Second)}),
+		post(v1alpha1.PluginAction{Name: action, Order: 50, Timeout: within(4 * time.Second)}),
 	), "FAULT_CALL=PostBackup=error"))
 	b = s.BackupOf(world.NewApp(t, 1))
 	b.Labels = stage.Use(action, after)

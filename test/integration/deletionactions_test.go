@@ -73,7 +73,7 @@ func TestDeleteActionsChoose(t *testing.T) {
 			t.Parallel()
 			action := own(t, "chooses")
 			install(t, world.FaultPlugin(filepath.Base(action),
-				[]v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action, Timeout: within(time.Second)})}, "FAULT_SELECTOR="+tc.selector))
+				[]v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action, Timeout: within(2 * time.Second)})}, "FAULT_SELECTOR="+tc.selector))
 			b := s.BackupOf(world.NewApp(t, 1))
 			b.Labels = stage.Use(action)
 			b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
@@ -151,8 +151,12 @@ func TestDeleteActionsThatGoWrong(t *testing.T) {
 			t.Parallel()
 			bad, good := own(t, "a-bad"), own(t, "z-good")
 			for action, does := range map[string]string{bad: fault, good: "none"} {
+				timeout := within(time.Minute)
+				if action == bad {
+					timeout = within(2 * time.Second)
+				}
 				install(t, world.FaultPlugin(filepath.Base(action),
-					[]v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action, Timeout: within(time.Second)})}, "FAULT_CALL="+does))
+					[]v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action, Timeout: timeout})}, "FAULT_CALL="+does))
 			}
 			b := s.BackupOf(world.NewApp(t, 1))
 			b.Labels = stage.Use(bad, good)

@@ -30,13 +30,13 @@ const (
 	first  = "story.example.io/z-first"
 	second = "story.example.io/m-second"
 	third  = "story.example.io/a-third"
-	// brief has one second.
+	// brief has little time.
 	brief = "story.example.io/brief"
 	// preOnly has no other side.
 	preOnly = "story.example.io/pre-only"
 	// stubborn is tried three times.
 	stubborn = "story.example.io/stubborn"
-	// lenient has one second, and the failurePolicy Ignore.
+	// lenient has little time, and the failurePolicy Ignore.
 	lenient = "story.example.io/lenient"
 	// plain has a name without a slash.
 	plain = "plain"
@@ -92,7 +92,7 @@ func within(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration
 
 // sharedPlugins returns the Plugins with the actions above.
 func sharedPlugins() []*v1alpha1.Plugin {
-	long, little := within(5*time.Minute), within(time.Second)
+	long, little := within(5*time.Minute), within(4*time.Second)
 	example := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "example"}}
 	example.Spec.Executor.Process = &v1alpha1.ProcessExecutor{Command: "example", Env: []v1alpha1.EnvVar{
 		{Name: "EXAMPLE_STATE_DIR", Value: exampleFolder()}, {Name: "KUBECONFIG", Value: world.Plane.Kubeconfig()},

@@ -75,11 +75,14 @@ func (b *backoff) failed(name, id string) {
 	b.tries[name] = a
 }
 
-// succeeded notes that a load did well.
-func (b *backoff) succeeded(name, id string) {
+// succeeded notes that a load did well, at a time: what happened since still counts.
+func (b *backoff) succeeded(name, id string, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.of(name, id)
+	if a.last.After(at) {
+		return
+	}
 	a.next, a.last = time.Time{}, b.now()
 	b.tries[name] = a
 }

@@ -14,7 +14,7 @@ func TestBackoff(t *testing.T) {
 	t.Parallel()
 	const name, id = "example", "u/1"
 	failed := func(b *backoff) { b.failed(name, id) }
-	succeeded := func(b *backoff) { b.succeeded(name, id) }
+	succeeded := func(b *backoff) { b.succeeded(name, id, b.now()) }
 	ended := func(b *backoff) { b.ended(name, id) }
 	type event func(*backoff)
 	for what, tc := range map[string]struct {
@@ -53,5 +53,21 @@ func TestBackoff(t *testing.T) {
 				t.Errorf("a Plugin that was removed and created again has to wait %s", left)
 			}
 		})
+	}
+}
+
+// TestEndsBeforeItsLoadIsNoted: that a load did well is found out after its process has ended.
+func TestEndsBeforeItsLoadIsNoted(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	b := newBackoff(2*time.Second, 30*time.Second)
+	b.now = func() time.Time { return now }
+	b.ended("example", "u/1")
+	loaded := now
+	now = now.Add(time.Millisecond)
+	b.ended("example", "u/1")
+	b.succeeded("example", "u/1", loaded)
+	if left := b.remaining("example", "u/1"); left != 2*time.Second {
+		t.Errorf("the pause is %s, want 2s", left)
 	}
 }

@@ -158,7 +158,7 @@ func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Re
 			return ctrl.Result{}, err
 		}
 		if outcome.Err == nil {
-			r.pause.succeeded(plugin.Name, id)
+			r.pause.succeeded(plugin.Name, id, outcome.At)
 			return ctrl.Result{}, nil
 		}
 		r.pause.failed(plugin.Name, id)

@@ -5,6 +5,7 @@ package plugin_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -147,13 +148,23 @@ func TestHangs(t *testing.T) {
 func TestExits(t *testing.T) {
 	t.Parallel()
 	env := cluster.Env(t)
-	plugins := &loader{load: well}
+	var loads atomic.Int32
+	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
+		info, err := well(ctx, spec)
+		info.Digest = fmt.Sprintf("d%d", loads.Add(1))
+		return info, err
+	}}
 	exited := make(chan string)
 	operator(t, env, plugins, retryAfter(time.Hour), func(r *plugin.Reconciler) { r.Exited = exited })
 	p := create(t, env)
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	exited <- p.Name
-	plugins.awaitLoads(t, 2)
+	suite.Await(env, p, func(p *v1alpha1.Plugin) string {
+		if p.Status.Digest != "d2" {
+			return "it was not loaded again"
+		}
+		return ""
+	})
 	exited <- "nobody-knows"
 	exited <- p.Name
 	await(env, p, metav1.ConditionFalse, "CrashLoop")

@@ -4,13 +4,19 @@
 package backupsync_test
 
 import (
+	"context"
+	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
@@ -60,6 +66,61 @@ func TestRetained(t *testing.T) {
 		env.Delete(again)
 		env.AwaitGone(again)
 	}
+}
+
+// TestManyEndAtOnce notes many Backups at the same time, through operators that know nothing
+// of each other, and none where the notes were replaced by those of another location.
+func TestManyEndAtOnce(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	folder(env, "main", "")
+	want := seen.Backups{}
+	var all sync.WaitGroup
+	for i := range 40 {
+		one := seen.Backups{}
+		one.Add(fmt.Sprintf("b-%d", i), fmt.Sprintf("u-%d", i), true)
+		maps.Copy(want, one)
+		all.Go(func() {
+			if err := seen.Remember(t.Context(), env.Client, env.Client, env.Namespace, "main", one); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	noted, err := seen.Load(t.Context(), env.Client, env.Namespace, "main")
+	if err != nil || !maps.Equal(noted, want) {
+		t.Errorf("noted are %v, %v, want %v", noted, err, want)
+	}
+
+	late := &replacing{Client: env.Client, replace: sync.OnceFunc(func() {
+		old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: seen.Name("main")}}
+		suite.Read(env, old)
+		anew := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name, Labels: old.Labels, OwnerReferences: old.OwnerReferences},
+		}
+		anew.OwnerReferences[0].UID = "of-before"
+		env.Delete(old)
+		suite.Create(env, anew)
+	})}
+	if err := seen.Remember(t.Context(), late, env.Client, env.Namespace, "main", seen.Backups{"last": "u"}); err != nil {
+		t.Fatal(err)
+	}
+	noted, err = seen.Load(t.Context(), env.Client, env.Namespace, "main")
+	if want := (seen.Backups{"last": "u"}); err != nil || !maps.Equal(noted, want) {
+		t.Errorf("noted are %v, %v, want %v: those of another location are not believed, and not added to", noted, err, want)
+	}
+}
+
+// replacing is a client before whose first patch something happens.
+type replacing struct {
+	client.Client
+	replace func()
+}
+
+// Patch implements client.Client.
+func (r *replacing) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	r.replace()
+	return r.Client.Patch(ctx, o, p, opts...)
 }
 
 // TestReadOnly brings what is in a location that is only read, and writes nothing there.

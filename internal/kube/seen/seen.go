@@ -10,12 +10,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,6 +40,9 @@ const (
 	// maxUID is the longest UID in bytes, with its mark.
 	maxUID = 64 + len(found)
 )
+
+// patience is how long others may be faster to write the same ConfigMap.
+var patience = wait.Backoff{Steps: 8, Duration: 10 * time.Millisecond, Factor: 2, Jitter: 1}
 
 // ErrFull means that not all backups of a location can be remembered: the others come back
 // when they are removed. The text says what to do.
@@ -208,8 +213,10 @@ func change(
 	ctx context.Context, c client.Client, reader client.Reader, namespace, location string,
 	edit func(map[string]string) map[string]string,
 ) error {
-	again := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-	return retry.OnError(retry.DefaultBackoff, again, func() error {
+	again := func(err error) bool {
+		return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) // another UID
+	}
+	return retry.OnError(patience, again, func() error {
 		noted, err := get(ctx, reader, namespace, location)
 		if err != nil {
 			return err
@@ -221,7 +228,7 @@ func change(
 		case noted.there == nil:
 			return create(ctx, c, namespace, location, noted.owners, after)
 		}
-		patch := client.MergeFromWithOptions(noted.there.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		patch := noted.patch(after)
 		fill(noted.there, location, noted.owners, after)
 		if err := c.Patch(ctx, noted.there, patch); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("writing ConfigMap %s: %w", noted.there.Name, err)
@@ -230,6 +237,23 @@ func change(
 		}
 		return nil
 	})
+}
+
+// patch returns a patch from what is there to what has the data after. One that only notes
+// more is sent without a resource version: many Backups may end at once, and what each of
+// them notes does not depend on the others.
+func (n *notes) patch(after map[string]string) client.Patch {
+	before, known := n.there.DeepCopy(), n.data()
+	forgets := known == nil // and what is there is replaced
+	for name := range known {
+		_, kept := after[name]
+		forgets = forgets || !kept
+	}
+	if forgets {
+		return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	}
+	before.UID = "" // so that the patch has it, and does not change another one of the name
+	return client.MergeFrom(before)
 }
 
 // create makes the ConfigMap of a location.

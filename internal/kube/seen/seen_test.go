@@ -148,7 +148,7 @@ func TestTogether(t *testing.T) {
 	c := cluster(t)
 	var all sync.WaitGroup
 	data := map[string]string{}
-	for i := range 3 {
+	for i := range 50 {
 		name := fmt.Sprintf("b-%d", i)
 		data[name] = "u"
 		all.Go(func() {

@@ -108,6 +108,10 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.StoreRoot(), "a-file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// A folder of its own: what others store would be imported from here, too.
+	if err := os.MkdirAll(filepath.Join(s.StoreRoot(), "read-only"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	server := s3server.Start(t, s3server.Options{})
 	credentials := func(secret string) string {
 		return stage.Create(t, world.Client, &corev1.Secret{
@@ -134,7 +138,7 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 		"no-bucket":         {bucket(server.URL, "no-bucket", right), []string{"bucket"}},
 		"read-only": {
 			v1alpha1.BackupStorageLocationSpec{
-				AccessMode: v1alpha1.AccessModeReadOnly, Filesystem: &v1alpha1.FilesystemLocation{Path: stage.DefaultLocation},
+				AccessMode: v1alpha1.AccessModeReadOnly, Filesystem: &v1alpha1.FilesystemLocation{Path: "read-only"},
 			},
 			[]string{"is read-only; set its spec.accessMode to ReadWrite or choose another one"},
 		},

@@ -43,9 +43,8 @@ func TestRemoved(t *testing.T) {
 	if b := w.get("mine"); b.Status.Phase != v1alpha1.BackupPhaseCompleted || b.Status.Files.Archive != "backups/a/a.tar.gz" {
 		t.Errorf("the Backup is %+v", b)
 	}
-	left, err := seen.Load(t.Context(), w.client, namespace, "main")
-	if want := (seen.Backups{"a": "v-a", "b": "v-b found", "c": "v-c found"}); err != nil || !maps.Equal(left, want) {
-		t.Errorf("seen are %v, %v, want %v", left, err, want)
+	if noted, want := w.seen(), (seen.Backups{"a": "v-a", "b": "v-b found", "c": "v-c found"}); !maps.Equal(noted, want) {
+		t.Errorf("seen are %v, want %v", noted, want)
 	}
 	w.quiet()
 	w.restart()
@@ -70,9 +69,8 @@ func TestMadeHere(t *testing.T) {
 	w.look()
 	w.quiet()
 	w.wantNames("a-copy", "theirs", "z-copy")
-	noted, err := seen.Load(t.Context(), w.client, namespace, "main")
-	if want := (seen.Backups{"ours": "u-1", "theirs": "v-1 found"}); err != nil || !maps.Equal(noted, want) {
-		t.Errorf("seen are %v, %v, want %v", noted, err, want)
+	if noted, want := w.seen(), (seen.Backups{"ours": "u-1", "theirs": "v-1 found"}); !maps.Equal(noted, want) {
+		t.Errorf("seen are %v, want %v", noted, want)
 	}
 	w.forget("a-copy")
 	w.forget("theirs")
@@ -99,9 +97,8 @@ func TestPruned(t *testing.T) {
 	w.look()
 	w.now = w.now.Add(2 * time.Hour)
 	w.look()
-	left, err := seen.Load(t.Context(), w.client, namespace, "main")
-	if err != nil || len(left) != 2 || left["gone"] != "" {
-		t.Errorf("seen are %v, %v, want kept and hidden", left, err)
+	if noted, want := w.seen(), (seen.Backups{"kept": "v-1", "hidden": "v-3"}); !maps.Equal(noted, want) {
+		t.Errorf("seen are %v, want %v", noted, want)
 	}
 }
 

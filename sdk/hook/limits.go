@@ -21,6 +21,9 @@ const (
 	// MaxOutputKeyLength is the largest length of an output's key in bytes. A key
 	// consists of letters, digits, "-", "_" and ".".
 	MaxOutputKeyLength = 63
+	// MaxOutputValueBytes is the largest size of one output's value: what the status of a
+	// HookRun takes.
+	MaxOutputValueBytes = 4096
 	// MaxOutputBytes is the largest size of all keys and values of one action's
 	// outputs together.
 	MaxOutputBytes = 8 << 10
@@ -46,6 +49,10 @@ func ValidateOutputs(outputs map[string]string) error {
 		}
 		if !valid.MatchString(key) {
 			return fmt.Errorf("the output's key %q is not allowed: use letters, digits, '-', '_' and '.'", key)
+		}
+		if size := len(outputs[key]); size > MaxOutputValueBytes {
+			return fmt.Errorf("the output %q has %d bytes, at most %d are allowed: store it elsewhere and return a reference",
+				key, size, MaxOutputValueBytes)
 		}
 		if !utf8.ValidString(outputs[key]) {
 			return fmt.Errorf("the output %q is not UTF-8: encode it, for example in base64", key)

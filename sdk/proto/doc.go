@@ -22,6 +22,10 @@
 // keys @level, @message and @timestamp (the format of hclog). The keys named by
 // the Field constants attribute a line to the call it belongs to.
 //
+// A plugin that the operator does not start, but finds at an address, serves the same
+// services there, without the handshake. Its log lines travel by grapnel.plugin.v1.PluginLog.
+// It has to accept keepalive pings every 30 seconds.
+//
 // It is NOT a copy of Velero's packages: those of messages that Velero has, too, have
 // names of our own, so that one binary can link both.
 package proto

@@ -20,6 +20,8 @@
 //
 //	register      the registration methods
 //	server        Install and Serve
+//	listen        Listen, in the place of Serve: at an address, for plugins that run elsewhere;
+//	              listenoptions, listentls, listenlog and listenfollower belong to it
 //	registry      what is registered; creates each action once, when first needed
 //	call          what is the same for all calls: log, parameters, errors, panics
 //	hook, keyed   hooks; only one call per idempotency key runs at a time

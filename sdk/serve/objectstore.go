@@ -18,26 +18,29 @@ import (
 )
 
 // openStore is an ObjectStore that is not called before it was initialised, nor while
-// that goes on: authors are promised so.
+// that goes on: authors are promised so. A plugin that serves at an address has one for
+// each connection: operators of several clusters may call it, each about its own bucket.
 type openStore struct {
 	create func() (objectstorev1.ObjectStore, error)
 
-	mu    sync.RWMutex
-	ready bool
-	store objectstorev1.ObjectStore
+	mu sync.RWMutex
+	// unused was made to see that it can be; the first Init takes it.
+	unused objectstorev1.ObjectStore
+	// stores are those that were initialised; the only one of a process has no connection.
+	stores map[*connection]objectstorev1.ObjectStore
 }
 
-// init initialises the store. Grapnel does that once in a process, but Velero each time
-// that it opens a location: one that is in use is replaced then, and the calls that are
-// open go on with the one that they have.
+// init initialises the store of a connection. Grapnel does that once on each, but Velero
+// each time that it opens a location: one that is in use is replaced then, and the calls that
+// are open go on with the one that they have.
 func (o *openStore) init(ctx context.Context, config map[string]string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if config == nil {
 		config = map[string]string{}
 	}
-	store := o.store
-	if o.ready {
+	store := o.unused
+	if store == nil {
 		var err error
 		if store, err = o.create(); err != nil {
 			return fmt.Errorf("creating the action: %w", err)
@@ -46,18 +49,33 @@ func (o *openStore) init(ctx context.Context, config map[string]string) error {
 	if err := store.Init(ctx, config); err != nil {
 		return err
 	}
-	o.store, o.ready = store, true
+	at := connectionOf(ctx)
+	if o.stores == nil {
+		o.stores = map[*connection]objectstorev1.ObjectStore{}
+	}
+	if _, again := o.stores[at]; !again {
+		at.whenEnded(func() { o.drop(at) })
+	}
+	o.unused, o.stores[at] = nil, store
 	return nil
 }
 
-// get returns the store if it is initialised.
-func (o *openStore) get() (objectstorev1.ObjectStore, error) {
+// drop forgets the store of a connection that has ended.
+func (o *openStore) drop(at *connection) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.stores, at)
+}
+
+// get returns the store of the connection if it is initialised.
+func (o *openStore) get(ctx context.Context) (objectstorev1.ObjectStore, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	if !o.ready {
-		return nil, refuse(codes.FailedPrecondition, errors.New("the object store is not initialised: call Init first"))
+	store := o.stores[connectionOf(ctx)]
+	if store == nil {
+		return nil, refuse(codes.FailedPrecondition, errors.New("the object store is not initialised: call Init first, on the same connection"))
 	}
-	return o.store, nil
+	return store, nil
 }
 
 // objectStoreV1 serves version 1 of ObjectStore.
@@ -78,7 +96,7 @@ func serveStore[R any](
 	ctx context.Context, o objectStoreV1, in incoming, do func(ctx context.Context, store objectstorev1.ObjectStore) (R, error),
 ) (R, error) {
 	return serveCall(ctx, o.server, in, func(ctx context.Context, opened *openStore) (R, error) {
-		store, err := opened.get()
+		store, err := opened.get(ctx)
 		if err != nil {
 			var none R
 			return none, err

@@ -116,6 +116,6 @@ func (s *Server) RegisterObjectStoreV1(name string, create func() (objectstorev1
 		if err != nil {
 			return nil, err
 		}
-		return &openStore{create: checked, store: store}, nil
+		return &openStore{create: checked, unused: store}, nil
 	})
 }

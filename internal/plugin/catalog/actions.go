@@ -15,11 +15,15 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk"
 )
 
-// Executor returns what runs an action of a loaded plugin: a hook or a DeleteAction. It stays valid when the
-// plugin is loaded again; when the plugin is gone, its calls fail as Unreachable.
+// Executor returns what runs an action of a loaded plugin: a hook or a DeleteAction. That of a
+// process stays valid when the plugin is loaded again; when the plugin is gone, its calls fail
+// as Unreachable. That of a declared action does what was declared when it was asked for.
 // Executor itself fails if there is no such plugin or action now.
 func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor, error) {
 	id := adapter.ID{Kind: kind, Name: action}
+	if declared := c.declared(pluginObject, id); declared != nil {
+		return declared, nil
+	}
 	resolve := resolver(c, pluginObject, id, func(v adapter.Version) adapter.Hook { return v.Hook })
 	if _, _, err := resolve(); err != nil {
 		return nil, err
@@ -76,14 +80,17 @@ func resolver[A any](c *Catalog, pluginObject string, id adapter.ID, of func(ada
 			// A kind that cannot be called in this way.
 			return nil, none, notProvided(pluginObject, id)
 		}
-		return p.process, action, nil
+		if p.server == nil {
+			return nowhere{}, action, nil
+		}
+		return p.server, action, nil
 	}
 }
 
 // lookLocked returns a plugin that is loaded and how to call one of its actions.
 func (c *Catalog) lookLocked(pluginObject string, id adapter.ID) (*plugin, adapter.Version, error) {
 	p := c.plugins[pluginObject]
-	if p == nil || p.process == nil {
+	if p == nil || (p.server == nil && p.spec.Declared == nil) {
 		return nil, adapter.Version{}, fmt.Errorf("the plugin %q is not loaded: look at the conditions of the Plugin", pluginObject)
 	}
 	version, ok := p.actions[id]

@@ -49,7 +49,7 @@ func TestCallFailures(t *testing.T) {
 		"again without time":   {call: parameter("again-without-time"), want: executor.Failed, text: "not part of the contract"},
 		"again in a year":      {call: parameter("again-in-a-year"), want: executor.Failed, text: "at most 24h0m0s is allowed"},
 		"huge message":         {call: parameter("huge-message"), want: executor.Failed, text: "more than 1048576 bytes"},
-		"huge output":          {call: parameter("huge-output"), want: executor.Failed, text: "at most 8192 are allowed"},
+		"huge output":          {call: parameter("huge-output"), want: executor.Failed, text: "at most 4096 are allowed"},
 		"many outputs":         {call: parameter("many-outputs"), want: executor.Failed, text: "33 outputs, at most 32"},
 		"killed":               {call: parameter("kill"), want: executor.Unreachable, text: "ended by signal 9 (killed) during the call"},
 		"exits":                {call: parameter("exit"), want: executor.Unreachable, text: "exit code 4 during the call"},

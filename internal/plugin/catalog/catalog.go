@@ -50,7 +50,7 @@ type plugin struct {
 
 	spec    Spec
 	info    Info
-	process *process.Process
+	server  server
 	actions map[adapter.ID]adapter.Version
 	// refused is what was started last and could not take over, because another plugin
 	// owns some of its actions; nil if that is not the case.
@@ -59,9 +59,9 @@ type plugin struct {
 
 // refusal is what would be in service if it did not provide what another plugin owns.
 type refusal struct {
-	process ProcessSpec
-	binary  digested
-	info    Info
+	spec   Spec
+	binary digested
+	info   Info
 }
 
 // New returns an empty Catalog.
@@ -139,21 +139,21 @@ func (c *Catalog) removeLocked(name string) []<-chan struct{} {
 	}
 	delete(c.plugins, name)
 	delete(c.claims, name)
-	old := p.process
-	p.process, p.actions = nil, nil
+	old := p.server
+	p.server, p.actions = nil, nil
 	return append(c.dropStoresOfLocked(name), c.drain(old))
 }
 
 // drain ends a process once its open calls have ended. The channel it returns is
 // closed then. It is called with the mutex held, so that Close cannot miss it.
-func (c *Catalog) drain(p *process.Process) <-chan struct{} {
-	if p == nil {
+func (c *Catalog) drain(s server) <-chan struct{} {
+	if s == nil {
 		return nil
 	}
 	done := make(chan struct{})
 	c.drains.Go(func() {
 		defer close(done)
-		p.Close(c.giveUp)
+		s.Close(c.giveUp)
 	})
 	return done
 }

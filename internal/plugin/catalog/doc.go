@@ -9,6 +9,7 @@
 //	Executor  a way to run one action of a loaded plugin
 //	BackupItemAction, RestoreItemAction, DeleteItemAction, DeleteAction, ObjectStore
 //	          how to reach an action of these kinds, for package caller
+//	Declared  the actions of a plugin that has no process: Jobs, commands in pods, webhooks
 //	Unload    forget a plugin and end its process once its open calls have ended
 //	Close     the same for all of them
 //

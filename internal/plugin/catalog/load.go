@@ -17,6 +17,10 @@ import (
 
 // Load makes sure that a plugin runs as spec says and returns what it provides.
 //
+// A plugin whose actions are declared is in service at once, and a later Load replaces its
+// executors. What follows is about processes; an endpoint is a process without a binary, that
+// somebody else starts, and one that provides other actions than before has been upgraded.
+//
 // The first Load of a name starts the process. A later one with the same process
 // and an unchanged binary only asks the process again, after starting it if it has
 // ended; this is cheap. If either changed, a new process is started and takes over,
@@ -39,19 +43,26 @@ func (c *Catalog) Load(ctx context.Context, spec Spec) (Info, error) {
 		return Info{}, err
 	}
 	defer func() { <-p.loading }()
+	if spec.Declared != nil {
+		return c.declare(p, spec)
+	}
 	known := p.binary
 	if p.refused != nil {
 		known = p.refused.binary
 	}
-	binary, err := digestOf(spec.Process.Path, known)
+	binary, err := digest(spec, known)
 	if err != nil {
 		return Info{}, c.loadError(err)
 	}
 	if err := c.stillRefused(p, spec, binary); err != nil {
 		return p.refused.info, err
 	}
-	if current := c.current(p); current != nil && p.spec.Process.equal(spec.Process) && p.binary.digest == binary.digest {
-		if err := current.Ensure(ctx); err != nil {
+	if current := c.current(p); current != nil && p.spec.sameServer(spec) && p.binary.digest == binary.digest {
+		err := current.Ensure(ctx)
+		if otherActions(spec, err) {
+			return c.replace(ctx, p, spec, binary)
+		}
+		if err != nil {
 			return Info{}, c.loadError(err)
 		}
 		p.binary = binary
@@ -70,7 +81,7 @@ func (c *Catalog) stillRefused(p *plugin, spec Spec, binary digested) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.verdicts[spec.Name]
-	if p.refused == nil || !v.refused() || !p.refused.process.equal(spec.Process) || p.refused.binary.digest != binary.digest {
+	if p.refused == nil || !v.refused() || !p.refused.spec.sameServer(spec) || p.refused.binary.digest != binary.digest {
 		return nil
 	}
 	p.refused.binary = binary
@@ -138,20 +149,17 @@ func (c *Catalog) present(name string, p *plugin) bool {
 	return c.plugins[name] == p
 }
 
-func (c *Catalog) current(p *plugin) *process.Process {
+func (c *Catalog) current(p *plugin) server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return p.process
+	return p.server
 }
 
-// replace starts a new process for a plugin and lets it take over.
+// replace starts a new process for a plugin, or connects to it, and lets that take over.
 func (c *Catalog) replace(ctx context.Context, p *plugin, spec Spec, binary digested) (Info, error) {
 	spec.Process = spec.Process.clone()
 	first := &firstListing{kinds: c.kinds}
-	next, err := process.New(c.host, process.Config{
-		Name: spec.Name, Path: spec.Process.Path, Args: spec.Process.Args, Env: spec.Process.Env,
-		StartTimeout: spec.Process.StartTimeout, Verify: first.verify,
-	})
+	next, err := c.newServer(spec, first.verify, c.host.OnExit)
 	if err != nil {
 		return Info{}, c.loadError(err)
 	}
@@ -164,7 +172,7 @@ func (c *Catalog) replace(ctx context.Context, p *plugin, spec Spec, binary dige
 		Digest: binary.digest, SDKVersion: c.clean(first.listing.SDKVersion),
 	}
 	info, err = c.takeOver(p, successor{
-		spec: spec, binary: binary, info: info, process: next, actions: adapter.Choose(c.kinds, first.listing.Actions),
+		spec: spec, binary: binary, info: info, server: next, actions: adapter.Choose(c.kinds, first.listing.Actions),
 	})
 	if err != nil {
 		next.Close(ctx.Done())
@@ -177,11 +185,11 @@ type successor struct {
 	spec    Spec
 	binary  digested
 	info    Info
-	process *process.Process
+	server  server
 	actions map[ActionID]adapter.Version
 }
 
-// takeOver gives a plugin a new process unless another plugin owns one of the
+// takeOver gives a plugin a new server unless another plugin owns one of the
 // actions.
 func (c *Catalog) takeOver(p *plugin, next successor) (Info, error) {
 	c.mu.Lock()
@@ -193,12 +201,12 @@ func (c *Catalog) takeOver(p *plugin, next successor) (Info, error) {
 	c.claims[name] = claimOf(next.spec.Created, next.actions)
 	v := judge(c.claims)[name]
 	if v.refused() {
-		p.refused = &refusal{process: next.spec.Process, binary: next.binary, info: next.info}
+		p.refused = &refusal{spec: next.spec, binary: next.binary, info: next.info}
 		c.claims[name] = claimOf(next.spec.Created, next.actions, p.actions)
 	} else {
-		c.drain(p.process)
+		c.drain(p.server)
 		c.dropStoresOfLocked(name)
-		p.spec, p.info, p.process, p.actions, p.binary, p.refused = next.spec, next.info, next.process, next.actions, next.binary, nil
+		p.spec, p.info, p.server, p.actions, p.binary, p.refused = next.spec, next.info, next.server, next.actions, next.binary, nil
 	}
 	changed := c.settleLocked()
 	c.mu.Unlock()

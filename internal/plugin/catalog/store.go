@@ -39,10 +39,10 @@ type location struct {
 	stores map[string]*store
 }
 
-// store is one process that serves a location.
+// store is one process that serves a location, or one connection to an endpoint.
 type store struct {
-	plugin  string
-	process *process.Process
+	plugin string
+	server server
 }
 
 // ObjectStore returns how to reach an ObjectStore, for caller.New. It starts nothing and
@@ -50,7 +50,8 @@ type store struct {
 // plugin or store.
 //
 // Velero's plugins keep one configuration per store and process, so every location has
-// a process of its own. It is started by the first call and configured, with Init,
+// a process of its own. Behind an endpoint it is a connection: package serve of the SDK keeps
+// a store for each. It is started by the first call and configured, with Init,
 // before any other call, also when it is started again. It is kept, and ended after its
 // last open call when the plugin's binary or specification changes (the next call
 // starts another one), when ObjectStore is called for the location with something else
@@ -102,7 +103,7 @@ func (c *Catalog) dropStoresLocked(at *location, drop func(key string, s *store)
 	for key, s := range at.stores {
 		if drop(key, s) {
 			delete(at.stores, key)
-			drained = append(drained, c.drain(s.process))
+			drained = append(drained, c.drain(s.server))
 		}
 	}
 	return drained
@@ -137,19 +138,15 @@ func (c *Catalog) resolveStore(at *location, key string, spec StoreSpec) (caller
 		return nil, nil, err
 	}
 	if s := at.stores[key]; s != nil {
-		return s.process, version.ObjectStore, nil
+		return s.server, version.ObjectStore, nil
 	}
-	host := c.host
-	// Whether the store works is the business of its location, not of the Plugin.
-	host.OnExit = nil
-	next, err := process.New(host, process.Config{
-		Name: spec.Plugin, Path: p.spec.Process.Path, Args: p.spec.Process.Args, Env: p.spec.Process.Env,
-		StartTimeout: p.spec.Process.StartTimeout, Verify: c.initialise(spec, version.ObjectStore, p.info.Actions),
-	})
+	// Whether the store works is the business of its location, not of the Plugin: it is told
+	// nothing.
+	next, err := c.newServer(p.spec, c.initialise(spec, version.ObjectStore, p.info.Actions), nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	at.stores[key] = &store{plugin: spec.Plugin, process: next}
+	at.stores[key] = &store{plugin: spec.Plugin, server: next}
 	return next, version.ObjectStore, nil
 }
 

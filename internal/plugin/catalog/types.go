@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/endpoint"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
@@ -25,8 +27,12 @@ type Spec struct {
 	// Created is when the Plugin object was created: of two plugins that register the
 	// same action, the older one provides it.
 	Created time.Time
-	// Process describes the process.
+	// Process describes the process. It means nothing if one of the next two is set.
 	Process ProcessSpec
+	// Endpoint is where a plugin is served that is not started here; nil for any other.
+	Endpoint *EndpointSpec
+	// Declared are the actions of a plugin that announces none; nil for one that does.
+	Declared *Declared
 	// Busy says that the process that runs does work which its end would lose: it is not
 	// replaced as long as it runs.
 	Busy bool
@@ -44,6 +50,31 @@ type ProcessSpec struct {
 	// StartTimeout is how long the process may take until it is ready for calls;
 	// 30 seconds by default.
 	StartTimeout time.Duration
+}
+
+// EndpointSpec describes a plugin that is served at an address.
+type EndpointSpec struct {
+	// Address is host:port, or unix:///path of a socket.
+	Address string
+	// Credentials is called for every connection to host:port; see endpoint.Config.
+	Credentials func(ctx context.Context) (endpoint.TLS, error)
+	// Digest changes whenever Credentials does something else.
+	Digest string
+	// ConnectTimeout is how long it may take to connect; endpoint.DefaultConnectTimeout by
+	// default.
+	ConnectTimeout time.Duration
+}
+
+func (e *EndpointSpec) equal(other *EndpointSpec) bool {
+	if e == nil || other == nil {
+		return e == other
+	}
+	return e.Address == other.Address && e.Digest == other.Digest && e.ConnectTimeout == other.ConnectTimeout
+}
+
+// sameServer reports whether two specifications are of one process, or of one endpoint.
+func (s Spec) sameServer(other Spec) bool {
+	return s.Process.equal(other.Process) && s.Endpoint.equal(other.Endpoint)
 }
 
 func (p ProcessSpec) equal(other ProcessSpec) bool {

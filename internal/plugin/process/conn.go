@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	protobuf "google.golang.org/protobuf/proto"
 
+	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
@@ -121,7 +122,7 @@ func origin(err error, redactor *redact.Redactor) (string, bool) {
 			return "", false
 		}
 		frame := innermost(stack.GetFrames())
-		return shorten(clean(redactor.String(fmt.Sprintf("%s:%d %s", frame.GetFile(), frame.GetLine(), frame.GetFunction()))), maxOrigin), true
+		return shorten(logline.Clean(redactor.String(fmt.Sprintf("%s:%d %s", frame.GetFile(), frame.GetLine(), frame.GetFunction()))), maxOrigin), true
 	}
 	return "", false
 }

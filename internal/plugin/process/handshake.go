@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
@@ -107,7 +108,7 @@ func checkHandshake(line string, redactor *redact.Redactor) string {
 
 // quote returns a plugin's words as they may be shown.
 func quote(text string, redactor *redact.Redactor) string {
-	return strconv.Quote(shorten(clean(redactor.String(text)), maxQuote))
+	return strconv.Quote(shorten(logline.Clean(redactor.String(text)), maxQuote))
 }
 
 func shorten(text string, limit int) string {

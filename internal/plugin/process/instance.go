@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
 
@@ -110,9 +111,9 @@ func (l *launch) awaitExit(ctx context.Context, err error) {
 
 // lineHandler returns the way from one stream of lines to the router.
 func (l *launch) lineHandler() func(line []byte, cut bool) {
-	p, r := newParser(l.host.Redactor), l.router
+	p, r := logline.NewParser(l.host.Redactor), l.router
 	return func(line []byte, cut bool) {
-		if rec, ok := p.parse(line, cut); ok {
+		if rec, ok := p.Parse(line, cut); ok {
 			r.handle(rec)
 		}
 	}

@@ -8,11 +8,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 )
 
 // maxLine is the largest length of one line of a plugin's log; the rest of a
-// longer one is dropped. go-plugin's own limit is the same.
-const maxLine = 64 << 10
+// longer one is dropped.
+const maxLine = logline.MaxLine
 
 // readLines calls handle for every line until in ends. The slice is valid only
 // during the call; cut says that the end of the line is missing.

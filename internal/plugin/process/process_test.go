@@ -69,39 +69,6 @@ func TestReadLines(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		line string
-		cut  bool
-		want record
-	}{
-		"plain":     {line: "hello", want: record{level: "info", message: "hello"}},
-		"prefix":    {line: "[ERROR] no disk", want: record{level: "error", message: "no disk"}},
-		"panic":     {line: "panic: nil map", want: record{level: "error", message: "panic: nil map"}},
-		"cut":       {line: "abc", cut: true, want: record{level: "info", message: "abc… (the rest of the line is dropped)"}},
-		"control":   {line: "a\x1b[2Jb\x07\tc", want: record{level: "info", message: "a[2Jb c"}},
-		"not UTF-8": {line: "a\xffb", want: record{level: "info", message: "a\uFFFDb"}},
-		"hclog": {
-			line: `{"@level":"WARN","@message":"two\nlines","@timestamp":"2026-01-01T00:00:00Z","@module":"m","n":7,"password":"x"}`,
-			want: record{level: "warn", message: "two | lines", fields: []any{"module", "m", "n", "7", "password", redact.Mark}},
-		},
-		"tagged":      {line: `{"@message":"m","@key":"k","@call":"3"}`, want: record{message: "m", key: "k", call: "3"}},
-		"end":         {line: `{"@end":"3"}`, want: record{end: "3"}},
-		"broken JSON": {line: `{"@message":"m"`, want: record{level: "info", message: `{"@message":"m"`}},
-		"odd types":   {line: `{"@message":5,"@key":{"a":1},"x":null,"y":[1]}`, want: record{fields: []any{"x", "null", "y", "[1]"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, ok := newParser(redact.New()).parse([]byte(tc.line), tc.cut)
-			tc.want.size = len(tc.line)
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(record{})); diff != "" || !ok {
-				t.Errorf("record (-want +got), shown %v:\n%s", ok, diff)
-			}
-		})
-	}
-}
-
 func TestCheckHandshake(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ line, want string }{

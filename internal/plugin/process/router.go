@@ -8,15 +8,12 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 )
 
-const (
-	// maxCallLog is how many bytes of log lines one call may add to the log of its
-	// run.
-	maxCallLog = 8 << 20
-	// tailLines is how many of the last lines are kept to explain an exit.
-	tailLines = 3
-)
+// tailLines is how many of the last lines are kept to explain an exit.
+const tailLines = 3
 
 // maxStrays is how many runs with abandoned calls a router tells apart.
 const maxStrays = 64
@@ -47,11 +44,11 @@ type sink struct {
 	ended chan struct{}
 
 	// open may be read at any time and is changed with mu held.
-	open    atomic.Bool
-	mu      sync.Mutex
-	log     logr.Logger
-	runLog  logr.Logger
-	written int
+	open   atomic.Bool
+	mu     sync.Mutex
+	log    logr.Logger
+	runLog logr.Logger
+	budget logline.Budget
 }
 
 // begin opens the log of a call.
@@ -92,14 +89,14 @@ func (r *router) stray(callID string) {
 }
 
 // handle takes one record.
-func (r *router) handle(rec record) {
-	if rec.end != "" {
-		r.end(rec.end)
+func (r *router) handle(rec logline.Record) {
+	if rec.End != "" {
+		r.end(rec.End)
 		return
 	}
 	target, certain := r.target(rec)
 	if target == nil || !target.write(rec, certain) {
-		rec.write(r.operator)
+		rec.Write(r.operator)
 	}
 }
 
@@ -116,21 +113,21 @@ func (r *router) end(callID string) {
 
 // target returns where a record goes, nil for the operator's log. It is certain if no
 // other call can be meant, else one of the same run may be.
-func (r *router) target(rec record) (found *sink, certain bool) {
+func (r *router) target(rec logline.Record) (found *sink, certain bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if rec.message != "" {
-		r.tail = append(r.tail, rec.message)
+	if rec.Message != "" {
+		r.tail = append(r.tail, rec.Message)
 	}
 	if len(r.tail) > tailLines {
 		r.tail = r.tail[1:]
 	}
-	if s, ok := r.sinks[rec.call]; ok {
+	if s, ok := r.sinks[rec.Call]; ok {
 		return s, true
 	}
 	certain = true
 	for _, s := range r.sinks {
-		if rec.key != "" && rec.key != s.key || !s.open.Load() {
+		if rec.Key != "" && rec.Key != s.key || !s.open.Load() {
 			continue
 		}
 		if found != nil && (found.key != s.key || s.key == "") {
@@ -139,7 +136,7 @@ func (r *router) target(rec record) (found *sink, certain bool) {
 		certain = found == nil
 		found = s
 	}
-	if found == nil || rec.key == "" && r.straysBesides(found.key) {
+	if found == nil || rec.Key == "" && r.straysBesides(found.key) {
 		return nil, false
 	}
 	return found, certain
@@ -159,24 +156,18 @@ func (r *router) lastLines() []string {
 
 // write returns false if the log of the call is closed. If it is not certain that the
 // record is of this call, it goes to the log of the run.
-func (s *sink) write(rec record, certain bool) bool {
+func (s *sink) write(rec logline.Record, certain bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.open.Load() {
 		return false
 	}
-	if s.written > maxCallLog {
-		return true
-	}
-	s.written += rec.size
-	if s.written > maxCallLog {
-		s.log.Info("Dropping further log lines of this call", "limitBytes", maxCallLog)
-		return true
-	}
+	log := s.runLog
 	if certain {
-		rec.write(s.log)
-	} else {
-		rec.write(s.runLog)
+		log = s.log
+	}
+	if s.budget.Spend(rec.Size, s.log) {
+		rec.Write(log)
 	}
 	return true
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 )
 
 func logTo(text *strings.Builder) logr.Logger {
@@ -18,30 +20,30 @@ func logTo(text *strings.Builder) logr.Logger {
 func TestRouter(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		rec  record
+		rec  logline.Record
 		open []string
 		// strays are abandoned calls of a child that does not say when they end.
 		strays []string
 		want   string
 	}{
-		"by call":                      {rec: record{message: "m", call: "1", key: "a"}, open: []string{"1=a", "2=b"}, want: "1"},
-		"by call, two with one key":    {rec: record{message: "m", call: "2", key: "a"}, open: []string{"1=a", "2=a"}, want: "2"},
-		"by key":                       {rec: record{message: "m", key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
-		"by key of an earlier call":    {rec: record{message: "m", call: "0", key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
-		"untagged, one open":           {rec: record{message: "m"}, open: []string{"1=a"}, want: "1"},
-		"untagged, two open":           {rec: record{message: "m"}, open: []string{"1=a", "2=b"}, want: "operator"},
-		"untagged, none open":          {rec: record{message: "m"}, want: "operator"},
-		"key of nobody":                {rec: record{message: "m", key: "z"}, open: []string{"1=a"}, want: "operator"},
-		"two calls with the same key":  {rec: record{message: "m", key: "a"}, open: []string{"1=a", "2=a", "3=b"}, want: "run"},
-		"untagged, one run":            {rec: record{message: "m"}, open: []string{"1=a", "2=a", "3=a"}, want: "run"},
-		"untagged, a run and another":  {rec: record{message: "m"}, open: []string{"1=a", "2=a", "3=b"}, want: "operator"},
-		"untagged, calls of no run":    {rec: record{message: "m"}, open: []string{"1=", "2="}, want: "operator"},
-		"untagged, stray of the run":   {rec: record{message: "m"}, open: []string{"1=a", "2=a"}, strays: []string{"a"}, want: "run"},
-		"untagged, stray of another":   {rec: record{message: "m"}, open: []string{"1=a"}, strays: []string{"b"}, want: "operator"},
-		"untagged, many strays":        {rec: record{message: "m"}, open: []string{"1=a"}, strays: []string{"a", "b"}, want: "operator"},
-		"tagged, stray of another":     {rec: record{message: "m", key: "a"}, open: []string{"1=a"}, strays: []string{"b"}, want: "1"},
-		"call that is no longer open":  {rec: record{message: "m", call: "1", key: "a"}, open: []string{"1=a-"}, want: "operator"},
-		"untagged, the other one over": {rec: record{message: "m"}, open: []string{"1=a-", "2=b"}, want: "2"},
+		"by call":                      {rec: logline.Record{Message: "m", Call: "1", Key: "a"}, open: []string{"1=a", "2=b"}, want: "1"},
+		"by call, two with one key":    {rec: logline.Record{Message: "m", Call: "2", Key: "a"}, open: []string{"1=a", "2=a"}, want: "2"},
+		"by key":                       {rec: logline.Record{Message: "m", Key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
+		"by key of an earlier call":    {rec: logline.Record{Message: "m", Call: "0", Key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
+		"untagged, one open":           {rec: logline.Record{Message: "m"}, open: []string{"1=a"}, want: "1"},
+		"untagged, two open":           {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=b"}, want: "operator"},
+		"untagged, none open":          {rec: logline.Record{Message: "m"}, want: "operator"},
+		"key of nobody":                {rec: logline.Record{Message: "m", Key: "z"}, open: []string{"1=a"}, want: "operator"},
+		"two calls with the same key":  {rec: logline.Record{Message: "m", Key: "a"}, open: []string{"1=a", "2=a", "3=b"}, want: "run"},
+		"untagged, one run":            {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=a", "3=a"}, want: "run"},
+		"untagged, a run and another":  {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=a", "3=b"}, want: "operator"},
+		"untagged, calls of no run":    {rec: logline.Record{Message: "m"}, open: []string{"1=", "2="}, want: "operator"},
+		"untagged, stray of the run":   {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=a"}, strays: []string{"a"}, want: "run"},
+		"untagged, stray of another":   {rec: logline.Record{Message: "m"}, open: []string{"1=a"}, strays: []string{"b"}, want: "operator"},
+		"untagged, many strays":        {rec: logline.Record{Message: "m"}, open: []string{"1=a"}, strays: []string{"a", "b"}, want: "operator"},
+		"tagged, stray of another":     {rec: logline.Record{Message: "m", Key: "a"}, open: []string{"1=a"}, strays: []string{"b"}, want: "1"},
+		"call that is no longer open":  {rec: logline.Record{Message: "m", Call: "1", Key: "a"}, open: []string{"1=a-"}, want: "operator"},
+		"untagged, the other one over": {rec: logline.Record{Message: "m"}, open: []string{"1=a-", "2=b"}, want: "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,15 +75,15 @@ func TestRouterEnd(t *testing.T) {
 	t.Parallel()
 	r := newRouter(logr.Discard())
 	s := r.begin("1", Call{Key: "k", Log: logr.Discard()})
-	r.handle(record{end: "2"})
+	r.handle(logline.Record{End: "2"})
 	select {
 	case <-s.ended:
 		t.Error("the end of another call ended this one")
 	default:
 	}
 	// A plugin may say it twice.
-	r.handle(record{end: "1"})
-	r.handle(record{end: "1"})
+	r.handle(logline.Record{End: "1"})
+	r.handle(logline.Record{End: "1"})
 	<-s.ended
 }
 
@@ -91,7 +93,7 @@ func TestLogOfACallIsBounded(t *testing.T) {
 	r := newRouter(logr.Discard())
 	r.begin("1", Call{Key: "k", Log: logTo(&text)})
 	for range 3 {
-		r.handle(record{message: "m", call: "1", size: maxCallLog/2 + 1})
+		r.handle(logline.Record{Message: "m", Call: "1", Size: logline.MaxCall/2 + 1})
 	}
 	if lines := strings.Count(text.String(), "\n"); lines != 2 || !strings.Contains(text.String(), "Dropping further log lines") {
 		t.Errorf("the log is: %s", text.String())

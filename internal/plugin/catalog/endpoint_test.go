@@ -1,0 +1,185 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
+	"github.com/grapnel-dev/grapnel/sdk"
+	"github.com/grapnel-dev/grapnel/sdk/hook"
+	objectstorev1 "github.com/grapnel-dev/grapnel/sdk/objectstore/v1"
+	prebackupv1 "github.com/grapnel-dev/grapnel/sdk/prebackupaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/serve"
+)
+
+// greeter logs and answers.
+type greeter struct{}
+
+func (greeter) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
+	sdk.Logger(ctx).Info("hello")
+	return hook.Done().WithOutput("key", req.IdempotencyKey), nil
+}
+
+// greeting serves a greeter of each name.
+func greeting(names ...string) *serve.Server {
+	s := serve.New().SetLogOutput(io.Discard)
+	for _, name := range names {
+		s.RegisterPreBackupActionV1(name, func() (prebackupv1.PreBackupAction, error) { return greeter{}, nil })
+	}
+	return s
+}
+
+// listen serves at a socket until stop is called or the test ends.
+func listen(t *testing.T, socket string, s *serve.Server) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended, listening := make(chan error, 1), make(chan struct{})
+	options := serve.ListenOptions{Address: socket, Listening: func(net.Addr) { close(listening) }}
+	go func() { ended <- s.Listen(ctx, options) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("Listen returned %v", err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	select {
+	case <-listening:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	return stop
+}
+
+func served(socket string) catalog.Spec {
+	return catalog.Spec{Name: "p", Endpoint: &catalog.EndpointSpec{Address: socket, ConnectTimeout: safety}}
+}
+
+// TestEndpoint loads a plugin that is served at an address, and follows it through an upgrade.
+func TestEndpoint(t *testing.T) {
+	lost := make(chan string, 9)
+	c := newCatalog(t, catalog.Options{OnExit: func(name string) { lost <- name }})
+	socket := "unix://" + filepath.Join(t.TempDir(), "s")
+	stop := listen(t, socket, greeting("example.io/greet"))
+	info := load(t, c, served(socket))
+	want := []catalog.Action{{Kind: "PreBackupAction", Version: "v1", Name: "example.io/greet"}}
+	if !slices.Equal(info.Actions, want) || info.Digest != "" {
+		t.Errorf("loaded %+v, want the actions %v", info, want)
+	}
+	greet := func() {
+		t.Helper()
+		log := plugintesting.NewLog(t)
+		call := preBackup("k", nil)
+		call.Action = "example.io/greet"
+		answer, err := execute(t, c, "p", call, log)
+		log.Close()
+		if err != nil || answer.Outputs["key"] != "k" {
+			t.Errorf("the action answered %+v, %v", answer, err)
+		}
+	}
+	greet()
+	stop()
+	if name := <-lost; name != "p" {
+		t.Errorf("lost %s", name)
+	}
+	if _, err := c.Load(t.Context(), served(socket)); err == nil {
+		t.Error("a plugin was loaded that nobody serves")
+	}
+	listen(t, socket, greeting("example.io/greet", "example.io/more"))
+	want = append(want, catalog.Action{Kind: "PreBackupAction", Version: "v1", Name: "example.io/more"})
+	if info = load(t, c, served(socket)); !slices.Equal(info.Actions, want) {
+		t.Errorf("after an upgrade it provides %v, want %v", info.Actions, want)
+	}
+	greet()
+}
+
+// kept is what all stores of a server hold, by the folder that each is configured with.
+type kept struct {
+	mu      sync.Mutex
+	objects map[string]string
+}
+
+// folder is a store that keeps its objects below the folder it is configured with.
+type folder struct {
+	kept *kept
+	dir  string
+}
+
+func (f *folder) Init(_ context.Context, config map[string]string) error {
+	if f.dir != "" {
+		return errors.New("it is in use")
+	}
+	f.dir = config["dir"]
+	return nil
+}
+
+func (f *folder) PutObject(_ context.Context, _, key string, body io.Reader) error {
+	content, err := io.ReadAll(body)
+	f.kept.mu.Lock()
+	defer f.kept.mu.Unlock()
+	f.kept.objects[f.dir+"/"+key] = string(content)
+	return err
+}
+
+func (f *folder) GetObject(_ context.Context, _, key string) (io.ReadCloser, error) {
+	f.kept.mu.Lock()
+	defer f.kept.mu.Unlock()
+	return io.NopCloser(strings.NewReader(f.kept.objects[f.dir+"/"+key])), nil
+}
+
+func (*folder) ObjectExists(context.Context, string, string) (bool, error) { return false, nil }
+
+func (*folder) ListCommonPrefixes(context.Context, string, string, string) ([]string, error) {
+	return nil, nil
+}
+
+func (*folder) ListObjects(context.Context, string, string) ([]string, error) { return nil, nil }
+
+func (*folder) DeleteObject(context.Context, string, string) error { return nil }
+
+func (*folder) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
+	return "", nil
+}
+
+// TestEndpointStores keeps the locations of one server apart: neither gets into the folder
+// of the other, however their calls follow each other.
+func TestEndpointStores(t *testing.T) {
+	c := newCatalog(t, catalog.Options{})
+	socket := "unix://" + filepath.Join(t.TempDir(), "s")
+	all := &kept{objects: map[string]string{}}
+	listen(t, socket, serve.New().SetLogOutput(io.Discard).RegisterObjectStoreV1(storeName,
+		func() (objectstorev1.ObjectStore, error) { return &folder{kept: all}, nil }))
+	load(t, c, served(socket))
+	one, other := openBucket(t, c, "l1", "one"), openBucket(t, c, "l2", "other")
+	one.mustPut("k", "of one")
+	other.mustPut("k", "of the other")
+	one.mustPut("k2", "of one again")
+	if all.objects["one/k"] != "of one" || all.objects["other/k"] != "of the other" || all.objects["one/k2"] != "of one again" || len(all.objects) != 3 {
+		t.Errorf("kept is %v", all.objects)
+	}
+	var got bytes.Buffer
+	if err := one.get("k", &got); err != nil || got.String() != "of one" {
+		t.Errorf("read %q, %v", got.String(), err)
+	}
+	c.ReleaseStore(t.Context(), "l1")
+	if err := one.put(t.Context(), "k", strings.NewReader("too late")); err == nil {
+		t.Error("a location that is gone was written to")
+	}
+	other.mustPut("k", "still there")
+}

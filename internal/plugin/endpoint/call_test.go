@@ -1,0 +1,219 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
+	prebackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prebackupaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/serve"
+)
+
+// What a process is used as, an endpoint is, too.
+var (
+	_ caller.Connection = (*Endpoint)(nil)
+	_ plugin            = (*Endpoint)(nil)
+	_ plugin            = (*process.Process)(nil)
+)
+
+type plugin interface {
+	Ensure(ctx context.Context) error
+	Running() bool
+	Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error
+	Close(giveUp <-chan struct{})
+}
+
+func contains(text, part string) bool { return strings.Contains(text, part) }
+
+// TestCalls makes calls over TLS and a socket.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	for name, connect := range map[string]func(*testing.T) *client{
+		"TLS": func(t *testing.T) *client {
+			t.Helper()
+			return startSecured(t).newClient(t)
+		},
+		"socket": func(t *testing.T) *client {
+			t.Helper()
+			path := "unix://" + filepath.Join(t.TempDir(), "plugin.sock")
+			return newClient(t, start(t, newAction().server(), serve.ListenOptions{Address: path}).address, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := connect(t)
+			if c.Running() {
+				t.Error("it is running before the first call")
+			}
+			log := plugintesting.NewLog(t)
+			out, err := c.execute(t.Context(), log, "", "run-1")
+			if err != nil || out != "run-1" {
+				t.Fatalf("the call returned %q, %v", out, err)
+			}
+			// All lines are there when the call returns; none comes later, or goes elsewhere.
+			if lines := log.Lines(); len(lines) != 2 || !contains(lines[0], `"begun" "run"="run-1"`) ||
+				!contains(lines[1], `"done" "severity"="warning"`) {
+				t.Errorf("the log of the run is %q", lines)
+			}
+			if !c.Running() {
+				t.Error("it is not running after a call")
+			}
+			log = plugintesting.NewLog(t)
+			if _, err := c.execute(t.Context(), log, "fail", "run-2"); status.Code(err) != codes.Unknown || !contains(err.Error(), "there is no disk") {
+				t.Errorf("a call that fails returned %v", err)
+			}
+			if err := c.Ensure(t.Context()); err != nil {
+				t.Errorf("Ensure: %v", err)
+			}
+			if n := c.calls.Load(); n != 2 {
+				t.Errorf("it was verified %d times, want once for the connection and once by Ensure", n)
+			}
+			if lines := c.log.Lines(); len(lines) > 0 {
+				t.Errorf("the operator's log is %q", lines)
+			}
+		})
+	}
+}
+
+func TestConcurrentCalls(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t)
+	c := s.newClient(t)
+	const n = 20
+	results := make(chan error, n)
+	for i := range n {
+		go func() {
+			key, log := fmt.Sprintf("run-%d", i), plugintesting.NewLog(t)
+			out, err := c.execute(t.Context(), log, "wait", key)
+			if text := log.Text(); err == nil && (out != key || len(log.Lines()) != 2 || !contains(text, `"run"="`+key+`"`)) {
+				err = fmt.Errorf("%s has the output %q and the log %s", key, out, text)
+			}
+			results <- err
+		}()
+	}
+	// All are open at the same time.
+	for range n {
+		<-s.action.begun
+	}
+	close(s.action.release)
+	for range n {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if calls := c.calls.Load(); calls != 1 {
+		t.Errorf("there were %d connections, want 1", calls)
+	}
+}
+
+// TestNobodyWaitsAnyMore: the caller gets the reason at once, the plugin is told, what it
+// logged before is in the log of the run, and what it logs then is not.
+func TestNobodyWaitsAnyMore(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t)
+	c := s.newClient(t)
+	c.must(t, "warm")
+	for name, want := range map[string]error{"deadline": context.DeadlineExceeded, "cancel": context.Canceled} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			if errors.Is(want, context.DeadlineExceeded) {
+				ctx, cancel = context.WithTimeout(t.Context(), 2*deadlineSlack)
+			}
+			defer cancel()
+			log := plugintesting.NewLog(t)
+			answer := make(chan error, 1)
+			go func() {
+				_, err := c.execute(ctx, log, "wait", name)
+				answer <- err
+			}()
+			<-s.action.begun
+			plugintesting.Eventually(t, "the line arrived", func() bool { return contains(log.Text(), "begun") })
+			if !errors.Is(want, context.DeadlineExceeded) {
+				cancel()
+			}
+			if err := <-answer; !errors.Is(err, want) {
+				t.Errorf("the call returned %v, want %v", err, want)
+			}
+			if err := <-s.action.ended; err == nil {
+				t.Error("the action was not told")
+			}
+			plugintesting.Eventually(t, "the operator's log has the rest", func() bool {
+				return contains(c.log.Text(), "Ending an action whose time was over")
+			})
+		})
+	}
+	c.must(t, "after")
+	if n := c.calls.Load(); n != 1 {
+		t.Errorf("there were %d connections, want 1", n)
+	}
+}
+
+// TestRefusedCalls: a call that does not reach the action has no log to wait for.
+func TestRefusedCalls(t *testing.T) {
+	t.Parallel()
+	c := startSecured(t).newClient(t)
+	for name, tc := range map[string]struct {
+		request *hookpb.ExecuteRequest
+		want    codes.Code
+	}{
+		"too large":      {request: &hookpb.ExecuteRequest{Plugin: actionName, Subject: make([]byte, 9<<20)}, want: codes.ResourceExhausted},
+		"unknown action": {request: &hookpb.ExecuteRequest{Plugin: "nothing"}, want: codes.Unimplemented},
+	} {
+		err := c.Do(t.Context(), process.Call{}, func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error {
+			tc.request.CallId = callID
+			_, err := prebackuppb.NewPreBackupActionClient(conn).Execute(ctx, tc.request)
+			return err
+		})
+		if status.Code(err) != tc.want {
+			t.Errorf("%s: %v, want %s", name, err, tc.want)
+		}
+	}
+	mine := errors.New("mine")
+	err := c.Do(t.Context(), process.Call{}, func(context.Context, grpc.ClientConnInterface, string) error { return mine })
+	if !errors.Is(err, mine) {
+		t.Errorf("a function that made no call returned %v", err)
+	}
+}
+
+// TestServerWithoutLog: one that was not built with the SDK need not hand over its log.
+func TestServerWithoutLog(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "plugin.sock")
+	g := grpc.NewServer()
+	if err := newAction().server().SetLogOutput(io.Discard).Install(g); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(listener) }()
+	t.Cleanup(func() {
+		g.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	c := newClient(t, "unix://"+path, nil)
+	c.must(t, "run")
+	if !contains(c.log.Text(), "does not hand over its log") {
+		t.Errorf("the operator's log is %s", c.log.Text())
+	}
+}

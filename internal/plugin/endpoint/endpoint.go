@@ -1,0 +1,181 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+)
+
+// Endpoint is one plugin at an address and, most of the time, one connection to it. It
+// connects when it is needed. It is safe for concurrent use. Create it with New and end it
+// with Close.
+type Endpoint struct {
+	config Config
+	target target
+	// lookup returns the addresses of a host.
+	lookup func(ctx context.Context, host string) ([]string, error)
+
+	mu      sync.Mutex
+	current *session
+	// sessions are those of which something is left; current is one of them.
+	sessions map[*session]bool
+	// connecting is the attempt that is under way; there is no current session then.
+	connecting *connecting
+	closed     bool
+	// failures counts failed attempts and lost connections since the last answer.
+	failures int
+	lastErr  error
+	nextTry  time.Time
+	// wasThere says that the last thing that happened was the loss of a connection.
+	wasThere bool
+	// watchers are the goroutines that connect, or wait for the end of a connection.
+	watchers sync.WaitGroup
+}
+
+// New returns an Endpoint without connecting, or a *process.StartError if the configuration
+// is wrong.
+func New(config Config) (*Endpoint, error) {
+	at, err := parse(config.Address)
+	if err != nil {
+		return nil, err
+	}
+	if at.network == "tcp" && config.Credentials == nil {
+		return nil, invalid("there is no TLS for %s: parameters and objects would cross the network in the clear", config.Address)
+	}
+	return &Endpoint{
+		config: config.withDefaults(), target: at, lookup: net.DefaultResolver.LookupHost, sessions: map[*session]bool{},
+	}, nil
+}
+
+// Ensure connects if there is no connection, without regard to the back-off (the caller has
+// its own), and asks Config.Verify about it in any case. It takes at most four times
+// Config.ConnectTimeout, and Config.ReturnTimeout. An attempt to connect goes on when ctx ends first: Close ends it.
+func (e *Endpoint) Ensure(ctx context.Context) error {
+	err := e.ensure(ctx)
+	if !isBroken(err) {
+		return err
+	}
+	// The server went just now: once more with a new connection.
+	if err = e.ensure(ctx); !isBroken(err) {
+		return err
+	}
+	return e.startError(ReasonUnreachable, err, noAnswer)
+}
+
+// ensure does what Ensure does, and returns a status Unavailable if the connection broke.
+func (e *Endpoint) ensure(ctx context.Context) error {
+	s, err := e.acquire(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer e.release(s)
+	return e.verifyAgain(ctx, s)
+}
+
+// Running reports whether there is a connection that calls can use now.
+func (e *Endpoint) Running() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.closed && e.current != nil && !e.current.isOver()
+}
+
+// acquire returns a session with one more open call; release gives it back.
+func (e *Endpoint) acquire(ctx context.Context, force bool) (*session, error) {
+	for {
+		e.mu.Lock()
+		if e.closed {
+			e.mu.Unlock()
+			return nil, unloaded()
+		}
+		if s := e.current; s != nil && !s.isOver() {
+			s.active++
+			e.mu.Unlock()
+			return s, nil
+		}
+		under, err := e.connectLocked(ctx, force)
+		e.mu.Unlock()
+		if err == nil {
+			err = under.await(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// release ends what acquire began.
+func (e *Endpoint) release(s *session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.active--
+	s.noteIdleLocked()
+}
+
+// answered notes that the plugin is well.
+func (e *Endpoint) answered() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.failures = 0
+}
+
+// Close refuses further calls, waits until the open ones have ended or giveUp is closed,
+// and then ends all connections. Nothing is left of them when Close returns; calls that
+// were still open end with a *process.LostError soon after. It may be called more than
+// once.
+func (e *Endpoint) Close(giveUp <-chan struct{}) {
+	e.mu.Lock()
+	e.closed = true
+	under := e.connecting
+	e.mu.Unlock()
+	if under != nil {
+		under.cancel()
+		<-under.done
+	}
+	e.mu.Lock()
+	sessions := slices.Collect(maps.Keys(e.sessions))
+	e.mu.Unlock()
+	for _, s := range sessions {
+		s.retire()
+		select {
+		case <-s.idle:
+		case <-giveUp:
+		}
+	}
+	for _, s := range sessions {
+		s.end()
+	}
+	e.watchers.Wait()
+}
+
+func (e *Endpoint) isClosed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed
+}
+
+func unloaded() error {
+	return &process.StartError{Reason: process.ReasonClosed, Message: process.ErrClosed.Error(), Err: process.ErrClosed}
+}
+
+func interrupted(ctx context.Context) error {
+	return &process.StartError{
+		Reason: process.ReasonInterrupted, Message: "waiting for the plugin was interrupted", Err: ctx.Err(),
+	}
+}
+
+// asStartError makes what Config.Verify returned distinguishable from the answer of a call.
+func asStartError(err error) error {
+	if errors.As(err, new(*process.StartError)) {
+		return err
+	}
+	return &process.StartError{Reason: process.ReasonStartFailed, Message: err.Error(), Err: err}
+}

@@ -1,0 +1,151 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package logline
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-logr/logr"
+
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/sdk/proto"
+)
+
+const (
+	// MaxLine is how many bytes of a line its reader should hand over, as in go-plugin.
+	MaxLine = 64 << 10
+	// MaxText is the largest length in bytes of a message or value that is passed on.
+	MaxText = 16 << 10
+	// MaxFields is the largest number of fields of one line that is passed on.
+	MaxFields = 32
+)
+
+// Record is one line of a plugin's log, redacted and cleaned.
+type Record struct {
+	// Level is in lower case; "" if the line says none.
+	Level   string
+	Message string
+	// Fields are keys and values by turns, both texts.
+	Fields []any
+	// Key, Call and End are the fields of package sdk/proto: the idempotency key and id of
+	// the call that logged the line, and the id of a call that ends with it. They are as the
+	// plugin wrote them.
+	Key, Call, End string
+	// Size is that of the line in bytes.
+	Size int
+}
+
+// Write logs the record. logr knows no level for warnings, so they carry a field.
+func (r Record) Write(log logr.Logger) {
+	switch r.Level {
+	case "trace":
+		log.V(2).Info(r.Message, r.Fields...)
+	case "debug":
+		log.V(1).Info(r.Message, r.Fields...)
+	case "error":
+		log.Error(nil, r.Message, r.Fields...)
+	case "warn":
+		log.Info(r.Message, append([]any{"severity", "warning"}, r.Fields...)...)
+	default:
+		log.Info(r.Message, r.Fields...)
+	}
+}
+
+// Parser turns the lines of one stream into records. It is for one goroutine: a private
+// key over several lines is recognised by those before it.
+type Parser struct {
+	redactor *redact.Redactor
+	stream   *redact.Stream
+}
+
+// NewParser returns a Parser for a stream that begins.
+func NewParser(r *redact.Redactor) *Parser {
+	return &Parser{redactor: r, stream: r.NewStream()}
+}
+
+// Parse returns the record of a line, and false if nothing of it may be shown. Cut says that
+// the end of the line is missing.
+func (p *Parser) Parse(line []byte, cut bool) (Record, bool) {
+	var object map[string]json.RawMessage
+	if !cut && len(line) > 0 && line[0] == '{' && json.Unmarshal(line, &object) == nil {
+		return p.structured(object, len(line)), true
+	}
+	text, ok := p.stream.Line(string(line))
+	if !ok {
+		return Record{}, false
+	}
+	level, text := levelOf(Clean(text))
+	if cut {
+		text += "… (the rest of the line is dropped)"
+	}
+	return Record{Level: level, Message: text, Size: len(line)}, true
+}
+
+func (p *Parser) structured(object map[string]json.RawMessage, size int) Record {
+	tag := func(name string) string {
+		var text string // it stays empty if the tag is no text
+		_ = json.Unmarshal(object[name], &text)
+		return text
+	}
+	out := Record{
+		Key: tag(proto.FieldKey), Call: tag(proto.FieldCall), End: tag(proto.FieldEnd), Size: size,
+		Level: strings.ToLower(tag("@level")), Message: Clean(p.redactor.String(textOf(object["@message"]))),
+	}
+	for _, known := range []string{proto.FieldKey, proto.FieldCall, proto.FieldEnd, "@level", "@message", "@timestamp"} {
+		delete(object, known)
+	}
+	names := slices.Sorted(maps.Keys(object))
+	for _, name := range names[:min(len(names), MaxFields)] {
+		// An @ in front marks the fields of the format itself ("@module").
+		out.Fields = append(out.Fields, Clean(strings.TrimPrefix(name, "@")), Clean(p.redactor.Pair(name, textOf(object[name]))))
+	}
+	return out
+}
+
+// textOf returns a JSON value as text.
+func textOf(raw json.RawMessage) string {
+	var text *string
+	if json.Unmarshal(raw, &text) == nil && text != nil {
+		return *text
+	}
+	return string(raw)
+}
+
+// levelOf recognises how lines without structure say their level.
+func levelOf(line string) (level, rest string) {
+	for _, level := range []string{"TRACE", "DEBUG", "INFO", "WARN", "ERROR"} {
+		if rest, ok := strings.CutPrefix(line, "["+level+"]"); ok {
+			return strings.ToLower(level), strings.TrimSpace(rest)
+		}
+	}
+	if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+		return "error", line
+	}
+	return "info", line
+}
+
+// Clean brings text to one line of printable characters and limited length, so that a plugin
+// can neither forge lines nor send codes to a terminal. What is secret in it has to be
+// replaced before.
+func Clean(text string) string {
+	if len(text) > MaxText {
+		text = text[:MaxText] + "…"
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = strings.ReplaceAll(strings.TrimRight(text, "\r\n"), "\n", " | ")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsPrint(r):
+			return r
+		case unicode.IsSpace(r):
+			return ' '
+		default:
+			return -1
+		}
+	}, text)
+}

@@ -1,0 +1,36 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rawserver
+
+import (
+	"net"
+	"testing"
+)
+
+// Listen calls handle for every connection, one after the other, and closes it then, until the
+// test ends; a handle must have returned by then. It returns the address at which it listens.
+func Listen(t *testing.T, network, address string, handle func(net.Conn)) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			handle(conn)
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-done
+	})
+	return listener.Addr().String()
+}

@@ -13,8 +13,8 @@
 //   - Conditions carry the truth, phase is a summary computed from them and is
 //     never read back to decide anything.
 //   - Succeeded is the root condition of a run: Unknown while it runs, True or
-//     False is final. Ready, Reconciling and Stalled follow kstatus, so that
-//     Argo CD and Flux understand every object without a custom health check.
+//     False is final. Ready, Reconciling and Stalled follow kstatus; for
+//     Argo CD and Flux there are rules besides, in config/health.
 //   - A spec is immutable once its run has started, except ttl, deletionPolicy
 //     and the one-way switch desiredState.
 //   - Every string, list and map is bounded, and every duration has a pattern

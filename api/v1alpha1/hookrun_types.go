@@ -217,6 +217,12 @@ type HookRunStatus struct {
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 
+	// failures is how many attempts failed. One that was interrupted, because the
+	// operator ended, is not among them.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Failures int32 `json:"failures,omitempty"`
+
 	// nextCallTimestamp is when the action is called again: it answered "not
 	// done yet", or an attempt failed.
 	// +optional

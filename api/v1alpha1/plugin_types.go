@@ -40,6 +40,13 @@ const (
 )
 
 // PluginSpec says how a plugin is run and what its actions may do.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.executor.process) || has(self.executor.grpc) || (has(self.actions) && self.actions.size() > 0)",message="list the actions: this executor announces none"
+// +kubebuilder:validation:XValidation:rule="has(self.executor.process) || has(self.executor.grpc) || !has(self.actions) || self.actions.all(a, a.kind.startsWith('Pre') || a.kind.startsWith('Post') || a.kind == 'DeleteAction')",message="this executor runs hooks and DeleteActions only; actions on objects and ObjectStores need the executor process or grpc"
+// +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, !has(a.command) || has(self.executor.job) || has(self.executor.podExec))",message="command is for actions of the executors job and podExec"
+// +kubebuilder:validation:XValidation:rule="!has(self.executor.podExec) || has(self.executor.podExec.command) || (has(self.actions) && self.actions.all(a, has(a.command)))",message="set command in podExec or in each action"
+// +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, !has(a.path) || has(self.executor.webhook))",message="path is for actions of the executor webhook"
+// +kubebuilder:validation:XValidation:rule="!has(self.executor.builtin) || !has(self.actions) || self.actions.all(a, a.kind != 'DeleteAction')",message="quiesce has no DeleteAction"
 type PluginSpec struct {
 	// executor says how the plugin is run.
 	// +required
@@ -64,64 +71,6 @@ type PluginSpec struct {
 	// suspend leaves the plugin out of every plan made from now on.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-}
-
-// Executor says how a plugin is run. Exactly one is set.
-//
-// +kubebuilder:validation:XValidation:rule="(has(self.process) ? 1 : 0) == 1",message="set exactly one executor: process"
-type Executor struct {
-	// process runs a plugin binary next to the operator.
-	// +optional
-	Process *ProcessExecutor `json:"process,omitempty"`
-}
-
-// ProcessExecutor is a plugin binary, written with Grapnel's sdk.
-type ProcessExecutor struct {
-	// command is the file in the operator's plugin folder (--plugin-dir), as a
-	// path relative to it.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_][a-zA-Z0-9_.-]*(/[a-zA-Z0-9_][a-zA-Z0-9_.-]*)*$`
-	Command string `json:"command"`
-
-	// args are given to the binary after --log-level and --features.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MaxLength=1024
-	Args []string `json:"args,omitempty"`
-
-	// env is the environment of the process. It does not inherit the operator's.
-	// +optional
-	// +listType=map
-	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=64
-	Env []EnvVar `json:"env,omitempty"`
-
-	// startTimeout is how long the process may take to answer at all.
-	// +optional
-	// +default="30s"
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
-	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
-}
-
-// EnvVar is one environment variable.
-type EnvVar struct {
-	// name of the variable.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
-	Name string `json:"name"`
-
-	// value of the variable.
-	// +optional
-	// +kubebuilder:validation:MaxLength=4096
-	Value string `json:"value,omitempty"`
 }
 
 // OperationPolicy says how the operations are watched that an action starts.
@@ -227,6 +176,20 @@ type PluginAction struct {
 	// operation says how the operations are watched that the action starts.
 	// +optional
 	Operation *OperationPolicy `json:"operation,omitempty"`
+
+	// command that the action runs, for the executors job and podExec; unset means that of
+	// the executor.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=16384
+	Command []string `json:"command,omitempty"`
+
+	// path is added to the url of a webhook.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^/[^?#]*$`
+	Path string `json:"path,omitempty"`
 }
 
 // ProvidedAction is an action that a plugin announced.

@@ -271,6 +271,23 @@ type RestoreStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
 
+	// backupNamespaces are the namespaces that the backup has, by their names in it; or, if
+	// nobody can tell or there are too many, those that it was to include, as names or
+	// globs. One that is empty stands for none. Actions of the Restore reach no others.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4096
+	// +kubebuilder:validation:items:MaxLength=253
+	BackupNamespaces []string `json:"backupNamespaces,omitempty"`
+
+	// backupExcludedNamespaces are those among backupNamespaces that the backup was not to
+	// include, as names or globs, where backupNamespaces says what it was to include.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4096
+	// +kubebuilder:validation:items:MaxLength=253
+	BackupExcludedNamespaces []string `json:"backupExcludedNamespaces,omitempty"`
+
 	// backupOutputs is what the PreBackup actions of the backup answered, by their
 	// registered names. The actions of the Restore are told.
 	// +optional

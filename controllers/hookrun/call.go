@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 
@@ -20,10 +21,7 @@ import (
 // call makes one call of the current attempt, within its deadline.
 func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.Answer, error) {
 	attempt := openAttempt(run)
-	call := executor.Call{
-		Point: string(run.Spec.Hook), Action: run.Spec.PluginName,
-		Key: string(run.UID), Attempt: attempt.Number, Parameters: kuberun.PlainMap(run.Spec.Parameters),
-	}
+	call := callOf(run)
 	ctx, cancel := context.WithDeadline(ctx, attempt.Deadline.Time)
 	defer cancel()
 	// The deadline is what counts for all calls of the attempt together. It was
@@ -44,8 +42,7 @@ func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.
 			fmt.Sprintf("Plugin %s is not loaded; look at it with kubectl get plugin %s",
 				run.Spec.PluginRef.Name, run.Spec.PluginRef.Name), err)
 	}
-	log := r.Logs.Logger(run.Spec.Subject.UID, stream(run.Spec.Hook)).
-		WithValues("hook", run.Spec.Hook, "action", call.Action, "attempt", call.Attempt)
+	log := r.log(run, call)
 	log.Info("Calling the action")
 	answer, err := action.Execute(logr.NewContext(ctx, log), call)
 	if err != nil {
@@ -54,6 +51,90 @@ func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.
 		log.Info("The action answered", "message", answer.Message, "again", answer.Again.String())
 	}
 	return answer, err
+}
+
+// callOf returns the call of the current attempt, without what has to be read for it.
+func callOf(run *v1alpha1.HookRun) executor.Call {
+	return executor.Call{
+		Point: string(run.Spec.Hook), Action: run.Spec.PluginName,
+		Key: string(run.UID), Attempt: openAttempt(run).Number, Parameters: kuberun.PlainMap(run.Spec.Parameters),
+	}
+}
+
+// resumer returns what runs the action of a run, if what it begins goes on without it; nil if
+// not, or if the plugin is not loaded.
+func (r *Reconciler) resumer(run *v1alpha1.HookRun) executor.Resumer {
+	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, callOf(run).Kind(), run.Spec.PluginName)
+	if err != nil {
+		return nil
+	}
+	resumer, _ := action.(executor.Resumer)
+	return resumer
+}
+
+// resumes says whether the attempt that was called last goes on without the operator that
+// called it.
+func (r *Reconciler) resumes(run *v1alpha1.HookRun) bool {
+	return isCalled(run) && r.resumer(run) != nil
+}
+
+// clearTime is how long it may take to end what another operator left running.
+const clearTime = time.Minute
+
+// clear ends what another operator left running of an attempt that is cancelled or overdue,
+// and says which of the two it is. What cannot be ended ends at its own deadline. What ended
+// by itself before the attempt was overdue has its answer.
+func (r *Reconciler) clear(ctx context.Context, run *v1alpha1.HookRun) (answer executor.Answer, err error) {
+	call, deadline := callOf(run), openAttempt(run).Deadline.Time
+	log := r.log(run, call)
+	ctx, cancel := context.WithTimeout(logr.NewContext(ctx, log), clearTime)
+	defer cancel()
+	action, ended := r.resumer(run), false
+	if r.Now().Before(deadline) {
+		err = executor.NewError(executor.Interrupted, call, "was cancelled while another operator took over", context.Canceled)
+	} else {
+		answer, ended, err = r.ended(ctx, action, call, deadline)
+	}
+	if action == nil {
+		return answer, err
+	}
+	if ended && ctx.Err() != nil {
+		return answer, err // nobody may record the answer: the next operator has to find it
+	}
+	if !ended {
+		log.Info("Ending what was left running of the action")
+	}
+	if stopErr := action.Stop(ctx, call); stopErr != nil {
+		log.Error(stopErr, "It was not ended, and ends at its own deadline")
+	}
+	return answer, err
+}
+
+// ended returns what an attempt came to that is overdue.
+func (r *Reconciler) ended(
+	ctx context.Context, action executor.Resumer, call executor.Call, deadline time.Time,
+) (answer executor.Answer, ended bool, err error) {
+	log := logr.FromContextOrDiscard(ctx)
+	if action != nil {
+		answer, ended, err = action.Ended(ctx, call, deadline)
+	}
+	switch {
+	case ended:
+		log.Info("The action ended in time, while no operator was there", "message", answer.Message)
+		return answer, true, err
+	case executor.KindOf(err) == executor.Timeout:
+		return answer, false, err
+	case err != nil:
+		log.Error(err, "It is not known whether the action ended in time")
+	}
+	return answer, false, executor.NewError(executor.Timeout, call,
+		"did not end before its deadline, which passed while another operator took over", context.DeadlineExceeded)
+}
+
+// log is where what an action does is told.
+func (r *Reconciler) log(run *v1alpha1.HookRun, call executor.Call) logr.Logger {
+	return r.Logs.Logger(run.Spec.Subject.UID, stream(run.Spec.Hook)).
+		WithValues("hook", run.Spec.Hook, "action", call.Action, "attempt", call.Attempt)
 }
 
 // unread is the error of a call for which something could not be read. A run that

@@ -120,22 +120,50 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if ended != nil && ended.Err != nil && executor.KindOf(ended.Err) == "" {
 		ctrl.LoggerFrom(ctx).Error(ended.Err, "The call of an action failed inside the operator", "attempt", run.Status.Attempt)
 	}
-	next := decide(&run, known, ended, r.Now())
-	if !equality.Semantic.DeepEqual(before.Status, run.Status) {
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Status().Patch(ctx, &run, patch); err != nil {
-			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return ctrl.Result{}, nil // the watch brings what was newer
-			}
-			return ctrl.Result{}, fmt.Errorf("writing the status of HookRun %s: %w", run.Name, err)
-		}
-		r.Metrics.record(before, &run)
-		r.tell(ctx, before, &run)
+	next := decide(&run, observed{known: known, ended: ended, resumes: r.resumes(&run)}, r.Now())
+	if current, err := r.write(ctx, before, &run, next); !current || err != nil {
+		return ctrl.Result{}, err // the watch brings what was newer
 	}
 	if ended != nil {
 		r.calls.Forget(callID(before))
 	}
 	return r.act(&run, next) //nolint:contextcheck // a call outlives the reconcile that starts it; the runner gives it its context
+}
+
+// write writes what changed in the status, and says whether the run is as the API server
+// has it: nothing may be done for an older one.
+func (r *Reconciler) write(ctx context.Context, before, run *v1alpha1.HookRun, next step) (current bool, err error) {
+	if equality.Semantic.DeepEqual(before.Status, run.Status) {
+		if next.call || next.clear {
+			return r.isCurrent(ctx, run)
+		}
+		return true, nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, run, patch); err != nil {
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("writing the status of HookRun %s: %w", run.Name, err)
+	}
+	r.Metrics.record(before, run)
+	r.tell(ctx, before, run)
+	return true, nil
+}
+
+// isCurrent says whether nobody changed the run since the cache saw it. An attempt that is
+// taken over is called without a write, which would fail if the run moved on: it may
+// have ended, and what answered for it is removed, so that it would be started anew.
+func (r *Reconciler) isCurrent(ctx context.Context, run *v1alpha1.HookRun) (bool, error) {
+	var live v1alpha1.HookRun
+	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run), &live)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading HookRun %s: %w", run.Name, err)
+	}
+	return live.UID == run.UID && live.ResourceVersion == run.ResourceVersion, nil
 }
 
 // stays says whether a run of which no call is known is left as it is: because it
@@ -161,16 +189,20 @@ func (r *Reconciler) act(run *v1alpha1.HookRun, next step) (ctrl.Result, error) 
 	if next.cancel {
 		r.calls.Cancel(callID(run), errCancelled)
 	}
-	if next.call {
-		frozen := run.DeepCopy()
-		started := r.calls.Ensure(callID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (called, error) {
-			began := r.Now()
-			answer, err := r.call(ctx, frozen)
-			return called{Answer: answer, took: r.Now().Sub(began)}, err
-		})
-		if !started {
-			return ctrl.Result{RequeueAfter: time.Second}, nil
-		}
+	if !next.call && !next.clear {
+		return ctrl.Result{RequeueAfter: next.after}, nil
+	}
+	frozen, do := run.DeepCopy(), r.call
+	if next.clear {
+		do = r.clear
+	}
+	started := r.calls.Ensure(callID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (called, error) {
+		began := r.Now()
+		answer, err := do(ctx, frozen)
+		return called{Answer: answer, took: r.Now().Sub(began)}, err
+	})
+	if !started {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return ctrl.Result{RequeueAfter: next.after}, nil
 }

@@ -26,10 +26,21 @@ type called struct {
 	took time.Duration
 }
 
+// observed is what is known of the current attempt besides its status.
+type observed struct {
+	// known says that a call runs, or has ended, in this process; ended is its answer if it has.
+	known bool
+	ended *answer
+	// resumes says that what another operator began goes on without it, and can be followed.
+	resumes bool
+}
+
 // step is what is left to do after the status was written.
 type step struct {
 	// call starts a call of the current attempt.
 	call bool
+	// clear ends what another operator left running of the current attempt.
+	clear bool
 	// cancel stops the call that runs.
 	cancel bool
 	// after asks for another pass at a time.
@@ -45,20 +56,16 @@ const (
 	maxPause   = 5 * time.Minute
 )
 
-// decide moves the status of a HookRun on. Known says whether a call runs or has
-// ended in this process, and ended is its answer if it has.
-func decide(run *v1alpha1.HookRun, known bool, ended *answer, now time.Time) step {
+// decide moves the status of a HookRun on.
+func decide(run *v1alpha1.HookRun, seen observed, now time.Time) step {
 	switch {
 	case run.Status.CompletionTimestamp != nil:
 		return step{}
-	case known && ended != nil:
-		return settle(run, *ended, now)
+	case seen.known && seen.ended != nil:
+		return settle(run, seen, now)
 	case stop(run):
-		if known {
-			return step{cancel: true}
-		}
-		return finishUnstarted(run, now)
-	case known:
+		return halt(run, seen, now)
+	case seen.known:
 		return step{}
 	case run.Spec.DesiredState == v1alpha1.HookDesiredStateWait:
 		pending(run)
@@ -67,9 +74,10 @@ func decide(run *v1alpha1.HookRun, known bool, ended *answer, now time.Time) ste
 	if wait := untilNext(run, now); wait > 0 {
 		return step{after: wait}
 	}
-	if open := openAttempt(run); open != nil && run.Status.NextCallTimestamp == nil {
-		return interrupted(run, now)
-	} else if open != nil {
+	if isCalled(run) {
+		return goOn(run, seen, now)
+	}
+	if open := openAttempt(run); open != nil {
 		run.Status.NextCallTimestamp = nil // it asked to be called again, in the same attempt
 		if !now.Before(open.Deadline.Time) {
 			return outOfTime(run, now)
@@ -87,6 +95,18 @@ func stop(run *v1alpha1.HookRun) bool {
 		return false
 	}
 	return run.Spec.DesiredState == v1alpha1.HookDesiredStateCancel
+}
+
+// halt ends what is left of a run that is to be stopped.
+func halt(run *v1alpha1.HookRun, seen observed, now time.Time) step {
+	switch {
+	case seen.known:
+		return step{cancel: true}
+	case seen.resumes && isCalled(run):
+		return step{clear: true}
+	default:
+		return finishUnstarted(run, now)
+	}
 }
 
 func pending(run *v1alpha1.HookRun) {
@@ -107,6 +127,23 @@ func openAttempt(run *v1alpha1.HookRun) *v1alpha1.HookAttempt {
 		return nil
 	}
 	return &run.Status.Attempts[n-1]
+}
+
+// isCalled says that an operator called the action, and recorded no answer.
+func isCalled(run *v1alpha1.HookRun) bool {
+	return openAttempt(run) != nil && run.Status.NextCallTimestamp == nil
+}
+
+// goOn takes an attempt over from an operator that is gone.
+func goOn(run *v1alpha1.HookRun, seen observed, now time.Time) step {
+	switch {
+	case !seen.resumes:
+		return interrupted(run, now)
+	case now.Before(openAttempt(run).Deadline.Time):
+		return step{call: true}
+	default:
+		return step{clear: true}
+	}
 }
 
 func untilNext(run *v1alpha1.HookRun, now time.Time) time.Duration {
@@ -157,18 +194,20 @@ func interrupted(run *v1alpha1.HookRun, now time.Time) step {
 }
 
 // settle records the answer of a call.
-func settle(run *v1alpha1.HookRun, ended answer, now time.Time) step {
+func settle(run *v1alpha1.HookRun, seen observed, now time.Time) step {
+	ended := *seen.ended
 	succeeded := conditions.Get(run, v1alpha1.ConditionSucceeded)
 	only := run.Status.Attempt == 1 && succeeded != nil && succeeded.Reason == v1alpha1.ReasonRunning
-	next := settled(run, ended, now)
-	if only && ended.Value.took > 0 && run.Status.CompletionTimestamp != nil {
-		// The timestamps hold whole seconds; the one call it took is known better.
+	next := settled(run, ended, seen.resumes, now)
+	if only && ended.Value.took > 0 && run.Status.CompletionTimestamp != nil && now.Sub(run.Status.StartTimestamp.Time)-ended.Value.took < 2*time.Second {
+		// The timestamps hold whole seconds; the one call it took is known better, unless an
+		// operator before this one began it.
 		run.Status.Duration = ended.Value.took.Round(time.Millisecond).String()
 	}
 	return next
 }
 
-func settled(run *v1alpha1.HookRun, ended answer, now time.Time) step {
+func settled(run *v1alpha1.HookRun, ended answer, resumes bool, now time.Time) step {
 	interruption := executor.KindOf(ended.Err) == executor.Interrupted
 	switch {
 	case ended.Err == nil && ended.Value.Again > 0:
@@ -178,6 +217,8 @@ func settled(run *v1alpha1.HookRun, ended answer, now time.Time) step {
 	case interruption && stop(run):
 		closeAttempt(run, v1alpha1.ReasonCancelled, "cancelled", now)
 		return end(run, v1alpha1.HookRunPhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled while it ran", now)
+	case interruption && resumes:
+		return step{} // this operator ends, and what it began does not
 	case interruption:
 		return interrupted(run, now)
 	}
@@ -262,22 +303,33 @@ func fail(run *v1alpha1.HookRun, reason, text string, now time.Time) step {
 }
 
 // failures is how many attempts failed. Those that the operator's end
-// interrupted are not among them: they must not use up the retries.
+// interrupted are not among them: they must not use up the retries. The attempts are
+// counted, too, because an operator of an earlier version did not write the number down.
 func failures(run *v1alpha1.HookRun) int32 {
-	failed := run.Status.Attempt
+	listed := int32(0)
 	for _, attempt := range run.Status.Attempts {
-		if attempt.Reason == v1alpha1.ReasonInterrupted {
-			failed--
+		if isFailure(attempt.Reason) {
+			listed++
 		}
 	}
-	return failed
+	return max(run.Status.Failures, listed)
+}
+
+// isFailure says whether an attempt that ended with a reason failed.
+func isFailure(reason string) bool {
+	return reason != "" && reason != v1alpha1.ReasonInterrupted && reason != v1alpha1.ReasonCancelled
 }
 
 func closeAttempt(run *v1alpha1.HookRun, reason, text string, now time.Time) {
-	if open := openAttempt(run); open != nil {
-		at := metav1.NewTime(now)
-		open.CompletionTimestamp, open.Reason, open.Message = &at, reason, text
+	open := openAttempt(run)
+	if open == nil {
+		return
 	}
+	if isFailure(reason) {
+		run.Status.Failures = failures(run) + 1
+	}
+	at := metav1.NewTime(now)
+	open.CompletionTimestamp, open.Reason, open.Message = &at, reason, text
 }
 
 // finishUnstarted ends a run that is stopped while no call runs.

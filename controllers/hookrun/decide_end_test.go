@@ -24,10 +24,10 @@ func TestOwedIsTriedUntilItEndsWell(t *testing.T) {
 			run, now := build(owed, ignoring, neverTwice), start
 			var pauses []time.Duration
 			for range 14 {
-				if next := decide(run, false, nil, now); !next.call {
+				if next := decide(run, observed{}, now); !next.call {
 					t.Fatalf("next is %+v, want a call; status %+v", next, run.Status)
 				}
-				next := decide(run, true, &bad, now)
+				next := decide(run, observed{known: true, ended: &bad}, now)
 				if run.Status.CompletionTimestamp != nil || next.after <= 0 {
 					t.Fatalf("owed clean-up was given up: next %+v, status %+v", next, run.Status)
 				}
@@ -41,8 +41,8 @@ func TestOwedIsTriedUntilItEndsWell(t *testing.T) {
 				t.Errorf("the status remembers %d attempts, %d to %d; want 10, 5 to 14", n,
 					run.Status.Attempts[0].Number, run.Status.Attempts[n-1].Number)
 			}
-			decide(run, false, nil, now)
-			decide(run, true, &done, now)
+			decide(run, observed{}, now)
+			decide(run, observed{known: true, ended: &done}, now)
 			if run.Status.Phase != completed {
 				t.Errorf("it did well in the end and is %s", run.Status.Phase)
 			}
@@ -55,11 +55,11 @@ func TestEveryRetryIsMade(t *testing.T) {
 	for n := int32(0); n <= 10; n++ {
 		run, now, calls := build(retries(n)), start, int32(0)
 		for run.Status.CompletionTimestamp == nil {
-			if next := decide(run, false, nil, now); !next.call {
+			if next := decide(run, observed{}, now); !next.call {
 				t.Fatalf("retries %d: next is %+v, want a call", n, next)
 			}
 			calls++
-			now = now.Add(decide(run, true, &broken, now).after)
+			now = now.Add(decide(run, observed{known: true, ended: &broken}, now).after)
 		}
 		if calls != n+1 || run.Status.Phase != failedPhase {
 			t.Errorf("with %d retries it was called %d times and is %s", n, calls, run.Status.Phase)
@@ -81,7 +81,7 @@ func TestDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := build()
 			run.Spec.Timeout.Duration = tc.timeout
-			decide(run, false, nil, start.Add(tc.at))
+			decide(run, observed{}, start.Add(tc.at))
 			if got := run.Status.Attempts[0].Deadline.Sub(start); got != tc.want {
 				t.Errorf("the deadline is %s after the full second, want %s", got, tc.want)
 			}
@@ -97,17 +97,17 @@ func TestOutcomeForReaders(t *testing.T) {
 		run  *v1alpha1.HookRun
 		want verdict
 	}{
-		"pending":   {build(func(r *v1alpha1.HookRun) { r.Spec.DesiredState = waits; decide(r, false, nil, start) }), verdict{unknown, no, yes, no}},
+		"pending":   {build(func(r *v1alpha1.HookRun) { r.Spec.DesiredState = waits; decide(r, observed{}, start) }), verdict{unknown, no, yes, no}},
 		"running":   {build(calledAt(0)), verdict{unknown, no, yes, no}},
 		"again":     {build(calledAt(0), answeredAt(0, notDone)), verdict{unknown, no, yes, no}},
 		"retrying":  {build(retries(1), calledAt(0), answeredAt(0, broken)), verdict{unknown, no, yes, no}},
 		"completed": {build(calledAt(0), answeredAt(0, done)), verdict{yes, yes, no, no}},
 		"ignored":   {build(ignoring, calledAt(0), answeredAt(0, late)), verdict{yes, yes, no, no}},
 		"failed":    {build(calledAt(0), answeredAt(0, broken)), verdict{no, no, no, yes}},
-		"skipped":   {build(func(r *v1alpha1.HookRun) { r.Spec.DesiredState = cancel; decide(r, false, nil, start) }), verdict{yes, yes, no, no}},
+		"skipped":   {build(func(r *v1alpha1.HookRun) { r.Spec.DesiredState = cancel; decide(r, observed{}, start) }), verdict{yes, yes, no, no}},
 		"cancelled": {build(calledAt(0), func(r *v1alpha1.HookRun) {
 			r.Spec.DesiredState = cancel
-			decide(r, true, &cut, start)
+			decide(r, observed{known: true, ended: &cut}, start)
 		}), verdict{no, no, no, yes}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,5 +142,9 @@ func TestOutputsAndDuration(t *testing.T) {
 	run = build(calledAt(0), answeredAt(0, notDone), calledAt(5*time.Second), answeredAt(6*time.Second, done))
 	if run.Status.Duration != "6s" {
 		t.Errorf("a run of 6s in two calls has the duration %q", run.Status.Duration)
+	}
+	run = build(calledAt(0), answeredAt(time.Minute, done))
+	if run.Status.Duration != "1m0s" {
+		t.Errorf("a run of 1m, the last 42ms of which this operator followed, has the duration %q", run.Status.Duration)
 	}
 }

@@ -4,6 +4,7 @@
 package hookrun
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -75,7 +76,7 @@ func TestDecideFailure(t *testing.T) {
 
 func TestDecideInterruption(t *testing.T) {
 	t.Parallel()
-	const gone = "the operator went away while the action ran"
+	const gone, text = "the operator went away while the action ran", "it is Failed"
 	for name, tc := range map[string]stateCase{
 		"after a restart it is called again": {
 			run: build(calledAt(0)), at: time.Hour, step: step{call: true},
@@ -104,6 +105,20 @@ func TestDecideInterruption(t *testing.T) {
 		"between two attempts nothing is interrupted": {
 			run: build(neverTwice, retries(1), calledAt(0), answeredAt(0, broken)), at: 6 * time.Second, step: step{call: true},
 			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
+		},
+		"fifteen interruptions use up no retry": {
+			run: build(retries(1), calledOften(16)), known: true, ended: &broken, at: 16 * time.Second, step: step{after: time.Second},
+			want: gist{
+				phase: inProgress, reason: "Retrying", message: "Attempt 16 failed and is repeated", attempt: 16,
+				attempts: append(slices.Repeat([]string{"Interrupted"}, 9), "ActionFailed"), next: 17 * time.Second,
+			},
+		},
+		"failures are not forgotten over interruptions": {
+			run: build(retries(1), calledAt(0), answeredAt(0, broken), calledOften(16)), known: true, ended: &broken, at: 16 * time.Second,
+			want: gist{
+				phase: failedPhase, reason: "ActionFailed", message: text, ended: true, attempt: 16,
+				attempts: append(slices.Repeat([]string{"Interrupted"}, 9), "ActionFailed"),
+			},
 		},
 		"an interruption does not use up a retry": {
 			run: build(retries(1), calledAt(0), calledAt(time.Second)), known: true, ended: &broken, at: 2 * time.Second, step: step{after: time.Second},

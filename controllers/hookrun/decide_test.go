@@ -77,8 +77,18 @@ func calledAt(after time.Duration) func(*v1alpha1.HookRun) {
 	return func(run *v1alpha1.HookRun) {
 		want := run.Spec.DesiredState
 		run.Spec.DesiredState = v1alpha1.HookDesiredStateRun
-		decide(run, false, nil, start.Add(after))
+		decide(run, observed{}, start.Add(after))
 		run.Spec.DesiredState = want
+	}
+}
+
+// calledOften has operators look at the run each second, which all end at once: an action that
+// does not go on without them is called anew each time, but for the pause after a failure.
+func calledOften(operators int) func(*v1alpha1.HookRun) {
+	return func(run *v1alpha1.HookRun) {
+		for i := range operators {
+			calledAt(time.Duration(i) * time.Second)(run)
+		}
 	}
 }
 
@@ -87,7 +97,7 @@ func answeredAt(after time.Duration, with answer) func(*v1alpha1.HookRun) {
 	return func(run *v1alpha1.HookRun) {
 		want := run.Spec.DesiredState
 		run.Spec.DesiredState = v1alpha1.HookDesiredStateRun
-		decide(run, true, &with, start.Add(after))
+		decide(run, observed{known: true, ended: &with}, start.Add(after))
 		run.Spec.DesiredState = want
 	}
 }
@@ -135,13 +145,16 @@ type stateCase struct {
 	run   *v1alpha1.HookRun
 	known bool
 	ended *answer
-	at    time.Duration // after start
-	step  step
-	want  gist
+	// resumes says that the action goes on without the operator.
+	resumes bool
+
+	at   time.Duration // after start
+	step step
+	want gist
 }
 
 func (tc stateCase) test(t *testing.T) {
-	got := decide(tc.run, tc.known, tc.ended, start.Add(tc.at))
+	got := decide(tc.run, observed{known: tc.known, ended: tc.ended, resumes: tc.resumes}, start.Add(tc.at))
 	if got != tc.step {
 		t.Errorf("next is %+v, want %+v", got, tc.step)
 	}

@@ -7,7 +7,9 @@
 // recorded in status, under optimistic lock, before the action is called: after
 // a crash the next operator sees the open attempt, and spec.onInterruption says
 // what becomes of it. The call itself runs in the background (internal/runner)
-// with the deadline of the attempt; Reconcile is woken to record its answer.
+// with the deadline of the attempt; Reconcile is woken to record its answer. An attempt
+// that goes on without an operator (executor.Resumer) is followed by the next one: no
+// write comes before that, so the run is read past the cache.
 //
 //	controller.go  one pass: observe, decide, write status once, then act
 //	decide.go      the state machine, as a pure function

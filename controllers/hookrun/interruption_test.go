@@ -6,6 +6,7 @@ package hookrun_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/hookrun"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
@@ -72,6 +74,121 @@ func TestRestart(t *testing.T) {
 				t.Errorf("calls of the first operator (-want +got):\n%s", diff)
 			}
 			env.AwaitEvent(run, tc.event)
+		})
+	}
+}
+
+// TestGoesOn ends the operator while an action runs that goes on without it.
+func TestGoesOn(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		edits []func(*v1alpha1.HookRun)
+		// meanwhile is what happens while there is no operator.
+		meanwhile func(*v1alpha1.HookRun)
+		phase     v1alpha1.HookRunPhase
+		calls     []int32 // of the second operator
+		stops     int
+	}{
+		"it is followed, in the same attempt": {edits: []func(*v1alpha1.HookRun){neverTwice}, phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{1}},
+		"it is ended if it was cancelled": {
+			meanwhile: func(run *v1alpha1.HookRun) { run.Spec.DesiredState = v1alpha1.HookDesiredStateCancel },
+			phase:     v1alpha1.HookRunPhaseCancelled, stops: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := cluster.Env(t)
+			run := plan(env, subject(env), tc.edits...)
+			first := hanging()
+			first.resumes = true
+			stop, _ := operator(t, env, first)
+			suite.Eventually(t, func() string {
+				if len(first.made()) == 0 {
+					return "the action was not called"
+				}
+				return ""
+			})
+			stop()
+			if tc.meanwhile != nil {
+				suite.Change(env, run, tc.meanwhile)
+			}
+			second := working()
+			second.resumes, second.stopped = true, make(chan executor.Call, 9)
+			operator(t, env, second)
+			await(env, run, tc.phase)
+			if diff := cmp.Diff(tc.calls, second.made()); diff != "" {
+				t.Errorf("calls of the second operator (-want +got):\n%s", diff)
+			}
+			if len(run.Status.Attempts) != 1 || len(second.stopped) != tc.stops {
+				t.Errorf("there were %d attempts and %d were ended, want 1 and %d", len(run.Status.Attempts), len(second.stopped), tc.stops)
+			}
+			if tc.stops > 0 {
+				if call := <-second.stopped; call.Key != string(run.UID) || call.Attempt != 1 || call.Point != "PreBackup" {
+					t.Errorf("ended was %+v", call)
+				}
+			}
+		})
+	}
+}
+
+// TestOverdue starts an operator when the time of an action is over that went on without it.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		ended  execute
+		phase  v1alpha1.HookRunPhase
+		reason string // of the attempt
+		text   string
+	}{
+		"it ended in time": {
+			ended: working().do, phase: v1alpha1.HookRunPhaseCompleted, text: "Done",
+		},
+		"it failed in time": {
+			ended: func(_ context.Context, call executor.Call) (executor.Answer, error) {
+				return executor.Answer{}, executor.NewError(executor.Failed, call, "the disk is full", nil)
+			},
+			phase: v1alpha1.HookRunPhaseFailed, reason: v1alpha1.ReasonActionFailed, text: "the disk is full",
+		},
+		"it did not, and it is known why": {
+			ended: func(_ context.Context, call executor.Call) (executor.Answer, error) {
+				return executor.Answer{}, executor.NewError(executor.Timeout, call, "its node worker-3 does not answer", nil)
+			},
+			phase: v1alpha1.HookRunPhaseFailed, reason: v1alpha1.ReasonTimedOut, text: "its node worker-3 does not answer",
+		},
+		"it did not": {
+			phase: v1alpha1.HookRunPhaseFailed, reason: v1alpha1.ReasonTimedOut,
+			text: "did not end before its deadline, which passed while another operator took over",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := cluster.Env(t)
+			run := plan(env, subject(env))
+			first := hanging()
+			first.resumes = true
+			stop, _ := operator(t, env, first)
+			suite.Eventually(t, func() string {
+				if len(first.made()) == 0 {
+					return "the action was not called"
+				}
+				return ""
+			})
+			stop()
+			second := working()
+			second.resumes, second.stopped, second.ended = true, make(chan executor.Call, 9), tc.ended
+			operator(t, env, second, func(r *hookrun.Reconciler) {
+				r.Now = func() time.Time { return time.Now().Add(time.Hour) }
+			})
+			await(env, run, tc.phase)
+			if got := run.Status.Attempts[0].Reason; got != tc.reason || run.Status.Message != tc.text || len(run.Status.Attempts) != 1 {
+				t.Errorf("reason %q of %d attempts, message %q; want %q of 1, %q", got, len(run.Status.Attempts), run.Status.Message, tc.reason, tc.text)
+			}
+			if len(second.made()) > 0 || len(second.stopped) != 1 {
+				t.Errorf("%d calls were made and %d ended, want none and 1", len(second.made()), len(second.stopped))
+			}
+			if lasted, err := time.ParseDuration(run.Status.Duration); err != nil || lasted < time.Hour {
+				t.Errorf("the duration is %q, want that of the whole run", run.Status.Duration)
+			}
 		})
 	}
 }

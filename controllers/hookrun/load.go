@@ -23,7 +23,7 @@ func loadID(run *v1alpha1.HookRun) string { return string(run.UID) + "/plugin" }
 // loaded their plugins, and no attempt may fail for that. The run is woken when the
 // wait is over, or to be looked at again after a time.
 func (r *Reconciler) awaitPlugin(ctx context.Context, run *v1alpha1.HookRun) (waiting bool, after time.Duration, err error) {
-	if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait || stop(run) {
+	if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait || (stop(run) && !isCalled(run)) {
 		return false, 0, nil
 	}
 	name := run.Spec.PluginRef.Name

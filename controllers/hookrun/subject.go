@@ -131,7 +131,9 @@ func (r *Reconciler) outputs(ctx context.Context, run *v1alpha1.HookRun, point v
 	}
 	outputs := map[string]map[string]string{}
 	for _, sibling := range siblings.Items {
-		if len(sibling.Status.Outputs) > 0 {
+		// Others may label a HookRun, and not change what it is for.
+		theirs := sibling.Spec.Subject.UID != run.Spec.Subject.UID || sibling.Spec.Hook != point
+		if !theirs && len(sibling.Status.Outputs) > 0 {
 			outputs[sibling.Spec.PluginName] = kuberun.PlainMap(sibling.Status.Outputs)
 		}
 	}

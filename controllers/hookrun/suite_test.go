@@ -40,6 +40,12 @@ type actions struct {
 	plugin string
 	// loading, if set, is closed when it was tried to load the plugins.
 	loading chan struct{}
+	// resumes says that what is begun goes on without the operator, and stopped gets the
+	// calls of which that was ended.
+	resumes bool
+	stopped chan executor.Call
+	// ended is what it came to while there was no operator.
+	ended execute
 
 	mu    sync.Mutex
 	calls []executor.Call
@@ -50,7 +56,11 @@ func (a *actions) Executor(plugin, kind, action string) (executor.Executor, erro
 	if a.missing != nil {
 		return nil, a.missing
 	}
-	return bound{actions: a, id: plugin + " " + kind + " " + action}, nil
+	one := bound{actions: a, id: plugin + " " + kind + " " + action}
+	if a.resumes {
+		return resuming{one}, nil
+	}
+	return one, nil
 }
 
 // Tried implements hookrun.Catalog.
@@ -77,6 +87,24 @@ func (b bound) Execute(ctx context.Context, call executor.Call) (executor.Answer
 	b.actions.calls = append(b.actions.calls, call)
 	b.actions.mu.Unlock()
 	return b.actions.do(ctx, call)
+}
+
+// resuming goes on without the operator.
+type resuming struct{ bound }
+
+// Ended implements executor.Resumer.
+func (r resuming) Ended(ctx context.Context, call executor.Call, _ time.Time) (executor.Answer, bool, error) {
+	if r.actions.ended == nil {
+		return executor.Answer{}, false, nil
+	}
+	answer, err := r.actions.ended(ctx, call)
+	return answer, executor.KindOf(err) != executor.Timeout, err
+}
+
+// Stop implements executor.Resumer.
+func (r resuming) Stop(_ context.Context, call executor.Call) error {
+	r.actions.stopped <- call
+	return nil
 }
 
 // made returns the attempt numbers of the calls so far.

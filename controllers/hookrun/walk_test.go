@@ -70,7 +70,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 func (w *walk) pass() {
 	w.t.Helper()
 	before := w.run.DeepCopy()
-	next := decide(w.run, w.known, w.ended, w.now)
+	next := decide(w.run, observed{known: w.known, ended: w.ended}, w.now)
 	changed := !equality.Semantic.DeepEqual(before.Status, w.run.Status)
 	w.checkPass(before, next, changed)
 	if w.ended != nil {

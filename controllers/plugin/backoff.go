@@ -12,7 +12,7 @@ import (
 )
 
 // exits tells the reconciler about Plugins to which something happened: their process
-// ended by itself, for one. It is a part of the manager, so that it ends with it.
+// ended by itself, or the connection to them, for one. It is a part of the manager, so that it ends with it.
 type exits struct {
 	names <-chan string
 	told  func(ctx context.Context, name string)
@@ -33,7 +33,7 @@ func (e exits) Start(ctx context.Context) error {
 }
 
 // backoff remembers when a plugin may be loaded again that could not be loaded, or
-// whose process ended.
+// that ended.
 type backoff struct {
 	first, most time.Duration
 	now         func() time.Time
@@ -42,11 +42,18 @@ type backoff struct {
 	tries map[string]attempt
 }
 
+// loopingEnds is how often a plugin ends, without a long time between, that cannot be relied
+// on.
+const loopingEnds = 4
+
 // attempt is what happened to one generation of a Plugin.
 type attempt struct {
 	id string
-	// n counts failures in a row, next is when the last one is over.
-	n    int
+	// failures counts loads that failed in a row, ends how often what had been loaded ended by
+	// itself, without a long time between. A load that does well tells nothing of the ends:
+	// a process that starts well may end again at once.
+	failures, ends int
+	// next is when the last pause is over.
 	next time.Time
 	// last is when something of all this happened.
 	last time.Time
@@ -69,9 +76,9 @@ func (b *backoff) failed(name, id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.of(name, id)
-	a.n++
+	a.failures++
 	a.last = b.now()
-	a.next = a.last.Add(b.after(a.n))
+	a.next = a.last.Add(b.after(a.failures))
 	b.tries[name] = a
 }
 
@@ -83,22 +90,22 @@ func (b *backoff) succeeded(name, id string, at time.Time) {
 	if a.last.After(at) {
 		return
 	}
-	a.next, a.last = time.Time{}, b.now()
+	a.failures, a.next, a.last = 0, time.Time{}, b.now()
 	b.tries[name] = a
 }
 
-// ended notes that the process of a plugin ended by itself. The first time, and
-// if nothing happened for long before, that costs no pause.
+// ended notes that the process of a plugin ended by itself, or the connection to it. The
+// first time, and if nothing happened for long before, that costs no pause.
 func (b *backoff) ended(name, id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.of(name, id)
 	now := b.now()
 	if now.Sub(a.last) >= b.most {
-		a.n = 0
+		a.ends = 0
 	}
-	a.last, a.next = now, now.Add(b.after(a.n))
-	a.n++
+	a.last, a.next = now, now.Add(b.after(a.ends))
+	a.ends++
 	b.tries[name] = a
 }
 
@@ -115,6 +122,14 @@ func (b *backoff) remaining(name, id string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.of(name, id).next.Sub(b.now())
+}
+
+// looping reports whether a plugin ended so often that it cannot be relied on. What serves
+// one elsewhere may be replaced pod by pod, and a call starts or reaches it in any case.
+func (b *backoff) looping(name, id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.of(name, id).ends >= loopingEnds
 }
 
 func (b *backoff) reset(name string) {

@@ -28,7 +28,8 @@ func TestBackoff(t *testing.T) {
 		"it ends again and again":          {events: []event{succeeded, ended, succeeded, ended, succeeded, ended, succeeded, ended}, want: []time.Duration{0, 0, 0, 2, 0, 4, 0, 8}},
 		"it ends before anybody noticed":   {events: []event{ended, ended, ended, ended}, want: []time.Duration{0, 2, 4, 8}},
 		"it ends now and then":             {events: []event{succeeded, ended, succeeded, ended, succeeded, ended}, gap: time.Minute, want: []time.Duration{0, 0, 0, 0, 0, 0}},
-		"what failed before runs and ends": {events: []event{failed, failed, succeeded, ended}, want: []time.Duration{2, 4, 0, 4}},
+		"what failed before runs and ends": {events: []event{failed, failed, succeeded, ended}, want: []time.Duration{2, 4, 0, 0}},
+		"it fails to start after it ended": {events: []event{succeeded, ended, failed, failed, succeeded, ended}, want: []time.Duration{0, 0, 2, 4, 0, 2}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			now := time.Unix(1000, 0)

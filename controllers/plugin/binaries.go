@@ -57,7 +57,10 @@ func (b *binaries) changed(ctx context.Context, paths []string) {
 	named := map[string]bool{}
 	for i := range plugins.Items {
 		p := &plugins.Items[i]
-		path := b.reconciler.spec(p).Process.Path
+		if p.Spec.Executor.Process == nil {
+			continue
+		}
+		path := b.reconciler.path(p.Spec.Executor.Process)
 		named[path] = true
 		if slices.ContainsFunc(paths, func(changed string) bool {
 			return path == changed || strings.HasPrefix(path, changed+string(filepath.Separator))

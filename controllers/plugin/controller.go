@@ -20,7 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
@@ -35,10 +37,20 @@ type Catalog interface {
 	Unload(ctx context.Context, name string)
 }
 
-// Reconciler loads Plugins. Client, Catalog, Recorder and Dir are required.
+// Builder makes what runs the actions of Plugins whose program is not next to the operator,
+// or that have none. It reads nothing, and the same Plugin always gives the same.
+type Builder interface {
+	// Build returns declared actions, or an error that says in one line what is wrong.
+	Build(plugin *v1alpha1.Plugin) (*catalog.Declared, error)
+	// Endpoint returns where the plugin is served.
+	Endpoint(plugin *v1alpha1.Plugin) *catalog.EndpointSpec
+}
+
+// Reconciler loads Plugins. Client, Catalog, Builder, Recorder and Dir are required.
 type Reconciler struct {
 	Client   client.Client
 	Catalog  Catalog
+	Builder  Builder
 	Recorder events.EventRecorder
 	// Dir is the plugin folder that commands are relative to.
 	Dir string
@@ -65,8 +77,8 @@ type Reconciler struct {
 
 // SetupWithManager registers the controller and its background loads.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if r.Client == nil || r.Catalog == nil || r.Recorder == nil || r.Dir == "" {
-		return errors.New("plugin: Client, Catalog, Recorder and Dir are required")
+	if r.Client == nil || r.Catalog == nil || r.Builder == nil || r.Recorder == nil || r.Dir == "" {
+		return errors.New("plugin: Client, Catalog, Builder, Recorder and Dir are required")
 	}
 	if r.Retry == 0 {
 		r.Retry = 2 * time.Second
@@ -173,10 +185,15 @@ func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Re
 	if err := r.loading(ctx, plugin); err != nil {
 		return ctrl.Result{}, err
 	}
-	spec := r.spec(plugin)
-	spec.Busy = busy
 	owner := types.NamespacedName{Name: plugin.Name}
-	if !r.loads.Ensure(id, owner, func(ctx context.Context) (catalog.Info, error) { return r.Catalog.Load(ctx, spec) }) {
+	if !r.loads.Ensure(id, owner, func(ctx context.Context) (catalog.Info, error) {
+		spec, err := r.spec(plugin)
+		if err != nil {
+			return catalog.Info{}, err
+		}
+		spec.Busy = busy
+		return r.Catalog.Load(ctx, spec)
+	}) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return ctrl.Result{}, nil
@@ -203,21 +220,37 @@ func (r *Reconciler) awaitOperations(
 }
 
 // spec translates a Plugin for the catalog.
-func (r *Reconciler) spec(plugin *v1alpha1.Plugin) catalog.Spec {
-	process := plugin.Spec.Executor.Process
-	spec := catalog.Spec{
+func (r *Reconciler) spec(plugin *v1alpha1.Plugin) (spec catalog.Spec, err error) {
+	spec = catalog.Spec{
 		Name: plugin.Name, UID: string(plugin.UID), Generation: plugin.Generation, Created: plugin.CreationTimestamp.Time,
 	}
-	spec.Process.Path = filepath.Join(r.Dir, filepath.FromSlash(process.Command))
-	spec.Process.Args = process.Args
-	spec.Process.Env = map[string]string{}
-	for _, variable := range process.Env {
-		spec.Process.Env[variable.Name] = variable.Value
+	switch of := &plugin.Spec.Executor; {
+	case of.Process != nil:
+		spec.Process = r.process(of.Process)
+	case of.GRPC != nil:
+		spec.Endpoint = r.Builder.Endpoint(plugin)
+	default:
+		if spec.Declared, err = r.Builder.Build(plugin); err != nil {
+			err = &catalog.LoadError{Reason: string(process.ReasonInvalidSpec), Message: executor.OneLine(err.Error()), Err: err}
+		}
 	}
-	if process.StartTimeout != nil {
-		spec.Process.StartTimeout = process.StartTimeout.Duration
+	return spec, err
+}
+
+func (r *Reconciler) process(of *v1alpha1.ProcessExecutor) catalog.ProcessSpec {
+	spec := catalog.ProcessSpec{Path: r.path(of), Args: of.Args, Env: map[string]string{}}
+	for _, variable := range of.Env {
+		spec.Env[variable.Name] = variable.Value
+	}
+	if of.StartTimeout != nil {
+		spec.StartTimeout = of.StartTimeout.Duration
 	}
 	return spec
+}
+
+// path is where the binary of a plugin is.
+func (r *Reconciler) path(of *v1alpha1.ProcessExecutor) string {
+	return filepath.Join(r.Dir, filepath.FromSlash(of.Command))
 }
 
 // remove unloads a deleted Plugin once nobody needs it any more. Until then it is

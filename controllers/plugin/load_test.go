@@ -166,10 +166,29 @@ func TestExits(t *testing.T) {
 		return ""
 	})
 	exited <- "nobody-knows"
-	exited <- p.Name
+	for range 3 {
+		exited <- p.Name
+	}
 	await(env, p, metav1.ConditionFalse, "CrashLoop")
 	if got := len(plugins.loads()); got != 2 || len(p.Status.Actions) != 3 || p.Status.Message == "" {
 		t.Errorf("%d loads, want 2; status %+v", got, p.Status)
 	}
 	env.AwaitEvent(p, "Warning LoadFailed: the process of the plugin ended several times by itself")
+}
+
+// TestLosesItsAddress: of a plugin that is served elsewhere nothing is said about processes.
+func TestLosesItsAddress(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	exited := make(chan string)
+	operator(t, env, &loader{load: well}, retryAfter(time.Hour), func(r *plugin.Reconciler) { r.Exited = exited })
+	p := create(t, env, func(p *v1alpha1.Plugin) {
+		p.Spec.Executor = v1alpha1.Executor{GRPC: &v1alpha1.GRPCExecutor{Address: "report.shop.svc:7443", TLS: &v1alpha1.TLSClient{}}}
+	})
+	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+	for range 5 {
+		exited <- p.Name
+	}
+	await(env, p, metav1.ConditionFalse, "ConnectBackOff")
+	env.AwaitEvent(p, "Warning LoadFailed: the connection to report.shop.svc:7443 was made and lost several times")
 }

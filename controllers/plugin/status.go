@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/plugin/endpoint"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
@@ -44,15 +45,21 @@ func (r *Reconciler) loading(ctx context.Context, plugin *v1alpha1.Plugin) error
 	return r.write(ctx, before, plugin)
 }
 
-// pausing says why a plugin that was loaded is not loaded now.
+// pausing says why a plugin is not loaded now that was loaded and ends again and again.
 func (r *Reconciler) pausing(ctx context.Context, plugin *v1alpha1.Plugin) error {
-	if !conditions.IsTrue(plugin, v1alpha1.ConditionReady) {
+	if !conditions.IsTrue(plugin, v1alpha1.ConditionReady) || !r.pause.looping(plugin.Name, loadID(plugin)) {
 		return nil // that it could not be loaded is recorded already
 	}
-	return r.record(ctx, plugin, runner.Outcome[catalog.Info]{Err: &catalog.LoadError{
+	loop := &catalog.LoadError{
 		Reason:  string(process.ReasonCrashLoop),
 		Message: "the process of the plugin ended several times by itself and is started again later; the operator's log tells what it said",
-	}})
+	}
+	if of := plugin.Spec.Executor.GRPC; of != nil {
+		loop.Reason = string(endpoint.ReasonBackOff)
+		loop.Message = "the connection to " + of.Address + " was made and lost several times, and is made again later; " +
+			"check whether what serves the plugin is started again and again"
+	}
+	return r.record(ctx, plugin, runner.Outcome[catalog.Info]{Err: loop})
 }
 
 // record writes what a load found. While the object is being deleted its status
@@ -94,7 +101,14 @@ func (r *Reconciler) record(ctx context.Context, plugin *v1alpha1.Plugin, outcom
 }
 
 func loaded(plugin *v1alpha1.Plugin) string {
-	return fmt.Sprintf("The plugin runs and provides %d actions", len(plugin.Status.Actions))
+	does := "has what it needs"
+	switch of := &plugin.Spec.Executor; {
+	case of.Process != nil:
+		does = "runs"
+	case of.GRPC != nil:
+		does = "answers"
+	}
+	return fmt.Sprintf("The plugin %s and provides %d actions", does, len(plugin.Status.Actions))
 }
 
 // postponed says that a plugin was changed and what its change waits for.

@@ -5,6 +5,7 @@ package plugin_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -103,12 +104,31 @@ func badly(context.Context, catalog.Spec) (catalog.Info, error) {
 func operator(t *testing.T, env *suite.Env, plugins plugin.Catalog, options ...func(*plugin.Reconciler)) (stop func()) {
 	t.Helper()
 	return env.Operate(func(mgr ctrl.Manager) error {
-		r := &plugin.Reconciler{Client: mgr.GetClient(), Catalog: plugins, Recorder: mgr.GetEventRecorder("grapnel"), Dir: "/plugins"}
+		r := &plugin.Reconciler{
+			Client: mgr.GetClient(), Catalog: plugins, Builder: builder{}, Recorder: mgr.GetEventRecorder("grapnel"), Dir: "/plugins",
+		}
 		for _, option := range options {
 			option(r)
 		}
 		return r.SetupWithManager(mgr)
 	})
+}
+
+// builder says of a Plugin without a program what its image is called; there is no image
+// "bad".
+type builder struct{}
+
+// Build implements plugin.Builder.
+func (builder) Build(p *v1alpha1.Plugin) (*catalog.Declared, error) {
+	if p.Spec.Executor.Job.Image == "bad" {
+		return nil, errors.New("action PreBackupAction(example.io/freeze): the image is bad")
+	}
+	return &catalog.Declared{Digest: p.Spec.Executor.Job.Image}, nil
+}
+
+// Endpoint implements plugin.Builder.
+func (builder) Endpoint(p *v1alpha1.Plugin) *catalog.EndpointSpec {
+	return &catalog.EndpointSpec{Address: p.Spec.Executor.GRPC.Address}
 }
 
 // create creates a Plugin; the namespace of the test makes its name unique. When the

@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/controllers/plugin"
 	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/declared"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
@@ -46,8 +47,8 @@ func withPlugins(t *testing.T, env *suite.Env, options ...func(*storagelocation.
 	t.Cleanup(closeAll)
 	stopManager := env.Operate(func(mgr ctrl.Manager) error {
 		loads := &plugin.Reconciler{
-			Client: mgr.GetClient(), Catalog: plugins, Recorder: mgr.GetEventRecorder("grapnel"), Dir: filepath.Dir(self),
-			Retry: 100 * time.Millisecond,
+			Client: mgr.GetClient(), Catalog: plugins, Builder: &declared.Builder{}, Recorder: mgr.GetEventRecorder("grapnel"),
+			Dir: filepath.Dir(self), Retry: 100 * time.Millisecond,
 		}
 		if err := loads.SetupWithManager(mgr); err != nil {
 			return err

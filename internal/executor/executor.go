@@ -40,6 +40,28 @@ type Executor interface {
 	Execute(ctx context.Context, call Call) (Answer, error)
 }
 
+// Resumer is an Executor of which an attempt goes on when its caller does not: a Job runs
+// while the operator is restarted.
+//
+// A ctx that is cancelled without a cause (context.Cause is context.Canceled) says that the
+// operator ends: Execute returns Interrupted and leaves what it began. The Execute that comes
+// next with the same key and attempt follows that, and begins nothing else; that of a later
+// attempt ends it before it begins anything. A ctx that is cancelled with a cause was cancelled
+// by somebody: what was begun is ended.
+type Resumer interface {
+	Executor
+	// Ended returns what the attempt came to that a caller before this one began and did not
+	// follow to its end, if it ended by itself until a deadline that has passed: an answer or
+	// an *Error. If it did not end, an *Error of kind Timeout may say why, and any other that
+	// it is not known whether it did. It leaves what there is of it, so that it can be asked for again until the
+	// answer is recorded.
+	Ended(ctx context.Context, call Call, deadline time.Time) (answer Answer, ended bool, err error)
+	// Stop ends what was left of a call, in this attempt or one before it, by a caller before
+	// this one, for a run that is not executed again. It returns when nothing of it is left,
+	// or an *Error if that could not be had before ctx ended.
+	Stop(ctx context.Context, call Call) error
+}
+
 // Call is one attempt at one action.
 type Call struct {
 	// Point is one of the Point constants.

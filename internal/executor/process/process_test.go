@@ -114,14 +114,14 @@ func TestExecuteRefusesOutputsBeyondTheLimits(t *testing.T) {
 	bad := map[string]map[string]string{"a.io/ok": {"k": "v"}, "a.io/x": {"k": strings.Repeat("v", 9<<10)}, "a.io/y": {"/": ""}}
 	many := map[string]map[string]string{}
 	for i := range 500 {
-		many[fmt.Sprintf("a.io/%d", i)] = map[string]string{"k": strings.Repeat("v", 8<<10-1)}
+		many[fmt.Sprintf("a.io/%d", i)] = map[string]string{"k": strings.Repeat("v", 4<<10), "l": strings.Repeat("v", 4<<10-2)}
 	}
 	for name, tc := range map[string]struct {
 		outputs, backup map[string]map[string]string
 		want            string
 	}{
-		"of this run":     {outputs: bad, want: `the outputs of "a.io/x": 9217 bytes`},
-		"of the backup":   {backup: bad, want: `the backup's outputs of "a.io/x": 9217 bytes`},
+		"of this run":     {outputs: bad, want: `the outputs of "a.io/x": the output "k" has 9216 bytes`},
+		"of the backup":   {backup: bad, want: `the backup's outputs of "a.io/x": the output "k" has 9216 bytes`},
 		"of this, many":   {outputs: many},
 		"of backup, many": {backup: many},
 		"of both, many":   {outputs: many, backup: many, want: "can be handed to a plugin"},

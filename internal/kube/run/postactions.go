@@ -96,14 +96,14 @@ func classOf(phase string) v1alpha1.Outcome {
 	}
 }
 
-// overBudget says whether owed clean-up has used all the attempts it was given.
-// It is tried on, and the others go first.
+// overBudget says whether owed clean-up has used all the attempts it was given, without those
+// that the end of an operator interrupted. It is tried on, and the others go first.
 func overBudget(run *v1alpha1.HookRun) bool {
 	if !run.Spec.Owed {
 		return false
 	}
 	last := len(run.Status.Attempts) - 1
-	return last >= 0 && run.Status.Attempts[last].CompletionTimestamp != nil && run.Status.Attempt > run.Spec.Retries
+	return last >= 0 && run.Status.Attempts[last].CompletionTimestamp != nil && run.Status.Failures > run.Spec.Retries
 }
 
 // giveUp ends clean-up that a person gave up.

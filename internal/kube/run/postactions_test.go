@@ -170,6 +170,28 @@ func TestCleanUp(t *testing.T) {
 	}
 }
 
+// TestOverBudget: what the end of an operator interrupted used nothing up.
+func TestOverBudget(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, tc := range map[string]struct {
+		owed     bool
+		failures int32
+		want     bool
+	}{
+		"it failed as often as it may":    {owed: true, failures: 2, want: true},
+		"it was interrupted":              {owed: true, failures: 1},
+		"nobody is owed that it succeeds": {failures: 2},
+	} {
+		run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{Owed: tc.owed, Retries: 1}}
+		run.Status.Attempt, run.Status.Failures = 9, tc.failures
+		run.Status.Attempts = []v1alpha1.HookAttempt{{Number: 9, CompletionTimestamp: &now}}
+		if got := overBudget(run); got != tc.want {
+			t.Errorf("%s: over budget is %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // TestInterrupting is about who asked for what: a cancel that came before the
 // outcome ends the work, one that comes later ends what runs then.
 func TestInterrupting(t *testing.T) {

@@ -16,11 +16,8 @@ import (
 // maxOutputs is how many bytes of outputs of PreBackup actions a status may hold.
 const maxOutputs = 256 << 10
 
-// The API takes the outputs of so many actions, and values of so many characters.
-const (
-	maxOutputSets  = 64
-	maxOutputValue = 4096
-)
+// maxOutputSets is how many actions' outputs the API takes.
+const maxOutputSets = 64
 
 // StoredOutputs returns what the PreBackup actions answered when a backup was made, for
 // actions that are called about that backup. They come from the bucket, so they are
@@ -37,9 +34,6 @@ func StoredOutputs(stored map[string]map[string]string) (map[string]v1alpha1.Par
 		}
 		outputs[name] = v1alpha1.ParameterSet{}
 		for k, v := range values {
-			if len(v) > maxOutputValue {
-				return nil, fmt.Errorf("the output %s of PreBackup action %s in the manifest of the backup has more than %d bytes, which can not be handed on", k, name, maxOutputValue)
-			}
 			outputs[name][k] = v1alpha1.ParameterValue(v)
 		}
 	}

@@ -1,0 +1,75 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// TestRestartsOfOneJob restarts the operator again and again while a Job runs, which then
+// fails: that is one attempt, and one failure.
+func TestRestartsOfOneJob(t *testing.T) {
+	t.Parallel()
+	run := build(neverTwice, retries(1), calledAt(0))
+	for i := range 15 {
+		if next := decide(run, observed{resumes: true}, start.Add(time.Duration(i)*time.Second)); next != (step{call: true}) {
+			t.Fatalf("restart %d: next is %+v, want that it is followed", i, next)
+		}
+	}
+	t.Run("it fails", stateCase{
+		run: run, known: true, ended: &broken, resumes: true, at: 15 * time.Second, step: step{after: time.Second},
+		want: gist{
+			phase: inProgress, reason: v1alpha1.ReasonRetrying, message: "Attempt 1 failed and is repeated", attempt: 1,
+			attempts: []string{v1alpha1.ReasonActionFailed}, next: 16 * time.Second,
+		},
+	}.test)
+}
+
+// TestDecideWhatGoesOn is about actions that go on while the operator does not.
+func TestDecideWhatGoesOn(t *testing.T) {
+	t.Parallel()
+	running := gist{phase: inProgress, reason: v1alpha1.ReasonRunning, message: "Running attempt 1", attempt: 1, attempts: []string{"open"}}
+	for name, tc := range map[string]stateCase{
+		"followed": {run: build(calledAt(0)), at: time.Second, step: step{call: true}, want: running},
+		"followed, whatever an interruption means": {
+			run: build(neverTwice, calledAt(0)), at: time.Second, step: step{call: true}, want: running,
+		},
+		"owed, and cancelled": {
+			run: build(owed, wants(cancel), calledAt(0)), at: time.Second, step: step{call: true}, want: running,
+		},
+		"cancelled": {run: build(wants(cancel), calledAt(0)), at: time.Second, step: step{clear: true}, want: running},
+		"overdue":   {run: build(calledAt(0)), at: time.Minute, step: step{clear: true}, want: running},
+		"not called yet": {
+			run: build(), step: step{call: true}, want: running,
+		},
+		"to be called again": {
+			run: build(calledAt(0), answeredAt(time.Second, notDone)), at: 2 * time.Second, step: step{after: 4 * time.Second},
+			want: gist{
+				phase: inProgress, reason: v1alpha1.ReasonCalledAgainLater, message: "half way", attempt: 1,
+				attempts: []string{"open"}, next: 6 * time.Second,
+			},
+		},
+		"the operator ends": {run: build(neverTwice, calledAt(0)), known: true, ended: &cut, at: time.Second, want: running},
+		"was ended because it was cancelled": {
+			run: build(wants(cancel), calledAt(0)), known: true, ended: &cut, at: time.Second,
+			want: gist{
+				phase: cancelled, reason: v1alpha1.ReasonCancelled, message: "Cancelled while it ran", ended: true, attempt: 1,
+				attempts: []string{v1alpha1.ReasonCancelled},
+			},
+		},
+		"was ended because it was overdue": {
+			run: build(calledAt(0)), known: true, ended: &late, at: time.Minute,
+			want: gist{
+				phase: failedPhase, reason: v1alpha1.ReasonTimedOut, message: "it is Timeout", ended: true, attempt: 1,
+				attempts: []string{v1alpha1.ReasonTimedOut},
+			},
+		},
+	} {
+		tc.resumes = true
+		t.Run(name, tc.test)
+	}
+}

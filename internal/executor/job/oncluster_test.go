@@ -1,0 +1,299 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/executor/job"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+)
+
+const (
+	image = "registry.example/freeze:1"
+	// patience is how long a test waits for what takes milliseconds on an idle machine.
+	patience = 2 * time.Minute
+)
+
+// TestOnCluster runs Jobs on a real API server, with the controllers of Jobs, quotas and
+// garbage. The node is the test's.
+func TestOnCluster(t *testing.T) {
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{ControllerManager: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	admin, err := client.NewWithWatch(plane.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{plane: plane, admin: admin, node: newNode(t, admin, "node-1")}
+	t.Run("tests", func(t *testing.T) { // which is over when all of them are
+		t.Run("a Job answers", s.testAnswer)
+		t.Run("called again", s.testAgain)
+		t.Run("the operator is restarted", s.testRestart)
+		t.Run("two operators", s.testTwoOperators)
+		t.Run("a later attempt", s.testLaterAttempt)
+		t.Run("the operator is away as the Job ends", s.testEndedMeanwhile)
+		t.Run("cancelled", s.testCancel)
+		t.Run("deadline", s.testDeadline)
+		t.Run("stopped", s.testStop)
+		t.Run("an image that cannot be pulled", s.testPull)
+		t.Run("a quota of pods", s.testPodQuota)
+		t.Run("a quota of Jobs", s.testJobQuota)
+		t.Run("a pod that is refused", s.testPodSecurity)
+		t.Run("no such namespace", s.testNoNamespace)
+		t.Run("no rights", s.testNoRights)
+		t.Run("evicted by its node", s.testEvicted)
+		t.Run("evicted by somebody", s.testEvictionAPI)
+		t.Run("a node that is gone", s.testLostNode)
+		t.Run("100 MiB of log", s.testLongLog)
+		t.Run("a Job of somebody else", s.testStranger)
+	})
+}
+
+// site is the cluster.
+type site struct {
+	plane *controlplane.ControlPlane
+	admin client.WithWatch
+	node  *node
+	users sync.Mutex
+	count int
+}
+
+// room is a namespace in which the restricted pod security standard is enforced, and an
+// operator that has the rights there which the package's documentation names.
+type room struct {
+	*site
+	namespace string
+	options   job.Options
+	lines     *record
+}
+
+// record is what was logged.
+type record struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.all, "\n")
+}
+
+func (r *record) logger() logr.Logger {
+	return funcr.New(func(_, args string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.all = append(r.all, args)
+	}, funcr.Options{})
+}
+
+// room makes a room for a test that runs beside the others.
+func (s *site) room(t *testing.T) *room {
+	t.Helper()
+	t.Parallel()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "jobs-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
+	if err := s.admin.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	r := &room{site: s, namespace: namespace.Name, lines: &record{}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "default"}}
+	await(t, "the namespace's account", func() bool { return s.admin.Get(t.Context(), client.ObjectKeyFromObject(account), account) == nil })
+	s.users.Lock()
+	s.count++
+	user := fmt.Sprintf("operator-%d", s.count)
+	s.users.Unlock()
+	config, err := s.plane.AddUser(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.grant(t, user)
+	own, err := client.NewWithWatch(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.options = job.Options{
+		Client: own, Logs: job.NewLogs(clients.CoreV1()), Plugin: "freezer", Namespace: r.namespace, Image: image, Redactor: redact.New(),
+	}
+	return r
+}
+
+// grant gives a user the rights that doc.go names.
+func (r *room) grant(t *testing.T, user string) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: r.namespace, Name: "operator"}
+	for _, object := range []client.Object{
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list", "watch", "create", "delete"}},
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
+			{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create", "delete"}},
+			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}},
+		}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "operator"},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+		},
+	} {
+		if err := r.admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func call() executor.Call {
+	return executor.Call{
+		Point: executor.PointPreBackup, Action: "example.io/freeze", Key: "7f1d-uid", Attempt: 1, Subject: []byte(`{"kind":"Backup"}`),
+		Parameters: map[string]string{"db": "orders"},
+	}
+}
+
+// execution is one call of Execute that runs in the background.
+type execution struct {
+	done   chan struct{}
+	answer executor.Answer
+	err    error
+}
+
+// execute calls Execute, with a deadline of ten minutes.
+func (r *room) execute(ctx context.Context, t *testing.T, call executor.Call) *execution {
+	t.Helper()
+	e, err := job.New(r.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &execution{done: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(logr.NewContext(ctx, r.lines.logger()), 10*time.Minute)
+	go func() {
+		defer close(x.done)
+		defer cancel()
+		x.answer, x.err = e.Execute(ctx, call)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-x.done
+	})
+	return x
+}
+
+// run executes the usual call.
+func (r *room) run(t *testing.T) *execution {
+	t.Helper()
+	return r.execute(t.Context(), t, call())
+}
+
+// succeeds waits for an answer with that message.
+func (x *execution) succeeds(t *testing.T, message string) {
+	t.Helper()
+	<-x.done
+	if x.err != nil || x.answer.Message != message {
+		t.Errorf("it returned %+v, %v; want the message %q", x.answer, x.err, message)
+	}
+}
+
+// fails waits for an error of that kind with that part of a text.
+func (x *execution) fails(t *testing.T, kind executor.Kind, part string) {
+	t.Helper()
+	<-x.done
+	if x.err == nil || executor.KindOf(x.err) != kind || !strings.Contains(x.err.Error(), part) {
+		t.Errorf("error is %s %v\nwant %s with %q", executor.KindOf(x.err), x.err, kind, part)
+	}
+}
+
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true,
+		func(context.Context) (bool, error) { return is(), nil })
+	if err != nil {
+		t.Fatalf("waiting for %s: %v", what, err)
+	}
+}
+
+// jobs returns the Jobs that are there, pods their pods, secrets their files.
+func (r *room) jobs(t *testing.T) []batchv1.Job {
+	t.Helper()
+	var list batchv1.JobList
+	if err := r.admin.List(t.Context(), &list, client.InNamespace(r.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+func (r *room) pods(t *testing.T) []corev1.Pod {
+	t.Helper()
+	var list corev1.PodList
+	if err := r.admin.List(t.Context(), &list, client.InNamespace(r.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+func (r *room) secrets(t *testing.T) []corev1.Secret {
+	t.Helper()
+	var list corev1.SecretList
+	if err := r.admin.List(t.Context(), &list, client.InNamespace(r.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// pod waits for the one pod that there is.
+func (r *room) pod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	var pods []corev1.Pod
+	await(t, "a pod", func() bool {
+		pods = r.pods(t)
+		return len(pods) > 0
+	})
+	if len(pods) != 1 {
+		t.Fatalf("there are %d pods", len(pods))
+	}
+	return &pods[0]
+}
+
+// startsPod waits for the pod, and has it run.
+func (r *room) startsPod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	pod := r.pod(t)
+	r.node.becomes(t, pod, corev1.PodRunning, running())
+	return pod
+}
+
+// nothingLeft waits until there is nothing: pods are collected after their Job.
+func (r *room) nothingLeft(t *testing.T) {
+	t.Helper()
+	if jobs, secrets := r.jobs(t), r.secrets(t); len(jobs)+len(secrets) > 0 {
+		t.Errorf("%d Jobs and %d Secrets are left", len(jobs), len(secrets))
+	}
+	await(t, "the end of the pods", func() bool { return len(r.pods(t)) == 0 })
+}

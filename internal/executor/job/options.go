@@ -1,0 +1,122 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// DefaultStartTimeout is Options.StartTimeout if none is given.
+const DefaultStartTimeout = 5 * time.Minute
+
+// Options say what runs and where. They must not be changed once they were given to
+// New. Client, Logs, Plugin, Namespace and Image are required.
+type Options struct {
+	// Client reads past any cache (client.NewWithWatch does).
+	Client Client
+	// Logs reads the logs of pods; NewLogs makes it.
+	Logs Logs
+	// Plugin is the name of the Plugin that declares the action, for a label.
+	Plugin string
+	// Namespace is where the Jobs run.
+	Namespace string
+	// ServiceAccountName is whose rights the pod has. Without one no token is mounted.
+	ServiceAccountName string
+	// Image, PullPolicy and PullSecrets are as in a pod.
+	Image       string
+	PullPolicy  corev1.PullPolicy
+	PullSecrets []corev1.LocalObjectReference
+	// Command and Args are as in a container. References to Grapnel's variables are
+	// refused: parameters are data.
+	Command, Args []string
+	// Env is set beside Grapnel's variables, whose prefix is refused. Values of Secrets
+	// are read to be hidden in texts.
+	Env []corev1.EnvVar
+	// Resources, NodeSelector and Tolerations are as in a pod.
+	Resources    corev1.ResourceRequirements
+	NodeSelector map[string]string
+	Tolerations  []corev1.Toleration
+	// RunAsUser is the number of the container's user; nil means that of the image.
+	RunAsUser *int64
+	// PodSecurityContext and SecurityContext take the place of what the restricted pod
+	// security standard asks for.
+	PodSecurityContext *corev1.PodSecurityContext
+	SecurityContext    *corev1.SecurityContext
+	// Labels are put on Jobs, pods and files; they do not replace the package's own.
+	Labels map[string]string
+	// StartTimeout is how long the container may take to start.
+	StartTimeout time.Duration
+	// Redactor keeps secrets out of texts; nil keeps none out.
+	Redactor *redact.Redactor
+}
+
+// Executor runs one action as Jobs. It is safe for concurrent use.
+type Executor struct {
+	options Options
+	cluster cluster
+}
+
+var _ executor.Resumer = (*Executor)(nil)
+
+// New returns an Executor, or an error that says which option is wrong.
+func New(options Options) (*Executor, error) {
+	if err := options.check(); err != nil {
+		return nil, err
+	}
+	options.StartTimeout = cmp.Or(options.StartTimeout, DefaultStartTimeout)
+	for _, v := range options.Env {
+		if options.Redactor.IsSensitive(v.Name) {
+			options.Redactor.AddValues(v.Value)
+		}
+	}
+	return &Executor{options: options, cluster: cluster{client: options.Client, namespace: options.Namespace}}, nil
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.Client == nil || o.Logs == nil:
+		return errors.New("job: Client and Logs are required")
+	case o.Plugin == "" || o.Namespace == "" || o.Image == "":
+		return errors.New("job: Plugin, Namespace and Image are required")
+	case o.StartTimeout < 0:
+		return fmt.Errorf("the start timeout %s is negative", o.StartTimeout)
+	}
+	if slices.ContainsFunc(slices.Concat(o.Command, o.Args), refersToOurs) {
+		return fmt.Errorf("the command refers to a variable of Grapnel with $(%s…): parameters are data and do not become "+
+			"part of a command; read the variable inside the container", prefix)
+	}
+	return checkEnv(o.Env)
+}
+
+func checkEnv(env []corev1.EnvVar) error {
+	seen := map[string]bool{}
+	for _, v := range env {
+		switch {
+		case len(validation.IsEnvVarName(v.Name)) > 0:
+			return fmt.Errorf("%q is no name of an environment variable", v.Name)
+		case strings.HasPrefix(strings.ToUpper(v.Name), prefix):
+			return fmt.Errorf("the variable %s is not allowed: names that begin with %s are Grapnel's", v.Name, prefix)
+		case seen[v.Name]:
+			return fmt.Errorf("the variable %s is set twice", v.Name)
+		case refersToOurs(v.Value):
+			return fmt.Errorf("the variable %s refers to a variable of Grapnel, whose names begin with %s: read that one inside the container",
+				v.Name, prefix)
+		}
+		seen[v.Name] = true
+	}
+	return nil
+}
+
+func refersToOurs(text string) bool { return strings.Contains(text, "$("+prefix) }

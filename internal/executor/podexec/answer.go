@@ -1,0 +1,70 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podexec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/sdk/hook"
+)
+
+// answer is what a command said about itself.
+type answer struct {
+	message string
+	outputs map[string]string
+	again   time.Duration
+}
+
+// parseAnswer reads the last line of a command's standard output. It returns nil if
+// that is not an answer; an error says what is wrong with one.
+func parseAnswer(line string) (*answer, error) {
+	fields := map[string]json.RawMessage{}
+	if !strings.HasPrefix(strings.TrimSpace(line), "{") || json.Unmarshal([]byte(line), &fields) != nil || len(fields) == 0 {
+		return nil, nil //nolint:nilerr // Many commands print something else.
+	}
+	for name := range fields {
+		if name != "message" && name != "outputs" && name != "retryAfterSeconds" {
+			return nil, nil // A line of a log that is JSON, for example.
+		}
+	}
+	var a answer
+	var seconds float64
+	if json.Unmarshal(orNull(fields["message"]), &a.message) != nil {
+		return nil, errors.New("its answer's message is not a string")
+	}
+	if json.Unmarshal(orNull(fields["outputs"]), &a.outputs) != nil {
+		return nil, errors.New("its answer's outputs are not an object whose values are strings")
+	}
+	if json.Unmarshal(orNull(fields["retryAfterSeconds"]), &seconds) != nil {
+		return nil, errors.New("its answer's retryAfterSeconds is not a number")
+	}
+	return a.checked(seconds)
+}
+
+func orNull(value json.RawMessage) []byte {
+	if value == nil {
+		return []byte("null")
+	}
+	return value
+}
+
+// checked returns the answer within its limits.
+func (a *answer) checked(seconds float64) (*answer, error) {
+	if seconds < 0 || seconds > executor.MaxAgain.Seconds() {
+		return nil, fmt.Errorf("its answer's retryAfterSeconds is not between 0 and %.0f", executor.MaxAgain.Seconds())
+	}
+	if seconds > 0 {
+		a.again = max(time.Duration(seconds*float64(time.Second)), executor.MinAgain)
+		a.outputs = nil
+	}
+	if err := hook.ValidateOutputs(a.outputs); err != nil {
+		return nil, fmt.Errorf("its answer has outputs that are not allowed: %w", err)
+	}
+	return a, nil
+}

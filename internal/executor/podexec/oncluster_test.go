@@ -1,0 +1,330 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podexec_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/httpstream"      //nolint:staticcheck // As the next one.
+	"k8s.io/apimachinery/pkg/util/httpstream/spdy" //nolint:staticcheck // Its successor would be a requirement of our own, for one test.
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+)
+
+// TestOnCluster runs commands through a real API server. The kubelet behind it is the
+// test's.
+func TestOnCluster(t *testing.T) {
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{
+		// There is no controller that makes accounts.
+		APIServerArgs: map[string]string{"disable-admission-plugins": "ServiceAccount"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	admin, err := client.New(plane.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote, err := podexec.NewRemote(plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := plane.AddUser("stranger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unable, err := podexec.NewRemote(stranger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, admin: admin, remote: remote, unable: unable}
+	s.node = s.addNode("node-1", s.serveExec)
+	gone := s.addNode("node-2", http.NotFound)
+	gone.Close()
+	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	t.Run("it is frozen", s.testAnswer)
+	t.Run("an exit code", s.testExitCode)
+	t.Run("100 MiB", s.testLongOutput)
+	t.Run("the connection breaks", s.testLost)
+	t.Run("cancelled", s.testCancel)
+	t.Run("no node yet", s.testPending)
+	t.Run("a container that does not run", s.testDown)
+	t.Run("a node that is gone", s.testLostNode)
+	t.Run("no rights", s.testNoRights)
+	t.Run("no such program", s.testNoProgram)
+}
+
+// site is the cluster.
+type site struct {
+	t              *testing.T
+	admin          client.Client
+	remote, unable *podexec.Remote
+	node           *httptest.Server
+
+	mu sync.Mutex
+	// handle is what a command does; it returns what a kubelet says of its end.
+	handle func(streams) string
+}
+
+// streams are those of one command.
+type streams struct {
+	query          string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	gone           <-chan bool
+	hangUp         func()
+}
+
+func (s *site) create(object client.Object) {
+	s.t.Helper()
+	if err := s.admin.Create(s.t.Context(), object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// addNode adds a node whose kubelet is a handler.
+func (s *site) addNode(name string, handler http.HandlerFunc) *httptest.Server {
+	s.t.Helper()
+	kubelet := httptest.NewTLSServer(handler)
+	s.t.Cleanup(kubelet.Close)
+	_, port, err := net.SplitHostPort(kubelet.Listener.Addr().String())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	number, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	s.create(node)
+	node.Status = corev1.NodeStatus{
+		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
+		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(number)}},
+	}
+	if err := s.admin.Status().Update(s.t.Context(), node); err != nil {
+		s.t.Fatal(err)
+	}
+	return kubelet
+}
+
+// serveExec is /exec/{namespace}/{pod}/{container} of a kubelet.
+func (s *site) serveExec(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.Path, "/exec/shop/db-") || !strings.HasSuffix(r.URL.Path, "/db") {
+		http.NotFound(w, r)
+		return
+	}
+	if _, err := httpstream.Handshake(r, w, []string{"v4.channel.k8s.io"}); err != nil {
+		return
+	}
+	arrived := make(chan httpstream.Stream, 4)
+	conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, _ <-chan struct{}) error {
+		arrived <- s
+		return nil
+	})
+	if conn == nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	of := map[string]httpstream.Stream{}
+	for range 4 {
+		select {
+		case stream := <-arrived:
+			of[stream.Headers().Get(corev1.StreamType)] = stream
+		case <-conn.CloseChan():
+			return
+		}
+	}
+	s.mu.Lock()
+	handle := s.handle
+	s.mu.Unlock()
+	status := handle(streams{
+		query: r.URL.RawQuery, stdin: of[corev1.StreamTypeStdin], stdout: of[corev1.StreamTypeStdout], stderr: of[corev1.StreamTypeStderr],
+		gone: conn.CloseChan(), hangUp: func() { _ = conn.Close() },
+	})
+	_, _ = io.WriteString(of[corev1.StreamTypeError], status)
+	for _, stream := range of {
+		_ = stream.Close()
+	}
+	<-conn.CloseChan()
+}
+
+// pod makes a pod of a test and returns what runs commands in it. On no node it waits for
+// one.
+func (s *site) pod(t *testing.T, node string, commands func(streams) string) podexec.Options {
+	t.Helper()
+	s.mu.Lock()
+	s.handle = commands
+	s.mu.Unlock()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", GenerateName: "db-", Labels: map[string]string{"app": "db"}},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "db", Image: "i"}}},
+	}
+	if err := s.admin.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.admin.Delete(context.WithoutCancel(t.Context()), pod, client.GracePeriodSeconds(0)); err != nil {
+			t.Error(err)
+		}
+	})
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "db", Image: "i", ImageID: "i", ContainerID: "c://1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	}}
+	if err := s.admin.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	return podexec.Options{
+		Reader: podexec.ReaderFunc(s.list), Stream: s.remote, Selector: labels.SelectorFromSet(labels.Set{"app": "db"}),
+		Namespaces: func(context.Context, executor.Call) ([]string, error) { return []string{"shop"}, nil },
+		Command:    []string{"/bin/freeze", "--all tables", "$(HOME)"}, Target: podexec.Any, Redactor: redact.New(),
+	}
+}
+
+func (s *site) list(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	err := s.admin.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector})
+	return list.Items, err
+}
+
+func run(ctx context.Context, t *testing.T, options podexec.Options) (executor.Answer, error) {
+	t.Helper()
+	e, err := podexec.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Execute(ctx, aCall)
+}
+
+func (s *site) testAnswer(t *testing.T) {
+	var read, query string
+	options := s.pod(t, "node-1", func(c streams) string {
+		content, _ := io.ReadAll(c.stdin)
+		read, query = string(content), c.query
+		_, _ = io.WriteString(c.stderr, "freezing\n")
+		_, _ = io.WriteString(c.stdout, `{"message":"frozen","outputs":{"lsn":"0/16"}}`+"\n")
+		return statusOK
+	})
+	answer, err := run(t.Context(), t, options)
+	if err != nil || answer.Message != "frozen" || answer.Outputs["lsn"] != "0/16" {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	if !strings.Contains(read, `"key":"k"`) || !strings.Contains(query, "command=%2Fbin%2Ffreeze&command=--all+tables&command=%24%28HOME%29") {
+		t.Errorf("the command %s read %s", query, read)
+	}
+}
+
+func (s *site) testExitCode(t *testing.T) {
+	options := s.pod(t, "node-1", func(c streams) string {
+		_, _ = io.WriteString(c.stderr, "the disk is full\n")
+		return statusExit
+	})
+	_, err := run(t.Context(), t, options)
+	wantError(t, err, executor.Failed, "exit code 3: the disk is full")
+}
+
+// testLongOutput has a command print 100 MiB on both streams. All of it is read, and the
+// answer behind it counts.
+func (s *site) testLongOutput(t *testing.T) {
+	chunk := bytes.Repeat([]byte(strings.Repeat("x", 1023)+"\n"), 1024)
+	options := s.pod(t, "node-1", func(c streams) string {
+		for range 50 {
+			_, _ = c.stdout.Write(chunk)
+			_, _ = c.stderr.Write(chunk)
+		}
+		_, _ = io.WriteString(c.stdout, `{"message":"frozen"}`)
+		return statusOK
+	})
+	answer, err := run(t.Context(), t, options)
+	if err != nil || answer.Message != "frozen" {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+}
+
+// testLost has the kubelet go away, as it does when it is restarted.
+func (s *site) testLost(t *testing.T) {
+	options := s.pod(t, "node-1", func(c streams) string {
+		_, _ = io.ReadAll(c.stdin)
+		c.hangUp()
+		return ""
+	})
+	// Some servers report success then.
+	options.RequireAnswer = true
+	_, err := run(t.Context(), t, options)
+	wantError(t, err, executor.Failed, "nobody knows whether")
+}
+
+func (s *site) testCancel(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	ended := make(chan struct{})
+	options := s.pod(t, "node-1", func(c streams) string {
+		cancel(errors.New("somebody cancelled the run"))
+		<-c.gone
+		close(ended)
+		return ""
+	})
+	_, err := run(ctx, t, options)
+	wantError(t, err, executor.Interrupted, "was interrupted before it ended; the command may go on in pod shop/db-")
+	<-ended // the node learns of it
+}
+
+func (s *site) testPending(t *testing.T) {
+	_, err := run(t.Context(), t, s.pod(t, "", nil))
+	wantError(t, err, executor.Unreachable, "the command could be started in no pod")
+}
+
+// testDown is a container that crashed since the API server heard of it.
+func (s *site) testDown(t *testing.T) {
+	options := s.pod(t, "node-1", func(streams) string {
+		return `{"metadata":{},"status":"Failure","message":"container not found (\"db\")","reason":"InternalError","code":500}`
+	})
+	_, err := run(t.Context(), t, options)
+	wantError(t, err, executor.Unreachable, "its container db does not run")
+}
+
+func (s *site) testLostNode(t *testing.T) {
+	_, err := run(t.Context(), t, s.pod(t, "node-2", nil))
+	wantError(t, err, executor.Unreachable, "the API server cannot reach the node that it runs on")
+}
+
+func (s *site) testNoRights(t *testing.T) {
+	options := s.pod(t, "node-1", nil)
+	options.Stream = s.unable
+	_, err := run(t.Context(), t, options)
+	wantError(t, err, executor.Unreachable, "the operator may not run commands in it: grant get and create of pods/exec")
+}
+
+// testNoProgram is what a kubelet hands on of runc.
+func (s *site) testNoProgram(t *testing.T) {
+	options := s.pod(t, "node-1", func(streams) string {
+		return `{"metadata":{},"status":"Failure","message":"error executing command in container: failed to exec in container: failed to start exec: ` +
+			`OCI runtime exec failed: exec failed: unable to start container process: exec: \"/bin/freeze\": stat /bin/freeze: no such file or directory",` +
+			`"reason":"InternalError","code":500}`
+	})
+	_, err := run(t.Context(), t, options)
+	wantError(t, err, executor.Failed, "/bin/freeze cannot be started in container db: is it there, and executable?")
+}

@@ -1,0 +1,110 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+)
+
+// ErrInvalidCredentials matches errors of Options.Credentials that last until somebody
+// changes something, like a Secret that does not exist: the call is Invalid then, and not
+// Unreachable.
+var ErrInvalidCredentials = errors.New("the credentials cannot be used")
+
+// Credentials are what the operator shows to the endpoint. The zero value shows nothing.
+type Credentials struct {
+	// ClientCertificate and ClientKey are a certificate (with its chain) and its key in
+	// PEM, both or none. The certificate is shown to every endpoint that asks for one.
+	ClientCertificate, ClientKey []byte
+	// BearerToken is sent in the header Authorization. White space around it does not
+	// count: files often end with a new line.
+	BearerToken string
+	// CABundle takes the place of Options.CABundle if it is not empty, for authorities
+	// that are rotated together with the credentials.
+	CABundle []byte
+}
+
+// secrets are Credentials that can be used.
+type secrets struct {
+	certificate *tls.Certificate
+	token       string
+	roots       *x509.CertPool
+}
+
+// credentialsError says that the credentials could not be read.
+type credentialsError struct{ err error }
+
+func (c *credentialsError) Error() string {
+	return "its credentials could not be read: " + c.err.Error()
+}
+
+func (c *credentialsError) Unwrap() error { return c.err }
+
+// secrets asks for the credentials and checks them.
+func (e *Executor) secrets(ctx context.Context) (*secrets, error) {
+	credentials, err := e.credentials(ctx)
+	if err != nil {
+		return nil, &credentialsError{err: err}
+	}
+	out, err := e.parse(credentials)
+	if err != nil {
+		return nil, &failure{kind: executor.Invalid, text: "its credentials cannot be used: " + err.Error(), err: err}
+	}
+	return out, nil
+}
+
+// parse returns an error that holds nothing of the credentials.
+func (e *Executor) parse(credentials Credentials) (*secrets, error) {
+	out := &secrets{token: strings.TrimSpace(credentials.BearerToken), roots: e.roots}
+	// An endpoint may repeat the token in its answer.
+	e.redactor.AddValues(out.token)
+	if !visible(out.token) {
+		return nil, errors.New("the token has characters that are not visible ASCII")
+	}
+	var err error
+	if len(credentials.CABundle) > 0 {
+		if out.roots, err = parseBundle(credentials.CABundle); err != nil {
+			return nil, err
+		}
+	}
+	certificate, key := credentials.ClientCertificate, credentials.ClientKey
+	if len(certificate) == 0 && len(key) == 0 {
+		return out, nil
+	}
+	if len(certificate) == 0 || len(key) == 0 {
+		return nil, errors.New("a client certificate needs a key, and a key its certificate: give both in PEM, or none")
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("the client certificate and its key are not a pair in PEM: %w", err)
+	}
+	out.certificate = &pair
+	return out, nil
+}
+
+// tlsConfig returns how the endpoint is recognised, and the operator by it.
+func (e *Executor) tlsConfig(secrets *secrets) *tls.Config {
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		ServerName: e.serverName,
+		RootCAs:    secrets.roots,
+		NextProtos: []string{"http/1.1"},
+		Time:       e.now,
+	}
+	if secrets.certificate != nil {
+		// Not Certificates: of those, none is shown if the endpoint's list of
+		// authorities does not fit, and the endpoint says only that one is missing.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return secrets.certificate, nil
+		}
+	}
+	return config
+}

@@ -1,0 +1,203 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+)
+
+// errStalled says that an answer began and did not end.
+var errStalled = errors.New("the body of the answer stalled")
+
+// failure is an error that is explained.
+type failure struct {
+	kind executor.Kind
+	// text is for people, and not redacted yet.
+	text string
+	// err is the cause.
+	err error
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return f.text
+	}
+	return f.text + " (" + f.err.Error() + ")"
+}
+
+// broken is the failure of an endpoint that answered outside the contract.
+func broken(text string, cause error) *failure {
+	return &failure{kind: executor.Failed, text: text, err: cause}
+}
+
+// explain turns an error into words for people. What is certain comes first: an answer
+// stays one if the time is over by now, and a connection that broke when the time was
+// over says nothing.
+func (e *Executor) explain(ctx context.Context, err error) *failure {
+	if known, ok := errors.AsType[*failure](err); ok {
+		return known
+	}
+	if over := ended(ctx); over != nil {
+		err = errors.Join(over, err)
+		if errors.Is(over, context.Canceled) {
+			return &failure{kind: executor.Interrupted, text: "was interrupted before it answered", err: err}
+		}
+		return &failure{kind: executor.Timeout, text: "did not answer before its deadline: raise its timeout or check what it waits for", err: err}
+	}
+	kind, text := e.explainCause(err)
+	return &failure{kind: kind, text: text, err: err}
+}
+
+// explainCause is for what went wrong while there was time.
+func (e *Executor) explainCause(err error) (executor.Kind, string) {
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return executor.Invalid, refused.Error()
+	}
+	if unread, ok := errors.AsType[*credentialsError](err); ok {
+		if errors.Is(err, ErrInvalidCredentials) {
+			return executor.Invalid, unread.Error()
+		}
+		return executor.Unreachable, unread.Error()
+	}
+	if outside := outsideHTTP(err); outside != "" {
+		return executor.Failed, outside
+	}
+	return executor.Unreachable, cmp.Or(e.explainTLS(err), e.explainConnection(err))
+}
+
+// ended returns why ctx is over, also if its timer is late: a connection has the same
+// deadline and may notice first.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// outsideHTTP recognises answers that net/http does not accept. It has no types for them.
+func outsideHTTP(err error) string {
+	switch text := err.Error(); {
+	case strings.Contains(text, "response headers exceeded"):
+		return fmt.Sprintf("answered with headers of more than %d bytes", maxHeader)
+	case strings.Contains(text, "malformed"):
+		return "answered something that is not HTTP/1.1: check that this port serves HTTPS"
+	}
+	return ""
+}
+
+// explainConnection says what became of a connection. Ports of the operator and the like,
+// which are others every time, are left out.
+func (e *Executor) explainConnection(err error) string {
+	where := e.url.Host
+	if unknown, ok := errors.AsType[*net.DNSError](err); ok {
+		if unknown.IsNotFound {
+			return fmt.Sprintf("the host name %q does not exist: check url in the Plugin", unknown.Name)
+		}
+		return fmt.Sprintf("the host name %q could not be looked up: check DNS in the cluster", unknown.Name)
+	}
+	timedOut := false
+	if netError, ok := errors.AsType[net.Error](err); ok {
+		timedOut = netError.Timeout()
+	}
+	switch {
+	case errors.Is(err, errStalled):
+		return "began to answer and did not end in time: send the head of an answer when its body is ready"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the connection to " + where + " was refused: check that the endpoint runs and listens there"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "there is no route to " + where + ": check the network"
+	case timedOut:
+		return "the connection to " + where + " timed out: check firewalls and NetworkPolicies between the operator and the endpoint"
+	}
+	return "the connection to " + where + " broke before the answer was complete: look into the endpoint's log"
+}
+
+// explainTLS returns "" for errors that are not about TLS.
+func (e *Executor) explainTLS(err error) string {
+	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return e.explainCertificate(invalid)
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return e.url.Host + " does not speak TLS: check the port, and that the endpoint serves HTTPS"
+	}
+	text := err.Error()
+	if end, ok := errors.AsType[*net.OpError](err); ok && end.Op == "local error" {
+		text = end.Err.Error()
+	} else if ok && end.Op == "remote error" {
+		alert := strings.TrimPrefix(end.Err.Error(), "tls: ")
+		return fmt.Sprintf("the endpoint refused the TLS connection (%s): %s", alert, hintForAlert(alert))
+	}
+	if text, ok := strings.CutPrefix(text, "tls: "); ok {
+		return fmt.Sprintf("no TLS connection could be made (%s): check what TLS the endpoint offers; 1.2 or newer is needed", text)
+	}
+	return ""
+}
+
+// hintForAlert says what to do about a TLS alert (RFC 8446, section 6.2).
+func hintForAlert(alert string) string {
+	switch {
+	case strings.Contains(alert, "version"):
+		return "it must offer TLS 1.2 or newer"
+	case strings.Contains(alert, "certificate required"):
+		return "name a Secret with a client certificate in tls.certificateSecret of the Plugin"
+	case strings.Contains(alert, "expired"):
+		return "renew the client certificate in the Plugin's Secret"
+	}
+	return "check the client certificate in the Plugin's Secret, and what the endpoint trusts"
+}
+
+// explainCertificate says why the endpoint is not trusted.
+func (e *Executor) explainCertificate(err *tls.CertificateVerificationError) string {
+	const day = "2006-01-02"
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		what := "its certificate"
+		if invalid.Cert.IsCA {
+			what = "the certificate of its authority"
+		}
+		if e.now().Before(invalid.Cert.NotBefore) {
+			return fmt.Sprintf("%s is not valid before %s: check the clocks, or wait", what, invalid.Cert.NotBefore.UTC().Format(day))
+		}
+		return fmt.Sprintf("%s expired on %s: renew it", what, invalid.Cert.NotAfter.UTC().Format(day))
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "its certificate is signed by an authority that is not trusted: put the authority's certificate into the Plugin's caBundle"
+	}
+	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
+		return fmt.Sprintf("its certificate is not valid for %q%s: set tls.serverName in the Plugin to a name of the certificate, or issue one for this name",
+			e.serverName, names(wrong.Certificate))
+	}
+	return "its certificate is not accepted (" + err.Err.Error() + "): issue another one"
+}
+
+// names lists the first names that a certificate is valid for.
+func names(certificate *x509.Certificate) string {
+	const shown = 3
+	all := slices.Clone(certificate.DNSNames)
+	for _, ip := range certificate.IPAddresses {
+		all = append(all, ip.String())
+	}
+	if len(all) == 0 {
+		return " or any other name"
+	}
+	text := " but for " + strings.Join(all[:min(len(all), shown)], ", ")
+	if len(all) > shown {
+		text += fmt.Sprintf(" and %d more", len(all)-shown)
+	}
+	return text
+}

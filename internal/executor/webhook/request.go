@@ -1,0 +1,140 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/sdk/hook"
+)
+
+const (
+	// APIVersion names the contract in requests, and in answers that say theirs.
+	APIVersion = "hooks.grapnel.dev/v1"
+	// RequestKind is the kind of what is sent.
+	RequestKind = "HookRequest"
+	// ResponseKind is the kind of what is answered.
+	ResponseKind = "HookResponse"
+
+	// HeaderKey has the idempotency key, without quotes around it.
+	HeaderKey = "Idempotency-Key"
+	// HeaderAttempt has the number of the attempt, from 1.
+	HeaderAttempt = "Grapnel-Attempt"
+)
+
+const (
+	// maxRequest is the largest body in bytes that an endpoint has to expect.
+	maxRequest = 8 << 20
+	// maxKey is the largest length of an idempotency key in bytes; that of a HookRun
+	// is a UID.
+	maxKey = 253
+)
+
+// request is the body of a call. Maps are always there, but for what only restores have.
+type request struct {
+	APIVersion    string                       `json:"apiVersion"`
+	Kind          string                       `json:"kind"`
+	Point         string                       `json:"point"`
+	Action        string                       `json:"action"`
+	Key           string                       `json:"key"`
+	Attempt       int32                        `json:"attempt"`
+	Parameters    map[string]string            `json:"parameters"`
+	Outputs       map[string]map[string]string `json:"outputs"`
+	BackupName    string                       `json:"backupName,omitzero"`
+	BackupOutputs map[string]map[string]string `json:"backupOutputs,omitzero"`
+	Subject       jsontext.Value               `json:"subject"`
+}
+
+// encode returns the body of a call, the same one for the same call, if every endpoint
+// would accept it.
+func encode(call executor.Call) ([]byte, error) {
+	if err := check(call); err != nil {
+		return nil, err
+	}
+	content, err := json.Marshal(request{
+		APIVersion: APIVersion, Kind: RequestKind,
+		Point: call.Point, Action: call.Action, Key: call.Key, Attempt: call.Attempt,
+		Parameters: call.Parameters, Outputs: call.Outputs,
+		BackupName: call.BackupName, BackupOutputs: call.BackupOutputs, Subject: call.Subject,
+	}, json.Deterministic(true))
+	if err != nil {
+		// The library's text differs from process to process.
+		return nil, errors.New("the call cannot be written as JSON: the object it runs for, or a name, is not valid")
+	}
+	if len(content) > maxRequest {
+		return nil, fmt.Errorf("the object and the outputs of earlier actions have %d bytes together, at most %d can be sent", len(content), maxRequest)
+	}
+	return content, nil
+}
+
+func check(call executor.Call) error {
+	switch {
+	case call.Key == "":
+		return errors.New("the call has no idempotency key")
+	case len(call.Key) > maxKey || !visible(call.Key):
+		return fmt.Errorf("the call's idempotency key is not at most %d visible ASCII characters", maxKey)
+	case call.Attempt < 1:
+		return fmt.Errorf("the call has attempt number %d, attempts are counted from 1", call.Attempt)
+	case len(call.Subject) == 0:
+		return errors.New("the call has no object that it runs for")
+	case len(call.Subject) > hook.MaxSubjectBytes:
+		return fmt.Errorf("the object it runs for has %d bytes, at most %d can be sent: make it smaller",
+			len(call.Subject), hook.MaxSubjectBytes)
+	}
+	if err := hook.ValidateParameters(call.Parameters); err != nil {
+		return err
+	}
+	if err := checkOutputs(call.Outputs, "the outputs of"); err != nil {
+		return err
+	}
+	return checkOutputs(call.BackupOutputs, "the backup's outputs of")
+}
+
+// checkOutputs checks what earlier actions returned. That of a backup comes from its
+// storage, and may be anything.
+func checkOutputs(outputs map[string]map[string]string, what string) error {
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		if err := hook.ValidateOutputs(outputs[name]); err != nil {
+			return fmt.Errorf("%s %q: %w", what, name, err)
+		}
+	}
+	return nil
+}
+
+// visible says whether text can be sent in a header as it is.
+func visible(text string) bool {
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *Executor) request(ctx context.Context, call executor.Call, content []byte, token string) (*http.Request, error) {
+	out, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url.String(), bytes.NewReader(content))
+	if err != nil {
+		return nil, err
+	}
+	out.Header.Set("Content-Type", "application/json")
+	out.Header.Set("Accept", "application/json")
+	out.Header.Set("User-Agent", e.userAgent)
+	out.Header.Set(HeaderKey, call.Key)
+	out.Header.Set(HeaderAttempt, strconv.Itoa(int(call.Attempt)))
+	if token != "" {
+		out.Header.Set("Authorization", "Bearer "+token)
+	}
+	return out, nil
+}

@@ -1,0 +1,134 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// limits are the times that do not depend on what an action does. Waiting for the head
+// of the answer is not among them: it takes as long as the action, and ctx bounds it.
+type limits struct {
+	// connect is for each address that is tried.
+	connect time.Duration
+	// handshake is for TLS.
+	handshake time.Duration
+	// body is for the body of the answer, from its head on.
+	body time.Duration
+}
+
+func defaultLimits() limits {
+	return limits{connect: 10 * time.Second, handshake: 10 * time.Second, body: time.Minute}
+}
+
+// Executor runs one action. Use New. It is safe for concurrent use.
+type Executor struct {
+	url         *url.URL
+	serverName  string
+	roots       *x509.CertPool // nil means those of the system
+	credentials func(context.Context) (Credentials, error)
+	policy      policy
+	resolver    Resolver
+	userAgent   string
+	redactor    *redact.Redactor
+	log         logr.Logger
+	now         func() time.Time
+	limits      limits
+}
+
+var _ executor.Executor = (*Executor)(nil)
+
+func (e *Executor) setDefaults() {
+	e.userAgent = cmp.Or(e.userAgent, "grapnel")
+	if e.credentials == nil {
+		e.credentials = func(context.Context) (Credentials, error) { return Credentials{}, nil }
+	}
+	if e.resolver == nil {
+		e.resolver = net.DefaultResolver
+	}
+	if e.now == nil {
+		e.now = time.Now
+	}
+}
+
+// Execute makes one attempt; see executor.Executor.
+func (e *Executor) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
+	answer, err := e.attempt(ctx, call)
+	if err == nil {
+		return answer, nil
+	}
+	e.log.V(1).Info("A webhook failed", "kind", call.Kind(), "action", call.Action, "cause", e.line(err.Error()))
+	why := e.explain(ctx, err)
+	return executor.Answer{}, executor.NewError(why.kind, call, e.redactor.String(why.text), why.err)
+}
+
+// attempt makes the request. It is sent once: the transport repeats requests only on
+// connections that served another one before, and there are none.
+func (e *Executor) attempt(ctx context.Context, call executor.Call) (executor.Answer, error) {
+	content, err := encode(call)
+	if err != nil {
+		return executor.Answer{}, &failure{kind: executor.Invalid, text: err.Error(), err: err}
+	}
+	secrets, err := e.secrets(ctx)
+	if err != nil {
+		return executor.Answer{}, err
+	}
+	bounded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	request, err := e.request(bounded, call, content, secrets.token)
+	if err != nil {
+		return executor.Answer{}, &failure{kind: executor.Invalid, text: "the request cannot be made", err: err}
+	}
+	transport := e.transport(secrets)
+	defer transport.CloseIdleConnections()
+	// RoundTrip, not a Client: it follows no redirect and keeps no cookie.
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return executor.Answer{}, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read, or is given up
+	guard := time.AfterFunc(e.limits.body, func() { cancel(errStalled) })
+	defer guard.Stop()
+	if response.StatusCode < http.StatusOK {
+		// What follows belongs to another protocol, and its connection does not heed ctx.
+		return e.answer(ctx, reply{status: response.StatusCode, header: response.Header})
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
+	if over := context.Cause(bounded); errors.Is(over, errStalled) || err == nil && over != nil {
+		// Also without an error: an endpoint that notices that we hang up may end its answer
+		// in good order where it is, and what we have then is a part that looks whole.
+		err = over
+	}
+	return e.answer(ctx, reply{status: response.StatusCode, header: response.Header, body: body, err: err})
+}
+
+// transport returns what makes one request over one connection. It takes no proxy from
+// the environment: the proxy would resolve the name, and the address that was checked
+// would not be the one that is called.
+func (e *Executor) transport(secrets *secrets) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		DialContext:            e.dial,
+		TLSClientConfig:        e.tlsConfig(secrets),
+		TLSHandshakeTimeout:    e.limits.handshake,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+		Protocols:              protocols,
+	}
+}

@@ -1,0 +1,142 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package declared
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/executor/job"
+	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
+	"github.com/grapnel-dev/grapnel/internal/executor/webhook"
+	"github.com/grapnel-dev/grapnel/internal/kube/reach"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/quiesce"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// Builder makes executors. Every field is required. It is safe for concurrent use.
+type Builder struct {
+	// Client reads past any cache.
+	Client client.WithWatch
+	// Logs reads the logs of pods, and Stream runs commands in them.
+	Logs   job.Logs
+	Stream podexec.Stream
+	// Quiescer stops workloads.
+	Quiescer *quiesce.Quiescer
+	// Recorder warns Backups and Restores of what no outcome of an action says.
+	Recorder events.EventRecorder
+	// Namespace is the operator's: Jobs run there unless a Plugin says otherwise, and Secrets
+	// of webhooks are read there.
+	Namespace string
+	Redactor  *redact.Redactor
+	Logger    logr.Logger
+}
+
+// action is one action of a Plugin that is being built.
+type action struct {
+	*v1alpha1.PluginAction
+	plugin *v1alpha1.Plugin
+}
+
+// Build returns the actions of a Plugin; nil if it has a program that announces them. The
+// error says in one line what is wrong with the Plugin, without secrets.
+func (b *Builder) Build(plugin *v1alpha1.Plugin) (*catalog.Declared, error) {
+	of := &plugin.Spec.Executor
+	var build func(action) (executor.Executor, error)
+	switch {
+	case of.Job != nil:
+		build = b.job
+	case of.PodExec != nil:
+		build = b.podExec
+	case of.Webhook != nil:
+		build = b.webhook
+	case of.Builtin != nil:
+		build = b.builtin
+	default:
+		return nil, nil
+	}
+	built := &catalog.Declared{Digest: digestOf(&plugin.Spec), Executors: map[catalog.ActionID]executor.Executor{}}
+	for i := range plugin.Spec.Actions {
+		a := action{PluginAction: &plugin.Spec.Actions[i], plugin: plugin}
+		run, err := build(a)
+		if err != nil {
+			return nil, fmt.Errorf("action %s(%s): %w", a.Kind, a.Name, err)
+		}
+		built.Executors[catalog.ActionID{Kind: string(a.Kind), Name: a.Name}] = run
+	}
+	return built, nil
+}
+
+// digestOf changes whenever the executors do something else.
+func digestOf(spec *v1alpha1.PluginSpec) string {
+	return digest(struct {
+		Executor v1alpha1.Executor
+		Actions  []v1alpha1.PluginAction
+	}{spec.Executor, spec.Actions})
+}
+
+func digest(of any) string {
+	encoded, err := json.Marshal(of)
+	if err != nil {
+		panic(err) // it came from JSON
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:])
+}
+
+// namespaces says which namespaces a call may touch.
+func (b *Builder) namespaces(ctx context.Context, call executor.Call) ([]string, error) {
+	return reach.Namespaces(ctx, b.Client, call)
+}
+
+// lasting is what is wrong with a Secret until somebody changes something.
+type lasting struct{ text string }
+
+func (l *lasting) Error() string { return l.text }
+
+// Is says so to the executor of webhooks, whose call is Invalid then.
+func (l *lasting) Is(target error) bool { return target == webhook.ErrInvalidCredentials }
+
+// secret reads a Secret in the operator's namespace.
+func (b *Builder) secret(ctx context.Context, name string) (*corev1.Secret, error) {
+	var secret corev1.Secret
+	err := b.Client.Get(ctx, types.NamespacedName{Namespace: b.Namespace, Name: name}, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, &lasting{fmt.Sprintf("there is no Secret %s in namespace %s", name, b.Namespace)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	return &secret, nil
+}
+
+// keyOf returns a value of a Secret.
+func keyOf(secret *corev1.Secret, key string) ([]byte, error) {
+	value, there := secret.Data[key]
+	if !there {
+		return nil, &lasting{fmt.Sprintf("the Secret %s in namespace %s has no key %s", secret.Name, secret.Namespace, key)}
+	}
+	return value, nil
+}
+
+// commandOf returns the command of an action, or else that of the executor.
+func (a action) commandOf(executors []string) []string {
+	if len(a.Command) > 0 {
+		return a.Command
+	}
+	return executors
+}

@@ -1,0 +1,133 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package declared
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/quiesce"
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+)
+
+const (
+	// ReasonNotQuiesced surfaces when workloads were started by others while a run held them. The
+	// outcome of the Backup is recorded then, and stays as it is.
+	ReasonNotQuiesced = "NotQuiesced"
+	// actionUnquiesce is what was done when that was found out.
+	actionUnquiesce = "Unquiesce"
+)
+
+// builtin makes what runs an action that is part of Grapnel.
+func (b *Builder) builtin(a action) (executor.Executor, error) {
+	from := a.plugin.Spec.Executor.Builtin.Quiesce
+	run := &quieted{builder: b}
+	run.template.WaitForPods = true
+	run.template.Managed = quiesce.Policy(cmp.Or(from.WhenManaged, v1alpha1.WhenManagedFail))
+	for _, kind := range from.Kinds {
+		run.template.Kinds = append(run.template.Kinds, state.Kind(kind))
+	}
+	if from.MaxQuiesceDuration != nil {
+		run.template.MaxQuiesceDuration = from.MaxQuiesceDuration.Duration
+	}
+	if from.Selector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(from.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("the selector of workloads: %w", err)
+		}
+		run.template.Selector = selector
+	}
+	switch a.Kind {
+	case v1alpha1.ActionKindPreBackup, v1alpha1.ActionKindPreRestore:
+		run.do = b.Quiescer.Quiesce
+	case v1alpha1.ActionKindPostBackup:
+		run.do, run.template.Also = b.Quiescer.Unquiesce, a.unpaired(v1alpha1.ActionKindPreBackup)
+	case v1alpha1.ActionKindPostRestore:
+		run.do, run.template.Also = b.Quiescer.Unquiesce, a.unpaired(v1alpha1.ActionKindPreRestore)
+		run.template.Origin = quiesce.Restored
+	default:
+		return nil, fmt.Errorf("quiesce has no %s", a.Kind)
+	}
+	return run, nil
+}
+
+// unpaired returns the names of the actions of the Plugin before a run that have no half after
+// it: what those stopped, nobody else gives back.
+func (a action) unpaired(pre v1alpha1.ActionKind) []string {
+	var names []string
+	for _, before := range a.plugin.Spec.Actions {
+		paired := slices.ContainsFunc(a.plugin.Spec.Actions, func(after v1alpha1.PluginAction) bool {
+			return after.Kind == a.Kind && after.Name == before.Name
+		})
+		if before.Kind == pre && !paired {
+			names = append(names, string(before.Name))
+		}
+	}
+	return names
+}
+
+// quieted quiesces, or gives back. It is safe for concurrent use.
+type quieted struct {
+	builder  *Builder
+	template quiesce.Request
+	do       func(context.Context, quiesce.Request) (quiesce.Result, error)
+}
+
+// Execute makes one attempt; see executor.Executor.
+func (q *quieted) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
+	req := q.template
+	req.Key, req.Attempt, req.Outputs = call.Key, call.Attempt, call.Outputs[call.Action]
+	subject, err := subjectOf(call)
+	if err != nil {
+		return executor.Answer{}, executor.NewError(executor.Invalid, call, err.Error(), err)
+	}
+	req.Holder, req.Action = string(subject.UID), call.Action
+	if req.Namespaces, err = q.builder.namespaces(ctx, call); err != nil {
+		return executor.Answer{}, executor.NewError(executor.Unreachable, call, q.builder.Redactor.String(err.Error()), err)
+	}
+	result, err := q.do(ctx, req)
+	if result.Warning != "" && wasRead(call) {
+		q.builder.Recorder.Eventf(subject, nil, corev1.EventTypeWarning, ReasonNotQuiesced, actionUnquiesce, "%s", result.Warning)
+	}
+	if failed := (*quiesce.Error)(nil); errors.As(err, &failed) {
+		return executor.Answer{}, executor.NewError(failed.Kind, call, failed.Text, failed.Err)
+	}
+	if err != nil {
+		return executor.Answer{}, executor.NewError(executor.Failed, call, q.builder.Redactor.String(err.Error()), err)
+	}
+	return executor.Answer{Again: result.Again, Message: result.Message, Outputs: result.Outputs}, nil
+}
+
+// wasRead says whether the call comes after a Backup that has an archive.
+func wasRead(call executor.Call) bool {
+	var backup struct {
+		Kind   string `json:"kind"`
+		Status struct {
+			Phase v1alpha1.BackupPhase `json:"phase"`
+		} `json:"status"`
+	}
+	if json.Unmarshal(call.Subject, &backup) != nil || backup.Kind != "Backup" {
+		return false
+	}
+	return backup.Status.Phase == v1alpha1.BackupPhaseCompleted || backup.Status.Phase == v1alpha1.BackupPhasePartiallyFailed
+}
+
+// subjectOf returns who holds what is quiesced in a call: the Backup or Restore. How long it
+// has, counts from the quiesce of each workload: actions before it may take their time.
+func subjectOf(call executor.Call) (*metav1.PartialObjectMetadata, error) {
+	subject := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(call.Subject, subject); err != nil {
+		return nil, fmt.Errorf("reading for which run it is: %w", err)
+	}
+	return subject, nil
+}

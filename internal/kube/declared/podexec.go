@@ -1,0 +1,66 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package declared
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
+)
+
+// podExec makes what runs an action in pods.
+func (b *Builder) podExec(a action) (executor.Executor, error) {
+	from := a.plugin.Spec.Executor.PodExec
+	selector, err := metav1.LabelSelectorAsSelector(&from.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("the selector of pods: %w", err)
+	}
+	options := podexec.Options{
+		Reader: podexec.ReaderFunc(b.pods), Stream: b.Stream, Redactor: b.Redactor, Namespaces: b.podNamespaces,
+		Selector: selector, Container: from.Container, Command: a.commandOf(from.Command),
+		Target: podexec.Any, Parallel: int(from.Parallel), RequireAnswer: from.RequireAnswer,
+	}
+	if from.Target == v1alpha1.PodTargetEach {
+		options.Target = podexec.Each
+	}
+	if from.WhenMissing == v1alpha1.WhenMissingSkip || a.undoes() {
+		options.OnMissing = podexec.Skip
+	}
+	return podexec.New(options)
+}
+
+// podNamespaces says in which namespaces a command may run: never in the operator's own, whose
+// pods may hold its token, whoever includes it.
+func (b *Builder) podNamespaces(ctx context.Context, call executor.Call) ([]string, error) {
+	all, err := b.namespaces(ctx, call)
+	return slices.DeleteFunc(all, func(name string) bool { return name == b.Namespace }), err
+}
+
+// undoes reports whether an action undoes what another one of the Plugin did. Where there is no
+// pod, nothing is left to be undone, and owed clean-up would go on for ever.
+func (a action) undoes() bool {
+	point, is := strings.CutPrefix(string(a.Kind), "Post")
+	return is && slices.ContainsFunc(a.plugin.Spec.Actions, func(other v1alpha1.PluginAction) bool {
+		return other.Name == a.Name && string(other.Kind) == "Pre"+point
+	})
+}
+
+// pods lists pods past any cache.
+func (b *Builder) pods(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := b.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	return list.Items, nil
+}

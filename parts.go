@@ -9,8 +9,10 @@ import (
 	"slices"
 
 	"k8s.io/client-go/discovery"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
 	"github.com/grapnel-dev/grapnel/controllers/backup"
@@ -18,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/controllers/deletionrun"
 	"github.com/grapnel-dev/grapnel/controllers/hookrun"
 	"github.com/grapnel-dev/grapnel/controllers/plugin"
+	quiescecontroller "github.com/grapnel-dev/grapnel/controllers/quiesce"
 	"github.com/grapnel-dev/grapnel/controllers/restore"
 	"github.com/grapnel-dev/grapnel/controllers/retention"
 	"github.com/grapnel-dev/grapnel/controllers/schedule"
@@ -27,11 +30,16 @@ import (
 	backupjob "github.com/grapnel-dev/grapnel/internal/backup/job"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	clusterdiscovery "github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/executor/job"
+	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/kube/declared"
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	kubequiesce "github.com/grapnel-dev/grapnel/internal/kube/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/quiesce"
 	restoreengine "github.com/grapnel-dev/grapnel/internal/restore"
 	restorejob "github.com/grapnel-dev/grapnel/internal/restore/job"
 )
@@ -55,14 +63,15 @@ func (p parts) controllers(exited, changed <-chan string) map[string]func() (rec
 	return map[string]func() (reconciler, error){
 		"backup": p.backups, "restore": p.restores, "deletionrun": p.deletionRuns,
 		"hookrun": p.hookRuns, "asyncoperation": p.asyncOperations,
-		"schedule": p.schedules, "backupsync": p.backupSync,
+		"schedule": p.schedules, "backupsync": p.backupSync, "quiesce": p.overdueQuiesces,
 		"retention": func() (reconciler, error) {
 			return &retention.Reconciler{Client: p.Client, Recorder: p.Recorder, Metrics: p.Metrics}, nil
 		},
 		"plugin": func() (reconciler, error) {
+			builder, err := p.builder()
 			return &plugin.Reconciler{
-				Client: p.Client, Catalog: p.plugins, Recorder: p.Recorder, Dir: p.opts.pluginDir, Exited: exited, Changed: changed,
-			}, nil
+				Client: p.Client, Catalog: p.plugins, Builder: builder, Recorder: p.Recorder, Dir: p.opts.pluginDir, Exited: exited, Changed: changed,
+			}, err
 		},
 		"storagelocation": func() (reconciler, error) {
 			return &storagelocation.Reconciler{
@@ -70,6 +79,51 @@ func (p parts) controllers(exited, changed <-chan string) map[string]func() (rec
 			}, nil
 		},
 	}
+}
+
+// builder builds what makes executors of Plugins. Its client reads past the cache: Secrets
+// and workloads of the whole cluster are not kept in memory for that.
+func (p parts) builder() (*declared.Builder, error) {
+	cfg := p.mgr.GetConfig()
+	live, err := p.live()
+	if err != nil {
+		return nil, err
+	}
+	pods, err := typedcorev1.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the logs of pods: %w", err)
+	}
+	commands, err := podexec.NewRemote(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &declared.Builder{
+		Client: live, Logs: job.NewLogs(pods), Stream: commands, Recorder: p.Recorder,
+		Quiescer: p.quiescer(live), Namespace: p.opts.namespace, Redactor: p.Redactor, Logger: ctrl.Log.WithName("plugin"),
+	}, nil
+}
+
+// live returns a client that reads past the cache.
+func (p parts) live() (client.WithWatch, error) {
+	live, err := client.NewWithWatch(p.mgr.GetConfig(), client.Options{Scheme: p.mgr.GetScheme(), Mapper: p.mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client without a cache: %w", err)
+	}
+	return live, nil
+}
+
+// quiescer returns what stops workloads and gives them back.
+func (p parts) quiescer(live client.Client) *quiesce.Quiescer {
+	return kubequiesce.New(live, quiesce.Options{OperatorNamespace: p.opts.namespace, Redactor: p.Redactor, Now: p.Now})
+}
+
+// overdueQuiesces builds the controller that gives workloads back after their time.
+func (p parts) overdueQuiesces() (reconciler, error) {
+	live, err := p.live()
+	if err != nil {
+		return nil, err
+	}
+	return &quiescecontroller.Reconciler{Client: p.Client, Quiescer: p.quiescer(live), Recorder: p.Recorder, Now: p.Now}, nil
 }
 
 // backups builds the controller of Backups and its engine.

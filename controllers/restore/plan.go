@@ -47,10 +47,12 @@ func (r *Reconciler) plan(ctx context.Context, s *scope, plugins []v1alpha1.Plug
 
 // found is what the step of that name found out.
 type found struct {
-	of      stored // what it looked for
-	backup  job.Found
-	others  []string
-	plugins []v1alpha1.Plugin
+	of     stored // what it looked for
+	backup job.Found
+	// namespaces are those that the backup has; see namespacesOf.
+	namespaces reached
+	others     []string
+	plugins    []v1alpha1.Plugin
 }
 
 // begin reads the manifest and records the plan. It is made of what the API
@@ -81,7 +83,8 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, of stored) (bool, erro
 		s.Invalid(hooks.Errors, r.Now())
 		return true, nil
 	}
-	s.Object.Status.BackupOutputs = outputs
+	has := looked.Value.namespaces
+	s.Object.Status.BackupOutputs, s.Object.Status.BackupNamespaces, s.Object.Status.BackupExcludedNamespaces = outputs, has.included, has.excluded
 	if s.Object.Spec.DryRun {
 		hooks = dry(hooks)
 	}
@@ -122,15 +125,25 @@ func (r *Reconciler) lookProblems(of stored, looked *run.Ended[found]) []string 
 	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", of.location, r.Redactor.String(looked.Err.Error()))}
 }
 
-// find reads the manifest of the backup, and the Plugins meanwhile.
+// find reads what is stored about the backup, and the Plugins meanwhile.
 func (r *Reconciler) find(ctx context.Context, store *backupstore.Store, of stored) (found, error) {
 	plugins, err := r.driver.Plugins(ctx, r.Reader)
 	if err != nil {
 		return found{of: of}, err
 	}
-	backup, err := r.Job.Find(ctx, store, of.name)
-	result := found{of: of, backup: backup, plugins: plugins}
-	if errors.Is(err, job.ErrNoBackup) {
+	result, err := r.backup(ctx, store, of)
+	result.plugins = plugins
+	return result, err
+}
+
+// backup reads the manifest of the backup, and which namespaces it has.
+func (r *Reconciler) backup(ctx context.Context, store *backupstore.Store, of stored) (result found, err error) {
+	result.of = of
+	result.backup, err = r.Job.Find(ctx, store, of.name)
+	switch {
+	case err == nil:
+		result.namespaces, err = namespacesOf(ctx, store, of.name)
+	case errors.Is(err, job.ErrNoBackup):
 		result.others = some(ctx, store)
 	}
 	return result, err

@@ -21,7 +21,7 @@
 // people add pull secrets to it. The engine merges it, see package
 // serviceaccount.
 //
-// Also left out are the ConfigMaps in which Grapnel notes which backups of a location it has
+// Also left out are the admission policies of Grapnel's installation, and the ConfigMaps in which Grapnel notes which backups of a location it has
 // seen: those of another time have removed backups come back, or others never appear.
 //
 // A ConfigMap or Endpoints that served as a lock for a leader election is

@@ -5,6 +5,7 @@ package platform
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,6 +41,12 @@ var own = map[schema.GroupResource]func(*unstructured.Unstructured) bool{
 	{Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"}: kept,
 }
 
+// policies are the resources of which Grapnel's installation has some.
+var policies = map[schema.GroupResource]bool{
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       true,
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: true,
+}
+
 // Action is the action; see New.
 type Action struct{}
 
@@ -52,18 +59,29 @@ func New() Action { return Action{} }
 func (Action) Name() string { return "grapnel.dev/platform" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool { return own[resource] != nil }
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return own[resource] != nil || policies[resource]
+}
 
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	if isOwn := own[item.Resource.GroupResource()]; isOwn != nil && isOwn(item.Archived) {
 		return restoreaction.Result{Skip: "the control plane of the cluster makes it by itself"}, nil
 	}
+	if policies[item.Resource.GroupResource()] && installed(item.Archived) {
+		return restoreaction.Result{Skip: "the installation of Grapnel brings its own policies"}, nil
+	}
 	if _, notes := item.Archived.GetLabels()[noted]; notes && item.Resource.Resource == "configmaps" {
 		return restoreaction.Result{Skip: "it says which backups the old cluster had seen"}, nil
 	}
 	field.Prune(item.Object.Object, []string{"metadata", "annotations"}, leader)
 	return restoreaction.Result{}, nil
+}
+
+// installed says whether a policy, or what binds one, is Grapnel's. They name the operator's
+// account: those of another installation would keep this one from writing any status.
+func installed(o *unstructured.Unstructured) bool {
+	return strings.HasPrefix(o.GetName(), "grapnel-") || o.GetLabels()["app.kubernetes.io/name"] == "grapnel"
 }
 
 func ownConfigMap(o *unstructured.Unstructured) bool {

@@ -65,6 +65,20 @@ func TestExecute(t *testing.T) {
 		Resource: core("configmaps"), Archived: `{"metadata":{"name":"main-seen-backups","namespace":"g","labels":{"` + seen.Label + `":"main"}},"data":{"a":"b"}}`,
 		Result: restoreaction.Result{Skip: "it says which backups the old cluster had seen"},
 	}
+	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
+		policy := func(more string) actiontest.Case {
+			return actiontest.Case{Resource: in("admissionregistration.k8s.io", resource), Archived: `{"metadata":{` + more + `},"spec":{"a":"b"}}`}
+		}
+		theirs := policy(`"name":"replicas"`)
+		theirs.Want = theirs.Archived
+		cases["restored: one of the user's "+resource] = theirs
+		for name, c := range map[string]actiontest.Case{
+			"by its name": policy(`"name":"grapnel-status"`), "by its label": policy(`"name":"x-status","labels":{"app.kubernetes.io/name":"grapnel"}`),
+		} {
+			c.Result = restoreaction.Result{Skip: "the installation of Grapnel brings its own policies"}
+			cases["left out: one of Grapnel's "+resource+" "+name] = c
+		}
+	}
 	cases["a lock is restored free"] = actiontest.Case{
 		Resource: core("configmaps"),
 		Archived: `{"metadata":{"name":"lock","namespace":"a","annotations":{"control-plane.alpha.kubernetes.io/leader":"{}","x":"y"}},"data":{"a":"b"}}`,

@@ -1,0 +1,88 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quiesce
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// nobody is told anything.
+type nobody struct{}
+
+// Eventf implements events.EventRecorder.
+func (nobody) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+
+// operate runs the controller in a manager, by the clock of the machine.
+func (s *stage) operate() *Reconciler {
+	s.t.Helper()
+	var r *Reconciler
+	s.Operate(func(mgr ctrl.Manager) error {
+		r = &Reconciler{Client: mgr.GetClient(), Quiescer: s.quiescer, Recorder: mgr.GetEventRecorder("grapnel")}
+		return r.SetupWithManager(mgr)
+	})
+	return r
+}
+
+// awaitReplicas waits until a Deployment has as many replicas.
+func (s *stage) awaitReplicas(d *appsv1.Deployment, want int32) {
+	s.t.Helper()
+	suite.Await(s.Env, d, func(d *appsv1.Deployment) string {
+		if *d.Spec.Replicas == want && d.Labels[state.Label] == "" {
+			return ""
+		}
+		return fmt.Sprintf("it has %d replicas and the labels %v", *d.Spec.Replicas, d.Labels)
+	})
+}
+
+// TestOperator: the watch brings what is quiesced while the operator runs, and what was before
+// it started.
+func TestOperator(t *testing.T) {
+	s := newStage(t)
+	before, hangs := suite.Create(s.Env, deployment("before", 2)), s.backup("hangs")
+	s.now = s.start.Add(-time.Hour)
+	s.quiesce(string(hangs.UID), time.Minute)
+	r := s.operate()
+	s.awaitReplicas(before, 2)
+	s.AwaitEvent(before, "Warning QuiesceOverdue: It was given back")
+	s.AwaitEvent(hangs, "Warning QuiesceOverdue: Its workloads were quiesced")
+
+	meanwhile := suite.Create(s.Env, deployment("meanwhile", 3))
+	suite.Create(s.Env, deployment("runs", 3))
+	s.now = time.Now()
+	s.quiesce("a", 2*time.Second)
+	s.awaitReplicas(meanwhile, 3)
+
+	// What is not quiesced is not in memory.
+	suite.Eventually(t, func() string {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kindOf(state.Deployment))
+		if err := r.quiesced.List(t.Context(), list); err != nil {
+			return err.Error()
+		}
+		for _, object := range list.Items {
+			if object.Namespace == s.Namespace {
+				return "still in memory is " + object.Name
+			}
+		}
+		return ""
+	})
+}
+
+// TestIncomplete: what is missing is said before anything runs.
+func TestIncomplete(t *testing.T) {
+	t.Parallel()
+	if err := new(Reconciler).SetupWithManager(nil); err == nil {
+		t.Error("it takes what it lacks")
+	}
+}

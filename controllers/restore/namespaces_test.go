@@ -1,0 +1,96 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/restore/job"
+)
+
+// compressed is a file as Velero stores it.
+func compressed(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestTheNamespacesOfABackup are read by find from what is stored of it.
+func TestTheNamespacesOfABackup(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec, list string // list is "" if there is none
+		want, not  []string
+	}{
+		"what is in the archive": {
+			list: compressed(t, `{"v1/Pod":["shop/web","db/pg"],"v1/Namespace":["empty","shop"],"v1/PersistentVolume":["pv-1"],"apps/v1/Deployment":[]}`),
+			want: []string{"db", "shop"}, // Namespaces come along for their labels, too
+		},
+		"less than it was to include": {
+			spec: `{"includedNamespaces":["*"]}`, list: compressed(t, `{"v1/Pod":["shop/web"]}`), want: []string{"shop"},
+		},
+		"no object in any":          {list: compressed(t, `{"v1/PersistentVolume":["pv-1"]}`), want: []string{""}},
+		"nothing":                   {list: compressed(t, `{}`), want: []string{""}},
+		"odd names":                 {list: compressed(t, `{"v1/Pod":["shop/web","{a/b","*/c","/d"]}`), want: []string{"shop"}},
+		"no list":                   {spec: `{"includedNamespaces":["shop","db-*"]}`, want: []string{"shop", "db-*"}},
+		"no list, and all":          {want: []string{"*"}},
+		"no list, and odd patterns": {spec: `{"includedNamespaces":["shop","[a"]}`, want: []string{"*"}},
+		"a list that is torn":       {spec: `{"includedNamespaces":["shop"]}`, list: compressed(t, `{"v1/Pod":["db/a"`), want: []string{"shop"}},
+		"a list that is none":       {spec: `{"includedNamespaces":["shop"]}`, list: "text", want: []string{"shop"}},
+		"more than the status takes": {
+			spec: `{"includedNamespaces":["n*"]}`, want: []string{"n*"},
+			list: compressed(t, `{"v1/Pod":["`+strings.Join(numbered(maxNamespaces+1), `/p","`)+`/p"]}`),
+		},
+		"a name without an end": {
+			spec: `{"includedNamespaces":["shop"]}`, want: []string{"shop"}, list: compressed(t, `{"v1/Pod":["db/`+strings.Repeat("a", 2<<20)+`"]}`),
+		},
+		"no list, and some not": {
+			spec: `{"excludedNamespaces":["db","kube-*"]}`, want: []string{"*"}, not: []string{"db", "kube-*"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := memory.New()
+			put := func(key, content string) {
+				if _, err := objects.Put(t.Context(), key, strings.NewReader(content), objectstore.PutOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			spec := tc.spec
+			if spec == "" {
+				spec = "{}"
+			}
+			put("backups/b/velero-backup.json", `{"metadata":{"uid":"v-1"},"spec":`+spec+`}`)
+			if tc.list != "" {
+				put("backups/b/b-resource-list.json.gz", tc.list)
+			}
+			r := &Reconciler{Job: &job.Job{}}
+			got, err := r.backup(t.Context(), backupstore.New(objects, ""), stored{name: "b"})
+			if has := got.namespaces; err != nil || !slices.Equal(has.included, tc.want) || !slices.Equal(has.excluded, tc.not) {
+				t.Errorf("found %d namespaces, %.3q without %q, %v; want %q without %q", len(has.included), has.included, has.excluded, err, tc.want, tc.not)
+			}
+		})
+	}
+}
+
+func numbered(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%d", i)
+	}
+	return names
+}

@@ -1,0 +1,195 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quiesce_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/quiesce"
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/restore"
+)
+
+// archived archives all workloads of the namespace as they are now.
+func (w *world) archived() *archive.Spool {
+	w.Helper()
+	var out bytes.Buffer
+	writer, err := archive.NewWriter(&out, archive.WriterOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, kind := range state.Kinds() {
+		all := &unstructured.UnstructuredList{}
+		all.SetGroupVersionKind(groupOf(kind).WithKind(string(kind) + "List"))
+		if err := w.List(w.Context(), all, client.InNamespace(w.ns)); err != nil {
+			w.Fatal(err)
+		}
+		for _, o := range all.Items {
+			data, err := o.MarshalJSON()
+			if err != nil {
+				w.Fatal(err)
+			}
+			id := archive.Identity{
+				Group: groupOf(kind).Group, Version: "v1", Resource: strings.ToLower(string(kind)) + "s",
+				Namespace: o.GetNamespace(), Name: o.GetName(), Preferred: true,
+			}
+			if err := writer.Add(archive.Item{Identity: id, JSON: bytes.TrimSpace(data)}); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+	if err := writer.Close(); err != nil {
+		w.Fatal(err)
+	}
+	spool, err := archive.NewSpool(w.Context(), &out, archive.SpoolOptions{Dir: w.TempDir()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = spool.Close() })
+	return spool
+}
+
+// restores restores an archive, as a Restore does.
+func (w *world) restores(req restore.Request) {
+	w.Helper()
+	cluster, err := restore.NewCluster(plane.Config(), list.Options{}, write.Options{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	req.BackupName, req.RestoreName, req.RestoreUID = "nightly", "again", "uid-of-the-restore"
+	result, err := restore.New(cluster, restore.Options{}).Run(w.Context(), req)
+	if err != nil || result.Counts[restore.Failed] > 0 {
+		w.Fatalf("restored: %v, %v", result.Counts, err)
+	}
+}
+
+// from returns the request of a Restore that gives back what is in a namespace.
+func (w *world) from(ns string) quiesce.Request {
+	req := w.request("uid-of-the-restore")
+	req.Namespaces, req.Origin = []string{ns}, quiesce.Restored
+	return req
+}
+
+// TestRestoredElsewhere: what was archived as it was quiesced is restored so, with what was
+// saved about it. Nothing wakes it but the action of the Restore, which gives back what there
+// was when the backup was made.
+func TestRestoredElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.shop()
+	before := w.workloads(w.ns)
+	source := w.request("a")
+	source.MaxQuiesceDuration = 24 * time.Hour
+	w.done(w.Quiesce, source)
+	backup := w.archived()
+	w.done(w.Unquiesce, source)
+
+	w.ns = w.namespace()
+	w.restores(restore.Request{Archive: backup, NamespaceMapping: map[string]string{source.Namespaces[0]: w.ns}})
+	restored := w.workloads(w.ns)
+	var refs []state.Ref
+	for name := range restored {
+		kind, name, _ := strings.Cut(name, " ")
+		refs = append(refs, state.Ref{Kind: state.Kind(kind), Namespace: w.ns, Name: name})
+	}
+	if len(refs) != len(before) {
+		t.Errorf("%d workloads were restored, want %d", len(refs), len(before))
+	}
+	if result, err := w.Overdue(t.Context(), time.Now().Add(1000*time.Hour), refs...); err != nil || len(result.Items) > 0 {
+		t.Errorf("a deadline of the source gives back %v: %v", result.Items, err)
+	}
+	says(t, w.done(w.Quiesce, w.request("b")).Message, "9 quiesced as they were restored")
+	w.done(w.Unquiesce, w.request("b"))
+	w.same(restored)
+	w.awaitPods("", 0)
+
+	says(t, w.done(w.Unquiesce, w.from(w.ns)).Message, "7 given back, 2 quiesced before")
+	got := w.workloads(w.ns)
+	for _, all := range []map[string]any{before, got} {
+		for _, o := range all {
+			forget(o.(map[string]any))
+		}
+	}
+	if diff := cmp.Diff(plain(w, before), plain(w, got)); diff != "" {
+		t.Errorf("workloads (-before +restored):\n%s", diff)
+	}
+	w.awaitPods("", 9)
+}
+
+// forget removes what every Restore adds, and what a Job has of its own UID.
+func forget(o map[string]any) {
+	labels, _ := o["labels"].(map[string]string)
+	annotations, _ := o["annotations"].(map[string]string)
+	delete(annotations, "grapnel.dev/restored")
+	delete(labels, "grapnel.dev/backup-name")
+	delete(labels, "grapnel.dev/restore-name")
+	spec, _ := o["spec"].(map[string]any)
+	if _, isJob := spec["completionMode"]; isJob {
+		delete(spec, "selector")
+		unstructured.RemoveNestedField(spec, "template", "metadata")
+	}
+}
+
+// TestRestoredOntoTheSame: a Restore may bring the state of a backup that ended long ago to the
+// very objects that it was about. Whoever held them then does not keep them down.
+func TestRestoredOntoTheSame(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	web := deployment("web", 3)
+	w.made(web)
+	w.done(w.Quiesce, w.request("long gone"))
+	backup := w.archived()
+	w.done(w.Unquiesce, w.request("long gone"))
+	w.kubectl("scale", "deployment/web", "--replicas=5")
+	w.restores(restore.Request{Archive: backup, Policy: restore.ExistingUpdate})
+	if w.read(web); *web.Spec.Replicas != 0 || web.Annotations[state.Annotation] == "" {
+		t.Fatalf("restored it has %d replicas and %v", *web.Spec.Replicas, web.Annotations)
+	}
+	late := state.Ref{Kind: state.Deployment, Namespace: w.ns, Name: "web"}
+	if result, err := w.Overdue(t.Context(), time.Now().Add(1000*time.Hour), late); err != nil || len(result.Items) > 0 {
+		t.Errorf("a deadline gives back %v: %v", result.Items, err)
+	}
+	w.done(w.Quiesce, w.request("b"))
+	w.done(w.Unquiesce, w.request("b"))
+	if w.read(web); *web.Spec.Replicas != 0 {
+		t.Errorf("another backup made it %d replicas", *web.Spec.Replicas)
+	}
+	w.done(w.Unquiesce, w.from(w.ns))
+	if w.read(web); *web.Spec.Replicas != 3 || web.Annotations[state.Annotation] != "" {
+		t.Errorf("it got back %d replicas and %v", *web.Spec.Replicas, web.Annotations)
+	}
+}
+
+// TestStartedMeanwhile: what somebody started after a Restore is not touched.
+func TestStartedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.made(deployment("web", 3))
+	w.done(w.Quiesce, w.request("a"))
+	backup := w.archived()
+	source := w.ns
+	w.ns = w.namespace()
+	w.restores(restore.Request{Archive: backup, NamespaceMapping: map[string]string{source: w.ns}})
+	w.kubectl("scale", "deployment/web", "--replicas=1")
+	result := w.done(w.Unquiesce, w.from(w.ns))
+	if got := outcome(result, state.Deployment, "web"); got != state.Changed {
+		t.Errorf("it is %s", got)
+	}
+	web := &appsv1.Deployment{ObjectMeta: named("web")}
+	web.Namespace = w.ns
+	if w.read(web); *web.Spec.Replicas != 1 || web.Annotations[state.Annotation] != "" || web.Labels[state.Label] != "" {
+		t.Errorf("it has %d replicas, %v and %v", *web.Spec.Replicas, web.Annotations, web.Labels)
+	}
+}

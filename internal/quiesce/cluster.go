@@ -1,0 +1,235 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quiesce
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// pageSize is how many objects are listed at once.
+const pageSize = 500
+
+// Object is one of Kubernetes.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// List is a list of them.
+type List interface {
+	metav1.ListInterface
+	runtime.Object
+}
+
+// Page is a part of a list.
+type Page struct {
+	// Namespace is "" for all of them.
+	Namespace string
+	// Selector is nil for all objects.
+	Selector labels.Selector
+	// Limit is how many objects it has at most.
+	Limit int64
+	// Continue is where the page before ended; "" is the first one.
+	Continue string
+}
+
+// API is what a Quiescer needs of an API server; internal/kube/quiesce makes one of a
+// client. It may be used concurrently. Its answers must not come from a cache: one would have
+// to hold every pod, and decisions would be about what was.
+type API interface {
+	// List reads a page of the kind that into is a list of: one of apps/v1, autoscaling/v2,
+	// batch/v1 or v1, or a metav1.PartialObjectMetadataList.
+	List(ctx context.Context, into List, page Page) error
+	// Get reads an object of the kind that into is.
+	Get(ctx context.Context, key types.NamespacedName, into Object) error
+	// Patch merges a JSON merge patch into the object of this kind and name, in the name of a
+	// field manager. It leaves in object what it is like then.
+	Patch(ctx context.Context, object Object, patch []byte, manager string) error
+}
+
+// Options of a Quiescer.
+type Options struct {
+	// OperatorNamespace is never quiesced: who is stopped gives nothing back.
+	OperatorNamespace string
+	// Redactor removes secrets from what the API server answers; nil is one that knows only
+	// shapes.
+	Redactor *redact.Redactor
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Quiescer quiesces workloads and gives them back. It may be used concurrently, also by
+// several operators at a time.
+type Quiescer struct {
+	cluster API
+	options Options
+}
+
+// New returns a Quiescer. For a client of controller-runtime there is New in internal/kube/quiesce.
+func New(c API, o Options) *Quiescer {
+	if o.Redactor == nil {
+		o.Redactor = redact.New()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Quiescer{cluster: c, options: o}
+}
+
+// scope is where a list looks.
+type scope struct {
+	// namespace is "" for all of them.
+	namespace string
+	// selector is nil for all objects.
+	selector labels.Selector
+}
+
+// each lists in pages and hands over every object, which is not used again. Every page needs
+// a list of its own: one that is decoded into another shares maps with it.
+func (q *Quiescer) each(ctx context.Context, empty func() List, where scope, fn func(runtime.Object)) error {
+	page := Page{Namespace: where.namespace, Selector: where.selector, Limit: pageSize}
+	for {
+		list := empty()
+		if err := q.cluster.List(ctx, list, page); err != nil {
+			return err
+		}
+		err := meta.EachListItem(list, func(o runtime.Object) error {
+			fn(o)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if page.Continue = list.GetContinue(); page.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// workloads lists those of one kind.
+func (q *Quiescer) workloads(ctx context.Context, kind state.Kind, where scope) ([]state.Workload, error) {
+	var found []state.Workload
+	empty := func() List { return newList(kind) }
+	err := q.each(ctx, empty, where, func(o runtime.Object) { found = append(found, convert(o)) })
+	if err != nil {
+		return nil, fmt.Errorf("listing objects of kind %s: %w", kind, err)
+	}
+	return found, nil
+}
+
+// get reads one workload.
+func (q *Quiescer) get(ctx context.Context, ref state.Ref) (state.Workload, error) {
+	object := newObject(ref.Kind)
+	if err := q.cluster.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, object); err != nil {
+		return state.Workload{}, err
+	}
+	return convert(object), nil
+}
+
+// write patches one workload, if it still is what was looked at. With its state goes what the
+// API server noted of Grapnel; if that fails, nobody is worse off than after kubectl scale.
+func (q *Quiescer) write(ctx context.Context, w state.Workload, patch state.Patch) error {
+	data, err := patch.JSON(w)
+	if err != nil {
+		return err
+	}
+	object := newObject(w.Kind)
+	object.SetNamespace(w.Namespace)
+	object.SetName(w.Name)
+	if err := q.cluster.Patch(ctx, object, data, state.FieldOwner); err != nil || patch.State != nil {
+		return err
+	}
+	if err := q.disown(ctx, object, w.Kind, patch.Owners); err != nil {
+		logr.FromContextOrDiscard(ctx).V(1).Info("Grapnel stays among those who wrote a workload", "workload", w.String(),
+			"error", q.options.Redactor.String(err.Error()))
+	}
+	return nil
+}
+
+// disown removes what the API server noted of Grapnel. The controller of the workload writes its
+// status in these moments, so that it is tried a few times.
+func (q *Quiescer) disown(ctx context.Context, object Object, kind state.Kind, owners []state.Owner) error {
+	var err error
+	for range tries {
+		data, needed := state.Disown(object, kind, owners)
+		if !needed {
+			return nil
+		}
+		if err = q.cluster.Patch(ctx, object, data, state.FieldOwner); !apierrors.IsConflict(err) {
+			return err
+		}
+		fresh := newObject(kind)
+		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+		if err := q.cluster.Get(ctx, key, fresh); err != nil {
+			return err
+		}
+		object = fresh
+	}
+	return err
+}
+
+// owners lists the objects of a kind and adds the UID of the controller of each, "" if it has
+// none, by its own UID.
+func (q *Quiescer) owners(ctx context.Context, where scope, apiVersion, kind string, into map[types.UID]types.UID) error {
+	empty := func() List {
+		return &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind + "List"}}
+	}
+	err := q.each(ctx, empty, where, func(o runtime.Object) {
+		if object, ok := o.(metav1.Object); ok {
+			into[object.GetUID()] = ""
+			if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+				into[object.GetUID()] = owner.UID
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listing objects of kind %s: %w", kind, err)
+	}
+	return nil
+}
+
+// autoscalers lists those there are.
+func (q *Quiescer) autoscalers(ctx context.Context, where scope, fn func(*autoscalingv2.HorizontalPodAutoscaler)) error {
+	empty := func() List { return &autoscalingv2.HorizontalPodAutoscalerList{} }
+	return q.each(ctx, empty, where, func(o runtime.Object) {
+		if scaler, ok := o.(*autoscalingv2.HorizontalPodAutoscaler); ok {
+			fn(scaler)
+		}
+	})
+}
+
+// pods lists those there are.
+func (q *Quiescer) pods(ctx context.Context, where scope, fn func(*corev1.Pod)) error {
+	empty := func() List { return &corev1.PodList{} }
+	return q.each(ctx, empty, where, func(o runtime.Object) {
+		if pod, ok := o.(*corev1.Pod); ok {
+			fn(pod)
+		}
+	})
+}
+
+func newObject(kind state.Kind) Object {
+	object, _ := kindTypes(kind)
+	return object
+}
+
+func newList(kind state.Kind) List {
+	_, list := kindTypes(kind)
+	return list
+}

@@ -1,0 +1,129 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quiesce
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+)
+
+// maxNamed is how many pods or workloads a message names.
+const maxNamed = 5
+
+// podsLeft returns a description of each pod that still runs for one of these workloads,
+// sorted. What cannot be listed is noted as a failure.
+func (p *pass) podsLeft(ctx context.Context, held []state.Workload) []string {
+	var left, namespaces []string
+	for _, w := range held {
+		namespaces = append(namespaces, w.Namespace)
+	}
+	now := p.options.Now()
+	for _, where := range scopes(distinct(namespaces)) {
+		belongs, err := p.belongs(ctx, where, held)
+		if err == nil {
+			err = p.pods(ctx, where, func(pod *corev1.Pod) {
+				if runs(pod) && belongs(pod) {
+					left = append(left, describePod(pod, now))
+				}
+			})
+		}
+		if err != nil {
+			p.fail(state.Ref{Namespace: where.namespace}, fmt.Errorf("listing pods: %w", err))
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
+// belongs returns what says whether a pod is one of these workloads: by its controller, or by
+// the controller of that. One whose ReplicaSet or Job is gone counts, too: whose it was is not
+// known any more, and it is about to end.
+func (q *Quiescer) belongs(ctx context.Context, where scope, workloads []state.Workload) (func(*corev1.Pod) bool, error) {
+	held, kinds, namespaces := map[types.UID]bool{}, map[state.Kind]bool{}, map[string]bool{}
+	for _, w := range workloads {
+		held[types.UID(w.UID)], kinds[w.Kind], namespaces[w.Namespace] = true, true, true
+	}
+	between, listed := map[types.UID]types.UID{}, map[state.Kind]bool{}
+	if kinds[state.Deployment] {
+		if err := q.owners(ctx, where, "apps/v1", "ReplicaSet", between); err != nil {
+			return nil, err
+		}
+		listed[state.ReplicaSet] = true
+	}
+	if kinds[state.CronJob] {
+		if err := q.owners(ctx, where, "batch/v1", "Job", between); err != nil {
+			return nil, err
+		}
+		listed[state.Job] = true
+	}
+	return func(pod *corev1.Pod) bool {
+		owner := metav1.GetControllerOfNoCopy(pod)
+		if owner == nil {
+			return false
+		}
+		above, there := between[owner.UID]
+		orphan := !there && listed[state.Kind(owner.Kind)] && namespaces[pod.Namespace]
+		return held[owner.UID] || held[above] || orphan
+	}, nil
+}
+
+// runs says whether containers of a pod may still do something, also while it ends.
+func runs(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// describePod says which pod it is and what it waits for. The text is the same until that
+// changes. Kubernetes sets deletionTimestamp to when a pod is to have ended.
+func describePod(pod *corev1.Pod, now time.Time) string {
+	name := pod.Namespace + "/" + pod.Name
+	switch {
+	case pod.DeletionTimestamp == nil:
+		return name + " (not asked to end yet)"
+	case now.Before(pod.DeletionTimestamp.Time):
+		grace := int64(0)
+		if pod.DeletionGracePeriodSeconds != nil {
+			grace = *pod.DeletionGracePeriodSeconds
+		}
+		return fmt.Sprintf("%s (ending, has %d s to do so)", name, grace)
+	case len(pod.Finalizers) > 0:
+		return fmt.Sprintf("%s (hangs: its time to end is over, finalizers %s)", name, strings.Join(pod.Finalizers, ", "))
+	}
+	return fmt.Sprintf("%s (hangs: its time to end is over; is node %s alive?)", name, pod.Spec.NodeName)
+}
+
+// describe counts pods and names some of them, those that hang first.
+func describe(left []string) string {
+	slices.SortStableFunc(left, func(a, b string) int {
+		return rank(a) - rank(b)
+	})
+	count := fmt.Sprintf("%d pods: ", len(left))
+	if len(left) == 1 {
+		count = "1 pod: "
+	}
+	return count + some(left)
+}
+
+func rank(pod string) int {
+	if strings.Contains(pod, "(hangs") {
+		return 0
+	}
+	return 1
+}
+
+// some joins the first of them and counts the others.
+func some(texts []string) string {
+	if more := len(texts) - maxNamed; more > 0 {
+		return strings.Join(texts[:maxNamed], "; ") + fmt.Sprintf("; and %d more", more)
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,225 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// Annotation of a workload holds its State as JSON.
+	Annotation = "grapnel.dev/quiesced"
+	// Label marks workloads that have the annotation, so that they are found without reading
+	// all others. Its value is "true". It decides nothing.
+	Label = "grapnel.dev/quiesced"
+	// version is the one that is written, and the only one that is read.
+	version = 1
+)
+
+// Holder is a run that wants a workload quiesced, by one of its actions.
+type Holder struct {
+	// UID is the UID of the Backup or Restore.
+	UID string `json:"uid"`
+	// Action is the name of the action; "" is any of the run, as in states of releases that
+	// knew none.
+	Action string `json:"action,omitempty"`
+	// Since is when it wanted that.
+	Since time.Time `json:"since"`
+	// Until is when it does not count any more; zero is never.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// NewHolder returns a Holder from since on for at most the given time; zero is for any time.
+// Times are held in whole seconds; the deadline is not earlier than asked for.
+func NewHolder(uid string, since time.Time, most time.Duration) Holder {
+	if most <= 0 {
+		return Holder{UID: uid, Since: since.UTC().Truncate(time.Second)}
+	}
+	until := since.Add(most)
+	if whole := until.Truncate(time.Second); whole.Before(until) {
+		until = whole.Add(time.Second)
+	}
+	return Holder{UID: uid, Since: since.UTC().Truncate(time.Second), Until: until.UTC()}
+}
+
+// is says whether the holder is a run with this UID, by one of these actions; none are all.
+func (h Holder) is(uid string, actions []string) bool {
+	return h.UID == uid && (h.Action == "" || len(actions) == 0 || slices.Contains(actions, h.Action))
+}
+
+// by returns the action of a holder as those that is asks for.
+func (h Holder) by() []string {
+	if h.Action == "" {
+		return nil
+	}
+	return []string{h.Action}
+}
+
+// Over says whether the holder does not count any more.
+func (h Holder) Over(now time.Time) bool { return !h.Until.IsZero() && !now.Before(h.Until) }
+
+// State is what is remembered about a workload while it is quiesced.
+type State struct {
+	Version int `json:"v"`
+	// Kind and UID say of which object it is: controllers copy annotations to the objects
+	// that they make, and a restore brings them to another object.
+	Kind Kind   `json:"kind"`
+	UID  string `json:"uid"`
+	// Replicas is how many there were, or how many somebody wanted since; 0 if the kind has none, or if Already is set. The
+	// other kinds need nothing saved: what was not suspended was not suspended, and the
+	// node selector of a DaemonSet keeps what it had.
+	Replicas int32 `json:"replicas,omitempty"`
+	// Already says that it was quiesced before the first holder came.
+	Already bool `json:"already,omitempty"`
+	// Reverts is how often somebody changed it back meanwhile.
+	Reverts int `json:"reverts,omitempty"`
+	// Ended says that it was given back because the time of its holders was over. It only
+	// stays to tell them so: a run that still waits for pods must not quiesce it again.
+	Ended bool `json:"ended,omitempty"`
+	// Owners are those who had written the field before Grapnel did. It is theirs again when it
+	// is given back: whether Flux applies a field is told by that.
+	Owners []Owner `json:"owners,omitempty"`
+	// Holders are those who want it quiesced.
+	Holders []Holder `json:"holders"`
+}
+
+// Owner is who wrote a field, as the API server noted it.
+type Owner struct {
+	Manager     string                            `json:"manager"`
+	Operation   metav1.ManagedFieldsOperationType `json:"operation"`
+	Subresource string                            `json:"subresource,omitempty"`
+	APIVersion  string                            `json:"apiVersion"`
+	Time        *metav1.Time                      `json:"time,omitempty"`
+}
+
+// Live returns the holders that count.
+func (s State) Live(now time.Time) []Holder {
+	var live []Holder
+	for _, h := range s.Holders {
+		if !h.Over(now) {
+			live = append(live, h)
+		}
+	}
+	return live
+}
+
+// UIDs returns the UIDs of all runs that hold it.
+func (s State) UIDs() []string {
+	uids := make([]string, 0, len(s.Holders))
+	for _, h := range s.Holders {
+		if !slices.Contains(uids, h.UID) {
+			uids = append(uids, h.UID)
+		}
+	}
+	return uids
+}
+
+// holder returns the holder that is the run with this UID, by one of these actions.
+func (s State) holder(uid string, actions []string) (Holder, bool) {
+	i := slices.IndexFunc(s.Holders, func(h Holder) bool { return h.is(uid, actions) })
+	if i < 0 {
+		return Holder{}, false
+	}
+	return s.Holders[i], true
+}
+
+// heldBy returns the actions of a run that hold, "" if there are none.
+func (s State) heldBy(uid string) string {
+	var names []string
+	for _, h := range s.Holders {
+		if h.UID == uid && h.Action != "" {
+			names = append(names, h.Action)
+		}
+	}
+	return strings.Join(names, " and ")
+}
+
+// with returns the state with h in the place of holders that do not count.
+func (s State) with(h Holder, now time.Time) State {
+	if _, known := s.holder(h.UID, h.by()); !known {
+		s.Holders = append(s.Live(now), h)
+	}
+	return s
+}
+
+// origin is whose a state is.
+type origin int
+
+const (
+	// none: there is none that says anything, or a controller copied it from another kind.
+	none origin = iota
+	// unreadable: there is one, and nobody knows what it says.
+	unreadable
+	// own: it was written to this object.
+	own
+	// foreign: it was written to another object, or before this one was restored. Its
+	// holders mean nothing here.
+	foreign
+)
+
+// read returns the state in the annotation of w. The error is not nil if, and only if, it
+// cannot be read.
+func read(w Workload) (State, origin, error) {
+	text, found := w.Annotations[Annotation]
+	if !found {
+		return State{}, none, nil
+	}
+	var s State
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return State{}, unreadable, errors.New("it is no JSON of the expected form")
+	}
+	here := s.UID == w.UID && writtenHere(w)
+	switch err := s.check(); {
+	case err != nil:
+		return State{}, unreadable, err
+	case s.Kind != w.Kind, s.Ended && !here:
+		return State{}, none, nil
+	case !here:
+		return s, foreign, nil
+	}
+	return s, own, nil
+}
+
+// view is a state as one run sees it.
+type view struct {
+	State
+	whose origin
+	// mine is the run as a holder, if it is known as one.
+	mine  Holder
+	known bool
+	err   error
+}
+
+// viewOf reads the state of w for the run with this UID, and these actions of it. Whoever wrote
+// it to this object last: a run that it names, and that looks at it now, is meant.
+func viewOf(w Workload, uid string, actions []string) view {
+	var v view
+	v.State, v.whose, v.err = read(w)
+	v.mine, v.known = v.holder(uid, actions)
+	if v.whose == foreign && v.known && v.UID == w.UID {
+		v.whose = own
+	}
+	return v
+}
+
+// check says what of a state cannot be.
+func (s State) check() error {
+	scaled := s.Kind == Deployment || s.Kind == ReplicaSet || s.Kind == StatefulSet
+	switch {
+	case s.Version != version:
+		return fmt.Errorf("it has version %d, this release reads version %d", s.Version, version)
+	case !slices.Contains(Kinds(), s.Kind) || s.UID == "":
+		return errors.New("it does not say which object it is about")
+	case scaled && !s.Already && s.Replicas < 1:
+		return fmt.Errorf("it says that there were %d replicas", s.Replicas)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Value is what a Patch does to the field that quiesces a workload.
+type Value int
+
+const (
+	// Keep leaves it alone.
+	Keep Value = iota
+	// Stop quiesces the workload.
+	Stop
+	// Restore gives back what the workload had.
+	Restore
+)
+
+// Patch is one write of one workload.
+type Patch struct {
+	// State is the new state; nil removes it.
+	State *State
+	// Value is the change that goes with it.
+	Value Value
+	// Replicas are those that Restore brings back.
+	Replicas int32
+	// Owners are those whose field it is again then.
+	Owners []Owner
+}
+
+// JSON returns p as a JSON merge patch for w. The API server refuses it with a conflict if w
+// is not what it has any more, or is another object.
+func (p Patch) JSON(w Workload) ([]byte, error) {
+	mark, text := any(nil), any(nil)
+	if p.State != nil {
+		encoded, err := json.Marshal(p.State)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the state of %s: %w", w.Ref, err)
+		}
+		text = string(encoded)
+		if !p.State.Ended {
+			mark = "true"
+		}
+	}
+	patch := map[string]any{"metadata": map[string]any{
+		"uid": w.UID, "resourceVersion": w.ResourceVersion,
+		"annotations": map[string]any{Annotation: text}, "labels": map[string]any{Label: mark},
+	}}
+	if p.Value != Keep {
+		patch["spec"] = p.spec(w.Kind)
+	}
+	return json.Marshal(patch)
+}
+
+// spec returns the part of the patch that changes the workload.
+func (p Patch) spec(kind Kind) map[string]any {
+	stop := p.Value == Stop
+	switch kind {
+	case CronJob, Job:
+		return map[string]any{"suspend": stop}
+	case DaemonSet:
+		park := any(nil)
+		if stop {
+			park = "true"
+		}
+		selector := map[string]any{"nodeSelector": map[string]any{ParkKey: park}}
+		return map[string]any{"template": map[string]any{"spec": selector}}
+	default:
+		if stop {
+			return map[string]any{"replicas": 0}
+		}
+		return map[string]any{"replicas": p.Replicas}
+	}
+}

@@ -1,0 +1,204 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package state_test
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+)
+
+// apply does to w what the API server does to it for a patch.
+func apply(t *testing.T, w state.Workload, p state.Patch) state.Workload {
+	t.Helper()
+	data, err := p.JSON(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patch struct {
+		Metadata struct {
+			Annotations map[string]*string
+			Labels      map[string]*string
+		}
+		Spec struct {
+			Replicas *int32
+			Suspend  *bool
+			Template struct {
+				Spec struct{ NodeSelector map[string]*string }
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &patch); err != nil {
+		t.Fatal(err)
+	}
+	w.Annotations = merge(w.Annotations, patch.Metadata.Annotations)
+	w.Labels = merge(w.Labels, patch.Metadata.Labels)
+	w.NodeSelector = merge(w.NodeSelector, patch.Spec.Template.Spec.NodeSelector)
+	if patch.Spec.Replicas != nil {
+		w.Replicas = *patch.Spec.Replicas
+	}
+	if patch.Spec.Suspend != nil {
+		w.Suspend = *patch.Spec.Suspend
+	}
+	return w
+}
+
+func merge(into map[string]string, patch map[string]*string) map[string]string {
+	merged := maps.Clone(into)
+	for key, value := range patch {
+		if value == nil {
+			delete(merged, key)
+			continue
+		}
+		if merged == nil {
+			merged = map[string]string{}
+		}
+		merged[key] = *value
+	}
+	if len(merged) == 0 {
+		return nil
+	}
+	return merged
+}
+
+func step(t *testing.T, w state.Workload, d state.Decision) state.Workload {
+	t.Helper()
+	if d.Patch == nil {
+		return w
+	}
+	return apply(t, w, *d.Patch)
+}
+
+// walk makes all calls of a string, upper case to quiesce and lower case to release.
+func walk(t *testing.T, w state.Workload, calls string) state.Workload {
+	t.Helper()
+	for call := range strings.SplitSeq(calls, "") {
+		uid := strings.ToLower(call)
+		if call == uid {
+			w = step(t, w, state.Release(w, uid, now))
+		} else {
+			w = step(t, w, state.Quiesce(w, live(uid), now))
+			if !w.Quiesced() {
+				t.Fatalf("%s: is not quiesced after %s", calls, call)
+			}
+		}
+	}
+	return w
+}
+
+// orders returns all orders in which two runs quiesce, quiesce again, release and release again.
+func orders(a, b string) []string {
+	if a == "" || b == "" {
+		return []string{a + b}
+	}
+	var all []string
+	for _, rest := range orders(a[1:], b) {
+		all = append(all, a[:1]+rest)
+	}
+	for _, rest := range orders(a, b[1:]) {
+		all = append(all, b[:1]+rest)
+	}
+	return all
+}
+
+// TestOverlappingRuns makes the calls of two runs in every order, each of them twice, as after
+// a crash: what comes out is what there was.
+func TestOverlappingRuns(t *testing.T) {
+	t.Parallel()
+	for name, w := range map[string]state.Workload{
+		"Deployment":            web(),
+		"Deployment that slept": web(replicas(0)),
+		"StatefulSet":           web(kind(state.StatefulSet)),
+		"CronJob":               web(kind(state.CronJob)),
+		"CronJob that slept":    web(kind(state.CronJob), suspended),
+		"DaemonSet":             web(kind(state.DaemonSet), func(w *state.Workload) { w.NodeSelector = map[string]string{"disk": "ssd"} }),
+		"DaemonSet anywhere":    web(kind(state.DaemonSet)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, calls := range orders("AAaa", "BBbb") {
+				held := false
+				got := w
+				for i := range calls {
+					got = walk(t, got, calls[i:i+1])
+					done := calls[:i+1]
+					held = strings.Contains(done, "A") && !strings.Contains(done, "a") ||
+						strings.Contains(done, "B") && !strings.Contains(done, "b")
+					if held != (got.Annotations != nil) || (held && !got.Quiesced()) {
+						t.Fatalf("after %s of %s: held %v, state %v, quiesced %v", done, calls, held, got.Annotations, got.Quiesced())
+					}
+				}
+				if diff := cmp.Diff(w, got); diff != "" {
+					t.Fatalf("%s (-before +after):\n%s", calls, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestFight has somebody change a workload back after every call: it ends, and the number that
+// is wanted survives.
+func TestFight(t *testing.T) {
+	t.Parallel()
+	w := web()
+	for range 10 {
+		d := state.Quiesce(w, live("a"), now)
+		if d.Outcome == state.Reverted {
+			w.Replicas = 0 // it gives in
+			if got := step(t, w, state.Release(w, "a", now)); got.Replicas != 8 {
+				t.Errorf("it got back %d replicas, want 8", got.Replicas)
+			}
+			return
+		}
+		w = step(t, w, d)
+		w.Replicas = 8
+	}
+	t.Error("nobody noticed that it was changed back 10 times")
+}
+
+// TestDeadManSwitch lets the time of a run pass: the workload is given back, and what the run
+// does later changes nothing.
+func TestDeadManSwitch(t *testing.T) {
+	t.Parallel()
+	w := walk(t, web(), "A")
+	if got := step(t, w, state.Expire(w, now.Add(59*time.Minute))); !got.Quiesced() {
+		t.Error("given back before its time")
+	}
+	w = step(t, w, state.Expire(w, now.Add(time.Hour)))
+	if w.Replicas != 3 || w.Labels != nil {
+		t.Errorf("at its time it has %d replicas and the labels %v", w.Replicas, w.Labels)
+	}
+	if d := state.Expire(w, now.Add(2*time.Hour)); d.Outcome != state.NotHeld || d.Patch != nil {
+		t.Errorf("it is given back twice: %+v", d)
+	}
+	if d := state.Quiesce(w, state.NewHolder("a", now.Add(2*time.Hour), time.Hour), now.Add(2*time.Hour)); d.Outcome != state.Expired || d.Patch != nil {
+		t.Errorf("the run that went on quiesces it again: %+v", d)
+	}
+	d := state.Release(w, "a", now.Add(2*time.Hour))
+	if w = step(t, w, d); d.Outcome != state.Ended {
+		t.Errorf("the run that went on is told %+v", d)
+	}
+	if diff := cmp.Diff(web(), w); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
+
+func TestPatchIsForWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	data, err := state.Patch{Value: state.Restore, Replicas: 3}.JSON(web())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"metadata":{"annotations":{"grapnel.dev/quiesced":null},"labels":{"grapnel.dev/quiesced":null},` +
+		`"resourceVersion":"7","uid":"web-uid"},"spec":{"replicas":3}}`
+	if diff := cmp.Diff(want, string(data)); diff != "" {
+		t.Errorf("patch (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,368 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quiesce_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/quiesce"
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+)
+
+// remark gives an object another annotation, as a restore or a person does.
+func (w *world) remark(o client.Object, change func(map[string]string)) {
+	w.Helper()
+	if err := w.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		w.Fatal(err)
+	}
+	if o.GetAnnotations() == nil {
+		o.SetAnnotations(map[string]string{})
+	}
+	change(o.GetAnnotations())
+	if err := w.Update(w.Context(), o, client.FieldOwner("kubectl")); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// TestChangedMeanwhile: a person wins, also one who chose the same number.
+func TestChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, name := range []string{"web", "api", "off"} {
+		w.create(deployment(name, 3))
+	}
+	w.done(w.Quiesce, request())
+	w.scale("api", 7, "kubectl")
+	w.scale("off", 1, "kubectl")
+	w.scale("off", 0, "kubectl-scale")
+	result := w.done(w.Unquiesce, request())
+	expect(t, result, map[string]quiesce.Outcome{
+		"Deployment shop/web": state.Restored, "Deployment shop/api": state.Changed, "Deployment shop/off": state.Changed,
+	})
+	says(t, result.Message, `Deployment shop/api was set to 7 replicas meanwhile, by "kubectl"`,
+		`Deployment shop/off was set to 0 replicas meanwhile, by "kubectl-scale"`)
+	says(t, result.Warning, "did not stay quiesced", `Deployment shop/api was set to 7 replicas meanwhile, by "kubectl"`)
+	if strings.Contains(result.Warning, "shop/web") || strings.Contains(result.Warning, "shop/off") {
+		t.Errorf("it warns of what stood still: %s", result.Warning)
+	}
+	if again := w.done(w.Unquiesce, request()); again.Warning != "" {
+		t.Errorf("called again, it warns of %s", again.Warning)
+	}
+	if w.replicas("web") != 3 || w.replicas("api") != 7 || w.replicas("off") != 0 {
+		t.Errorf("replicas: %d, %d, %d", w.replicas("web"), w.replicas("api"), w.replicas("off"))
+	}
+	for _, o := range w.all() {
+		if len(o.GetAnnotations()) > 0 || o.GetLabels()[state.Label] != "" {
+			t.Errorf("%s is still marked: %v %v", o.GetName(), o.GetAnnotations(), o.GetLabels())
+		}
+	}
+}
+
+// TestWritersComeBack: the field is noted for those who had written it, also if somebody writes
+// the workload at that moment.
+func TestWritersComeBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(deployment("web", 3))
+	w.done(w.Quiesce, request())
+	raced := false
+	w.onDisown = func() {
+		if !raced {
+			raced = true
+			w.remark(deployment("web", 0), func(a map[string]string) { a["note"] = "x" })
+		}
+	}
+	w.done(w.Unquiesce, request())
+	var web appsv1.Deployment
+	if err := w.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, &web); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range web.ManagedFields {
+		if fields := string(entry.FieldsV1.GetRawBytes()); entry.Manager != "kubectl" || !strings.Contains(fields, "f:replicas") {
+			t.Errorf("%s is noted with %s", entry.Manager, fields)
+		}
+	}
+	if !raced || len(web.ManagedFields) == 0 {
+		t.Error("nobody wrote it meanwhile, or nobody is noted")
+	}
+}
+
+// TestStartedIsToldToAll: every run that held what somebody started is warned, also if another
+// write fails, and none that did not.
+func TestStartedIsToldToAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(deployment("web", 3))
+	w.create(deployment("api", 3))
+	w.done(w.Quiesce, of("a"))
+	w.done(w.Quiesce, of("b"))
+	w.scale("web", 1, "kubectl")
+	w.onPatch = func(o client.Object) error {
+		if o.GetName() == "api" {
+			return errors.New("refused by the test")
+		}
+		return nil
+	}
+	result, err := w.Unquiesce(t.Context(), of("a"))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	says(t, result.Warning, `Deployment shop/web was set to 1 replicas meanwhile, by "kubectl"`)
+	w.onPatch = nil
+	says(t, w.done(w.Unquiesce, of("b")).Warning, `Deployment shop/web was set to 1 replicas meanwhile, by "kubectl"`)
+	if other := w.done(w.Unquiesce, of("c")); other.Warning != "" {
+		t.Errorf("another run is warned: %s", other.Warning)
+	}
+}
+
+// TestMissingIsTold: neither a workload nor a state that is gone is an error.
+func TestMissingIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("web", 3), deployment("gone", 3), deployment("lost", 3), deployment("idle", 0))
+	req := request()
+	req.Outputs = w.done(w.Quiesce, req).Outputs
+	if err := w.Delete(t.Context(), deployment("gone", 0)); err != nil {
+		t.Fatal(err)
+	}
+	w.remark(deployment("lost", 0), func(a map[string]string) { delete(a, state.Annotation) })
+	result := w.done(w.Unquiesce, req)
+	expect(t, result, map[string]quiesce.Outcome{
+		"Deployment shop/web": state.Restored, "Deployment shop/gone": quiesce.Gone,
+		"Deployment shop/lost": quiesce.Lost, "Deployment shop/idle": state.Already,
+	})
+	says(t, result.Message, "Deployment shop/gone was deleted", "Deployment shop/lost is quiesced, and what was saved about it was removed")
+	w.scale("lost", 1, "kubectl")
+	if again := w.done(w.Unquiesce, req); len(again.Items) != 1 {
+		t.Errorf("called again, it tells %+v", again.Items)
+	}
+}
+
+// TestReplaced: kubectl rollout undo replaces all annotations by those of a ReplicaSet, which
+// may have one of a quiesce before. Whom that names does not keep anything down.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(deployment("web", 3))
+	old := of("long gone")
+	old.MaxQuiesceDuration = 0
+	w.done(w.Quiesce, old)
+	stale := deployment("web", 0)
+	w.remark(stale, func(map[string]string) {})
+	w.done(w.Unquiesce, old)
+	undo := func() {
+		w.remark(deployment("web", 0), func(a map[string]string) { a[state.Annotation] = stale.Annotations[state.Annotation] })
+	}
+	undo()
+	w.scale("web", 5, "kubectl")
+	req := request()
+	req.Outputs = w.done(w.Quiesce, req).Outputs
+	w.done(w.Unquiesce, req)
+	if got := w.replicas("web"); got != 5 {
+		t.Errorf("it got back %d replicas, want 5", got)
+	}
+	w.done(w.Quiesce, req)
+	undo()
+	result := w.done(w.Unquiesce, req)
+	expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": quiesce.Lost})
+	says(t, result.Message, "what was saved about it was replaced", "by hand")
+}
+
+// TestFoundWhereverItIs: labels of namespaces and workloads change, and marks get lost.
+func TestFoundWhereverItIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shop()...)
+	before := w.all()
+	req := request()
+	req.Namespaces = []string{"office", "shop"}
+	req.Outputs = w.done(w.Quiesce, req).Outputs
+	req.Namespaces = nil
+	var web appsv1.Deployment
+	if err := w.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, &web); err != nil {
+		t.Fatal(err)
+	}
+	delete(web.Labels, state.Label)
+	if err := w.Update(t.Context(), &web); err != nil {
+		t.Fatal(err)
+	}
+	w.done(w.Unquiesce, req)
+	w.same(before)
+}
+
+// restored returns what a restore in another cluster makes of what there is.
+func (w *world) restored(namespace string) []client.Object {
+	w.Helper()
+	var made []client.Object
+	for _, o := range w.all() {
+		if o.GetNamespace() != "shop" || len(o.GetOwnerReferences()) > 0 {
+			continue
+		}
+		o.SetNamespace(namespace)
+		o.SetUID("restored-" + o.GetUID())
+		made = append(made, o)
+	}
+	return made
+}
+
+func TestRestoredElsewhere(t *testing.T) {
+	t.Parallel()
+	source := newWorld(t, shop()...)
+	want := source.restored("shop-copy")
+	source.done(source.Quiesce, request())
+	// The holder's time is over there; here nothing wakes by itself.
+	target := newWorld(t, append(source.restored("shop-copy"), deployment("busy", 2))...)
+	stopped := target.stopped()
+	if result, err := target.overdue(start.Add(100 * time.Hour)); err != nil || len(result.Items) > 0 {
+		t.Fatalf("what was restored is overdue: %v, %v", result.Items, err)
+	}
+	backup := of("backup here")
+	backup.Namespaces = []string{"shop", "shop-copy"}
+	target.done(target.Quiesce, backup)
+	target.done(target.Unquiesce, backup)
+	if diff := cmp.Diff(stopped, target.stopped()); diff != "" {
+		t.Fatalf("a backup changed what was restored:\n%s", diff)
+	}
+	target.done(target.Quiesce, backup)
+	restore := of("restore")
+	restore.Origin, restore.Namespaces = quiesce.Restored, []string{"elsewhere"}
+	if other := target.done(target.Unquiesce, restore); len(other.Items) > 0 {
+		t.Errorf("a restore of other namespaces gives back %v", other.Items)
+	}
+	restore.Namespaces = []string{"shop", "shop-copy"}
+	result := target.done(target.Unquiesce, restore)
+	says(t, result.Message, "given back", "1 still held by others")
+	target.done(target.Unquiesce, backup)
+	target.same(sorted(target, append(want, deployment("busy", 2))))
+}
+
+// sorted returns objects as all does.
+func sorted(w *world, objects []client.Object) []client.Object {
+	for _, o := range objects {
+		o.SetResourceVersion("")
+	}
+	return newWorld(w.T, objects...).all()
+}
+
+// TestPreRestore: what a Restore itself quiesced before it wrote, it gives back.
+func TestPreRestore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shop()...)
+	before := w.all()
+	restore := of("restore")
+	w.done(w.Quiesce, restore)
+	restore.Origin = quiesce.Restored
+	w.done(w.Unquiesce, restore)
+	w.same(before)
+}
+
+// TestPreRestoreElsewhere: what a Restore stopped is started wherever it is, and nothing else in
+// namespaces that it does not include any more.
+func TestPreRestoreElsewhere(t *testing.T) {
+	t.Parallel()
+	source := newWorld(t, deployment("web", 3))
+	source.done(source.Quiesce, request())
+	w := newWorld(t, append(source.restored("copy"), deployment("web", 3), deployment("unlabelled", 2), deployment("shared", 1))...)
+	stopped := w.stopped()
+	backup := of("backup")
+	backup.Selector = labels.SelectorFromSet(labels.Set{"app": "shared"})
+	w.done(w.Quiesce, backup)
+	restore := of("restore")
+	restore.Outputs = w.done(w.Quiesce, restore).Outputs
+	bare := deployment("unlabelled", 0)
+	w.remark(bare, func(map[string]string) { delete(bare.Labels, state.Label) })
+	restore.Origin, restore.Namespaces = quiesce.Restored, nil
+	result := w.done(w.Unquiesce, restore)
+	expect(t, result, map[string]quiesce.Outcome{
+		"Deployment shop/web": state.Restored, "Deployment shop/unlabelled": state.Restored, "Deployment shop/shared": state.Released,
+	})
+	w.done(w.Unquiesce, backup)
+	if diff := cmp.Diff(stopped, w.stopped()); diff != "" {
+		t.Errorf("stopped (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnreadableIsAnError(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("web", 3), deployment("api", 2))
+	w.done(w.Quiesce, request())
+	w.remark(deployment("web", 0), func(a map[string]string) { a[state.Annotation] = "secret words" })
+	result, err := w.until(w.Unquiesce, request())
+	failed := new(quiesce.Error)
+	if !errors.As(err, &failed) || failed.Kind != executor.Failed {
+		t.Fatalf("error is %v", err)
+	}
+	says(t, failed.Text, "Deployment shop/web", "cannot be read", "by hand")
+	expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": state.Unreadable, "Deployment shop/api": state.Restored})
+	if strings.Contains(failed.Text, "secret words") {
+		t.Error("the error shows what is in the annotation")
+	}
+	other := request()
+	other.Namespaces = []string{"office"}
+	if result := w.done(w.Unquiesce, other); len(result.Items) > 0 {
+		t.Errorf("it fails runs that it is nothing to: %+v", result.Items)
+	}
+}
+
+// TestOutputsAreHostile: they are kept where people may change them.
+func TestOutputsAreHostile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, deployment("web", 3))
+	req := request()
+	req.Outputs = map[string]string{quiesce.OutputWorkloads: "Secret/shop/key Deployment//x Deployment/shop/web/x / \x00 StatefulSet/shop/none"}
+	result := w.done(w.Unquiesce, req)
+	expect(t, result, map[string]quiesce.Outcome{"StatefulSet shop/none": quiesce.Gone})
+}
+
+func TestOutputsAreSmall(t *testing.T) {
+	t.Parallel()
+	var objects []client.Object
+	for i := range 300 {
+		objects = append(objects, deployment(strings.Repeat("x", 40)+string(rune('a'+i/26))+string(rune('a'+i%26)), 1))
+	}
+	w := newWorld(t, objects...)
+	result := w.done(w.Quiesce, request())
+	names := len(strings.Fields(result.Outputs[quiesce.OutputWorkloads]))
+	var omitted int
+	if err := json.Unmarshal([]byte(result.Outputs[quiesce.OutputOmitted]), &omitted); err != nil || names+omitted != 300 || names == 0 {
+		t.Errorf("%d names, %d omitted (%v)", names, omitted, err)
+	}
+	if size := len(result.Outputs[quiesce.OutputWorkloads]); size > 4096 {
+		t.Errorf("names have %d bytes", size)
+	}
+	if len(result.Message) > executor.MaxMessageLength {
+		t.Errorf("message has %d bytes", len(result.Message))
+	}
+}
+
+func TestEndOfContext(t *testing.T) {
+	t.Parallel()
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, end := context.WithDeadline(t.Context(), start.Add(-time.Hour*24*365*10))
+	defer end()
+	for kind, ctx := range map[executor.Kind]context.Context{executor.Interrupted: cancelled, executor.Timeout: late} {
+		w := newWorld(t, deployment("web", 3))
+		w.onList = func(client.ObjectList, *client.ListOptions) error { return ctx.Err() }
+		for _, call := range []func(context.Context, quiesce.Request) (quiesce.Result, error){w.Quiesce, w.Unquiesce} {
+			_, err := call(ctx, request())
+			if failed := new(quiesce.Error); !errors.As(err, &failed) || failed.Kind != kind || !errors.Is(err, ctx.Err()) {
+				t.Errorf("%s: error is %v", kind, err)
+			}
+		}
+		if w.patches > 0 {
+			t.Errorf("%d writes", w.patches)
+		}
+	}
+}

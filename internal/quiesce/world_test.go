@@ -1,0 +1,295 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quiesce_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kubequiesce "github.com/grapnel-dev/grapnel/internal/kube/quiesce"
+	"github.com/grapnel-dev/grapnel/internal/quiesce"
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+)
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// world is a cluster and a Quiescer in it.
+type world struct {
+	*testing.T
+	client.WithWatch
+	*quiesce.Quiescer
+	now time.Time
+	// onPatch and onList come before a request; what they return is its error.
+	onPatch, onGet func(client.Object) error
+	onList         func(client.ObjectList, *client.ListOptions) error
+	// onDisown comes before the patch by which Grapnel is no writer of a workload any more.
+	onDisown func()
+	// afterPatch comes behind a patch that was made.
+	afterPatch     func(client.Object) error
+	patches, lists int
+	// page is how many objects a list holds at most; 0 is all of them.
+	page int
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	w := &world{T: t, now: start}
+	kinds := runtime.NewScheme() // the one of all kinds is slow
+	if err := kubequiesce.AddToScheme(kinds); err != nil {
+		t.Fatal(err)
+	}
+	w.WithWatch = fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).
+		WithTypeConverters(managedfields.NewDeducedTypeConverter()).
+		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{Patch: w.patch, List: w.list, Get: w.get}).Build()
+	w.Quiescer = kubequiesce.New(w.WithWatch, quiesce.Options{OperatorNamespace: "grapnel-system", Now: func() time.Time { return w.now }})
+	return w
+}
+
+func (w *world) patch(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	if data, err := p.Data(o); err != nil || strings.Contains(string(data), "managedFields") {
+		if w.onDisown != nil {
+			w.onDisown()
+		}
+		return c.Patch(ctx, o, p, opts...)
+	}
+	w.patches++
+	if w.onPatch != nil {
+		if err := w.onPatch(o); err != nil {
+			return err
+		}
+	}
+	if err := c.Patch(ctx, o, p, opts...); err != nil {
+		return err
+	}
+	if w.afterPatch != nil {
+		return w.afterPatch(o)
+	}
+	return nil
+}
+
+func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if w.onGet != nil {
+		if err := w.onGet(o); err != nil {
+			return err
+		}
+	}
+	return c.Get(ctx, key, o, opts...)
+}
+
+func (w *world) list(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+	w.lists++
+	if w.onList != nil {
+		if err := w.onList(l, (&client.ListOptions{}).ApplyOptions(opts)); err != nil {
+			return err
+		}
+	}
+	if err := c.List(ctx, l, opts...); err != nil || w.page == 0 {
+		return err
+	}
+	return w.cut(l, (&client.ListOptions{}).ApplyOptions(opts))
+}
+
+// cut leaves one page of a list.
+func (w *world) cut(l client.ObjectList, o *client.ListOptions) error {
+	all, err := meta.ExtractList(l)
+	if err != nil {
+		return err
+	}
+	from, _ := strconv.Atoi(o.Continue)
+	if to := from + w.page; to < len(all) {
+		l.SetContinue(strconv.Itoa(to))
+		all = all[:to]
+	}
+	return meta.SetList(l, all[from:])
+}
+
+// request is one of run "a" for namespace shop.
+func request() quiesce.Request {
+	return quiesce.Request{
+		Key: "hook-run", Attempt: 1, Holder: "a", Namespaces: []string{"shop"}, MaxQuiesceDuration: time.Hour, Since: start,
+	}
+}
+
+func of(holder string) quiesce.Request {
+	r := request()
+	r.Holder = holder
+	return r
+}
+
+// until calls again until it is done or fails.
+func (w *world) until(call func(context.Context, quiesce.Request) (quiesce.Result, error), req quiesce.Request) (quiesce.Result, error) {
+	w.Helper()
+	for range 20 {
+		result, err := call(w.Context(), req)
+		if err != nil || result.Again == 0 {
+			return result, err
+		}
+		w.now = w.now.Add(result.Again)
+	}
+	w.Fatal("it asked to be called again for 20 times")
+	return quiesce.Result{}, nil
+}
+
+// done is until, and must not fail.
+func (w *world) done(call func(context.Context, quiesce.Request) (quiesce.Result, error), req quiesce.Request) quiesce.Result {
+	w.Helper()
+	result, err := w.until(call, req)
+	if err != nil {
+		w.Fatalf("failed: %v", err)
+	}
+	return result
+}
+
+// all returns every workload there is, without what each write changes.
+func (w *world) all() []client.Object {
+	w.Helper()
+	var found []client.Object
+	for _, list := range []client.ObjectList{
+		&batchv1.CronJobList{}, &batchv1.JobList{}, &appsv1.DeploymentList{},
+		&appsv1.ReplicaSetList{}, &appsv1.DaemonSetList{}, &appsv1.StatefulSetList{},
+	} {
+		if err := w.List(w.Context(), list); err != nil {
+			w.Fatal(err)
+		}
+		found = append(found, items(w.T, list)...)
+	}
+	for _, o := range found {
+		o.SetResourceVersion("")
+		o.SetManagedFields(nil)
+	}
+	return found
+}
+
+// same fails if workloads are not as they were.
+func (w *world) same(before []client.Object) {
+	w.Helper()
+	if diff := cmp.Diff(before, w.all(), cmpopts.EquateEmpty()); diff != "" {
+		w.Errorf("workloads (-before +after):\n%s", diff)
+	}
+}
+
+// overdue gives back at a time what is marked and over, as the controller does.
+func (w *world) overdue(at time.Time) (quiesce.Result, error) {
+	w.Helper()
+	var refs []state.Ref
+	for _, o := range w.all() {
+		if o.GetLabels()[state.Label] == "true" {
+			refs = append(refs, state.Ref{Kind: kindOf(o), Namespace: o.GetNamespace(), Name: o.GetName()})
+		}
+	}
+	return w.Overdue(w.Context(), at, refs...)
+}
+
+func (w *world) replicas(name string) int32 {
+	w.Helper()
+	var d appsv1.Deployment
+	if err := w.Get(w.Context(), types.NamespacedName{Namespace: "shop", Name: name}, &d); err != nil {
+		w.Fatal(err)
+	}
+	return *d.Spec.Replicas
+}
+
+// scale does what somebody else does.
+func (w *world) scale(name string, replicas int32, who string) {
+	w.Helper()
+	var d appsv1.Deployment
+	if err := w.Get(w.Context(), types.NamespacedName{Namespace: "shop", Name: name}, &d); err != nil {
+		w.Fatal(err)
+	}
+	d.Spec.Replicas = &replicas
+	if err := w.Update(w.Context(), &d, client.FieldOwner(who)); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) create(o client.Object) {
+	w.Helper()
+	if err := w.Create(w.Context(), o, client.FieldOwner("kubectl")); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// outcomes returns what became of each workload.
+func outcomes(r quiesce.Result) map[string]quiesce.Outcome {
+	all := map[string]quiesce.Outcome{}
+	for _, i := range r.Items {
+		all[i.Ref.String()] = i.Outcome
+	}
+	return all
+}
+
+func expect(t *testing.T, r quiesce.Result, want map[string]quiesce.Outcome) {
+	t.Helper()
+	if diff := cmp.Diff(want, outcomes(r)); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+}
+
+func says(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q does not say %q", text, part)
+		}
+	}
+}
+
+// quiesced is what becomes of shop.
+func quiesced() map[string]quiesce.Outcome {
+	all := map[string]quiesce.Outcome{}
+	for _, name := range []string{
+		"CronJob shop/nightly", "Job shop/load", "Job shop/nightly-1", "Deployment shop/web",
+		"ReplicaSet shop/old", "DaemonSet shop/agent", "DaemonSet shop/proxy", "StatefulSet shop/db",
+	} {
+		all[name] = state.Quiesced
+	}
+	for _, name := range []string{"CronJob shop/weekly", "Deployment shop/idle", "Deployment shop/idle-too"} {
+		all[name] = state.Already
+	}
+	return all
+}
+
+// stopped returns the names of the workloads of which nothing is to run.
+func (w *world) stopped() []string {
+	w.Helper()
+	var names []string
+	for _, o := range w.all() {
+		off := false
+		switch o := o.(type) {
+		case *batchv1.CronJob:
+			off = *o.Spec.Suspend
+		case *batchv1.Job:
+			off = *o.Spec.Suspend
+		case *appsv1.Deployment:
+			off = *o.Spec.Replicas == 0
+		case *appsv1.ReplicaSet:
+			off = *o.Spec.Replicas == 0
+		case *appsv1.StatefulSet:
+			off = *o.Spec.Replicas == 0
+		case *appsv1.DaemonSet:
+			off = o.Spec.Template.Spec.NodeSelector[state.ParkKey] != ""
+		}
+		if off {
+			names = append(names, o.GetNamespace()+"/"+o.GetName())
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -11,16 +11,21 @@ WORKDIR /src
 # Dependencies change less often than the code: they get a layer of their own.
 COPY go.mod go.sum ./
 RUN go mod download
-COPY main.go ./
+COPY *.go ./
 COPY api/ api/
 COPY controllers/ controllers/
 COPY internal/ internal/
 COPY sdk/ sdk/
 RUN CGO_ENABLED=0 GOOS=${TARGETOS:-linux} GOARCH=${TARGETARCH} \
-    go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /manager .
+    go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /image/manager . && \
+    mkdir /image/plugins
 
-# Static, without a shell, as user 65532.
+# Static, without a shell, as user 65532. The plugin folder is empty; to have a plugin
+# in it, extend this image:
+#
+#   FROM ghcr.io/grapnel-dev/grapnel:v0.1.0
+#   COPY --chmod=0755 myplugin /plugins/
 FROM gcr.io/distroless/static:nonroot
-COPY --from=builder /manager /manager
+COPY --from=builder /image/ /
 USER 65532:65532
 ENTRYPOINT ["/manager"]

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	patience  = 2 * time.Minute
+	patience  = 5 * time.Minute
 	namespace = "grapnel-system"
 	operator  = "system:serviceaccount:grapnel-system:grapnel-controller-manager"
 )
@@ -57,6 +57,9 @@ func TestInstall(t *testing.T) {
 
 	t.Run("the operator's pod passes the restricted profile", s.testPod)
 	t.Run("the operator reads and writes everything", s.testRights)
+	t.Run("the commands of the document work", s.testDocument)
+	t.Run("the operator may not do everything", s.testLimits)
+	t.Run("the operator is refused what it never does", s.testRefusals)
 	t.Run("the operator restores rights that it does not have", s.testRoles)
 	t.Run("a role over its namespace gives nothing of Grapnel", s.testOutsiders)
 	t.Run("the operator works with HookRuns", s.testOperator)

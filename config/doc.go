@@ -2,14 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package config holds no code: its folder has the manifests that install Grapnel,
-// and its tests install them into a real API server and ask it what the policies
-// allow.
+// and its tests install them into a real API server and ask it what they allow.
 //
 //   - crd: the kinds, generated from api/v1alpha1
 //   - rbac: the operator's account and what it may do; role.yaml is generated from
 //     the markers of the controllers
-//   - policy: what others may not do with Grapnel's objects, whatever RBAC says
+//   - policy: what others may not do with Grapnel's objects, and the operator not with
+//     those of others, whatever RBAC says
+//   - network: whom the operator reaches, and who reaches it
 //   - manager: the operator's Deployment
-//   - default: all of them, with the namespace and the volume of the store
+//   - base: all of them, with the namespace
+//   - components: what can be added to the base, one thing each
+//   - default, overlays: the base with components, for most people
 //   - samples: what people write, with comments
+//   - health: rules by which Argo CD and Flux judge Grapnel's kinds; test/health tests them
+//
+// The tests, from the cheap ones to a whole life:
+//
+//	manifests_test.go      every overlay and component is built; what pods must not have
+//	network_test.go        the network policies select what they mean
+//	reasons_test.go        every right has its reason in docs/installation.md
+//	samples_test.go        the samples are accepted, and mean what they say
+//	installations_test.go  every overlay and component is applied, one over the other
+//	config_test.go         config/default, and what policies and roles allow: rights_test.go,
+//	                       limits_test.go, backups_test.go, asyncoperations_test.go
+//	life_test.go           upgrade, fewer rights and uninstall_test.go, with a running
+//	                       operator that has the rights of its account only
 package config

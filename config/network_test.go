@@ -1,0 +1,61 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/grapnel-dev/grapnel/internal/executor/job"
+)
+
+// TestNetworkPoliciesSelectWhatTheyMean compares the policies with the labels and ports of what
+// they are for: nothing else says that a label is written differently.
+func TestNetworkPoliciesSelectWhatTheyMean(t *testing.T) {
+	t.Parallel()
+	objects := installations["default"].render(t)
+	operatorPod := ofKind[appsv1.Deployment](t, objects, "Deployment")[0].Spec.Template
+	pods := map[string]labels.Set{
+		"operator": operatorPod.Labels,
+		"Job":      {job.LabelManagedBy: job.ManagedBy, job.LabelPlugin: "dump-orders"},
+		"stranger": {"app": "something else"},
+	}
+	want := map[string]string{
+		"grapnel-default-deny": "operator Job stranger", "grapnel-controller-manager": "operator", "grapnel-jobs": "Job",
+	}
+	for _, policy := range ofKind[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy") {
+		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pod, set := range pods {
+			if selector.Matches(set) != strings.Contains(want[policy.Name], pod) {
+				t.Errorf("%s: it selects the pod of the %s: %v", policy.Name, pod, selector.Matches(set))
+			}
+		}
+		if policy.Name == "grapnel-default-deny" && (len(policy.Spec.PolicyTypes) != 2 || len(policy.Spec.Ingress)+len(policy.Spec.Egress) > 0) {
+			t.Errorf("%s lets something through: %+v", policy.Name, policy.Spec)
+		}
+		delete(want, policy.Name)
+		for _, rule := range policy.Spec.Ingress {
+			wantPorts(t, rule, operatorPod.Spec.Containers[0].Ports[0].ContainerPort)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("these policies are missing: %v", want)
+	}
+}
+
+// wantPorts wants a rule to let in whom it names, on the port of metrics.
+func wantPorts(t *testing.T, rule networkingv1.NetworkPolicyIngressRule, metrics int32) {
+	t.Helper()
+	if len(rule.From) == 0 || len(rule.Ports) != 1 || rule.Ports[0].Port.IntVal != metrics {
+		t.Errorf("want only port %d to be open, for somebody: %+v", metrics, rule)
+	}
+}

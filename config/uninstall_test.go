@@ -1,0 +1,147 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// everything returns all objects of the cluster, but for those that it makes of itself while
+// time passes.
+func (l *life) everything(t *testing.T) map[string]bool {
+	t.Helper()
+	disc, err := discovery.NewDiscoveryClientForConfig(l.plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := discovery.ServerPreferredResources(disc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, group := range served {
+		version, err := schema.ParseGroupVersion(group.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, resource := range group.APIResources {
+			if slices.Contains(resource.Verbs, "list") && resource.Name != "events" {
+				l.list(t, version.WithKind(resource.Kind), found)
+			}
+		}
+	}
+	return found
+}
+
+func (l *life) list(t *testing.T, kind schema.GroupVersionKind, into map[string]bool) {
+	t.Helper()
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind)
+	if err := l.admin.List(t.Context(), list); err != nil {
+		t.Fatalf("listing %s: %v", kind.Kind, err)
+	}
+	for i := range list.Items {
+		o := &list.Items[i]
+		// What Kubernetes makes in each namespace may come a moment later.
+		if strings.HasPrefix(o.Namespace, "kube-") || o.Name == "kube-root-ca.crt" || (kind.Kind == "ServiceAccount" && o.Name == "default") {
+			continue
+		}
+		into[kind.GroupKind().String()+" "+o.Namespace+"/"+o.Name] = true
+	}
+}
+
+// wantNothingBut looks for objects that were not there before Grapnel was.
+func (l *life) wantNothingBut(t *testing.T, before map[string]bool) {
+	t.Helper()
+	after := l.everything(t)
+	for object := range after {
+		if !before[object] {
+			t.Errorf("%s is left behind", object)
+		}
+	}
+	for object := range before {
+		if !after[object] {
+			t.Errorf("%s is gone, which is not Grapnel's", object)
+		}
+	}
+}
+
+// uninstall does what the document says: objects first, then the operator, then what holds
+// data.
+func (l *life) uninstall(t *testing.T) {
+	t.Helper()
+	text, _, _ := strings.Cut(section(t, document(t), "## Uninstall"), "### ")
+	found := blocks(text, "sh")
+	if len(found) != 4 {
+		t.Fatalf("%d blocks of commands, want those that keep data, those for the objects, and two ways for the rest", len(found))
+	}
+	for _, command := range append(lines(found[0]), lines(found[1])...) {
+		l.shell(t, command)
+	}
+	if calls, err := os.ReadFile(l.calls()); err != nil || !strings.Contains(string(calls), `"PostBackup"`) {
+		t.Errorf("what the Backup owed that ran was not done: %v\n%s", err, calls)
+	}
+	if err := l.op.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	l.shell(t, "make undeploy")
+	left := slices.Sorted(maps.Keys(l.everything(t)))
+	for _, object := range left {
+		if strings.Contains(object, "/grapnel-") && !strings.HasPrefix(object, "Namespace") && !strings.HasPrefix(object, "PersistentVolumeClaim ") {
+			t.Errorf("%s stays after make undeploy", object)
+		}
+	}
+	for _, want := range []string{"PersistentVolumeClaim grapnel-system/grapnel-store", "CustomResourceDefinition.apiextensions.k8s.io /backups.grapnel.dev"} {
+		if !slices.Contains(left, want) {
+			t.Errorf("make undeploy removes %s", want)
+		}
+	}
+	l.shell(t, "make uninstall")
+	for _, command := range lines(found[2]) {
+		l.shell(t, command)
+	}
+}
+
+// abandon installs again, makes objects that only an operator would release, has none, and does
+// what the document says about that.
+func (l *life) abandon(t *testing.T) {
+	t.Helper()
+	l.kubectl(t, "", "apply", "-k", "crd")
+	l.kubectl(t, "", "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+	l.apply(t, installations["everything"])
+	for object, finalizer := range map[client.Object]string{
+		&v1alpha1.Backup{}:                v1alpha1.FinalizerRun,
+		restore("held"):                   v1alpha1.FinalizerRun,
+		deletionRun("held"):               v1alpha1.FinalizerRun,
+		hookRun(namespace, "held"):        v1alpha1.FinalizerHookRun,
+		asyncOperation(namespace, "held"): v1alpha1.FinalizerAsyncOperation,
+		plugin("held"):                    v1alpha1.FinalizerPlugin,
+		location("held"):                  "",
+	} {
+		object.SetName("held")
+		if _, global := object.(*v1alpha1.Plugin); !global {
+			object.SetNamespace(namespace)
+		}
+		if finalizer != "" {
+			object.SetFinalizers([]string{finalizer})
+		}
+		create(t, l.admin, object)
+	}
+	for _, command := range commands(section(t, document(t), "### When the operator is gone already")) {
+		l.shell(t, command)
+	}
+	// Those were the commands for config/default; this installation has more.
+	l.kubectl(t, installations["everything"].manifests(t), "delete", "--ignore-not-found", "-f", "-")
+}

@@ -2,10 +2,14 @@
 # Copyright The Grapnel Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds the test control plane from Go modules:
+# Builds the programs of a cluster from Go modules:
 #
-#   build.sh DIR kubernetes   kube-apiserver, kube-controller-manager and kubectl
 #   build.sh DIR etcd         etcd
+#   build.sh DIR kubernetes   kube-apiserver, kube-controller-manager and kubectl
+#   build.sh DIR node         kubelet, kube-proxy and kube-scheduler, which only
+#                             hack/e2e needs
+#
+# The last two come from one module, and are of one version.
 #
 # Versions and checksums come from the go.mod and go.sum of the nested modules
 # beside this script. Programs appear in DIR all at once and only when the whole
@@ -13,23 +17,29 @@
 set -euo pipefail
 
 if [ $# -ne 2 ]; then
-	echo "usage: $0 DIR kubernetes|etcd" >&2
+	echo "usage: $0 DIR etcd|kubernetes|node" >&2
 	exit 2
 fi
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 part=$2
-cd "$(dirname "${BASH_SOURCE[0]}")/$part"
+cd "$(dirname "${BASH_SOURCE[0]}")"
 
 case $part in
-kubernetes)
+kubernetes | node)
+	cd kubernetes
 	version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 	# Without a version the programs cannot parse their own: kubectl fails and
 	# the API server says v0.0.0-master.
 	ldflags="-X k8s.io/component-base/version.gitVersion=$version"
-	packages=$(go list -f '{{.ImportPath}}' tool)
+	names="kube-apiserver kube-controller-manager kubectl"
+	if [ "$part" = node ]; then
+		names="kubelet kube-proxy kube-scheduler"
+	fi
+	packages=$(printf 'k8s.io/kubernetes/cmd/%s\n' $names)
 	;;
 etcd)
+	cd etcd
 	ldflags=""
 	packages=go.etcd.io/etcd/server/v3
 	;;
@@ -52,7 +62,7 @@ for package in $packages; do
 		name=etcd
 	fi
 	echo "building $name"
-	CGO_ENABLED=0 go build -mod=readonly -trimpath -buildvcs=false \
+	CGO_ENABLED=0 go build -mod=readonly -buildvcs=false \
 		-ldflags "-s -w $ldflags" -o "$tmp/$name" "$package"
 done
 mv "$tmp"/* "$out/"

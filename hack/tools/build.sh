@@ -27,5 +27,6 @@ fi
 tmp=$(mktemp -d "$out/.build.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 echo "building $name"
-CGO_ENABLED=0 go build -mod=readonly -trimpath -buildvcs=false -ldflags "-s -w" -o "$tmp/$name" "$package"
+# Without -trimpath: packages are compiled once for all that is built with the same flags.
+CGO_ENABLED=0 go build -mod=readonly -buildvcs=false -ldflags "-s -w" -o "$tmp/$name" "$package"
 mv "$tmp/$name" "$out/$name"

@@ -1,0 +1,24 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package image packs container images without a container engine or a registry, as the
+// tar files that `docker save` writes and `ctr images import`, `kind load
+// image-archive` and `docker load` read.
+//
+//	err := image.Image{
+//		Name:       "docker.io/local/hello:1",
+//		Entrypoint: []string{"/hello"},
+//		User:       image.NonRoot,
+//		Content:    []image.Item{image.File{Path: "/hello", Source: "bin/hello", Mode: 0o755}},
+//	}.Save("hello.tar")
+//
+// The content is a list of [File], [Data], [Link], [Folder] and [Tree], packed in its
+// order into one layer; a later item replaces an earlier one of the same path. Every
+// image has a /tmp that all can write to and an /etc/passwd with root and
+// the user of [NonRoot]. The same content gives the same bytes, and so the same image ID.
+//
+// [Busybox], [Endpoints], [Grapnel], [Pause] and [Postgres] are images that tests need.
+// They are built from this repository and from packages of the distribution.
+//
+// It is not for production code.
+package image

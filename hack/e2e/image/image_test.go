@@ -1,0 +1,187 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// members reads an archive; folders are in it without content.
+func members(t *testing.T, archive io.Reader) (names []string, headers map[string]*tar.Header, contents map[string]string) {
+	t.Helper()
+	headers, contents = map[string]*tar.Header{}, map[string]string{}
+	for r := tar.NewReader(archive); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return names, headers, contents
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, header.Name)
+		headers[header.Name], contents[header.Name] = header, string(content)
+	}
+}
+
+func save(t *testing.T, i Image) []byte {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "image.tar")
+	if err := i.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(file))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("beside the image there is something left: %v, %v", entries, err)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func example(t *testing.T) Image {
+	t.Helper()
+	source := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(source, []byte("\x7fELF"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Image{
+		Name: "docker.io/local/hello:1", Entrypoint: []string{"/opt/hello"}, Cmd: []string{"world"}, User: NonRoot,
+		Env: []string{"A=1"}, Content: []Item{File{Path: "/opt/hello", Source: source, Mode: 0o755}},
+	}
+}
+
+func decode[T any](t *testing.T, content string) T {
+	t.Helper()
+	var value T
+	if err := json.Unmarshal([]byte(content), &value); err != nil {
+		t.Fatalf("%v in %s", err, content)
+	}
+	return value
+}
+
+func TestArchive(t *testing.T) {
+	i := example(t)
+	archive := save(t, i)
+	names, _, contents := members(t, bytes.NewReader(archive))
+	list := decode[[]manifest](t, contents["manifest.json"])
+	if len(names) != 3 || len(list) != 1 || !slices.Equal(list[0].RepoTags, []string{i.Name}) || len(list[0].Layers) != 1 {
+		t.Fatalf("the members are %q, the manifest is %+v", names, list)
+	}
+	sum := func(content string) string {
+		digest := sha256.Sum256([]byte(content))
+		return hex.EncodeToString(digest[:])
+	}
+	configuration, layer := contents[list[0].Config], contents[list[0].Layers[0]]
+	if list[0].Config != sum(configuration)+".json" {
+		t.Errorf("the configuration is named %s", list[0].Config)
+	}
+	c := decode[config](t, configuration)
+	if !slices.Equal(c.RootFS.DiffIDs, []string{"sha256:" + sum(layer)}) {
+		t.Errorf("the layers' digests are %q, want that of the layer", c.RootFS.DiffIDs)
+	}
+	e := c.Config
+	if e.User != NonRoot || !slices.Equal(e.Entrypoint, i.Entrypoint) || !slices.Equal(e.Cmd, i.Cmd) || e.WorkingDir != "/" ||
+		e.Env[0] != "A=1" || !strings.HasPrefix(e.Env[1], "PATH=") {
+		t.Errorf("the execution is %+v", e)
+	}
+	if _, headers, content := members(t, strings.NewReader(layer)); content["opt/hello"] != "\x7fELF" || headers["opt/hello"].Mode != 0o755 ||
+		headers["tmp/"].Mode != 0o1777 || !strings.Contains(content["etc/passwd"], ":65532:65532:") {
+		t.Errorf("the layer has %v", content)
+	}
+	if again := save(t, i); !bytes.Equal(archive, again) {
+		t.Error("packed again, it differs")
+	}
+}
+
+func TestRefused(t *testing.T) {
+	cases := map[string]func(*Image){
+		"no registry":      func(i *Image) { i.Name = "local/hello:1" },
+		"no tag":           func(i *Image) { i.Name = "docker.io/local/hello" },
+		"a tag to pull":    func(i *Image) { i.Name = "docker.io/local/hello:latest" },
+		"a registry alone": func(i *Image) { i.Name = "localhost:5000" },
+		"no entrypoint":    func(i *Image) { i.Entrypoint = nil },
+		"no such file":     func(i *Image) { i.Content = []Item{File{Path: "/x", Source: "/nowhere"}} },
+		"a file as folder": func(i *Image) { i.Content = append(i.Content, Data{Path: "/opt/hello/x"}) },
+		"a folder as file": func(i *Image) { i.Content = append(i.Content, Data{Path: "/opt"}) },
+	}
+	for name, change := range cases {
+		t.Run(name, func(t *testing.T) {
+			i := example(t)
+			change(&i)
+			dir := t.TempDir()
+			if err := i.Save(filepath.Join(dir, "image.tar")); err == nil {
+				t.Error("it is packed")
+			}
+			if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+				t.Errorf("something is left: %v, %v", entries, err)
+			}
+		})
+	}
+}
+
+// TestItems packs each kind of item, over a tree with some of each.
+func TestItems(t *testing.T) {
+	tree := t.TempDir()
+	if err := errors.Join(
+		os.MkdirAll(filepath.Join(tree, "usr/bin"), 0o755),
+		os.WriteFile(filepath.Join(tree, "usr/bin/tool"), []byte("tool"), 0o600),
+		os.Chmod(filepath.Join(tree, "usr/bin/tool"), 0o755|fs.ModeSetuid),
+		os.Symlink("usr/bin", filepath.Join(tree, "bin")),
+		os.WriteFile(filepath.Join(tree, "replaced"), []byte("old"), 0o644),
+		os.Mkdir(filepath.Join(tree, "data"), 0o755),
+	); err != nil {
+		t.Fatal(err)
+	}
+	var layer bytes.Buffer
+	if _, err := writeLayer(&layer, []Item{
+		Tree{Source: tree},
+		Tree{Source: filepath.Join(tree, "usr"), Path: "/copy"},
+		Data{Path: "/replaced", Content: "new", Mode: 0o640},
+		Link{Path: "/usr/bin/other", Target: "tool"},
+		Folder{Path: "/data", Mode: 0o700, Owner: 999},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	names, headers, contents := members(t, &layer)
+	if !slices.IsSorted(names) {
+		t.Errorf("a folder may come behind what lies in it: %q", names)
+	}
+	for name, want := range map[string]string{"usr/bin/tool": "tool", "copy/bin/tool": "tool", "replaced": "new"} {
+		if contents[name] != want || headers[name].Uid != 0 {
+			t.Errorf("%s is %q of %d, want %q of root", name, contents[name], headers[name].Uid, want)
+		}
+	}
+	for name, want := range map[string]int64{"usr/bin/tool": 0o4755, "replaced": 0o640, "data/": 0o700, "usr/": 0o755, "etc/": 0o755} {
+		if headers[name] == nil || headers[name].Mode != want {
+			t.Errorf("%s: %+v, want mode %o", name, headers[name], want)
+		}
+	}
+	if l := headers["bin"]; l.Typeflag != tar.TypeSymlink || l.Linkname != "usr/bin" {
+		t.Errorf("bin is %+v", l)
+	}
+	if l := headers["usr/bin/other"]; l.Typeflag != tar.TypeSymlink || l.Linkname != "tool" {
+		t.Errorf("usr/bin/other is %+v", l)
+	}
+	if headers["data/"].Uid != 999 || headers["data/"].Gid != 999 {
+		t.Errorf("data is %+v", headers["data/"])
+	}
+}

@@ -35,8 +35,8 @@
 // and scenarios that differ from an ordinary one only later on. The choice depends on
 // nothing but what a run writes, and each sweep complains if it never hit a class.
 //
-// With GRAPNEL_CRASH_EVERYTHING=yes every write of every scenario is hit, which takes more
-// than twice as long:
+// With GRAPNEL_CRASH_EVERYTHING=yes every write of every scenario is hit, which takes several
+// times as long:
 //
 //	GRAPNEL_CRASH_EVERYTHING=yes go test -timeout 2h ./test/crash
 //

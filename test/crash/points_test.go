@@ -79,16 +79,14 @@ func (sw sweep) choose(list []point, s scenario, n int) []point {
 		return list
 	}
 	// Killed before a write of an object is, but for that one, after the write before.
-	one := sw.how != killed || (sw.when == before && sw.target == api)
-	return some(list, n, s.sampled, one)
+	one := s.sampled || sw.how != killed || (sw.when == before && sw.target == api)
+	return some(list, n, one)
 }
 
 // some chooses of each class of points the first, the last and one between them, which is
-// another one in each sweep. A scenario that is sampled begins like another one: of it, the
-// first is chosen only if it is the last. If one of each class is enough, it is one from
-// the middle in the first sweep, another one in each sweep, and not the last of many: it
-// may not come.
-func some(list []point, n int, sampled, one bool) []point {
+// another one in each sweep. If one of each class is enough, it is one from the middle in the
+// first sweep, another one in each sweep, and not the last of many: it may not come.
+func some(list []point, n int, one bool) []point {
 	classes := map[string][]int{}
 	for i, at := range list {
 		classes[at.class()] = append(classes[at.class()], i)
@@ -106,9 +104,7 @@ func some(list []point, n int, sampled, one bool) []point {
 		case between > 0:
 			chosen = append(chosen, all[1+n%between])
 		}
-		if chosen = append(chosen, last); !sampled {
-			chosen = append(chosen, first)
-		}
+		chosen = append(chosen, first, last)
 	}
 	slices.Sort(chosen)
 	var points []point
@@ -126,17 +122,16 @@ func TestSome(t *testing.T) {
 		list = append(list, point{status, n + 1})
 	}
 	for name, tc := range map[string]struct {
-		n            int
-		sampled, one bool
-		want         []int
+		n    int
+		one  bool
+		want []int
 	}{
-		"all positions":     {0, false, false, []int{1, 2, 6}},
-		"the next sweep":    {1, false, false, []int{1, 3, 6}},
-		"a fifth sweep":     {4, false, false, []int{1, 2, 6}},
-		"sampled":           {1, true, false, []int{3, 6}},
-		"one of a class":    {0, false, true, []int{3}},
-		"one, and around":   {4, false, true, []int{2}},
-		"one, not the last": {2, false, true, []int{5}},
+		"all positions":     {0, false, []int{1, 2, 6}},
+		"the next sweep":    {1, false, []int{1, 3, 6}},
+		"a fifth sweep":     {4, false, []int{1, 2, 6}},
+		"one of a class":    {0, true, []int{3}},
+		"one, and around":   {4, true, []int{2}},
+		"one, not the last": {2, true, []int{5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +139,7 @@ func TestSome(t *testing.T) {
 			for _, n := range tc.want {
 				want = append(want, point{status, n})
 			}
-			if diff := cmp.Diff(want, some(list, tc.n, tc.sampled, tc.one), cmp.AllowUnexported(point{})); diff != "" {
+			if diff := cmp.Diff(want, some(list, tc.n, tc.one), cmp.AllowUnexported(point{})); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -31,6 +31,7 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 	stage.Equal(t, "PreRestore actions", stage.Statuses(r.Status.PreRestoreActionsStatuses), []string{first + " Completed", second + " Completed"})
 	stage.Equal(t, "PostRestore actions", stage.Statuses(r.Status.PostRestoreActionsStatuses), []string{second + " Completed", first + " Completed"})
 	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	stage.Equal(t, "namespaces that actions may reach", r.Status.BackupNamespaces, []string{app})
 
 	ended := func(run v1alpha1.HookRun) bool { return run.Status.CompletionTimestamp != nil }
 	kept := string(runOf(t, b, v1alpha1.HookPreBackup, first, ended).UID)

@@ -1,0 +1,102 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+)
+
+// TestNamesThatLookLikePaths are refused by the API server.
+func TestNamesThatLookLikePaths(t *testing.T) {
+	t.Parallel()
+	s, jane, _ := meet(t)
+	for _, name := range []string{
+		"../../etc/passwd", "a/b", "/etc", "..", ".", "a/../../b", "a%2fb", "a b", "a\nb", "a\\b", "$(id)", "A", "a..b", strings.Repeat("a", 201),
+	} {
+		b := s.BackupOf()
+		b.GenerateName, b.Name = "", name
+		if err := jane.Create(t.Context(), b); err == nil {
+			t.Errorf("a Backup is named %q", name)
+		}
+	}
+}
+
+// TestNamesThatLookLikeFiles are names of files that Grapnel stores. Each backup stays in
+// its own folder.
+func TestNamesThatLookLikeFiles(t *testing.T) {
+	t.Parallel()
+	s, jane, _ := meet(t)
+	app := world.NewApp(t, 1)
+	victim := s.BackupOf(app)
+	victim.GenerateName, victim.Name = "", "names"
+	victim = outcome(t, s.applyBy(t, jane, victim), v1alpha1.BackupPhaseCompleted)
+	before := folder(t, s, victim.Name)
+	for _, name := range []string{
+		"names.tar.gz", "names-claim.json", "names-grapnel.json", "velero-backup.json", "backups", "restores", "grapnel.dev", "0",
+		"names-" + strings.Repeat("a", 194),
+	} {
+		t.Run(name[:min(len(name), 20)], func(t *testing.T) {
+			t.Parallel()
+			b := s.BackupOf(app)
+			b.GenerateName, b.Name = "", name
+			b.Labels = stage.Use(pair)
+			b = outcome(t, s.applyBy(t, jane, b), v1alpha1.BackupPhaseCompleted)
+			for _, file := range s.filesIn(t, stage.DefaultLocation, name) {
+				if !strings.HasPrefix(file, name) && file != manifestName {
+					t.Errorf("the backup has the file %s", file)
+				}
+			}
+			for _, run := range runsOf(b) {
+				if len(run.Name) > 52 {
+					t.Errorf("the HookRun is named %s", run.Name)
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { stage.Equal(t, "files of the first backup", folder(t, s, victim.Name), before) })
+}
+
+// TestReferencesThatLookLikePaths are to nothing, whatever they lead to as paths.
+func TestReferencesThatLookLikePaths(t *testing.T) {
+	t.Parallel()
+	s, jane, _ := meet(t)
+	app := world.NewApp(t, 1)
+	b := outcome(t, s.applyBy(t, jane, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
+	outside := filepath.Join(s.StoreRoot(), "outside", "backups", b.Name)
+	if err := os.CopyFS(outside, os.DirFS(s.folderOf(stage.DefaultLocation, b.Name))); err != nil {
+		t.Fatal(err)
+	}
+	for name, spec := range map[string]v1alpha1.RestoreSpec{
+		"a backup":        {BackupName: "../backups/" + b.Name},
+		"a backup below":  {BackupName: b.Name + "/."},
+		"another folder":  {BackupName: "../../outside/backups/" + b.Name},
+		"another root":    {BackupName: outside},
+		"a location":      {BackupName: b.Name, StorageLocation: "../outside"},
+		"a schedule":      {ScheduleName: "../" + b.Name},
+		"nothing at all":  {BackupName: ".."},
+		"a shell's thing": {BackupName: "$(id)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}, Spec: spec}
+			r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(app + "-never")}
+			if err := jane.Create(t.Context(), r); err != nil {
+				return // the API server refuses it
+			}
+			restored(t, r, v1alpha1.RestorePhaseFailedValidation)
+		})
+	}
+	b = s.BackupOf(app)
+	b.Spec.StorageLocation = "../outside"
+	s.applyBy(t, jane, b)
+	refused(t, b, []string{`"../outside" does not exist`})
+}

@@ -13,10 +13,15 @@ MAKEFLAGS += --no-builtin-rules
 
 GO ?= go
 IMG ?= ghcr.io/grapnel-dev/grapnel:latest
+# What `make deploy` installs: config/default, a folder of config/overlays, or your own.
+OVERLAY ?= config/default
+# docker, or what takes the same arguments, for example podman.
+CONTAINER_TOOL ?= docker
 PLATFORMS ?= linux/amd64,linux/arm64
 BIN := $(CURDIR)/bin
 TOOLS := $(BIN)/tools
 CONTROL_PLANE := $(BIN)/controlplane
+NODE := $(BIN)/node
 # The kubectl of the test control plane is the default, so that none has to be
 # installed. It reads KUBECONFIG like any other.
 KUBECTL ?= $(CONTROL_PLANE)/kubectl
@@ -43,11 +48,11 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: control-plane ## Show a backup and a restore with hooks on a real API server, on this machine.
-	$(GO) run ./hack/demo
+	CGO_ENABLED=0 $(GO) run ./hack/demo
 
 .PHONY: bench
 bench: control-plane ## Measure against what the API server itself allows.
-	$(GO) run ./hack/bench
+	CGO_ENABLED=0 $(GO) run ./hack/bench
 
 .PHONY: generate
 generate: $(CONTROLLER_GEN) $(PROTOGEN) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## Generate deepcopy functions and the Go code of the protocol.
@@ -90,6 +95,24 @@ test-unit: ## Run the tests of the operator's module that need no API server.
 test-integration: control-plane ## Run the tests that need an API server, and the nested test modules.
 	hack/test.sh integration
 
+##@ End-to-end tests, on a throw-away cluster on this machine, as root
+
+.PHONY: e2e
+e2e: e2e-packages e2e-programs ## Bring up the cluster, run test/e2e in it, take it down; E2E_ARGS go to its tests.
+	hack/e2e/test.sh
+
+.PHONY: e2e-up
+e2e-up: e2e-packages e2e-programs ## Bring up the cluster; its kubeconfig is bin/e2e/kubeconfig.
+	$(GO) run ./hack/e2e up
+
+.PHONY: e2e-down
+e2e-down: ## Take the cluster down, whatever became of it.
+	$(GO) run ./hack/e2e down
+
+.PHONY: e2e-packages
+e2e-packages: ## Install containerd and what else the cluster needs of the distribution.
+	hack/e2e/packages.sh
+
 ##@ Build
 
 .PHONY: build
@@ -99,7 +122,7 @@ build: ## Build the operator, and the example plugin.
 
 .PHONY: docker-build
 docker-build: ## Build the image IMG for this machine.
-	docker build --build-arg VERSION=$(VERSION) -t $(IMG) .
+	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) -t $(IMG) .
 
 .PHONY: docker-buildx
 docker-buildx: ## Build and push the image IMG for all PLATFORMS.
@@ -120,16 +143,21 @@ uninstall: $(KUBECTL_BUILT) ## Remove the CRDs, and with them every object of th
 	$(KUBECTL) delete --ignore-not-found -k config/crd
 
 .PHONY: deploy
-deploy: $(KUBECTL_BUILT) $(KUSTOMIZE) ## Install the CRDs, the operator (image IMG) and its policies.
-	$(KUSTOMIZE) build config/default | sed 's|ghcr.io/grapnel-dev/grapnel:latest|$(IMG)|' | $(KUBECTL) apply -f -
+deploy: $(KUBECTL_BUILT) $(KUSTOMIZE) ## Install the CRDs, the operator (image IMG) and its policies, as OVERLAY says.
+	$(KUSTOMIZE) build $(OVERLAY) | sed 's|ghcr.io/grapnel-dev/grapnel:latest|$(IMG)|' | $(KUBECTL) apply -f -
 
 # Neither the CRDs nor the namespace with the volume of the store: removing the
-# operator must not destroy backups.
+# operator must not destroy backups. What is removed has a label, so that all of it is
+# found, whichever overlay it came from. The policies go last: until then nobody else
+# writes what the operator wrote.
+GRAPNEL := -l app.kubernetes.io/name=grapnel --ignore-not-found
+
 .PHONY: undeploy
 undeploy: $(KUBECTL_BUILT) ## Remove the operator; CRDs, their objects and stored backups stay.
-	$(KUBECTL) delete --ignore-not-found -k config/manager
-	$(KUBECTL) delete --ignore-not-found -k config/policy
-	$(KUBECTL) delete --ignore-not-found -k config/rbac
+	$(KUBECTL) delete deployment,poddisruptionbudget,service,networkpolicy -n grapnel-system $(GRAPNEL)
+	$(KUBECTL) delete rolebinding,role,serviceaccount -n grapnel-system $(GRAPNEL)
+	$(KUBECTL) delete clusterrolebinding,clusterrole $(GRAPNEL)
+	$(KUBECTL) delete validatingadmissionpolicybinding,validatingadmissionpolicy $(GRAPNEL)
 
 ##@ Tools, built from pinned modules when something needs them
 
@@ -142,6 +170,16 @@ $(CONTROL_PLANE)/etcd: hack/controlplane/build.sh hack/controlplane/etcd/go.mod 
 # One build makes the three programs; kubectl is the last of them.
 $(CONTROL_PLANE)/kubectl: hack/controlplane/build.sh hack/controlplane/kubernetes/go.mod hack/controlplane/kubernetes/go.sum
 	hack/controlplane/build.sh $(CONTROL_PLANE) kubernetes
+
+.PHONY: e2e-programs
+e2e-programs: control-plane $(NODE)/kube-scheduler $(NODE)/coredns ## Build what a node has besides: kubelet, kube-proxy, kube-scheduler, CoreDNS.
+
+# One build makes these three, too; kube-scheduler is the last of them.
+$(NODE)/kube-scheduler: hack/controlplane/build.sh hack/controlplane/kubernetes/go.mod hack/controlplane/kubernetes/go.sum
+	hack/controlplane/build.sh $(NODE) node
+
+$(NODE)/coredns: hack/e2e/coredns/main.go hack/e2e/coredns/go.mod hack/e2e/coredns/go.sum
+	cd hack/e2e/coredns && CGO_ENABLED=0 $(GO) build -mod=readonly -buildvcs=false -ldflags "-s -w" -o $@ .
 
 .PHONY: tools
 tools: $(CONTROLLER_GEN) $(GOLANGCI_LINT) $(KUSTOMIZE) $(PROTOGEN) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## Build all tools.

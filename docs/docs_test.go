@@ -126,6 +126,7 @@ func TestManifestsAreAccepted(t *testing.T) {
 	})
 	t.Setenv("KUBECONFIG", plane.Kubeconfig())
 	run(t, true, plane.Kubectl(), "create", "namespace", "grapnel-system")
+	run(t, true, plane.Kubectl(), "create", "namespace", "shop")
 	run(t, true, plane.Kubectl(), "label", "namespace", "grapnel-system", "pod-security.kubernetes.io/warn=restricted")
 	run(t, true, plane.Kubectl(), "apply", "-k", "../config/manager")
 	manifests := 0
@@ -188,7 +189,7 @@ func TestTargetsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, text := range documents(t) {
-		for _, match := range regexp.MustCompile("(?m)(?:^    |`)make ([a-z][a-z -]*)").FindAllStringSubmatch(text, -1) {
+		for _, match := range regexp.MustCompile("(?m)(?:^    |`)make ([a-z][a-z0-9 -]*)").FindAllStringSubmatch(text, -1) {
 			for target := range strings.FieldsSeq(match[1]) {
 				if !strings.Contains(string(makefile), "\n"+target+":") {
 					t.Errorf("%s names make %s, which the Makefile does not have", path, target)

@@ -11,7 +11,7 @@
 //	go run ./hack/e2e down
 //
 // `make e2e` does all of it around test/e2e. Pods, logs, exec, Jobs, Services, names,
-// volumes and webhooks are real; package cluster says what is not there.
+// volumes, webhooks and NetworkPolicies are real; package cluster says what is not there.
 //
 //	cluster/    brings it up and down
 //	image/      packs images; the ones that tests need
@@ -20,6 +20,7 @@
 //	pki/        certificates
 //	proc/       processes that outlive who started them
 //	host/       what is changed on the machine, and changed back
+//	netpol/     NetworkPolicies
 //	endpoints/  what Plugins call that runs elsewhere
 //	pause/      the program of the image that every pod needs
 //	coredns/    the name server, a module of its own

@@ -24,6 +24,7 @@ const usage = `usage: go run ./hack/e2e COMMAND
   down               take it down, also after something crashed
   load IMAGE.tar...  put images on its node
   smoke              check that pods, logs, exec, names, Services, volumes and webhooks work
+  enforce KUBECONFIG enforce NetworkPolicies until it is told to end; up starts it
   image NAME OUT.tar build an image: busybox, endpoints, grapnel, pause or postgres
 `
 
@@ -60,6 +61,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		loaded, err := cluster.Load(ctx, args...)
 		_, printed := fmt.Fprint(out, loaded)
 		return errors.Join(err, printed)
+	case command == cluster.EnforceCommand && len(args) == 1:
+		return cluster.Enforce(ctx, args[0])
 	case command == "smoke" && len(args) == 0:
 		return smoke.Run(ctx, smoke.Options{
 			Root: root, Kubeconfig: cluster.Kubeconfig(root), Out: out,

@@ -9,7 +9,8 @@
 //
 // E2E_LOAD is a command that puts images on the nodes, like "kind load image-archive": those
 // of busybox, PostgreSQL and Grapnel, which hack/e2e builds. The cluster must not have
-// Grapnel. Without KUBECONFIG nothing is run.
+// Grapnel. Without KUBECONFIG nothing is run. Where NetworkPolicies are not enforced, leave
+// out the story that is about them: -ginkgo.label-filter='!network-policies'.
 //
 //	suite_test.go      the order of everything, installation, what is told of a failure
 //	cluster_test.go    how the cluster is reached

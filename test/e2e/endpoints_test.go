@@ -39,6 +39,20 @@ spec:
       volumes: [{name: tls, secret: {secretName: endpoints-tls}}]
 `, endpointsImage)
 
+// opened lets the operator reach them where NetworkPolicies are enforced: on the ports of
+// the pods, whichever port the Service has.
+const opened = `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: e2e-elsewhere, namespace: grapnel-system}
+spec:
+  podSelector: {matchLabels: {app.kubernetes.io/component: controller-manager}}
+  policyTypes: [Egress]
+  egress:
+    - to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: elsewhere}}}]
+      ports: [{protocol: TCP, port: 8443}, {protocol: TCP, port: 7443}]
+`
+
 // calling is how both are called; the authority of their certificate comes last.
 const (
 	callingWebhook = `
@@ -70,6 +84,7 @@ func describeEndpoints() {
 		authority, err := pki.NewAuthority("elsewhere")
 		Expect(err).NotTo(HaveOccurred())
 		c.certify(ctx, authority)
+		c.apply(ctx, opened)
 		c.apply(ctx, elsewhere)
 		c.rolledOut(ctx, "elsewhere", "deployment/endpoints")
 		bundle := base64.StdEncoding.EncodeToString(authority.Pair().Certificate)

@@ -50,6 +50,7 @@ var _ = Describe("Grapnel", Ordered, ContinueOnFailure, func() {
 		describeJobs()
 		describePostgres()
 		describeEndpoints()
+		describeNetwork()
 		describeQuiesce()
 		describeBadInput()
 		describeKills()

@@ -44,7 +44,7 @@ func TestFilesOfArguments(t *testing.T) {
 	// These are made by the processes themselves.
 	made := []string{"--data-dir", "--root-dir"}
 	checked := 0
-	for _, c := range append(l.ground(), l.clients()...) {
+	for _, c := range append(l.ground(), l.clients("/e2e")...) {
 		for _, arg := range c.args {
 			name, value, _ := strings.Cut(arg, "=")
 			if !strings.HasPrefix(value, "/") || slices.Contains(made, name) {

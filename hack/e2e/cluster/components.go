@@ -17,6 +17,7 @@ const (
 	scheduler         = "kube-scheduler"
 	kubelet           = "kubelet"
 	proxy             = "kube-proxy"
+	networkPolicies   = "network-policies"
 )
 
 // component is a process of the cluster.
@@ -37,7 +38,8 @@ func (l layout) ground() []component {
 }
 
 // clients are those that need the API server, and in the case of the kubelet containerd.
-func (l layout) clients() []component {
+// own is the path of this program, which is one of them.
+func (l layout) clients(own string) []component {
 	return []component{
 		{controllerManager, filepath.Join(l.controlPlane(), controllerManager), l.controllerManagerArgs()},
 		{scheduler, filepath.Join(l.node(), scheduler), []string{
@@ -48,6 +50,7 @@ func (l layout) clients() []component {
 			"--root-dir=" + filepath.Join(l.State, "kubelet"), "--hostname-override=" + nodeName, "--node-ip=" + bridgeAddress,
 		}},
 		{proxy, filepath.Join(l.node(), proxy), []string{"--config=" + filepath.Join(l.State, "kube-proxy.yaml")}},
+		{networkPolicies, own, []string{EnforceCommand, l.kubeconfigOf(networkPolicies)}},
 	}
 }
 

@@ -10,7 +10,7 @@
 //
 // The processes are those of a real cluster: etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler, kubelet, kube-proxy and containerd, with
-// CoreDNS as a pod. They go on when the program that started them has ended. What [Up]
+// CoreDNS as a pod; and package netpol for NetworkPolicies. They go on when the program that started them has ended. What [Up]
 // changes on the machine is recorded before it is changed, so that [Down] puts it back
 // from any point, also after something crashed.
 //
@@ -25,10 +25,11 @@
 //	images.go      what has to be in containerd before there are pods
 //	down.go        the way down
 //	containers.go  the end of containers, whatever is left to end them with
+//	enforce.go     what its process for NetworkPolicies does
 //
 // There is one cluster on a machine. Its network is one bridge with the address
 // 10.98.0.1/24, and every server listens there and nowhere else. What it does not have:
-// NetworkPolicy, hostPort, dynamic volumes, a way out of the cluster.
+// hostPort, dynamic volumes, a way out of the cluster.
 //
 // It needs Linux, root, and what hack/e2e/packages.sh installs. It is not for production
 // code.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/hack/e2e/host"
+	"github.com/grapnel-dev/grapnel/hack/e2e/netpol"
 	"github.com/grapnel-dev/grapnel/hack/e2e/proc"
 )
 
@@ -75,7 +76,7 @@ func (l layout) endProcesses(ctx context.Context, r *record) error {
 		_, _ = host.Run(ctx, l.kubectl(), "--kubeconfig="+l.kubeconfig(), "delete", "pods", "--all", "--all-namespaces",
 			"--grace-period=1", "--timeout=15s")
 	}
-	errs = append(errs, r.stop(ctx, kubelet, proxy), l.endContainers(ctx, r), r.stop(ctx, containerd, apiServer, etcd))
+	errs = append(errs, r.stop(ctx, kubelet, proxy, networkPolicies), l.endContainers(ctx, r), r.stop(ctx, containerd, apiServer, etcd))
 	left, err := proc.Marked(l.marker())
 	errs = append(errs, err)
 	for _, id := range left {
@@ -113,7 +114,7 @@ func (r *record) alive(name string) bool {
 func (l layout) putBack(ctx context.Context, r *record) error {
 	errs := []error{
 		host.UnmountBelow(l.State),
-		host.RemoveTables(ctx, "ip kube-proxy", "ip6 kube-proxy"),
+		host.RemoveTables(ctx, "ip kube-proxy", "ip6 kube-proxy", "ip "+netpol.Table),
 		host.RemoveBridge(ctx, bridge),
 		host.RemoveBridge(ctx, serviceBridge),
 		r.Settings.Apply(host.Sys),

@@ -39,8 +39,10 @@ func identities() map[string]pki.Subject {
 		"kube-controller-manager": {CommonName: "system:kube-controller-manager"},
 		"kube-scheduler":          {CommonName: "system:kube-scheduler"},
 		"kube-proxy":              {CommonName: "system:kube-proxy"},
-		"service-account":         {CommonName: "service-account"},
-		adminName:                 {CommonName: adminName, Organizations: []string{"system:masters"}},
+		// It is for this cluster only, so there is no role that is made for it.
+		networkPolicies:   {CommonName: networkPolicies, Organizations: []string{"system:masters"}},
+		"service-account": {CommonName: "service-account"},
+		adminName:         {CommonName: adminName, Organizations: []string{"system:masters"}},
 	}
 }
 
@@ -65,7 +67,7 @@ func (l layout) writeIdentities() error {
 		switch name {
 		case adminName:
 			path = l.kubeconfig()
-		case "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy":
+		case "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", networkPolicies:
 		default:
 			continue
 		}

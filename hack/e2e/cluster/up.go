@@ -90,7 +90,11 @@ func (l layout) up(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	for _, c := range l.clients() {
+	own, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("looking for this program: %w", err)
+	}
+	for _, c := range l.clients(own) {
 		if err := p.start(c); err != nil {
 			return err
 		}

@@ -161,12 +161,16 @@ func await(t *testing.T, c client.Client, object client.Object, what string, rig
 }
 
 // backUp makes a Backup that would take its data with it, and waits for its end.
-func (l *life) backUp(t *testing.T, name string, want v1alpha1.BackupPhase) *v1alpha1.Backup {
+func (l *life) backUp(t *testing.T, name string, want v1alpha1.BackupPhase, namespaces ...v1alpha1.NamePattern) *v1alpha1.Backup {
 	t.Helper()
+	if len(namespaces) == 0 {
+		namespaces = []v1alpha1.NamePattern{shop}
+	}
 	b := create(t, l.admin, &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.BackupSpec{
-			IncludedNamespaces: []v1alpha1.NamePattern{shop}, DeletionPolicy: v1alpha1.DeletionPolicyDelete,
+			IncludedNamespaces: namespaces, DeletionPolicy: v1alpha1.DeletionPolicyDelete,
+			IncludedClusterScopedResources: []v1alpha1.NamePattern{"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"},
 		},
 	})
 	await(t, l.admin, b, "Backup "+name, func() bool { return b.Status.CompletionTimestamp != nil })
@@ -177,16 +181,17 @@ func (l *life) backUp(t *testing.T, name string, want v1alpha1.BackupPhase) *v1a
 }
 
 // restore makes a Restore of the ConfigMap, which is not there, and waits for its end.
-func (l *life) restore(t *testing.T, of *v1alpha1.Backup, want v1alpha1.RestorePhase) {
+func (l *life) restore(t *testing.T, of *v1alpha1.Backup, want v1alpha1.RestorePhase, options ...func(*v1alpha1.RestoreSpec)) {
 	t.Helper()
 	prices := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "prices"}}
 	if err := client.IgnoreNotFound(l.admin.Delete(t.Context(), prices)); err != nil {
 		t.Fatal(err)
 	}
-	r := create(t, l.admin, &v1alpha1.Restore{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "again-"},
-		Spec:       v1alpha1.RestoreSpec{BackupName: of.Name, IncludedResources: []v1alpha1.NamePattern{"configmaps"}},
-	})
+	spec := v1alpha1.RestoreSpec{BackupName: of.Name, IncludedResources: []v1alpha1.NamePattern{"configmaps"}}
+	for _, option := range options {
+		option(&spec)
+	}
+	r := create(t, l.admin, &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "again-"}, Spec: spec})
 	await(t, l.admin, r, "Restore "+r.Name, func() bool { return r.Status.CompletionTimestamp != nil })
 	if r.Status.Phase != want {
 		t.Errorf("the Restore is %s, want %s: %v", r.Status.Phase, want, r.Status.ValidationErrors)
@@ -230,8 +235,18 @@ func (l *life) backUpOnly(t *testing.T, of *v1alpha1.Backup) {
 		l.wantAccess(t, allowed, reviewOf("create", "", "configmaps", shop))
 	}
 	change("for backups only", false)
-	l.backUp(t, "read-only", v1alpha1.BackupPhaseCompleted)
+	everything := l.backUp(t, "read-only", v1alpha1.BackupPhaseCompleted, shop, namespace)
 	l.restore(t, of, v1alpha1.RestorePhasePartiallyFailed)
 	change("default", true)
 	l.restore(t, of, v1alpha1.RestorePhaseCompleted)
+	// It has the rights of an operator that may only read.
+	for _, policy := range []v1alpha1.ExistingResourcePolicy{v1alpha1.ExistingResourcePolicyUpdate, v1alpha1.ExistingResourcePolicyRecreate} {
+		l.restore(t, everything, v1alpha1.RestorePhaseCompleted, func(spec *v1alpha1.RestoreSpec) {
+			spec.ExistingResourcePolicy = policy
+			spec.IncludedResources = append(spec.IncludedResources, "clusterroles.rbac.authorization.k8s.io",
+				"clusterrolebindings.rbac.authorization.k8s.io", "roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io",
+				"serviceaccounts", "deployments.apps")
+		})
+		l.wantAccess(t, true, reviewOf("create", "", "configmaps", shop))
+	}
 }

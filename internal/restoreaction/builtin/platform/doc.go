@@ -21,8 +21,11 @@
 // people add pull secrets to it. The engine merges it, see package
 // serviceaccount.
 //
-// Also left out are the admission policies of Grapnel's installation, and the ConfigMaps in which Grapnel notes which backups of a location it has
-// seen: those of another time have removed backups come back, or others never appear.
+// Also left out is what config/ installs of Grapnel, by its label app.kubernetes.io/name=grapnel:
+// roles of another time would take from the operator, in the middle of the Restore, the
+// rights that it restores with, and its Deployment would end it. And the ConfigMaps in which
+// Grapnel notes which backups of a location it has seen: those of another time have removed
+// backups come back, or others never appear.
 //
 // A ConfigMap or Endpoints that served as a lock for a leader election is
 // restored without its holder.

@@ -41,10 +41,26 @@ var own = map[schema.GroupResource]func(*unstructured.Unstructured) bool{
 	{Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"}: kept,
 }
 
-// policies are the resources of which Grapnel's installation has some.
-var policies = map[schema.GroupResource]bool{
-	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       true,
-	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: true,
+// installed has, by resource, which objects are those of Grapnel's installation.
+var installed = map[schema.GroupResource]func(*unstructured.Unstructured) bool{
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       ownPolicy,
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: ownPolicy,
+
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:        labelled,
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: labelled,
+	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               labelled,
+	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:        labelled,
+
+	{Group: "apps", Resource: "deployments"}: labelled,
+	{Group: "apps", Resource: "replicasets"}: labelled,
+
+	{Resource: "persistentvolumeclaims"}: labelled,
+	{Resource: "pods"}:                   labelled,
+	{Resource: "serviceaccounts"}:        labelled,
+	{Resource: "services"}:               labelled,
+
+	{Group: "networking.k8s.io", Resource: "networkpolicies"}: labelled,
+	{Group: "policy", Resource: "poddisruptionbudgets"}:       labelled,
 }
 
 // Action is the action; see New.
@@ -60,7 +76,7 @@ func (Action) Name() string { return "grapnel.dev/platform" }
 
 // AppliesTo implements restoreaction.Action.
 func (Action) AppliesTo(resource schema.GroupResource) bool {
-	return own[resource] != nil || policies[resource]
+	return own[resource] != nil || installed[resource] != nil
 }
 
 // Execute implements restoreaction.Action.
@@ -68,8 +84,8 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 	if isOwn := own[item.Resource.GroupResource()]; isOwn != nil && isOwn(item.Archived) {
 		return restoreaction.Result{Skip: "the control plane of the cluster makes it by itself"}, nil
 	}
-	if policies[item.Resource.GroupResource()] && installed(item.Archived) {
-		return restoreaction.Result{Skip: "the installation of Grapnel brings its own policies"}, nil
+	if isInstalled := installed[item.Resource.GroupResource()]; isInstalled != nil && isInstalled(item.Archived) {
+		return restoreaction.Result{Skip: "it comes with the installation of Grapnel"}, nil
 	}
 	if _, notes := item.Archived.GetLabels()[noted]; notes && item.Resource.Resource == "configmaps" {
 		return restoreaction.Result{Skip: "it says which backups the old cluster had seen"}, nil
@@ -78,10 +94,17 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 	return restoreaction.Result{}, nil
 }
 
-// installed says whether a policy, or what binds one, is Grapnel's. They name the operator's
+// ownPolicy says whether a policy, or what binds one, is Grapnel's. They name the operator's
 // account: those of another installation would keep this one from writing any status.
-func installed(o *unstructured.Unstructured) bool {
-	return strings.HasPrefix(o.GetName(), "grapnel-") || o.GetLabels()["app.kubernetes.io/name"] == "grapnel"
+func ownPolicy(o *unstructured.Unstructured) bool {
+	return strings.HasPrefix(o.GetName(), "grapnel-") || labelled(o)
+}
+
+// labelled says whether an object has the label of everything that config/ installs. From an
+// archive, it would give the operator that restores it the rights and the image of another
+// time.
+func labelled(o *unstructured.Unstructured) bool {
+	return o.GetLabels()["app.kubernetes.io/name"] == "grapnel"
 }
 
 func ownConfigMap(o *unstructured.Unstructured) bool {

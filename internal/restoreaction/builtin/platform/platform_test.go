@@ -75,9 +75,21 @@ func TestExecute(t *testing.T) {
 		for name, c := range map[string]actiontest.Case{
 			"by its name": policy(`"name":"grapnel-status"`), "by its label": policy(`"name":"x-status","labels":{"app.kubernetes.io/name":"grapnel"}`),
 		} {
-			c.Result = restoreaction.Result{Skip: "the installation of Grapnel brings its own policies"}
+			c.Result = restoreaction.Result{Skip: "it comes with the installation of Grapnel"}
 			cases["left out: one of Grapnel's "+resource+" "+name] = c
 		}
+	}
+	for _, resource := range []schema.GroupVersionResource{
+		in(rbac, "clusterroles"), in(rbac, "clusterrolebindings"), in(rbac, "roles"), in(rbac, "rolebindings"),
+		in("apps", "deployments"), in("apps", "replicasets"), core("pods"), core("persistentvolumeclaims"), core("serviceaccounts"),
+		core("services"), in("networking.k8s.io", "networkpolicies"), in("policy", "poddisruptionbudgets"),
+	} {
+		cases["left out: Grapnel's "+resource.Resource] = actiontest.Case{
+			Resource: resource, Archived: `{"metadata":{"name":"x","namespace":"g","labels":{"app.kubernetes.io/name":"grapnel"}}}`,
+			Result: restoreaction.Result{Skip: "it comes with the installation of Grapnel"},
+		}
+		const theirs = `{"metadata":{"name":"grapnel-x","namespace":"g","labels":{"app.kubernetes.io/name":"other"}}}`
+		cases["restored: the user's "+resource.Resource] = actiontest.Case{Resource: resource, Archived: theirs, Want: theirs}
 	}
 	cases["a lock is restored free"] = actiontest.Case{
 		Resource: core("configmaps"),

@@ -4,6 +4,7 @@
 package declared
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -124,11 +125,15 @@ func (b *Builder) secret(ctx context.Context, name string) (*corev1.Secret, erro
 	return &secret, nil
 }
 
-// keyOf returns a value of a Secret.
+// keyOf returns a value of a Secret. An empty one is one that is still to be filled in:
+// without it, a call would be made with no credentials at all.
 func keyOf(secret *corev1.Secret, key string) ([]byte, error) {
 	value, there := secret.Data[key]
-	if !there {
+	switch {
+	case !there:
 		return nil, &lasting{fmt.Sprintf("the Secret %s in namespace %s has no key %s", secret.Name, secret.Namespace, key)}
+	case len(bytes.TrimSpace(value)) == 0:
+		return nil, &lasting{fmt.Sprintf("the key %s of the Secret %s in namespace %s is empty", key, secret.Name, secret.Namespace)}
 	}
 	return value, nil
 }

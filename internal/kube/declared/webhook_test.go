@@ -96,6 +96,11 @@ func TestSecretsAreReadForEachCall(t *testing.T) {
 	}
 	_, err = run.Execute(t.Context(), call)
 	wantError(t, err, executor.Invalid, "its credentials could not be read: the Secret hook in namespace grapnel-system has no key token")
+	if err := w.client.Update(t.Context(), secret(operatorNamespace, "hook", map[string]string{"token": "\n"})); err != nil {
+		t.Fatal(err)
+	}
+	_, err = run.Execute(t.Context(), call)
+	wantError(t, err, executor.Invalid, "its credentials could not be read: the key token of the Secret hook in namespace grapnel-system is empty")
 	if err := w.client.Delete(t.Context(), secret(operatorNamespace, "hook", nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +119,7 @@ func TestClientCertificateFromASecret(t *testing.T) {
 	}{
 		"no certificate": {map[string]string{"tls.key": "x"}, "the Secret hook in namespace grapnel-system has no key tls.crt"},
 		"no key":         {map[string]string{"tls.crt": "x"}, "the Secret hook in namespace grapnel-system has no key tls.key"},
+		"both empty":     {map[string]string{"tls.crt": "", "tls.key": ""}, "the key tls.crt of the Secret hook in namespace grapnel-system is empty"},
 		"no pair":        {map[string]string{"tls.crt": "x", "tls.key": "y"}, "the client certificate and its key are not a pair in PEM"},
 	} {
 		t.Run(name, func(t *testing.T) {

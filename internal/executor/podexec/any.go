@@ -19,7 +19,8 @@ func (r *run) any(ctx context.Context) error {
 		}
 		targets := r.fresh(ctx, pods)
 		if len(targets) == 0 {
-			break
+			r.await(pods)
+			return nil
 		}
 		slices.SortStableFunc(targets, readyFirst)
 		started, err := r.try(ctx, targets)

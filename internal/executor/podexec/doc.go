@@ -13,6 +13,7 @@
 //	pods.go      which pods, which of their containers
 //	each.go      every pod once, also those that appear meanwhile
 //	any.go       one pod, the next if the command could not be started
+//	await.go     pods that do not run yet, and have to be called nevertheless
 //	exec.go      one command in one pod, and what its end means
 //	request.go   what a command reads
 //	remote.go    how commands reach the API server
@@ -69,11 +70,13 @@
 // volumes are backed up without the command.
 //
 // A failure in a pod that is gone afterwards (deleted, being deleted, or ended) does not
-// count with Each: there is nothing left to thaw. If it was replaced by a pod of the
+// count with Each, if there are others. If it was replaced by a pod of the
 // same controller or with the same name, the replacement is treated; one that does
 // not run yet is a failure of kind Unreachable, so that a retry finds it. A
 // controller that has not made the replacement when the pods are listed for the
-// last time is not waited for.
+// last time is not waited for, except by an action that undoes another ([Undo]): what is
+// to be undone may be in a volume, and comes back with the next pod. Such an action also
+// fails as Unreachable as long as a pod that it finds does not run yet.
 //
 // # What the errors mean
 //

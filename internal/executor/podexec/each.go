@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
@@ -27,7 +26,7 @@ func (r *run) each(ctx context.Context) error {
 		r.settle(pods)
 		targets := r.fresh(ctx, pods)
 		if len(targets) == 0 {
-			r.replacements(pods)
+			r.await(pods)
 			return nil
 		}
 		r.treat(ctx, targets)
@@ -64,24 +63,4 @@ func (r *run) treat(ctx context.Context, targets []target) {
 func (r *run) open(targets int) bool {
 	last := r.results[max(0, len(r.results)-targets):]
 	return len(last) < targets || slices.ContainsFunc(last, func(res *result) bool { return res.lost })
-}
-
-// replacements adds a result for every pod that takes the place of one that is gone and
-// does not run yet: the command is still to be run in it.
-func (r *run) replacements(pods []*corev1.Pod) {
-	for _, pod := range pods {
-		known := slices.ContainsFunc(r.first, func(p *corev1.Pod) bool { return p.UID == pod.UID })
-		if known || isGone(pod) || r.treated(pod.UID) != nil {
-			continue
-		}
-		for _, former := range r.results {
-			if former.outcome == gone && replaces(pod, former.pod) {
-				r.results = append(r.results, &result{
-					target: newTarget(pod, r.Container), outcome: unreachable, answer: &answer{},
-					text: "it replaces a pod that is gone and does not run yet",
-				})
-				break
-			}
-		}
-	}
 }

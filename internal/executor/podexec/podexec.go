@@ -35,9 +35,13 @@ type Missing string
 const (
 	// Fail makes it an error of kind Unreachable.
 	Fail Missing = "Fail"
-	// Skip makes it an Answer that says so. It is what an action that thaws wants: an
-	// owed action is repeated until it ends well, and without a pod it never would.
+	// Skip makes it an Answer that says so.
 	Skip Missing = "Skip"
+	// Undo is Skip for an action that undoes what another one did: an owed action is
+	// repeated until it ends well, and without a pod it never would. A pod that is there
+	// and will run, or is about to be replaced, is an error of kind Unreachable: what was
+	// done may be in its volume.
+	Undo Missing = "Undo"
 )
 
 // MaxParallel is the largest value of Options.Parallel.
@@ -114,7 +118,7 @@ type Options struct {
 	// Parallel is in how many pods at once the command runs with Each, at most
 	// MaxParallel. With 1, the default, it is one after the other by namespace and name.
 	Parallel int
-	// OnMissing is Fail (the default) or Skip.
+	// OnMissing is Fail (the default), Skip or Undo.
 	OnMissing Missing
 	// RequireAnswer makes exit code 0 without an answer a failure; see the package
 	// comment for why.
@@ -158,8 +162,8 @@ func check(o Options) error {
 		return errors.New("podExec has no command: give the program and its arguments")
 	case o.Target != Each && o.Target != Any:
 		return fmt.Errorf("podExec has the target %q: use %q or %q", o.Target, Each, Any)
-	case o.OnMissing != Fail && o.OnMissing != Skip:
-		return fmt.Errorf("podExec cannot do %q when no pod is found: use %q or %q", o.OnMissing, Fail, Skip)
+	case o.OnMissing != Fail && o.OnMissing != Skip && o.OnMissing != Undo:
+		return fmt.Errorf("podExec cannot do %q when no pod is found: use %q, %q or %q", o.OnMissing, Fail, Skip, Undo)
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
 		return fmt.Errorf("podExec cannot run in %d pods at once: use 1 to %d", o.Parallel, MaxParallel)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -205,6 +207,61 @@ func TestNoPodRuns(t *testing.T) {
 				t.Errorf("answer is %+v, error %v, want a skipped one", answer, err)
 			}
 		})
+	}
+}
+
+// TestUndoAwaitsPods has an action that undoes another one find db-0 as it is.
+func TestUndoAwaitsPods(t *testing.T) {
+	t.Parallel()
+	const began = 1000
+	waiting := func(phase corev1.PodPhase, created int64) *corev1.Pod {
+		pod := running("shop", "db-0")
+		pod.Status.Phase, pod.CreationTimestamp = phase, metav1.Unix(created, 0)
+		return pod
+	}
+	for name, tc := range map[string]struct {
+		pod *corev1.Pod
+		// each and any are texts of the errors, "" for an answer.
+		each, any string
+	}{
+		"none":                       {},
+		"ended":                      {pod: waiting(corev1.PodSucceeded, began)},
+		"failed":                     {pod: waiting(corev1.PodFailed, began)},
+		"waiting since before":       {pod: waiting(corev1.PodPending, began-1)},
+		"waiting":                    {waiting(corev1.PodPending, began), "1 not reached (shop/db-0: it does not run: Pending)", "in no pod: 1 pod: 1 not reached"},
+		"on a node that is lost":     {waiting(corev1.PodUnknown, 1), "(shop/db-0: it does not run: Unknown)", "(shop/db-0: it does not run: Unknown)"},
+		"being deleted":              {pod: terminating(running("shop", "db-0"))},
+		"being deleted and replaced": {owned(terminating(running("shop", "db-0")), "set"), "it does not run: being deleted", "it does not run: being deleted"},
+	} {
+		for _, other := range []bool{false, true} {
+			for target, text := range map[podexec.Target]string{podexec.Each: tc.each, podexec.Any: tc.any} {
+				if target == podexec.Any && other {
+					continue // It is enough.
+				}
+				t.Run(fmt.Sprintf("%s, %s, another one runs: %v", name, target, other), func(t *testing.T) {
+					t.Parallel()
+					w := newWorld(t)
+					if tc.pod != nil {
+						w = newWorld(t, tc.pod.DeepCopy())
+					}
+					if other {
+						w.add(running("shop", "db-1"))
+					}
+					w.options.Target, w.options.OnMissing = target, podexec.Undo
+					call := aCall
+					call.Subject = fmt.Appendf(nil, `{"metadata":{"creationTimestamp":%q}}`, time.Unix(began, 0).UTC().Format(time.RFC3339))
+					_, err := w.execute(t.Context(), call)
+					if text != "" {
+						wantError(t, err, executor.Unreachable, text)
+					} else if err != nil {
+						t.Errorf("error is %v", err)
+					}
+					if called := w.called(); (len(called) > 0) != other {
+						t.Errorf("%v were called", called)
+					}
+				})
+			}
+		}
 	}
 }
 

@@ -158,6 +158,56 @@ func TestPodsThatChangeDuringTheCall(t *testing.T) {
 	}
 }
 
+// TestTheOnlyPodGoes has the only pod go while the command runs in it, and fails.
+func TestTheOnlyPodGoes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		missing podexec.Missing
+		alone   bool // without a controller
+		end     error
+		next    corev1.PodPhase // of the pod that takes its place at once
+		text    string          // of the error, which is Unreachable
+	}{
+		"freeze":                     {missing: podexec.Fail, end: exitCode(137), text: "the command ran to its end in no pod: 1 pod: 1 gone (shop/db-0: is gone; exit code 137)"},
+		"freeze, lost":               {missing: podexec.Fail, end: errLost, text: "in no pod: 1 pod: 1 gone (shop/db-0: is gone; the connection was lost"},
+		"freeze, done":               {missing: podexec.Fail},
+		"freeze if there is a pod":   {missing: podexec.Skip, end: errLost},
+		"thaw":                       {missing: podexec.Undo, end: errLost, text: "1 pod: 1 not reached (shop/db-0: is gone, and nothing has taken its place yet; the connection was lost"},
+		"thaw, done":                 {missing: podexec.Undo},
+		"thaw, never comes back":     {missing: podexec.Undo, alone: true, end: errLost},
+		"thaw, replaced":             {missing: podexec.Undo, end: errLost, next: corev1.PodRunning},
+		"thaw, replaced, in a while": {missing: podexec.Undo, end: errLost, next: corev1.PodPending, text: "2 pods: 1 gone, 1 not reached (shop/db-x: it does not run: Pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := owned(running("shop", "db-0"), "set")
+			if tc.alone {
+				pod.OwnerReferences = nil
+			}
+			w := newWorld(t, pod)
+			w.options.OnMissing = tc.missing
+			w.handle = func(_ context.Context, c *command) error {
+				if c.pod != "db-0" {
+					return nil
+				}
+				w.remove("shop", "db-0")
+				if tc.next != "" {
+					next := owned(running("shop", "db-x"), "set")
+					next.Status.Phase = tc.next
+					w.add(next)
+				}
+				return tc.end
+			}
+			_, err := w.execute(t.Context(), aCall)
+			if tc.text != "" {
+				wantError(t, err, executor.Unreachable, tc.text)
+			} else if err != nil {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+}
+
 func TestPodsThatAppearAreTreatedOnce(t *testing.T) {
 	t.Parallel()
 	late := running("shop", "db-2")

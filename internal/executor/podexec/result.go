@@ -24,6 +24,8 @@ func (r *run) answer() (executor.Answer, error) {
 	}
 	text := r.summary()
 	switch {
+	case r.count(gone) == len(r.results) && r.OnMissing == Fail:
+		return executor.Answer{}, r.fail(executor.Unreachable, "the command ran to its end in no pod: "+text)
 	case r.count(failed) > 0:
 		return executor.Answer{}, r.fail(executor.Failed, text)
 	case r.count(unreachable) > 0:
@@ -71,7 +73,7 @@ func (r *run) missing() (executor.Answer, error) {
 		text += fmt.Sprintf(" (%s found: %s)", pods(len(r.left)),
 			strings.Join(slices.Compact(slices.Sorted(maps.Values(r.left))), ", "))
 	}
-	if r.OnMissing == Skip {
+	if r.OnMissing != Fail {
 		return executor.Answer{Message: r.shown(text + ": nothing was done")}, nil
 	}
 	return executor.Answer{}, r.fail(executor.Unreachable, text+": check the selector, and whether the application is up")

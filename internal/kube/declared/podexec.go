@@ -34,7 +34,10 @@ func (b *Builder) podExec(a action) (executor.Executor, error) {
 	if from.Target == v1alpha1.PodTargetEach {
 		options.Target = podexec.Each
 	}
-	if from.WhenMissing == v1alpha1.WhenMissingSkip || a.undoes() {
+	switch {
+	case a.undoes():
+		options.OnMissing = podexec.Undo
+	case from.WhenMissing == v1alpha1.WhenMissingSkip:
 		options.OnMissing = podexec.Skip
 	}
 	return podexec.New(options)
@@ -47,8 +50,7 @@ func (b *Builder) podNamespaces(ctx context.Context, call executor.Call) ([]stri
 	return slices.DeleteFunc(all, func(name string) bool { return name == b.Namespace }), err
 }
 
-// undoes reports whether an action undoes what another one of the Plugin did. Where there is no
-// pod, nothing is left to be undone, and owed clean-up would go on for ever.
+// undoes reports whether an action undoes what another one of the Plugin did.
 func (a action) undoes() bool {
 	point, is := strings.CutPrefix(string(a.Kind), "Post")
 	return is && slices.ContainsFunc(a.plugin.Spec.Actions, func(other v1alpha1.PluginAction) bool {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -125,6 +126,26 @@ func TestNoPod(t *testing.T) {
 				t.Errorf("got %+v, %v", answer, err)
 			}
 		})
+	}
+}
+
+// TestPodOnItsWay has the half that undoes something wait for a pod that does not run yet, and
+// run its command there afterwards.
+func TestPodOnItsWay(t *testing.T) {
+	t.Parallel()
+	pod := runningPod("shop", "db-0")
+	pod.Status.Phase = corev1.PodPending
+	w := newWorld(t, append(namespaces("shop"), pod)...)
+	run := w.build(pluginOf(aPodExec(), postBackup, preBackup), postBackup)
+	call := callFor(executor.PointPostBackup, aBackup)
+	_, err := run.Execute(t.Context(), call)
+	wantError(t, err, executor.Unreachable, "shop/db-0: it does not run: Pending")
+	pod.Status.Phase = corev1.PodRunning
+	if err := w.client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := run.Execute(t.Context(), call); err != nil || strings.Contains(answer.Message, "nothing was done") {
+		t.Errorf("got %+v, %v", answer, err)
 	}
 }
 

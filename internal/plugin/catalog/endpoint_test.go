@@ -109,6 +109,44 @@ func TestEndpoint(t *testing.T) {
 	greet()
 }
 
+// TestEndpointGivesUpDuplicate: a release that announces what an older Plugin provides is
+// refused only as long as it is the one that is served. Nothing but asking tells.
+func TestEndpointGivesUpDuplicate(t *testing.T) {
+	const taken = "example.io/taken"
+	for name, before := range map[string][]string{
+		"the first release is refused":               nil,
+		"a later release is refused, and taken back": {"example.io/greet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCatalog(t, catalog.Options{})
+			older := declares("older", "", time.Unix(1, 0), catalog.ActionID{Kind: "PreBackupAction", Name: taken})
+			load(t, c, older)
+			socket := "unix://" + filepath.Join(t.TempDir(), "s")
+			younger := served(socket)
+			younger.Created = time.Unix(2, 0)
+			if before != nil {
+				stop := listen(t, socket, greeting(before...))
+				load(t, c, younger)
+				stop()
+			}
+			stop := listen(t, socket, greeting("example.io/greet", taken))
+			for range 2 {
+				expectRefused(t, c, younger, "older")
+			}
+			expectLoaded(t, c, older, catalog.Rival{Plugin: "p", Action: catalog.ActionID{Kind: "PreBackupAction", Name: taken}})
+			stop()
+			listen(t, socket, greeting("example.io/greet"))
+			expectLoaded(t, c, younger)
+			expectLoaded(t, c, older)
+			call := preBackup("k", nil)
+			call.Action = "example.io/greet"
+			if answer, err := execute(t, c, "p", call, nil); err != nil || answer.Outputs["key"] != "k" {
+				t.Errorf("the action answered %+v, %v", answer, err)
+			}
+		})
+	}
+}
+
 // kept is what all stores of a server hold, by the folder that each is configured with.
 type kept struct {
 	mu      sync.Mutex

@@ -30,6 +30,9 @@ import (
 // If an older plugin provides an action of one that is in service, Load fails as well,
 // and yet that one stays: whoever names its Plugin can call it.
 //
+// A binary that was refused is not started again before it changes, or what the others
+// provide. An endpoint is asked by every Load: it may be served by another release.
+//
 // Every error is a *LoadError. With that of a plugin that is refused because an older one
 // provides the same comes the Info of what it would provide.
 func (c *Catalog) Load(ctx context.Context, spec Spec) (Info, error) {
@@ -78,6 +81,9 @@ func (c *Catalog) Load(ctx context.Context, spec Spec) (Info, error) {
 // stillRefused returns an error if the same was refused before and would be refused
 // again: then nothing has to be started to find that out.
 func (c *Catalog) stillRefused(p *plugin, spec Spec, binary digested) error {
+	if spec.Endpoint != nil {
+		return nil // only an answer tells what is served there now
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.verdicts[spec.Name]

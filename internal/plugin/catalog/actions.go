@@ -17,14 +17,15 @@ import (
 
 // Executor returns what runs an action of a loaded plugin: a hook or a DeleteAction. That of a
 // process stays valid when the plugin is loaded again; when the plugin is gone, its calls fail
-// as Unreachable. That of a declared action does what was declared when it was asked for.
+// as Unreachable, and so they do when its actions are declared now: ask again. That of a
+// declared action does what was declared when it was asked for.
 // Executor itself fails if there is no such plugin or action now.
 func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor, error) {
 	id := adapter.ID{Kind: kind, Name: action}
 	if declared := c.declared(pluginObject, id); declared != nil {
 		return declared, nil
 	}
-	resolve := resolver(c, pluginObject, id, func(v adapter.Version) adapter.Hook { return v.Hook })
+	resolve := resolver(c, pluginObject, id, func(v adapter.Version) (adapter.Hook, bool) { return v.Hook, v.Hook != nil })
 	if _, _, err := resolve(); err != nil {
 		return nil, err
 	}
@@ -38,35 +39,35 @@ func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor
 // is no such plugin or action.
 func (c *Catalog) BackupItemAction(pluginObject, kind, action string) caller.Resolve[adapter.BackupItemAction] {
 	id := adapter.ID{Kind: cmp.Or(kind, string(sdk.KindBackupItemAction)), Name: action}
-	return resolver(c, pluginObject, id, func(v adapter.Version) adapter.BackupItemAction { return v.BackupItem })
+	return resolver(c, pluginObject, id, func(v adapter.Version) (adapter.BackupItemAction, bool) { return v.BackupItem, v.BackupItem != nil })
 }
 
 // RestoreItemAction is BackupItemAction for the kinds "RestoreItemAction", which is what an
 // empty one means, and "AsyncRestoreItemAction".
 func (c *Catalog) RestoreItemAction(pluginObject, kind, action string) caller.Resolve[adapter.RestoreItemAction] {
 	id := adapter.ID{Kind: cmp.Or(kind, string(sdk.KindRestoreItemAction)), Name: action}
-	return resolver(c, pluginObject, id, func(v adapter.Version) adapter.RestoreItemAction { return v.RestoreItem })
+	return resolver(c, pluginObject, id, func(v adapter.Version) (adapter.RestoreItemAction, bool) { return v.RestoreItem, v.RestoreItem != nil })
 }
 
 // DeleteItemAction is BackupItemAction for the kind of this name.
 func (c *Catalog) DeleteItemAction(pluginObject, action string) caller.Resolve[adapter.DeleteItemAction] {
 	return resolver(c, pluginObject, adapter.ID{Kind: string(sdk.KindDeleteItemAction), Name: action},
-		func(v adapter.Version) adapter.DeleteItemAction { return v.DeleteItem })
+		func(v adapter.Version) (adapter.DeleteItemAction, bool) { return v.DeleteItem, v.DeleteItem != nil })
 }
 
 // DeleteAction is BackupItemAction for the kind of this name: for AppliesTo, and for Execute
 // outside of a run. Executor makes the attempts of a run.
 func (c *Catalog) DeleteAction(pluginObject, action string) caller.Resolve[adapter.DeleteAction] {
 	return resolver(c, pluginObject, adapter.ID{Kind: string(sdk.KindDeleteAction), Name: action},
-		func(v adapter.Version) adapter.DeleteAction { return v.Delete })
+		func(v adapter.Version) (adapter.DeleteAction, bool) { return v.Delete, v.Delete != nil })
 }
 
 // Redactor returns what keeps secrets out of the errors of calls, for caller.New.
 func (c *Catalog) Redactor() *redact.Redactor { return c.host.Redactor }
 
 // resolver looks an action up at every call. of takes what calls it from the version
-// that the plugin offers.
-func resolver[A any](c *Catalog, pluginObject string, id adapter.ID, of func(adapter.Version) A) caller.Resolve[A] {
+// that the plugin offers, and says whether there is such a thing.
+func resolver[A any](c *Catalog, pluginObject string, id adapter.ID, of func(adapter.Version) (A, bool)) caller.Resolve[A] {
 	return func() (caller.Connection, A, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -75,15 +76,19 @@ func resolver[A any](c *Catalog, pluginObject string, id adapter.ID, of func(ada
 		if err != nil {
 			return nil, none, err
 		}
-		action := of(version)
-		if any(action) == nil {
+		action, callable := of(version)
+		switch {
+		case callable && p.server != nil:
+			return p.server, action, nil
+		case callable:
+			return nowhere{}, action, nil
+		case p.server == nil:
+			// Whoever asks began when the plugin had a process.
+			return nil, none, fmt.Errorf("the plugin %q was replaced: its actions are declared in the Plugin now", pluginObject)
+		default:
 			// A kind that cannot be called in this way.
 			return nil, none, notProvided(pluginObject, id)
 		}
-		if p.server == nil {
-			return nowhere{}, action, nil
-		}
-		return p.server, action, nil
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/sdk"
@@ -144,6 +146,72 @@ func TestEndpointGivesUpDuplicate(t *testing.T) {
 				t.Errorf("the action answered %+v, %v", answer, err)
 			}
 		})
+	}
+}
+
+// hang accepts connections at a socket until the test ends, and never answers.
+func hang(t *testing.T, socket string) (accepted <-chan struct{}) {
+	t.Helper()
+	listener, err := net.Listen("unix", strings.TrimPrefix(socket, "unix://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open sync.WaitGroup
+	came := make(chan struct{}, 9)
+	open.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			came <- struct{}{}
+			open.Go(func() {
+				_, _ = io.Copy(io.Discard, conn)
+				_ = conn.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		open.Wait()
+	})
+	return came
+}
+
+// TestEndpointBecomesDeclared: a call that waits for a plugin to answer does not know what takes
+// its place, and is one that reached nobody.
+func TestEndpointBecomesDeclared(t *testing.T) {
+	socket := "unix://" + filepath.Join(t.TempDir(), "s")
+	lost := make(chan string, 9)
+	c := newCatalog(t, catalog.Options{OnExit: func(name string) { lost <- name }})
+	stop := listen(t, socket, greeting(freeze.Name))
+	load(t, c, served(socket))
+	stop()
+	<-lost
+	accepted := hang(t, socket)
+	call := preBackup("k", nil)
+	call.Action = freeze.Name
+	run, err := c.Executor("p", call.Kind(), call.Action)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				failed <- fmt.Errorf("panic: %v", r)
+			}
+		}()
+		_, err := run.Execute(t.Context(), call)
+		failed <- err
+	}()
+	<-accepted
+	load(t, c, declares("p", "declared", time.Time{}, freeze))
+	if err := <-failed; executor.KindOf(err) != executor.Unreachable || !strings.Contains(err.Error(), "was replaced") {
+		t.Errorf("the call that waited returned %v, want that it is unreachable", err)
+	}
+	if got := answerOf(t, c, "p", freeze); got != "declared" {
+		t.Errorf("the next attempt is answered %q", got)
 	}
 }
 

@@ -246,3 +246,23 @@ func TestListenAtSocket(t *testing.T) {
 		t.Errorf("the socket was left behind: %v", err)
 	}
 }
+
+// TestSocketThatMayBeInUse is left alone: that it could not be connected to says nothing of who
+// listens.
+func TestSocketThatMayBeInUse(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.sock")
+	other, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := removeSocket(ctx, path); err == nil || !strings.Contains(err.Error(), "remove the socket if there is none") {
+		t.Errorf("error is %v, want one that says what to do", err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the socket of another program is gone: %v", err)
+	}
+}

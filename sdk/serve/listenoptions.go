@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -37,7 +38,8 @@ const (
 // ListenOptions say where and how Listen serves.
 type ListenOptions struct {
 	// Address is "unix:///path/of/socket" or "host:port"; the host may be empty, which means
-	// all addresses of the machine. Required.
+	// all addresses of the machine. A socket that a server left behind is replaced, one at which
+	// somebody may listen is not. Required.
 	Address string
 	// CertFile and KeyFile have the server's certificate, with its intermediates, and its key,
 	// as PEM. They are read again for every new connection; if they have become unusable, the
@@ -153,9 +155,24 @@ func removeSocket(ctx context.Context, path string) error {
 	}
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", path)
-	if err == nil {
+	switch {
+	case err == nil:
 		_ = conn.Close()
 		return errors.New("another program listens there: end it, or choose another path")
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case isRefused(err):
+		return os.Remove(path)
+	default:
+		// It may be of another user, or have too many clients that wait.
+		return fmt.Errorf("finding out whether another program listens there: %w: end it, or remove the socket if there is none, or choose another path", err)
 	}
-	return os.Remove(path)
+}
+
+// wsaRefused is the number of ECONNREFUSED on Windows, where package syscall has another one.
+const wsaRefused = syscall.Errno(10061)
+
+// isRefused reports whether an error of connecting says that nobody listens.
+func isRefused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, wsaRefused)
 }

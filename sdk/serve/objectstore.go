@@ -23,23 +23,40 @@ import (
 type openStore struct {
 	create func() (objectstorev1.ObjectStore, error)
 
+	// mu is not held while the author's code runs: what hangs there for one connection must
+	// not keep up the others.
 	mu sync.RWMutex
 	// unused was made to see that it can be; the first Init takes it.
 	unused objectstorev1.ObjectStore
-	// stores are those that were initialised; the only one of a process has no connection.
-	stores map[*connection]objectstorev1.ObjectStore
+	// stores has what belongs to each connection; the only one of a process is nil.
+	stores map[*connection]*ownStore
+}
+
+// ownStore is what one connection has.
+type ownStore struct {
+	// turn is held by the Init that is under way.
+	turn sync.Mutex
+	// ready is what was initialised last, guarded by the mutex of the openStore.
+	ready objectstorev1.ObjectStore
 }
 
 // init initialises the store of a connection. Grapnel does that once on each, but Velero
 // each time that it opens a location: one that is in use is replaced then, and the calls that
 // are open go on with the one that they have.
 func (o *openStore) init(ctx context.Context, config map[string]string) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	own := o.own(connectionOf(ctx))
+	own.turn.Lock()
+	defer own.turn.Unlock()
 	if config == nil {
 		config = map[string]string{}
 	}
-	store := o.unused
+	unused := o.swapUnused(nil)
+	defer func() {
+		if unused != nil { // after a panic, too
+			o.swapUnused(unused)
+		}
+	}()
+	store := unused
 	if store == nil {
 		var err error
 		if store, err = o.create(); err != nil {
@@ -49,15 +66,37 @@ func (o *openStore) init(ctx context.Context, config map[string]string) error {
 	if err := store.Init(ctx, config); err != nil {
 		return err
 	}
-	at := connectionOf(ctx)
-	if o.stores == nil {
-		o.stores = map[*connection]objectstorev1.ObjectStore{}
-	}
-	if _, again := o.stores[at]; !again {
-		at.whenEnded(func() { o.drop(at) })
-	}
-	o.unused, o.stores[at] = nil, store
+	unused = nil
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	own.ready = store
 	return nil
+}
+
+// own returns what a connection has, until that ends.
+func (o *openStore) own(at *connection) *ownStore {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	own := o.stores[at]
+	if own != nil {
+		return own
+	}
+	if o.stores == nil {
+		o.stores = map[*connection]*ownStore{}
+	}
+	own = &ownStore{}
+	o.stores[at] = own
+	at.whenEnded(func() { o.drop(at) })
+	return own
+}
+
+// swapUnused replaces the store that is unused, and returns the one before.
+func (o *openStore) swapUnused(store objectstorev1.ObjectStore) objectstorev1.ObjectStore {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.unused
+	o.unused = store
+	return before
 }
 
 // drop forgets the store of a connection that has ended.
@@ -71,11 +110,11 @@ func (o *openStore) drop(at *connection) {
 func (o *openStore) get(ctx context.Context) (objectstorev1.ObjectStore, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	store := o.stores[connectionOf(ctx)]
-	if store == nil {
+	own := o.stores[connectionOf(ctx)]
+	if own == nil || own.ready == nil {
 		return nil, refuse(codes.FailedPrecondition, errors.New("the object store is not initialised: call Init first, on the same connection"))
 	}
-	return store, nil
+	return own.ready, nil
 }
 
 // objectStoreV1 serves version 1 of ObjectStore.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,9 @@ import (
 	"testing/iotest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	objectstorev1 "github.com/grapnel-dev/grapnel/sdk/objectstore/v1"
@@ -435,6 +438,107 @@ func TestAStoreIsNotInitialisedAgain(t *testing.T) {
 	if created.Load() != 3 || initialised.Load() != 3 {
 		t.Errorf("%d stores were created and %d initialised, want 3", created.Load(), initialised.Load())
 	}
+}
+
+// TestAStoreThatFailedIsInitialisedAgain: authors are promised that Init is called again, of the
+// instance that knows what went wrong.
+func TestAStoreThatFailedIsInitialisedAgain(t *testing.T) {
+	t.Parallel()
+	var created atomic.Int32
+	conn, _ := connect(t, New().RegisterObjectStoreV1(testName, func() (objectstorev1.ObjectStore, error) {
+		created.Add(1)
+		attempts := 0
+		return &memoryStore{init: func(map[string]string) error {
+			switch attempts++; attempts {
+			case 1:
+				return errors.New("no such bucket")
+			case 2:
+				panic("no such region")
+			default:
+				return nil
+			}
+		}}, nil
+	}))
+	client := objectstorepb.NewObjectStoreClient(proto.VeleroConn(conn))
+	for _, want := range []string{"no such bucket", "no such region", ""} {
+		_, err := client.Init(t.Context(), &objectstorepb.InitRequest{Plugin: testName})
+		checkError(t, "Init", err, want)
+	}
+	if n := created.Load(); n != 1 {
+		t.Errorf("%d stores were created, want 1", n)
+	}
+}
+
+// listenWithStores serves stores at a socket until the test ends. It returns what connects to
+// them.
+func listenWithStores(t *testing.T, create func() (objectstorev1.ObjectStore, error)) (dial func() objectstorepb.ObjectStoreClient) {
+	t.Helper()
+	options := socketOptions(t)
+	listening, ended := make(chan struct{}), make(chan error, 1)
+	options.Listening = func(net.Addr) { close(listening) }
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	s := New().SetLogOutput(io.Discard).RegisterObjectStoreV1(testName, create)
+	go func() { ended <- s.Listen(ctx, options) }()
+	select {
+	case <-listening:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Listen returned %v", err)
+		}
+	})
+	return func() objectstorepb.ObjectStoreClient {
+		conn, err := grpc.NewClient(options.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return objectstorepb.NewObjectStoreClient(proto.VeleroConn(conn))
+	}
+}
+
+// TestAStoreThatHangs while it is initialised is no matter of others at the same server.
+func TestAStoreThatHangs(t *testing.T) {
+	t.Parallel()
+	begun, release := make(chan struct{}), make(chan struct{})
+	dial := listenWithStores(t, func() (objectstorev1.ObjectStore, error) {
+		return &memoryStore{init: func(config map[string]string) error {
+			if config["bucket"] == "far away" {
+				close(begun)
+				<-release
+			}
+			return nil
+		}}, nil
+	})
+	initialise := func(client objectstorepb.ObjectStoreClient, bucket string) error {
+		_, err := client.Init(t.Context(), &objectstorepb.InitRequest{Plugin: testName, Config: map[string]string{"bucket": bucket}})
+		return err
+	}
+	exists := func(client objectstorepb.ObjectStoreClient) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := client.ObjectExists(ctx, &objectstorepb.ObjectExistsRequest{Plugin: testName, Bucket: "b", Key: "k"})
+		return err
+	}
+	near, far, late := dial(), dial(), dial()
+	checkError(t, "the first call of Init", initialise(near, "near"), "")
+	done := make(chan error, 1)
+	go func() { done <- initialise(far, "far away") }()
+	<-begun
+	checkError(t, "a call of another connection", exists(near), "")
+	checkError(t, "a call before its store is initialised", exists(far), "call Init first")
+	if t.Failed() {
+		close(release)
+		t.FailNow()
+	}
+	checkError(t, "the call of Init of one that comes later", initialise(late, "near"), "")
+	checkError(t, "a call of that one", exists(late), "")
+	close(release)
+	checkError(t, "the call of Init that hung", <-done, "")
+	checkError(t, "a call after it", exists(far), "")
 }
 
 func TestOtherCallsOfAStore(t *testing.T) {

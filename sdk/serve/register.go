@@ -102,7 +102,7 @@ func (s *Server) RegisterDeleteItemActionV1(name string, create func() (deleteit
 // RegisterObjectStoreV1 registers an ObjectStore in the same way as
 // RegisterPreBackupActionV1. Its name is what a BackupStorageLocation has as its
 // provider. Under a Velero server, create is called again whenever the store is
-// initialised again.
+// initialised again; with Listen for every connection, by several goroutines at once.
 func (s *Server) RegisterObjectStoreV1(name string, create func() (objectstorev1.ObjectStore, error)) *Server {
 	checked := func() (objectstorev1.ObjectStore, error) {
 		store, err := create()

@@ -52,8 +52,9 @@ func (e *Endpoint) Do(
 		return asStartError(err)
 	}
 	defer e.release(s)
-	callID := s.newCallID()
-	log := s.logs.begin(callID, call.Log)
+	lines := s.following(ctx)
+	callID := lines.newCallID()
+	log := lines.begin(callID, call.Log)
 	// Whatever happens, also a panic of fn: the log of the run is left alone.
 	defer log.detach()
 	conn := &callConn{ClientConnInterface: s.conn}
@@ -62,9 +63,9 @@ func (e *Endpoint) Do(
 		return gone
 	}
 	if conn.used.Load() && !isRefused(err) {
-		s.awaitLog(log)
+		s.awaitLog(lines, log)
 	}
-	s.logs.forget(callID)
+	lines.forget(callID)
 	e.answered()
 	return err
 }
@@ -117,12 +118,12 @@ func isRefused(err error) bool {
 
 // awaitLog waits until all lines that the plugin logged during the call are read: they come
 // another way than the answer.
-func (s *session) awaitLog(log *sink) {
+func (s *session) awaitLog(lines *logs, log *sink) {
 	timer := time.NewTimer(logWait)
 	defer timer.Stop()
 	select {
 	case <-log.ended:
-	case <-s.logs.stopped:
+	case <-lines.stopped:
 	case <-s.ended:
 	case <-timer.C:
 	}

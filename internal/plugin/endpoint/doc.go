@@ -11,7 +11,8 @@
 //	session     one connection with the calls that are open on it
 //	transport   TLS of a connection; notes what goes wrong, for explain
 //	explain     says in words why there is no connection
-//	logs        hands the lines that the plugin logs to the calls they belong to
+//	follow      asks for the lines that the plugin logs, and again if they end before the session
+//	logs        hands them to the calls they belong to
 //
 // A session is one connection, and never more: gRPC is kept from connecting again by
 // itself. So every connection is made with credentials that were just read, and asked by
@@ -23,7 +24,9 @@
 //
 // The log of a call travels over a stream of its own (grapnel.plugin.v1.PluginLog), one per
 // session, and not with the answer: what a call has logged that ran into its deadline is
-// there, too. Some servers have no such stream. Their plugins log where they run.
+// there, too. When that stream ends and the session does not, the next call asks for another
+// one; the lines of calls that are open stay where the plugin runs. Some servers have no such
+// stream. Their plugins log where they run.
 //
 // A call of which the status is Unavailable counts as lost, whoever said so: a proxy that
 // says it for a server that is gone cannot be told from a server. Plugins built with the

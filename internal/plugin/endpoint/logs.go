@@ -5,9 +5,12 @@ package endpoint
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
@@ -19,26 +22,48 @@ import (
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
 
-// logs hands the log lines of one session to the calls they belong to.
+// logs hands the log lines of one stream to the calls they belong to.
 type logs struct {
+	// id begins the ids of the calls. It is a random text, and another one for every stream: a
+	// server may notice late that one ended, and refuses a second one of the same id until then.
+	id       string
+	lastCall atomic.Uint64
 	operator logr.Logger
 	redactor *redact.Redactor
 	// stopped is closed when no further lines come, and stop closes it.
 	stopped chan struct{}
+	// refused says that there is no such stream. It is set before stopped is closed.
+	refused bool
+	// brought says that lines came.
+	brought atomic.Bool
+	// told is done when the operator's log says that lines are missing: once for a session.
+	told *sync.Once
 
 	mu    sync.Mutex
 	sinks map[string]*sink
 }
 
 func newLogs(operator logr.Logger, redactor *redact.Redactor) *logs {
-	return &logs{operator: operator, redactor: redactor, stopped: make(chan struct{}), sinks: map[string]*sink{}}
+	return &logs{
+		id: rand.Text(), operator: operator, redactor: redactor, stopped: make(chan struct{}), told: new(sync.Once),
+		sinks: map[string]*sink{},
+	}
 }
 
-// follow asks for the lines of a session and returns when none can be missed any more.
-func (l *logs) follow(
-	ctx context.Context, conn grpc.ClientConnInterface, session string,
-) (grpc.ServerStreamingClient[pluginpb.FollowResponse], error) {
-	stream, err := pluginpb.NewPluginLogClient(conn).Follow(ctx, &pluginpb.FollowRequest{Session: session})
+// next returns what takes the lines of another stream of the same session.
+func (l *logs) next() *logs {
+	next := newLogs(l.operator, l.redactor)
+	next.told = l.told
+	return next
+}
+
+func (l *logs) newCallID() string {
+	return fmt.Sprintf("%s.%d", l.id, l.lastCall.Add(1))
+}
+
+// follow asks for the lines and returns when none can be missed any more.
+func (l *logs) follow(ctx context.Context, conn grpc.ClientConnInterface) (grpc.ServerStreamingClient[pluginpb.FollowResponse], error) {
+	stream, err := pluginpb.NewPluginLogClient(conn).Follow(ctx, &pluginpb.FollowRequest{Session: l.id})
 	if err != nil {
 		return nil, err
 	}
@@ -60,22 +85,40 @@ func (l *logs) read(stream grpc.ServerStreamingClient[pluginpb.FollowResponse]) 
 			l.broke(err)
 			return
 		}
+		l.brought.Store(true)
 		for _, line := range received.GetLines() {
 			l.handle(line)
 		}
 	}
 }
 
-// broke says why no further lines come, unless it is that the connection or the server ends.
+// broke says why no further lines come, unless it may be that the connection or the server ends.
 func (l *logs) broke(err error) {
 	if code := status.Code(err); errors.Is(err, io.EOF) || code == codes.Canceled || code == codes.Unavailable {
 		return
 	}
-	l.operator.Info("The log of the plugin broke off; look for the lines that are missing where it runs",
-		"reason", logline.Clean(l.redactor.String(status.Convert(err).Message())))
+	l.tell(status.Convert(err).Message())
+}
+
+// tell says once in a session that lines are missing.
+func (l *logs) tell(reason string) {
+	l.told.Do(func() {
+		l.operator.Info("The log of the plugin broke off; look for the lines that are missing where it runs",
+			"reason", logline.Clean(l.redactor.String(reason)))
+	})
 }
 
 func (l *logs) stop() { close(l.stopped) }
+
+// isStopped reports whether no further lines come.
+func (l *logs) isStopped() bool {
+	select {
+	case <-l.stopped:
+		return true
+	default:
+		return false
+	}
+}
 
 // handle takes one line. Those of calls that are not known are of no use to anybody.
 func (l *logs) handle(line *pluginpb.LogLine) {

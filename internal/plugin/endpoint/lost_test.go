@@ -122,6 +122,9 @@ func TestServerStopsDuringCall(t *testing.T) {
 		t.Errorf("the open call returned %v with the log %s", err, log.Text())
 	}
 	<-s.done
+	if text := c.log.Text(); contains(text, "broke off") {
+		t.Errorf("the end of the plugin's log is told although nothing is missing: %s", text)
+	}
 }
 
 func TestConnectionBreaksDuringCalls(t *testing.T) {

@@ -5,9 +5,7 @@ package endpoint
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,8 +15,6 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
-
-	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 )
 
 const (
@@ -33,10 +29,8 @@ const (
 // session is one connection with the calls that are open on it.
 type session struct {
 	conn *grpc.ClientConn
-	// id begins the ids of calls. It is a random text.
-	id       string
-	lastCall atomic.Uint64
-	logs     *logs
+	// logs takes the lines of the calls that begin now.
+	logs atomic.Pointer[logs]
 
 	// over is closed when no call may begin any more, and retire closes it.
 	over   <-chan struct{}
@@ -46,6 +40,13 @@ type session struct {
 	end   context.CancelFunc
 	// tasks are the goroutines of the session. They end with it.
 	tasks sync.WaitGroup
+
+	// turn is held by the call that asks for the log again. It guards barren and nextFollow.
+	turn chan struct{}
+	// barren is how often in a row that was done without a line since.
+	barren     int
+	nextFollow time.Time
+	now        func() time.Time
 
 	// active is how many calls are open, guarded by the mutex of the Endpoint.
 	active int
@@ -67,7 +68,7 @@ func (e *Endpoint) openAt(ctx context.Context, address string, secure security) 
 		}
 		return nil, err
 	}
-	if err := s.follow(ctx); err != nil {
+	if err := s.follow(ctx, s.logs.Load()); err != nil {
 		s.close()
 		return nil, e.explain(ctx, t)
 	}
@@ -116,40 +117,16 @@ func (e *Endpoint) newSession(ctx context.Context, conn *grpc.ClientConn) *sessi
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	inUse, retire := context.WithCancel(life)
 	s := &session{
-		conn: conn, id: rand.Text(), over: inUse.Done(), retire: retire, ended: life.Done(), end: end,
-		idle: make(chan struct{}), logs: newLogs(e.config.Logger.WithValues("plugin", e.config.Name), e.config.Redactor),
+		conn: conn, over: inUse.Done(), retire: retire, ended: life.Done(), end: end,
+		idle: make(chan struct{}), turn: make(chan struct{}, 1), now: e.config.Now,
 	}
+	s.logs.Store(newLogs(e.config.Logger.WithValues("plugin", e.config.Name), e.config.Redactor))
 	s.tasks.Go(func() {
 		// It is the end of use, too, when the server says that it stops.
 		conn.WaitForStateChange(inUse, connectivity.Ready)
 		retire()
 	})
 	return s
-}
-
-// follow begins to read the log of the session.
-func (s *session) follow(ctx context.Context) error {
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, cancel)
-	lines, err := s.logs.follow(life, s.conn, s.id)
-	if !stop() && err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		cancel()
-		if code := status.Code(err); code == codes.Unavailable || ctx.Err() != nil {
-			return err
-		}
-		s.logs.operator.Info("The plugin does not hand over its log; look for its lines where it runs",
-			"reason", logline.Clean(s.logs.redactor.String(status.Convert(err).Message())))
-		s.logs.stop()
-		return nil
-	}
-	s.tasks.Go(func() {
-		defer cancel()
-		s.logs.read(lines)
-	})
-	return nil
 }
 
 // verify asks Config.Verify about a connection. The ctx that it gets is cancelled when ctx
@@ -194,10 +171,6 @@ func isBroken(err error) bool {
 	return err != nil && status.Code(err) == codes.Unavailable
 }
 
-func (s *session) newCallID() string {
-	return fmt.Sprintf("%s.%d", s.id, s.lastCall.Add(1))
-}
-
 // isOver reports whether no call may begin any more.
 func (s *session) isOver() bool {
 	select {
@@ -225,5 +198,7 @@ func (s *session) noteIdleLocked() {
 func (s *session) close() {
 	s.end()
 	_ = s.conn.Close()
+	s.turn <- struct{}{} // who has it may be about to begin a task; after that, there is no stream
+	<-s.turn
 	s.tasks.Wait()
 }

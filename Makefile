@@ -15,6 +15,8 @@ GO ?= go
 IMG ?= ghcr.io/grapnel-dev/grapnel:latest
 # What `make deploy` installs: config/default, a folder of config/overlays, or your own.
 OVERLAY ?= config/default
+# What `make deploy` tells `kubectl apply` besides, for example which objects.
+APPLY_ARGS ?=
 # docker, or what takes the same arguments, for example podman.
 CONTAINER_TOOL ?= docker
 PLATFORMS ?= linux/amd64,linux/arm64
@@ -22,9 +24,10 @@ BIN := $(CURDIR)/bin
 TOOLS := $(BIN)/tools
 CONTROL_PLANE := $(BIN)/controlplane
 NODE := $(BIN)/node
-# The kubectl of the test control plane is the default, so that none has to be
-# installed. It reads KUBECONFIG like any other.
-KUBECTL ?= $(CONTROL_PLANE)/kubectl
+# The kubectl that deploys: the one that is installed, because it takes minutes to build
+# one, or else that of the test control plane. It reads KUBECONFIG like any other.
+KUBECTL_FOUND := $(or $(shell command -v kubectl),$(CONTROL_PLANE)/kubectl)
+KUBECTL ?= $(KUBECTL_FOUND)
 KUBECTL_BUILT := $(filter $(CONTROL_PLANE)/kubectl,$(KUBECTL))
 
 CONTROLLER_GEN := $(TOOLS)/controller-gen
@@ -143,8 +146,8 @@ uninstall: $(KUBECTL_BUILT) ## Remove the CRDs, and with them every object of th
 	$(KUBECTL) delete --ignore-not-found -k config/crd
 
 .PHONY: deploy
-deploy: $(KUBECTL_BUILT) $(KUSTOMIZE) ## Install the CRDs, the operator (image IMG) and its policies, as OVERLAY says.
-	$(KUSTOMIZE) build $(OVERLAY) | sed 's|ghcr.io/grapnel-dev/grapnel:latest|$(IMG)|' | $(KUBECTL) apply -f -
+deploy: $(KUBECTL_BUILT) ## Install the CRDs, the operator (image IMG) and its policies, as OVERLAY says.
+	$(KUBECTL) kustomize $(OVERLAY) | sed 's|ghcr.io/grapnel-dev/grapnel:latest|$(IMG)|' | $(KUBECTL) apply $(APPLY_ARGS) -f -
 
 # Neither the CRDs nor the namespace with the volume of the store: removing the
 # operator must not destroy backups. What is removed has a label, so that all of it is

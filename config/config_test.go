@@ -76,6 +76,9 @@ func TestInstall(t *testing.T) {
 type suite struct {
 	plane                 *controlplane.ControlPlane
 	admin, operator, user client.Client
+	// administrator is the kubeconfig with which the commands of the document are run; empty
+	// means that of a member of system:masters.
+	administrator string
 }
 
 // as returns a client of a user.

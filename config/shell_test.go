@@ -4,9 +4,11 @@
 package config_test
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
@@ -15,6 +17,17 @@ import (
 // shell runs a command of the documents as somebody does who copies it, in the root of the
 // clone and with kubectl in the path.
 func (s *suite) shell(t *testing.T, command string) string {
+	t.Helper()
+	out, err := s.command(t, command).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	t.Logf("%s\n%s", command, out)
+	return string(out)
+}
+
+// command returns what shell runs.
+func (s *suite) command(t *testing.T, command string) *exec.Cmd {
 	t.Helper()
 	root, err := program.Root()
 	if err != nil {
@@ -26,13 +39,52 @@ func (s *suite) shell(t *testing.T, command string) string {
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.plane.Kubeconfig(), "PATH="+programs+":"+os.Getenv("PATH"),
-		// One that is not in bin is not built.
-		"KUBECTL="+filepath.Join(programs, "kubectl"))
-	out, err := cmd.CombinedOutput()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cmp.Or(s.administrator, s.plane.Kubeconfig()), "PATH="+programs+":"+os.Getenv("PATH"))
+	return cmd
+}
+
+// TestTheInstalledKubectlIsUsed asks make what it would run, for somebody who has kubectl and for
+// somebody who has not: to build one takes minutes.
+func TestTheInstalledKubectlIsUsed(t *testing.T) {
+	t.Parallel()
+	root, err := program.Root()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", command, err, out)
+		t.Fatal(err)
 	}
-	t.Logf("%s\n%s", command, out)
-	return string(out)
+	built := filepath.Join(root, "bin", "controlplane", "kubectl")
+	for _, target := range []string{"install", "uninstall", "deploy", "undeploy"} {
+		programs := t.TempDir()
+		for _, name := range []string{"make", "bash", "sed"} {
+			path, err := exec.LookPath(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(path, filepath.Join(programs, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if plan := planOfMake(t, root, programs, target); !strings.Contains(plan, "\n"+built+" ") && !strings.HasPrefix(plan, built+" ") {
+			t.Errorf("make %s without kubectl does not use the one that it builds:\n%s", target, plan)
+		}
+		installed := filepath.Join(programs, "kubectl")
+		if err := os.WriteFile(installed, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		plan := planOfMake(t, root, programs, target)
+		if !strings.HasPrefix(plan, installed+" ") || strings.Contains(plan, "controlplane") || strings.Contains(plan, "tools") {
+			t.Errorf("make %s does not just use the kubectl that is installed:\n%s", target, plan)
+		}
+	}
+}
+
+// planOfMake returns the commands that make would run with these programs.
+func planOfMake(t *testing.T, root, programs, target string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(programs, "make"), "-n", target)
+	cmd.Dir, cmd.Env = root, []string{"PATH=" + programs}
+	plan, err := output(t.Context(), cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
 }

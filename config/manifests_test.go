@@ -205,9 +205,12 @@ func TestTwoOperatorsNeedAStoreOfBoth(t *testing.T) {
 		"with both volumes": {resource: "base", components: []string{
 			"store-volume", "store-shared-volume", "high-availability",
 		}},
+		"with the volume, the other way round": {resource: "base", components: []string{"high-availability", "store-volume"}},
+		"and then the volume":                  {resource: "overlays/ha", components: []string{"store-volume"}},
 	} {
-		if _, err := kustomize(t, i.write(t)); err == nil || !strings.Contains(err.Error(), "/spec/accessModes") {
-			t.Errorf("%s: want an error that names the mode of the volume, got %v", name, err)
+		_, err := kustomize(t, i.write(t))
+		if err == nil || !strings.Contains(err.Error(), "/spec/accessModes") && !strings.Contains(err.Error(), "/spec/replicas") {
+			t.Errorf("%s: want an error that names the mode of the volume or the number of operators, got %v", name, err)
 		}
 	}
 }

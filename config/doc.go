@@ -22,7 +22,8 @@
 //	manifests_test.go      every overlay and component is built; what pods must not have
 //	network_test.go        the network policies select what they mean
 //	reasons_test.go        every right has its reason in docs/installation.md
-//	samples_test.go        the samples are accepted, and mean what they say
+//	shell_test.go          running the commands of the document; which kubectl make uses
+//	samples_test.go        the samples mean what they say, and an operator works with them
 //	installations_test.go  every overlay and component is applied, one over the other
 //	config_test.go         config/default, and what policies and roles allow: rights_test.go,
 //	                       limits_test.go, backups_test.go, asyncoperations_test.go

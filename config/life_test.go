@@ -96,13 +96,18 @@ func newLife(t *testing.T) *life {
 // operate starts the operator.
 func (l *life) operate(t *testing.T) {
 	t.Helper()
-	op, err := operatorprocess.Start(t.Context(), operatorprocess.Options{
+	l.op = operate(t, operatorprocess.Options{
 		Programs: l.programs, Kubeconfig: l.kubeconfig, Dir: l.dir, Args: []string{"--leader-elect"},
 	})
+}
+
+// operate starts an operator until the test ends.
+func operate(t *testing.T, options operatorprocess.Options) *operatorprocess.Operator {
+	t.Helper()
+	op, err := operatorprocess.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.op = op
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of the operator's log:\n%s", op.LastLines())
@@ -111,6 +116,7 @@ func (l *life) operate(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return op
 }
 
 // restart replaces the operator, as an update of the Deployment does.

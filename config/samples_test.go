@@ -5,9 +5,9 @@ package config_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,37 +21,47 @@ import (
 	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+	operatorprocess "github.com/grapnel-dev/grapnel/internal/testing/operator"
 )
 
-// TestSamples applies the samples as their kustomization says to, with unknown
-// fields forbidden, and looks whether they arrive.
+// TestSamples applies the samples as their kustomization says to, with unknown fields forbidden
+// and with an operator whose plugin folder is empty, and looks whether they arrive and whether
+// the Backups among them are made. Then it restores one.
 func TestSamples(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{CRDPaths: []string{"crd/bases"}})
+	s := startPlane(t, controlplane.Options{CRDPaths: []string{"crd/bases"}})
+	for _, name := range []string{namespace, shop} {
+		create(t, s.admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	create(t, s.admin, prices())
+	programs, err := operatorprocess.Build(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	s := &suite{plane: plane}
-	s.admin = s.as(t, "an-admin", "system:masters")
-	create(t, s.admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	options := operatorprocess.Options{
+		Programs: operatorprocess.Programs{Operator: programs.Operator}, Kubeconfig: s.plane.Kubeconfig(), Dir: t.TempDir(),
+	}
+	operate(t, options)
 	// Twice: what is applied again after the API server filled in defaults has to
 	// be what it was.
 	for range 2 {
-		cmd := exec.CommandContext(t.Context(), plane.Kubectl(), "apply", "--validate=strict", "-k", "samples")
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+plane.Kubeconfig())
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("kubectl apply -k config/samples: %v\n%s", err, out)
+		s.kubectl(t, "", "apply", "--validate=strict", "-k", "samples")
+	}
+	for _, name := range []string{"shop-simple", "shop-scoped", "shop-frozen", "shop-with-data"} {
+		b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		await(t, s.admin, b, "Backup "+name, func() bool { return b.Status.CompletionTimestamp != nil })
+		if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+			t.Errorf("Backup %s is %s: %s %v", name, b.Status.Phase, b.Status.Message, b.Status.ValidationErrors)
+		}
+		// Parameters for a Plugin that is suspended are rightly warned of.
+		if len(b.Spec.Parameters) == 0 && len(b.Status.PlanWarnings) > 0 {
+			t.Errorf("Backup %s is warned of Plugins that are not for it: %q", name, b.Status.PlanWarnings)
+		}
+		if b.Generation != 1 {
+			t.Errorf("applying sample %s again changed its spec", name)
 		}
 	}
 	for name, object := range map[string]client.Object{
-		"shop-simple": &v1alpha1.Backup{}, "shop-scoped": &v1alpha1.Backup{}, "shop-frozen": &v1alpha1.Backup{},
-		"shop-again": &v1alpha1.Restore{}, "shop-rehearsal": &v1alpha1.Restore{},
-		"nightly": &v1alpha1.Schedule{},
-		"main":    &v1alpha1.BackupStorageLocation{}, "offsite": &v1alpha1.BackupStorageLocation{},
+		"nightly": &v1alpha1.Schedule{}, "samples": &v1alpha1.BackupStorageLocation{}, "offsite": &v1alpha1.BackupStorageLocation{},
 		"offsite-credentials": &corev1.Secret{}, "example": &v1alpha1.Plugin{},
 	} {
 		key := client.ObjectKey{Namespace: namespace, Name: name}
@@ -60,13 +70,40 @@ func TestSamples(t *testing.T) {
 		}
 		if err := s.admin.Get(t.Context(), key, object); err != nil {
 			t.Errorf("sample %s: %v", name, err)
-			continue
 		}
-		switch object.(type) {
-		case *v1alpha1.Backup, *v1alpha1.Restore:
-			if object.GetGeneration() != 1 {
-				t.Errorf("applying sample %s again changed its spec", name)
-			}
+	}
+	s.kubectl(t, "", "apply", "--validate=strict", "-f", "samples/restore.yaml", "-f", "samples/restore_mapped.yaml")
+	for _, name := range []string{"shop-again", "shop-rehearsal"} {
+		s.restored(t, name)
+	}
+}
+
+// restored waits until a Restore has worked.
+func (s *suite) restored(t *testing.T, name string) {
+	t.Helper()
+	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	await(t, s.admin, r, "Restore "+name, func() bool { return r.Status.CompletionTimestamp != nil })
+	if r.Status.Phase != v1alpha1.RestorePhaseCompleted {
+		t.Errorf("Restore %s is %s: %s %v", name, r.Status.Phase, r.Status.Message, r.Status.ValidationErrors)
+	}
+}
+
+// prices are what is backed up.
+func prices() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "prices"}, Data: map[string]string{"tea": "3"}}
+}
+
+// TestSamplesDoNotSpeakOfAVersion finds what was true once: samples are those of the version
+// that they lie beside.
+func TestSamplesDoNotSpeakOfAVersion(t *testing.T) {
+	files, err := filepath.Glob("samples/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		words := strings.Join(strings.Fields(strings.ReplaceAll(strings.ToLower(readText(t, file)), "#", "")), " ")
+		if strings.Contains(words, "this version") {
+			t.Errorf("%s says what only one version does", file)
 		}
 	}
 }
@@ -80,8 +117,10 @@ func TestSamplesAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if name := filepath.Base(file); name == "kustomization.yaml" || name == "deletionrun.yaml" {
-			continue // a DeletionRun would destroy what the others make
+		// What waits for the Backups to be made would be refused, or destroy them.
+		name := filepath.Base(file)
+		if later := name == "restore.yaml" || name == "restore_mapped.yaml" || name == "deletionrun.yaml"; later || name == "kustomization.yaml" {
+			continue
 		} else if !slices.Contains(list.Resources, name) {
 			t.Errorf("%s is not in samples/kustomization.yaml", name)
 		}

@@ -71,6 +71,7 @@ func TestInstall(t *testing.T) {
 	t.Run("the operator works with AsyncOperations", s.testOperationsOfOperator)
 	t.Run("others may only cancel AsyncOperations", s.testOperationsOfUser)
 	t.Run("an AsyncOperation goes with its Backup", s.testOperationsAreCollected)
+	t.Run("the store moves to a volume of several nodes", s.testSharedVolume)
 }
 
 type suite struct {

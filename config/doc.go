@@ -27,6 +27,7 @@
 //	installations_test.go  every overlay and component is applied, one over the other
 //	config_test.go         config/default, and what policies and roles allow: rights_test.go,
 //	                       limits_test.go, backups_test.go, asyncoperations_test.go
-//	life_test.go           upgrade, fewer rights and uninstall_test.go, with a running
-//	                       operator that has the rights of its account only
+//	moves_test.go          the store moves to another volume, and to a bucket
+//	life_test.go           upgrade_test.go and back, fewer rights and uninstall_test.go, with a
+//	                       running operator that has the rights of its account only
 package config

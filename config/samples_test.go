@@ -26,7 +26,7 @@ import (
 
 // TestSamples applies the samples as their kustomization says to, with unknown fields forbidden
 // and with an operator whose plugin folder is empty, and looks whether they arrive and whether
-// the Backups among them are made. Then it restores one.
+// the Backups among them are made. Then it restores one, and moves its location.
 func TestSamples(t *testing.T) {
 	s := startPlane(t, controlplane.Options{CRDPaths: []string{"crd/bases"}})
 	for _, name := range []string{namespace, shop} {
@@ -40,7 +40,7 @@ func TestSamples(t *testing.T) {
 	options := operatorprocess.Options{
 		Programs: operatorprocess.Programs{Operator: programs.Operator}, Kubeconfig: s.plane.Kubeconfig(), Dir: t.TempDir(),
 	}
-	operate(t, options)
+	op := operate(t, options)
 	// Twice: what is applied again after the API server filled in defaults has to
 	// be what it was.
 	for range 2 {
@@ -76,6 +76,10 @@ func TestSamples(t *testing.T) {
 	for _, name := range []string{"shop-again", "shop-rehearsal"} {
 		s.restored(t, name)
 	}
+	if err := op.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("the location moves to a bucket", func(t *testing.T) { s.testBucket(t, options) })
 }
 
 // restored waits until a Restore has worked.

@@ -57,7 +57,11 @@ var _ = Describe("Grapnel", Ordered, ContinueOnFailure, func() {
 	})
 
 	Context("with two operators", Ordered, func() {
-		BeforeAll(func(ctx SpecContext) { c.install(ctx, "two") }, NodeTimeout(5*time.Minute))
+		BeforeAll(func(ctx SpecContext) {
+			c.moveStore(ctx)
+			c.install(ctx, "two")
+		}, NodeTimeout(8*time.Minute))
+		describeMove()
 		describeLeaders()
 	})
 

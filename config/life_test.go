@@ -35,9 +35,9 @@ type life struct {
 	op         *operatorprocess.Operator
 }
 
-// TestLife installs an older version, upgrades it while a Backup runs, takes rights away,
-// uninstalls it, and looks for what is left; then it does the same without an operator that
-// could help. The commands are those of docs/installation.md.
+// TestLife installs an older version, upgrades it while a Backup runs, takes rights away, goes
+// back to an older operator, uninstalls it, and looks for what is left; then it does the same
+// without an operator that could help. The commands are those of docs/installation.md.
 func TestLife(t *testing.T) {
 	l := newLife(t)
 	before := l.everything(t)
@@ -53,6 +53,7 @@ func TestLife(t *testing.T) {
 	l.backUp(t, "later", v1alpha1.BackupPhaseCompleted)
 	l.restore(t, kept, v1alpha1.RestorePhaseCompleted)
 	l.backUpOnly(t, kept)
+	l.downgrade(t)
 	if phase := l.phaseOf(t, running); phase != v1alpha1.BackupPhaseInProgress {
 		t.Errorf("the Backup that ran before the upgrade is %s", phase)
 	}

@@ -62,7 +62,8 @@ func (l *life) uidsOf(t *testing.T) string {
 func (l *life) upgrade(t *testing.T) {
 	t.Helper()
 	before := l.kept(t)
-	for _, command := range commands(section(t, document(t), "## Upgrade")) {
+	text, _, _ := strings.Cut(section(t, document(t), "## Upgrade"), "\n### ")
+	for _, command := range commands(text) {
 		l.shell(t, command)
 	}
 	if after := l.kept(t); !maps.Equal(before, after) {
@@ -77,5 +78,26 @@ func (l *life) upgrade(t *testing.T) {
 	if len(got.Volumes) != len(want.Volumes) || len(got.Containers[0].VolumeMounts) != len(want.Containers[0].VolumeMounts) ||
 		!slices.Equal(got.Containers[0].Args, want.Containers[0].Args) {
 		t.Errorf("something of the older Deployment is left: %+v", got)
+	}
+}
+
+// downgrade goes back to an older operator. Of the newer kinds, one is marked: the CRDs that
+// make applies here are the same that are installed.
+func (l *life) downgrade(t *testing.T) {
+	t.Helper()
+	const description = "/spec/versions/0/schema/openAPIV3Schema/description"
+	l.kubectl(t, "", "patch", "crd", "backups.grapnel.dev", "--type=json", "-p", `[{"op":"replace","path":"`+description+`","value":"newer"}]`)
+	for _, command := range commands(section(t, document(t), "### Downgrade")) {
+		l.shell(t, command)
+	}
+	if kind := l.kubectl(t, "", "get", "crd", "backups.grapnel.dev", "-o", "jsonpath={.spec.versions[0].schema.openAPIV3Schema.description}"); kind != "newer" {
+		t.Errorf("the downgrade replaces the newer kinds: %s", kind)
+	}
+	var deployment appsv1.Deployment
+	if err := l.admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "grapnel-controller-manager"}, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	if image := deployment.Spec.Template.Spec.Containers[0].Image; image != "registry.example.com/grapnel:v0.1.0" {
+		t.Errorf("the downgrade installs the image %s, and not the one that was asked for", image)
 	}
 }

@@ -151,13 +151,15 @@ deploy: $(KUBECTL_BUILT) ## Install the CRDs, the operator (image IMG) and its p
 
 # Neither the CRDs nor the namespace with the volume of the store: removing the
 # operator must not destroy backups. What is removed has a label, so that all of it is
-# found, whichever overlay it came from. The policies go last: until then nobody else
-# writes what the operator wrote.
+# found, whichever overlay it came from. The Deployment goes first, with its pods: until
+# they have ended, they need their rights and the network to write down how far a backup
+# is. The policies go last: until then nobody else writes what the operator wrote.
 GRAPNEL := -l app.kubernetes.io/name=grapnel --ignore-not-found
 
 .PHONY: undeploy
 undeploy: $(KUBECTL_BUILT) ## Remove the operator; CRDs, their objects and stored backups stay.
-	$(KUBECTL) delete deployment,poddisruptionbudget,service,networkpolicy -n grapnel-system $(GRAPNEL)
+	$(KUBECTL) delete deployment -n grapnel-system $(GRAPNEL) --cascade=foreground --timeout=5m
+	$(KUBECTL) delete poddisruptionbudget,service,networkpolicy -n grapnel-system $(GRAPNEL)
 	$(KUBECTL) delete rolebinding,role,serviceaccount -n grapnel-system $(GRAPNEL)
 	$(KUBECTL) delete clusterrolebinding,clusterrole $(GRAPNEL)
 	$(KUBECTL) delete validatingadmissionpolicybinding,validatingadmissionpolicy $(GRAPNEL)

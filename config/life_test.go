@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -77,7 +78,23 @@ func newLife(t *testing.T) *life {
 	}
 	l := &life{suite: startPlane(t, controlplane.Options{ControllerManager: true}), dir: t.TempDir(), programs: programs}
 	l.kubeconfig = filepath.Join(l.dir, "kubeconfig")
-	config, err := l.plane.AddUser(operator, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+	l.writeKubeconfig(t, l.kubeconfig, operator, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+	// Most administrators are none of system:masters, whom the policies let pass.
+	l.administrator, l.user = filepath.Join(l.dir, "administrator"), l.as(t, "jane")
+	l.writeKubeconfig(t, l.administrator, "jane")
+	create(t, l.admin, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "administrators"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "jane"}},
+	})
+	create(t, l.admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}})
+	create(t, l.admin, prices())
+	return l
+}
+
+func (l *life) writeKubeconfig(t *testing.T, path, user string, groups ...string) {
+	t.Helper()
+	config, err := l.plane.AddUser(user, groups...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,12 +103,9 @@ func newLife(t *testing.T) *life {
 	file.AuthInfos["it"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
 	file.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
 	file.CurrentContext = "it"
-	if err := clientcmd.WriteToFile(*file, l.kubeconfig); err != nil {
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
 		t.Fatal(err)
 	}
-	create(t, l.admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}})
-	create(t, l.admin, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "prices"}, Data: map[string]string{"tea": "3"}})
-	return l
 }
 
 // operate starts the operator.

@@ -4,12 +4,19 @@
 package config_test
 
 import (
+	"bytes"
+	"context"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -96,7 +103,7 @@ func (l *life) uninstall(t *testing.T) {
 	if err := l.op.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	l.shell(t, "make undeploy")
+	l.undeploy(t)
 	left := slices.Sorted(maps.Keys(l.everything(t)))
 	for _, object := range left {
 		if strings.Contains(object, "/grapnel-") && !strings.HasPrefix(object, "Namespace") && !strings.HasPrefix(object, "PersistentVolumeClaim ") {
@@ -112,6 +119,57 @@ func (l *life) uninstall(t *testing.T) {
 	for _, command := range lines(found[2]) {
 		l.shell(t, command)
 	}
+}
+
+// undeploy removes the operator while its pod takes its time to end, and looks what that has
+// meanwhile: a Backup that runs is written down then.
+func (l *life) undeploy(t *testing.T) {
+	t.Helper()
+	pod := l.holdPod(t)
+	cmd := l.command(t, "make undeploy")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, l.admin, pod, "the end of the pod", func() bool { return pod.DeletionTimestamp != nil })
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "grapnel-controller-manager"}
+	for what, object := range map[string]client.Object{
+		"Deployment": &appsv1.Deployment{ObjectMeta: meta}, "account": &corev1.ServiceAccount{ObjectMeta: meta},
+		"network":      &networkingv1.NetworkPolicy{ObjectMeta: meta},
+		"right":        &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "grapnel-manager"}},
+		"binding here": &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "grapnel-leader-election"}},
+	} {
+		if err := l.admin.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			t.Errorf("the %s is gone while the pod of the operator ends: %v", what, err)
+		}
+	}
+	if err := l.admin.Patch(t.Context(), pod, patch(t, "metadata", "finalizers", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("make undeploy: %v\n%s", err, &out)
+	}
+}
+
+// holdPod has the operator's pod stay until it is released: no node is there that would keep it.
+func (l *life) holdPod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	var deployment appsv1.Deployment
+	if err := l.admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "grapnel-controller-manager"}, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	var pods corev1.PodList
+	eventually(t, "the pod of the Deployment", func(ctx context.Context) (bool, error) {
+		err := l.admin.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(deployment.Spec.Selector.MatchLabels))
+		return len(pods.Items) == 1 && pods.Items[0].DeletionTimestamp == nil &&
+			pods.Items[0].Spec.Containers[0].Image == deployment.Spec.Template.Spec.Containers[0].Image, err
+	})
+	pod := &pods.Items[0]
+	if err := l.admin.Patch(t.Context(), pod, patch(t, "metadata", "finalizers", []string{"example.com/ends-slowly"})); err != nil {
+		t.Fatal(err)
+	}
+	return pod
 }
 
 // abandon installs again, makes objects that only an operator would release, has none, and does
@@ -139,6 +197,10 @@ func (l *life) abandon(t *testing.T) {
 		}
 		create(t, l.admin, object)
 	}
+	eventually(t, "the policies", func(ctx context.Context) (bool, error) {
+		err := l.user.Patch(ctx, hookRun(namespace, "held"), patch(t, "metadata", "finalizers", nil), client.DryRunAll)
+		return apierrors.IsForbidden(err), nil
+	})
 	for _, command := range commands(section(t, document(t), "### When the operator is gone already")) {
 		l.shell(t, command)
 	}

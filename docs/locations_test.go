@@ -1,0 +1,52 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package docs_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestLocationsHaveFoldersOfTheirOwn looks at the locations on a volume that people copy: one in
+// the folder of another would make that one Unavailable.
+func TestLocationsHaveFoldersOfTheirOwn(t *testing.T) {
+	manifests := map[string][]string{}
+	for path, text := range documents(t) {
+		manifests[path] = blocks(text, "yaml")
+	}
+	sample, err := os.ReadFile("../config/samples/backupstoragelocation_filesystem.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests["config/samples"] = []string{string(sample)}
+	folders := map[string]string{}
+	for path, texts := range manifests {
+		for _, text := range texts {
+			for _, object := range objectsOf(t, text) {
+				filesystem, found, _ := unstructured.NestedMap(object.Object, "spec", "filesystem")
+				if object.GetKind() != "BackupStorageLocation" || !found {
+					continue
+				}
+				folder, _ := filesystem["path"].(string)
+				if folder == "" {
+					t.Errorf("%s: location %s has the whole volume", path, object.GetName())
+				}
+				folders[object.GetName()] = folder + "/"
+			}
+		}
+	}
+	for outer, folder := range folders {
+		for inner, within := range folders {
+			if outer != inner && strings.HasPrefix(within, folder) {
+				t.Errorf("location %s lies in the folder of %s", inner, outer)
+			}
+		}
+	}
+	if len(folders) < 2 {
+		t.Errorf("found only the locations %v", folders)
+	}
+}

@@ -163,7 +163,8 @@ func (q *Quiescer) write(ctx context.Context, w state.Workload, patch state.Patc
 }
 
 // disown removes what the API server noted of Grapnel. The controller of the workload writes its
-// status in these moments, so that it is tried a few times.
+// status in these moments, so that it is tried a few times; not if the object is another one, or
+// quiesced again meanwhile.
 func (q *Quiescer) disown(ctx context.Context, object Object, kind state.Kind, owners []state.Owner) error {
 	var err error
 	for range tries {
@@ -176,7 +177,7 @@ func (q *Quiescer) disown(ctx context.Context, object Object, kind state.Kind, o
 		}
 		fresh := newObject(kind)
 		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-		if err := q.cluster.Get(ctx, key, fresh); err != nil {
+		if err := q.cluster.Get(ctx, key, fresh); err != nil || fresh.GetUID() != object.GetUID() {
 			return err
 		}
 		object = fresh

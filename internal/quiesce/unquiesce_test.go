@@ -100,6 +100,59 @@ func TestWritersComeBack(t *testing.T) {
 	}
 }
 
+// TestQuiescedWhileWritersComeBack: a Backup that quiesces a workload at the moment in which another
+// one has given it back can give it back, too.
+func TestQuiescedWhileWritersComeBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(deployment("web", 3))
+	w.done(w.Quiesce, of("a"))
+	raced := false
+	w.onDisown = func() {
+		if !raced {
+			raced = true
+			w.done(w.Quiesce, of("b"))
+		}
+	}
+	w.done(w.Unquiesce, of("a"))
+	if got := w.replicas("web"); !raced || got != 0 {
+		t.Fatalf("the other Backup (raced: %v) has it at %d replicas", raced, got)
+	}
+	w.done(w.Unquiesce, of("b"))
+	if got := w.replicas("web"); got != 3 {
+		t.Errorf("it got back %d replicas, want 3", got)
+	}
+}
+
+// TestMadeAnewWhileWritersComeBack: what is noted of an object says nothing about another one of
+// its name.
+func TestMadeAnewWhileWritersComeBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(deployment("web", 3))
+	w.done(w.Quiesce, request())
+	raced := false
+	w.onDisown = func() {
+		if raced {
+			t.Error("another object was written")
+			return
+		}
+		raced = true
+		if err := w.Delete(t.Context(), deployment("web", 0)); err != nil {
+			t.Fatal(err)
+		}
+		anew := deployment("web", 4)
+		anew.UID = "uid-anew"
+		if err := w.Create(t.Context(), anew, client.FieldOwner(state.FieldOwner)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.done(w.Unquiesce, request())
+	if !raced {
+		t.Error("nobody made it anew")
+	}
+}
+
 // TestStartedIsToldToAll: every run that held what somebody started is warned, also if another
 // write fails, and none that did not.
 func TestStartedIsToldToAll(t *testing.T) {

@@ -26,8 +26,12 @@ func ownersOf(w Workload) []Owner {
 // Disown returns the merge patch by which Grapnel is no writer of an object any more, as it is
 // after what was quiesced was given back, and those are again who were before. Until then
 // others who apply another number on the server's side are refused. There is none if Grapnel
-// is not, or the only one. What somebody else wrote since is not given back to anybody.
+// is not, or the only one. What somebody else wrote since is not given back to anybody. Nor is
+// there one for what is quiesced again: that is not over, and who wrote its field tells so.
 func Disown(o metav1.Object, kind Kind, owners []Owner) (patch []byte, needed bool) {
+	if _, again := o.GetAnnotations()[Annotation]; again {
+		return nil, false
+	}
 	var others []metav1.ManagedFieldsEntry
 	ours := false
 	for _, entry := range o.GetManagedFields() {

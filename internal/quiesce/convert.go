@@ -42,15 +42,18 @@ func convert(from runtime.Object) state.Workload {
 	case *batchv1.Job:
 		return convertJob(o)
 	case *appsv1.Deployment:
-		return scaled(common(state.Deployment, o), o.Spec.Replicas)
+		w := scaled(common(state.Deployment, o), o.Spec.Replicas)
+		w.Rollout = deploymentRollout(o)
+		return w
 	case *appsv1.ReplicaSet:
 		return scaled(common(state.ReplicaSet, o), o.Spec.Replicas)
 	case *appsv1.DaemonSet:
 		w := common(state.DaemonSet, o)
-		w.NodeSelector = o.Spec.Template.Spec.NodeSelector
+		w.NodeSelector, w.Rollout = o.Spec.Template.Spec.NodeSelector, daemonSetRollout(o)
 		return w
 	case *appsv1.StatefulSet:
 		w := scaled(common(state.StatefulSet, o), o.Spec.Replicas)
+		w.Rollout = statefulSetRollout(o)
 		policy := o.Spec.PersistentVolumeClaimRetentionPolicy
 		w.DeletesVolumes = len(o.Spec.VolumeClaimTemplates) > 0 && policy != nil &&
 			policy.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType

@@ -20,7 +20,9 @@
 //	cluster.go    all access to the API server
 //	convert.go    objects as package state sees them
 //	pass.go       one call: every workload is tried, failures are collected
-//	quiesce.go    Quiesce: what is chosen, what is refused
+//	quiesce.go    Quiesce: what is chosen
+//	obstacle.go   what is refused, left out, or waited for
+//	rollout.go    whether pods of two templates run
 //	pods.go       which pods are left, and why
 //	unquiesce.go  Unquiesce and Overdue: what is found, and what is missing
 //	report.go     what people are told

@@ -5,10 +5,8 @@ package quiesce
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -44,7 +42,8 @@ type target struct {
 //
 // All workloads are tried, whatever becomes of others. Only what is refused (see Policy, and
 // StatefulSets that delete the volumes of replicas that go) fails before anything is written;
-// if it appears when others are stopped already, those are given back.
+// if it appears when others are stopped already, those are given back. Nothing is written either
+// until rollouts that go on have ended.
 func (q *Quiescer) Quiesce(ctx context.Context, req Request) (Result, error) {
 	now := q.options.Now()
 	if err := req.check(); err != nil {
@@ -58,6 +57,9 @@ func (q *Quiescer) Quiesce(ctx context.Context, req Request) (Result, error) {
 	targets := p.targets(ctx)
 	if refused := p.refused(targets); refused != "" {
 		return p.result(), q.refuse(ctx, req, refused)
+	}
+	if p.rollingOut(targets) {
+		return p.quiesced(ctx, nil)
 	}
 	var held []state.Workload
 	for _, t := range targets {
@@ -90,7 +92,9 @@ func (p *pass) quiesced(ctx context.Context, held []state.Workload) (Result, err
 	}
 	result.Outputs = outputs(p.items)
 	done := p.summary()
-	switch {
+	switch rolling := p.named(isRollingOut); {
+	case rolling != "":
+		result.Message, result.Again = "Waiting for rollouts to end: "+rolling, p.nextLook()
 	case p.contended > 0:
 		result.Message, result.Again = "Trying again what others write at the same time: "+p.named(isContended), contendedAfter
 	case p.wrote > 0:
@@ -228,60 +232,3 @@ func (p *pass) scalers(ctx context.Context, where scope) (map[state.Ref]*state.S
 	}
 	return found, nil
 }
-
-// obstacle returns why a workload is not quiesced although it is chosen.
-func (p *pass) obstacle(t target) (state.Decision, bool) {
-	text := ""
-	if t.DeletesVolumes && !t.Quiesced() {
-		text = "would lose its volumes, which it deletes when it is scaled down: " +
-			"set persistentVolumeClaimRetentionPolicy.whenScaled to Retain"
-	} else if m, managed := state.ManagerOf(t.Workload, t.scaler, p.options.Now()); managed && p.req.Managed != Force {
-		text = "is managed by " + m.Name + ", which would change it back: " + m.Advice + "; or leave it running by setting whenManaged to " + string(Skip)
-	}
-	switch {
-	case text == "":
-		return state.Decision{}, false
-	case p.req.Managed == Skip:
-		reason, _, _ := strings.Cut(text, ": ")
-		return state.Decision{Outcome: LeftOut, Text: reason + ", and is left running"}, true
-	}
-	return state.Decision{Outcome: Refused, Text: text}, true
-}
-
-// refused names those of the workloads that may not be quiesced, "" if there are none.
-func (p *pass) refused(targets []target) string {
-	for _, t := range targets {
-		if d, stays := p.obstacle(t); stays && d.Outcome == Refused {
-			p.add(t.Ref, d, nil)
-		}
-	}
-	return p.named(func(o Outcome) bool { return o == Refused })
-}
-
-// refuse gives back what an earlier call has stopped: nothing else may do so if the action has
-// no other half. It returns the error that says what was refused, and what became of those.
-func (q *Quiescer) refuse(ctx context.Context, req Request, refused string) error {
-	req.Origin, req.Outputs = Cluster, nil
-	back, err := q.Unquiesce(ctx, req)
-	stopped := named(back.Items, func(o Outcome) bool { return o == state.Restored || o == state.Changed })
-	if ctx.Err() == nil && len(back.Items) > 0 && !slices.ContainsFunc(back.Items, func(i Item) bool {
-		return isFailure(i.Outcome) && i.Outcome != state.Unreadable // whose those are, nobody knows
-	}) {
-		err = nil
-	}
-	switch {
-	case err != nil || back.Again > 0:
-		kind, text := executor.Failed, "others write them all the time"
-		if failed := (*Error)(nil); errors.As(err, &failed) {
-			kind, text = failed.Kind, failed.Text
-		}
-		return &Error{Kind: kind, Err: errors.Join(errDecided, err), Text: executor.OneLine(
-			"refused, and what was stopped before could not be given back yet (" + text + "): " + refused)}
-	case stopped != "":
-		return &Error{Kind: executor.Invalid, Err: errDecided, Text: executor.OneLine(
-			"refused, when others were stopped, which were given back (" + stopped + "): " + refused)}
-	}
-	return &Error{Kind: executor.Invalid, Text: executor.OneLine("refused, and changed nothing: " + refused), Err: errDecided}
-}
-
-func isContended(o Outcome) bool { return o == Contended }

@@ -111,6 +111,7 @@ var phrases = []struct {
 	{state.Changed, "%d changed meanwhile:"},
 	{Gone, "%d gone:"},
 	{Lost, "%d to be looked at:"},
+	{RollingOut, "%d in the middle of a rollout:"},
 	{Contended, "%d to be tried again:"},
 }
 

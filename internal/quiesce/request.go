@@ -86,6 +86,8 @@ const (
 	LeftOut Outcome = "LeftOut"
 	// Protected means: a namespace that is never quiesced.
 	Protected Outcome = "Protected"
+	// RollingOut means: it is not quiesced yet, as a rollout goes on; the next call tries again.
+	RollingOut Outcome = "RollingOut"
 	// Refused means: it may not be quiesced. A failure.
 	Refused Outcome = "Refused"
 	// Failed means: the API server refused a read or a write. A failure.

@@ -57,6 +57,18 @@ func (r Ref) String() string {
 	return "every namespace"
 }
 
+// Rollout says how far a change of the template is.
+type Rollout int
+
+const (
+	// NoRollout means: all pods are of one template.
+	NoRollout Rollout = iota
+	// RolloutGoesOn means: they will be.
+	RolloutGoesOn
+	// RolloutHalts means: they stay as they are until somebody does something about it.
+	RolloutHalts
+)
+
 // Workload is what decisions need to know of an object.
 type Workload struct {
 	Ref
@@ -78,6 +90,8 @@ type Workload struct {
 	Finished bool
 	// JobController is who runs a Job if it is not Kubernetes.
 	JobController string
+	// Rollout says whether its pods are of two templates.
+	Rollout Rollout
 	// DeletesVolumes says that a StatefulSet deletes the volumes of replicas that go.
 	DeletesVolumes bool
 }

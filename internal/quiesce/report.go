@@ -109,6 +109,7 @@ var phrases = []struct {
 	{Protected, "%d namespaces never quiesced"},
 	{state.Ended, "%d given back before, as maxQuiesceDuration was over:"},
 	{state.Changed, "%d changed meanwhile:"},
+	{LeftStopped, "%d left stopped, as the Restore did not come to its end:"},
 	{Gone, "%d gone:"},
 	{Lost, "%d to be looked at:"},
 	{RollingOut, "%d in the middle of a rollout:"},

@@ -38,6 +38,9 @@ const (
 	// Restored means: they were restored as they were archived, quiesced, and their holders were
 	// in another cluster or another time. What the holder itself quiesced is given back, too.
 	Restored Origin = "Restored"
+	// Unfinished means: as Restored, but the Restore failed or was cancelled. What it restored may lack
+	// its data, stays as it is and is named; what the holder itself quiesced is given back.
+	Unfinished Origin = "Unfinished"
 )
 
 // Request is one attempt.
@@ -94,6 +97,8 @@ const (
 	Failed Outcome = "Failed"
 	// Contended means: it is changed all the time; the next call tries again.
 	Contended Outcome = "Contended"
+	// LeftStopped means: an unfinished Restore restored it in its quiesced form. Nothing is written.
+	LeftStopped Outcome = "LeftStopped"
 	// Gone means: it was deleted meanwhile.
 	Gone Outcome = "Gone"
 	// Lost means: it is quiesced, and what was saved about it is gone.
@@ -168,8 +173,8 @@ func (r Request) check() error {
 	if !slices.Contains([]Policy{"", Fail, Force, Skip}, r.Managed) {
 		return invalid("the policy for managed workloads is %q: use %s, %s or %s", r.Managed, Fail, Force, Skip)
 	}
-	if !slices.Contains([]Origin{"", Cluster, Restored}, r.Origin) {
-		return invalid("the origin of the workloads is %q: use %s or %s", r.Origin, Cluster, Restored)
+	if !slices.Contains([]Origin{"", Cluster, Restored, Unfinished}, r.Origin) {
+		return invalid("the origin of the workloads is %q: use %s, %s or %s", r.Origin, Cluster, Restored, Unfinished)
 	}
 	for _, kind := range r.Kinds {
 		if !slices.Contains(state.Kinds(), kind) {

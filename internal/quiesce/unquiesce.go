@@ -18,7 +18,7 @@ import (
 
 // Unquiesce makes one attempt to give back what the holder of a request holds, in whatever
 // namespace; with the origin Restored also what was restored in its quiesced form, in the
-// namespaces of the request only. It is done if Result.Again is zero.
+// namespaces of the request only, unless its Restore is Unfinished. It is done if Result.Again is zero.
 //
 // What somebody changed meanwhile is left as it is, and what is missing is told; neither is
 // an error. An error is an *Error; what could be given back, was.
@@ -117,6 +117,8 @@ func (p *pass) concerns(w state.Workload, d *state.Decision) bool {
 		lost = "replaced"
 	case d.Outcome == state.NotHeld && expected && !marked && w.Quiesced():
 		lost = "removed"
+	case d.Outcome == state.Elsewhere && p.req.Origin == Unfinished && slices.Contains(p.req.Namespaces, w.Namespace):
+		*d = state.Decision{Outcome: LeftStopped, Text: "was restored stopped, and stays so: restore it again, or start it by hand when its data is there"}
 	case d.Outcome == state.Elsewhere, d.Outcome == state.NotHeld:
 		return false
 	case d.Outcome == state.Unreadable:

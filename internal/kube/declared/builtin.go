@@ -92,11 +92,14 @@ func (q *quieted) Execute(ctx context.Context, call executor.Call) (executor.Ans
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, err.Error(), err)
 	}
 	req.Holder, req.Action = string(subject.UID), call.Action
+	if req.Origin == quiesce.Restored && !wasRead(call, "Restore") {
+		req.Origin = quiesce.Unfinished
+	}
 	if req.Namespaces, err = q.builder.namespaces(ctx, call); err != nil {
 		return executor.Answer{}, executor.NewError(executor.Unreachable, call, q.builder.Redactor.String(err.Error()), err)
 	}
 	result, err := q.do(ctx, req)
-	if result.Warning != "" && wasRead(call) {
+	if result.Warning != "" && wasRead(call, "Backup") {
 		q.builder.Recorder.Eventf(subject, nil, corev1.EventTypeWarning, ReasonNotQuiesced, actionUnquiesce, "%s", result.Warning)
 	}
 	if failed := (*quiesce.Error)(nil); errors.As(err, &failed) {
@@ -108,18 +111,19 @@ func (q *quieted) Execute(ctx context.Context, call executor.Call) (executor.Ans
 	return executor.Answer{Again: result.Again, Message: result.Message, Outputs: result.Outputs}, nil
 }
 
-// wasRead says whether the call comes after a Backup that has an archive.
-func wasRead(call executor.Call) bool {
-	var backup struct {
+// wasRead says whether the call comes after a run of a kind that read all that it was to read: a
+// Backup that has an archive, or a Restore whose objects are there, with their data.
+func wasRead(call executor.Call, kind string) bool {
+	var subject struct {
 		Kind   string `json:"kind"`
 		Status struct {
-			Phase v1alpha1.BackupPhase `json:"phase"`
+			Phase v1alpha1.Outcome `json:"phase"`
 		} `json:"status"`
 	}
-	if json.Unmarshal(call.Subject, &backup) != nil || backup.Kind != "Backup" {
+	if json.Unmarshal(call.Subject, &subject) != nil || subject.Kind != kind {
 		return false
 	}
-	return backup.Status.Phase == v1alpha1.BackupPhaseCompleted || backup.Status.Phase == v1alpha1.BackupPhasePartiallyFailed
+	return subject.Status.Phase == v1alpha1.OutcomeCompleted || subject.Status.Phase == v1alpha1.OutcomePartiallyFailed
 }
 
 // subjectOf returns who holds what is quiesced in a call: the Backup or Restore. How long it

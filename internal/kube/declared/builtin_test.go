@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
 func deployment(namespace, name string) *appsv1.Deployment {
@@ -105,6 +106,42 @@ func TestTwoPluginsQuiesce(t *testing.T) {
 		if got := w.replicas("shop", "web"); got != step.want {
 			t.Fatalf("after %s of %s there are %d replicas, want %d", step.point, a.Name, got, step.want)
 		}
+	}
+}
+
+// TestRestoreThatDidNotEnd: what was restored may lack its data, so it is not started. What the Restore
+// itself stopped is.
+func TestRestoreThatDidNotEnd(t *testing.T) {
+	t.Parallel()
+	for phase, started := range map[v1alpha1.RestorePhase]int32{
+		v1alpha1.RestorePhaseCompleted: 3, v1alpha1.RestorePhasePartiallyFailed: 3, v1alpha1.RestorePhaseFailed: 0,
+		v1alpha1.RestorePhaseCancelled: 0, v1alpha1.RestorePhaseFailedPreRestoreActions: 0,
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"))...)
+			plugin := pluginOf(aQuiesce(), v1alpha1.ActionKindPreRestore, v1alpha1.ActionKindPostRestore)
+			subject := `{"kind":"Restore","metadata":{"uid":"r-1"},"spec":{"includedNamespaces":["shop"]},"status":{"phase":"` + string(phase) + `"}}`
+			if _, err := w.build(plugin, v1alpha1.ActionKindPreRestore).Execute(t.Context(), callFor(executor.PointPreRestore, subject)); err != nil {
+				t.Fatal(err)
+			}
+			restored := deployment("shop", "restored")
+			restored.Spec.Replicas = new(int32(0))
+			restored.Annotations = map[string]string{state.Annotation: `{"v":1,"kind":"Deployment","uid":"elsewhere","replicas":3,"holders":[{"uid":"b-1"}]}`}
+			if err := w.client.Create(t.Context(), restored); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := w.build(plugin, v1alpha1.ActionKindPostRestore).Execute(t.Context(), callFor(executor.PointPostRestore, subject))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if own, other := w.replicas("shop", "web"), w.replicas("shop", "restored"); own != 3 || other != started {
+				t.Errorf("its own has %d replicas, and what was restored %d, want %d", own, other, started)
+			}
+			if named := strings.Contains(answer.Message, "Deployment shop/restored was restored stopped"); named != (started == 0) {
+				t.Errorf("the message is %q", answer.Message)
+			}
+		})
 	}
 }
 

@@ -130,7 +130,8 @@ func TestLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expectStopped("Deployment restored", "Deployment strange")
-	s.expectTold("Deployment web: ")
+	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was given back",
+		"Deployment scaled: Warning QuiesceOverdue Unquiesce: It is left as it is…it was set to 7 replicas meanwhile")
 	if suite.Read(s.Env, scaled); *scaled.Spec.Replicas != 7 || scaled.Labels[state.Label] != "" {
 		t.Errorf("what a person scaled has %d replicas and the labels %v", *scaled.Spec.Replicas, scaled.Labels)
 	}

@@ -38,13 +38,19 @@ func (r *Reconciler) tell(ctx context.Context, due map[state.Ref]*metav1.Partial
 		object, known := due[item.Ref]
 		switch {
 		case !known:
+			continue
 		case item.Outcome == state.Restored:
 			r.warn(object, "It was given back: it was quiesced for as long as maxQuiesceDuration allows, and the run that had it quiesced had not ended")
-			for _, holder := range item.Holders {
-				lost[types.UID(holder)] = append(lost[types.UID(holder)], item.Ref.String())
-			}
+		case item.Outcome == state.Changed && item.Started:
+			r.warn(object, "It is left as it is: it was quiesced for as long as maxQuiesceDuration allows, but it "+item.Text)
 		case item.Outcome == workloads.Failed || item.Outcome == state.Unreadable:
 			r.warn(object, "It was quiesced for as long as maxQuiesceDuration allows, and could not be given back yet: it "+item.Text)
+			continue
+		default:
+			continue
+		}
+		for _, holder := range item.Holders {
+			lost[types.UID(holder)] = append(lost[types.UID(holder)], item.Ref.String())
 		}
 	}
 	if len(lost) == 0 {

@@ -48,6 +48,8 @@ func TestOverdue(t *testing.T) {
 	}
 	late := w.done(w.Unquiesce, longer)
 	says(t, late.Message, "8 given back before, as maxQuiesceDuration was over: CronJob shop/nightly", "3 quiesced before")
+	says(t, late.Warning, "did not stay quiesced", "CronJob shop/nightly was given back before")
+	says(t, w.done(w.Unquiesce, of("a")).Warning, "CronJob shop/nightly was given back before")
 	w.same(before)
 }
 

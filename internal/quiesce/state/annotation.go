@@ -35,7 +35,14 @@ type Holder struct {
 	Since time.Time `json:"since"`
 	// Until is when it does not count any more; zero is never.
 	Until time.Time `json:"until,omitzero"`
+	// Ran says that the workload ran after this one had it quiesced, as somebody started it or the
+	// time of all was over: what was read meanwhile may have changed.
+	Ran bool `json:"ran,omitempty"`
 }
+
+// remembered is how long a holder that does not count any more is kept for what it has to be told.
+// A run that is gone would be kept for ever.
+const remembered = 12 * time.Hour
 
 // NewHolder returns a Holder from since on for at most the given time; zero is for any time.
 // Times are held in whole seconds; the deadline is not earlier than asked for.
@@ -111,6 +118,15 @@ func (s State) Live(now time.Time) []Holder {
 	return live
 }
 
+// ran returns the state with that note for all holders but those of one run; "" is none.
+func (s State) ran(but string) State {
+	s.Holders = slices.Clone(s.Holders)
+	for i := range s.Holders {
+		s.Holders[i].Ran = s.Holders[i].Ran || s.Holders[i].UID != but
+	}
+	return s
+}
+
 // UIDs returns the UIDs of all runs that hold it.
 func (s State) UIDs() []string {
 	uids := make([]string, 0, len(s.Holders))
@@ -142,12 +158,31 @@ func (s State) heldBy(uid string) string {
 	return strings.Join(names, " and ")
 }
 
-// with returns the state with h in the place of holders that do not count.
+// with returns the state with h, for which nothing was read yet. Holders that do not count stay, so
+// that they are told at their end; their time is not made longer.
 func (s State) with(h Holder, now time.Time) State {
-	if _, known := s.holder(h.UID, h.by()); !known {
-		s.Holders = append(s.Live(now), h)
+	known := false
+	s.Holders = s.kept(now)
+	for i := range s.Holders {
+		if s.Holders[i].is(h.UID, h.by()) {
+			s.Holders[i].Ran, known = false, true
+		}
+	}
+	if !known {
+		s.Holders = append(s.Holders, h)
 	}
 	return s
+}
+
+// without returns the state without the holders that are a run, by these of its actions.
+func (s State) without(uid string, actions []string, now time.Time) State {
+	s.Holders = slices.DeleteFunc(s.kept(now), func(h Holder) bool { return h.is(uid, actions) })
+	return s
+}
+
+// kept returns the holders without those of whom nobody is left to be told anything.
+func (s State) kept(now time.Time) []Holder {
+	return slices.DeleteFunc(slices.Clone(s.Holders), func(h Holder) bool { return h.Over(now.Add(-remembered)) })
 }
 
 // origin is whose a state is.
@@ -195,7 +230,9 @@ type view struct {
 	// mine is the run as a holder, if it is known as one.
 	mine  Holder
 	known bool
-	err   error
+	// ran says that the workload ran while the run held it, by any of the actions.
+	ran bool
+	err error
 }
 
 // viewOf reads the state of w for the run with this UID, and these actions of it. Whoever wrote
@@ -204,6 +241,7 @@ func viewOf(w Workload, uid string, actions []string) view {
 	var v view
 	v.State, v.whose, v.err = read(w)
 	v.mine, v.known = v.holder(uid, actions)
+	v.ran = slices.ContainsFunc(v.Holders, func(h Holder) bool { return h.is(uid, actions) && h.Ran })
 	if v.whose == foreign && v.known && v.UID == w.UID {
 		v.whose = own
 	}

@@ -5,6 +5,7 @@ package state
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -71,6 +72,8 @@ func Quiesce(w Workload, h Holder, now time.Time) Decision {
 		return hold(w, v.State, h, now)
 	case v.whose == foreign && w.Quiesced():
 		return Decision{Outcome: Elsewhere, Text: "is quiesced as it was restored, and stays so"}
+	case v.whose == own: // it was given back, or somebody started it and nobody counts any more
+		return first(w, State{Holders: v.State.ran(h.UID).Holders}, h, now)
 	}
 	return first(w, State{}, h, now)
 }
@@ -78,7 +81,7 @@ func Quiesce(w Workload, h Holder, now time.Time) Decision {
 // first saves what is there and quiesces the workload. Only the holders and the count of
 // reverts of s are kept.
 func first(w Workload, s State, h Holder, now time.Time) Decision {
-	next := State{Version: version, Kind: w.Kind, UID: w.UID, Reverts: s.Reverts, Holders: s.Live(now)}.with(h, now)
+	next := State{Version: version, Kind: w.Kind, UID: w.UID, Reverts: s.Reverts, Holders: s.Holders}.with(h, now)
 	// Nobody else parks a DaemonSet this way: its state was lost, and is known all the same.
 	if w.Quiesced() && w.Kind != DaemonSet {
 		next.Already = true
@@ -90,13 +93,13 @@ func first(w Workload, s State, h Holder, now time.Time) Decision {
 
 // hold lets h hold a workload about which a state is saved.
 func hold(w Workload, s State, h Holder, now time.Time) Decision {
-	_, known := s.holder(h.UID, h.by())
+	mine, known := s.holder(h.UID, h.by())
 	if w.Quiesced() {
 		d := Decision{Outcome: Quiesced}
 		if s.Already {
 			d.Outcome, d.Text = Already, "was quiesced before, and stays so"
 		}
-		if !known {
+		if !known || mine.Ran {
 			next := s.with(h, now)
 			d.Patch = &Patch{State: &next}
 		}
@@ -108,6 +111,7 @@ func hold(w Workload, s State, h Holder, now time.Time) Decision {
 			w.value(), s.Reverts+1, writer(w))}
 	}
 	s.Reverts++
+	s = s.ran(h.UID)
 	if s.Already {
 		// Nothing was saved about it, and it runs now: that is what it has to get back.
 		return first(w, s, h, now)
@@ -131,31 +135,59 @@ func Release(w Workload, uid string, now time.Time, actions ...string) Decision 
 		return Decision{Outcome: Elsewhere, Text: "is quiesced as it was restored, and stays so"}
 	case v.whose != own || !v.known:
 		return notHeld(v, uid)
-	case v.Ended && v.Already:
-		return Decision{Outcome: Already, Text: "was quiesced before, and stays so", Patch: &Patch{}, Holders: v.UIDs()}
+	}
+	d, others := Decision{}, v.without(uid, actions, now)
+	switch {
 	case v.Ended:
-		return Decision{Outcome: Ended, Text: "was given back before, as maxQuiesceDuration was over", Patch: &Patch{Owners: v.Owners}, Holders: v.UIDs()}
+		d = endedBefore(others)
+	case len(others.Live(now)) > 0:
+		d = stillHeld(w, others, now)
+	default:
+		d = end(w, others)
 	}
-	var rest []Holder
-	for _, h := range v.Live(now) {
-		if !h.is(uid, actions) {
-			rest = append(rest, h)
-		}
+	d.Holders = v.UIDs()
+	if d.Started = d.Started || v.ran; v.ran && w.Quiesced() {
+		d.Text = strings.TrimSuffix("ran for a time while it was to be quiesced, and "+d.Text, ", and ")
 	}
-	if len(rest) == 0 {
-		d := giveBack(w, v.State, takenOver)
-		d.Started = !w.Quiesced()
-		return d
+	return d
+}
+
+// endedBefore leaves the state to the others who have not seen it yet.
+func endedBefore(others State) Decision {
+	d := Decision{Outcome: Ended, Text: "was given back before, as maxQuiesceDuration was over", Patch: &Patch{Owners: others.Owners}}
+	if others.Already {
+		d.Outcome, d.Text = Already, "was quiesced before, and stays so"
 	}
-	s := v.State
-	s.Holders = rest
+	if len(others.Holders) > 0 {
+		d.Patch.State = &others
+	}
+	return d
+}
+
+// stillHeld leaves a workload to others.
+func stillHeld(w Workload, others State, now time.Time) Decision {
 	d := Decision{
-		Outcome: Released, Text: fmt.Sprintf("stays quiesced, %d more hold it", len(rest)),
-		Patch: &Patch{State: &s}, Holders: v.UIDs(), Started: !w.Quiesced(),
+		Outcome: Released, Text: fmt.Sprintf("stays quiesced, %d more hold it", len(others.Live(now))),
+		Patch: &Patch{State: &others}, Started: !w.Quiesced(),
 	}
 	if d.Started {
 		d.Text = "was set " + w.value() + " meanwhile, by " + writer(w)
 	}
+	return d
+}
+
+// end gives back a workload that nobody holds who counts. The state stays for those who held it
+// until their time was over, and go on: they learn from it that it runs.
+func end(w Workload, others State) Decision {
+	d := giveBack(w, others, takenOver)
+	d.Started = !w.Quiesced()
+	if len(others.Holders) == 0 {
+		return d
+	}
+	if others.Ended = true; d.Started || d.Outcome == Restored {
+		others = others.ran("")
+	}
+	d.Patch.State = &others
 	return d
 }
 
@@ -198,11 +230,7 @@ func Expire(w Workload, now time.Time) Decision {
 	case !over:
 		return Decision{Outcome: Released, Holders: s.UIDs(), Due: next}
 	}
-	d := giveBack(w, s, takenOver)
-	if s.Ended = true; len(s.Holders) > 0 {
-		d.Patch.State = &s
-	}
-	return d
+	return end(w, s)
 }
 
 // Due says when Expire gives a workload back: now, if its time is over, or at a time to come;

@@ -23,7 +23,9 @@
 //     did one that somebody else wrote, as managedFields tell: its holders mean nothing here,
 //     no deadline wakes it, and only [Adopt] gives it back.
 //   - What a deadline gave back keeps a note of that, without the label, for its holders: a
-//     run that goes on must not quiesce it again for as long as it may. They remove it.
+//     run that goes on must not quiesce it again for as long as it may. They remove it. So does
+//     what another run gave back when theirs was over.
+//   - Each holder is told at its end whether the workload ran since it had it quiesced.
 //
 // Who else would change a workload back, an autoscaler, an operator or a tool that deploys
 // from a repository, is in [ManagerOf].

@@ -113,6 +113,9 @@ func live(uid string) state.Holder { return state.NewHolder(uid, now, time.Hour)
 
 func over(uid string) state.Holder { return state.NewHolder(uid, now.Add(-time.Hour), time.Hour) }
 
+// long is over for so long that nobody waits for what it would be told.
+func long(uid string) state.Holder { return state.NewHolder(uid, now.Add(-24*time.Hour), time.Hour) }
+
 // selected says who wrote the node selector of a DaemonSet last.
 func selected(manager string) change {
 	return func(w *state.Workload) {

@@ -172,20 +172,30 @@ func TestRestoredOntoTheSame(t *testing.T) {
 	}
 }
 
-// TestStartedMeanwhile: what somebody started after a Restore is not touched.
+// TestStartedMeanwhile: what somebody started after a Restore is not touched, also if they stopped it
+// again.
 func TestStartedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.made(deployment("web", 3))
+	w.made(deployment("web", 3), deployment("off", 3), deployment("left", 3))
 	w.done(w.Quiesce, w.request("a"))
 	backup := w.archived()
 	source := w.ns
 	w.ns = w.namespace()
 	w.restores(restore.Request{Archive: backup, NamespaceMapping: map[string]string{source: w.ns}})
 	w.kubectl("scale", "deployment/web", "--replicas=1")
+	w.kubectl("scale", "deployment/off", "--replicas=1")
+	w.kubectl("scale", "deployment/off", "--replicas=0")
 	result := w.done(w.Unquiesce, w.from(w.ns))
-	if got := outcome(result, state.Deployment, "web"); got != state.Changed {
-		t.Errorf("it is %s", got)
+	for name, want := range map[string]quiesce.Outcome{"web": state.Changed, "off": state.Changed, "left": state.Restored} {
+		if got := outcome(result, state.Deployment, name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	off := &appsv1.Deployment{ObjectMeta: named("off")}
+	off.Namespace = w.ns
+	if w.read(off); *off.Spec.Replicas != 0 {
+		t.Errorf("what was stopped by hand has %d replicas", *off.Spec.Replicas)
 	}
 	web := &appsv1.Deployment{ObjectMeta: named("web")}
 	web.Namespace = w.ns

@@ -94,16 +94,24 @@ func takenOver(w Workload) (string, bool) {
 }
 
 // takenSince says whether somebody else wrote the field after the state came to the object,
-// whoever brought that, and who. If it is not known, nobody did.
+// whoever brought that, and who. If it is not known, nobody did. Who made the object wrote the field,
+// too: if nobody is noted for it any more, somebody took it away by the scale subresource.
 func takenSince(w Workload) (string, bool) {
 	found, by := writers(w), writersOf(w, annotationPath)
-	if w.Kind == DaemonSet || len(found) == 0 || len(by) == 0 {
+	if w.Kind == DaemonSet || len(by) == 0 {
 		return "", false
 	}
-	last, came := found[len(found)-1], by[len(by)-1]
+	came := by[len(by)-1]
+	if len(found) == 0 {
+		return writer(w), came.FieldsV1 != nil && has(came.FieldsV1.GetRawBytes(), onlyCreated)
+	}
+	last := found[len(found)-1]
 	later := last.Time != nil && came.Time != nil && last.Time.After(came.Time.Time)
 	return writer(w), later && !isManager(found, came.Manager)
 }
+
+// onlyCreated is a field that nobody can change: who is noted for it made the object.
+var onlyCreated = []string{"spec", "selector"}
 
 // annotationPath is the field that has the state.
 var annotationPath = []string{"metadata", "annotations", Annotation}

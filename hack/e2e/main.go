@@ -45,6 +45,10 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 2 && args[0] == cluster.EnforceCommand {
+		// A process of the cluster does not run in the repository.
+		return cluster.Enforce(ctx, args[1])
+	}
 	root, err := program.Root()
 	if err != nil {
 		return err
@@ -61,8 +65,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		loaded, err := cluster.Load(ctx, args...)
 		_, printed := fmt.Fprint(out, loaded)
 		return errors.Join(err, printed)
-	case command == cluster.EnforceCommand && len(args) == 1:
-		return cluster.Enforce(ctx, args[0])
 	case command == "smoke" && len(args) == 0:
 		return smoke.Run(ctx, smoke.Options{
 			Root: root, Kubeconfig: cluster.Kubeconfig(root), Out: out,

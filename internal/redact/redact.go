@@ -39,9 +39,10 @@ func New(values ...string) *Redactor {
 }
 
 // AddValues makes exact values secrets from now on, also where they appear
-// escaped in JSON or a URL, or in base64. Values shorter than MinValueLength
-// are left out. A value is never forgotten: a line that holds it may arrive
-// long after it was changed.
+// escaped in JSON or a URL, or in base64, and each line of a value that has
+// several, because a log is redacted line by line. What is shorter than
+// MinValueLength is left out. A value is never forgotten: a line that holds it
+// may arrive long after it was changed.
 func (r *Redactor) AddValues(values ...string) {
 	if r == nil {
 		return
@@ -53,7 +54,7 @@ func (r *Redactor) AddValues(values ...string) {
 		if len(v) < MinValueLength {
 			continue
 		}
-		for _, form := range formsOf(v) {
+		for _, form := range slices.Concat(formsOf(v), r.linesOf(v)) {
 			r.values[form] = struct{}{}
 		}
 	}
@@ -88,6 +89,32 @@ func formsOf(v string) []string {
 	return slices.DeleteFunc(forms, func(form string) bool { return len(form) < MinValueLength })
 }
 
+// linesOf returns the lines of a value that has several, as far as each is a secret of its own.
+func (r *Redactor) linesOf(v string) []string {
+	if !strings.ContainsAny(v, "\r\n") {
+		return nil
+	}
+	var lines []string
+	for _, line := range strings.FieldsFunc(v, func(c rune) bool { return c == '\r' || c == '\n' }) {
+		if line = strings.TrimSpace(line); len(line) >= MinValueLength && !r.introduces(line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// introduces says whether a line is what others recognise a secret by that stands behind it:
+// "password=", the first line of a key. If it disappeared from all texts, those of other
+// secrets would be shown.
+func (r *Redactor) introduces(line string) bool {
+	if strings.Contains(line, keyBegin) || strings.Contains(line, keyEnd) {
+		return true
+	}
+	const behind = "aB3dE6gH"
+	return r.shapes(line) == line &&
+		(!strings.Contains(r.shapes(line+behind), behind) || !strings.Contains(r.shapes(line+" "+behind), behind))
+}
+
 // String returns s with every secret replaced by Mark.
 func (r *Redactor) String(s string) string {
 	if r == nil || s == "" {
@@ -96,6 +123,11 @@ func (r *Redactor) String(s string) string {
 	if replacer := r.replacer.Load(); replacer != nil {
 		s = replacer.Replace(s)
 	}
+	return r.shapes(s)
+}
+
+// shapes returns s without what has the shape of a secret.
+func (r *Redactor) shapes(s string) string {
 	// Replacements only take text away, so one look at the words is enough.
 	lower := strings.ToLower(s)
 	for _, p := range r.patterns {

@@ -83,6 +83,31 @@ func TestAddValues(t *testing.T) {
 	}
 }
 
+// TestLinesOfAValue has a log show a value of several lines, one at a time.
+func TestLinesOfAValue(t *testing.T) {
+	t.Parallel()
+	r := redact.New("db:5432:shop:bob:hunter2\r\n  other:5432:*:eve:x1y2z3\nabc\npassword=\n" +
+		"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----\n")
+	for name, tc := range map[string]struct{ in, want string }{
+		"first":                 {in: "> db:5432:shop:bob:hunter2", want: "> [REDACTED]"},
+		"indented":              {in: "other:5432:*:eve:x1y2z3;", want: "[REDACTED];"},
+		"all of it":             {in: "db:5432:shop:bob:hunter2\nother:5432:*:eve:x1y2z3", want: "[REDACTED]\n[REDACTED]"},
+		"part of a key":         {in: "MIIEvQIBADANBg", want: "[REDACTED]"},
+		"too short stays":       {in: "abc", want: "abc"},
+		"another pair of a key": {in: "password=swordfish", want: "password=[REDACTED]"},
+		"another private key": {
+			in: "k -----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY----- z", want: "k [REDACTED] z",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, r.String(tc.in)); diff != "" {
+				t.Errorf("String (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestStreamHidesKeyOverLines(t *testing.T) {
 	t.Parallel()
 	stream := redact.New().NewStream()

@@ -53,6 +53,8 @@ const (
 	lineBuffer = 8 << 10
 	// logGrace is how long the rest of a log is waited for once the container ended.
 	logGrace = 10 * time.Second
+	// maxLogPause is the longest pause before a log is read again that its node broke off.
+	maxLogPause = time.Minute
 )
 
 // follower takes the log of a container into a logger, until the container ended or
@@ -76,6 +78,10 @@ type follower struct {
 	// what a stream that begins anew repeats.
 	at   time.Time
 	same int
+	// untimed is the last line without a time, which the node wrote and not the container: why it
+	// cannot follow the log. brokenOff says that the last stream ended with one.
+	untimed   string
+	brokenOff bool
 	// last is the last line, redacted.
 	last string
 }
@@ -122,9 +128,9 @@ var errFull = errors.New("the log is too long")
 // stream breaks.
 func (f *follower) run(ctx context.Context) {
 	for failures := 1; ; failures = min(failures+1, maxFailures) {
-		before := f.left
+		before, beforeSame, final := f.at, f.same, f.over()
 		err := f.read(ctx)
-		if f.left < before {
+		if !f.brokenOff && (f.at != before || f.same != beforeSame) {
 			failures = 1
 		}
 		switch {
@@ -137,23 +143,39 @@ func (f *follower) run(ctx context.Context) {
 			f.log.Info("The log of the container cannot be read", "error", executor.OneLine(f.redactor.String(err.Error())))
 			return
 		}
-		if !f.again(ctx, err, request.Delay(failures)) {
+		if !f.again(ctx, err, failures, final) {
 			return
 		}
 	}
 }
 
-// again waits until the log is to be read again after err. It says false if there is
-// no more of it: its stream ended, and so did the container.
-func (f *follower) again(ctx context.Context, err error, delay time.Duration) bool {
-	if err != nil {
-		return request.Sleep(ctx, delay) == nil
+// over says whether the container ended.
+func (f *follower) over() bool {
+	select {
+	case <-f.ended:
+		return true
+	default:
+		return false
 	}
-	timer := time.NewTimer(max(delay, time.Second))
+}
+
+// again waits until the log is to be read again after err. It says false if there is
+// no more of it: its stream ended, and so did the container. Final says that the stream began
+// after that.
+func (f *follower) again(ctx context.Context, err error, failures int, final bool) bool {
+	if err != nil {
+		return request.Sleep(ctx, request.Delay(failures)) == nil
+	}
+	delay := max(request.Delay(failures), time.Second)
+	if f.brokenOff {
+		// Each time all of the log is read, and its node is the one in need.
+		delay = min(time.Second<<(failures-1), maxLogPause)
+	}
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-f.ended:
-		return false
+		return f.brokenOff && !final
 	case <-ctx.Done():
 		return false
 	case <-timer.C:
@@ -168,6 +190,7 @@ func hopeless(err error) bool {
 
 // read takes one stream to its end; nil means that it ended as it should.
 func (f *follower) read(ctx context.Context) error {
+	f.brokenOff = false
 	stream, err := f.open(ctx)
 	if err != nil {
 		return err
@@ -184,11 +207,8 @@ func (f *follower) read(ctx context.Context) error {
 	for {
 		text, size, err := readLine(lines)
 		whole := err == nil || errors.Is(err, io.EOF)
-		if at, line := split(text); whole && size > 0 && !before.has(at) {
-			f.take(at, line)
-			if f.left -= size; f.left <= 0 {
-				return errFull
-			}
+		if whole && size > 0 && !f.line(text, size, &before) {
+			return errFull
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -197,6 +217,23 @@ func (f *follower) read(ctx context.Context) error {
 			return fmt.Errorf("reading the log: %w", err)
 		}
 	}
+}
+
+// line takes a line of that size that was not taken before. It says false if there is no room
+// for more.
+func (f *follower) line(text string, size int, before *repeated) bool {
+	at, line := split(text)
+	if f.brokenOff = at.IsZero(); f.brokenOff {
+		if line == f.untimed {
+			return true
+		}
+		f.untimed = line
+	} else if before.has(at) {
+		return true
+	}
+	f.take(at, line)
+	f.left -= size
+	return f.left > 0
 }
 
 // readLine returns the beginning of the next line and the size of all of it, as far as
@@ -234,7 +271,7 @@ type repeated struct {
 
 func (r *repeated) has(at time.Time) bool {
 	switch {
-	case at.IsZero() || at.After(r.until):
+	case at.After(r.until):
 		return false
 	case at.Before(r.until):
 		return true
@@ -245,14 +282,18 @@ func (r *repeated) has(at time.Time) bool {
 
 // take logs a line.
 func (f *follower) take(at time.Time, line string) {
-	if at.Equal(f.at) {
+	switch {
+	case at.IsZero():
+	case at.Equal(f.at):
 		f.same++
-	} else if !at.IsZero() {
+	default:
 		f.at, f.same = at, 1
 	}
 	line, show := f.stream.Line(line)
 	if line = executor.OneLine(line); show && line != "" {
-		f.last = line
+		if !at.IsZero() || f.at.IsZero() {
+			f.last = line // what the container says goes before what its node does
+		}
 		f.log.Info(line)
 	}
 }

@@ -133,6 +133,45 @@ func TestLogThatIsCutOff(t *testing.T) {
 	})
 }
 
+// TestLogThatCannotBeFollowed has a node that cannot watch files end each stream at once, and
+// say so in it.
+func TestLogThatCannotBeFollowed(t *testing.T) {
+	const why = "failed to create fsnotify watcher: too many open files"
+	for name, tc := range map[string]struct {
+		// first and then are what the container has printed at first, and then.
+		first, then string
+		want        []string
+	}{
+		"it prints nothing": {at("01", "> a"), at("01", "> a"), []string{"a"}},
+		"it prints more":    {at("01", "> a"), at("01", "> a") + at("02", "> b"), []string{"a", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.logs.plays = []recording{{text: tc.first + why}}
+				x := w.run()
+				w.pod(w.job(), running())
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if calls := len(w.logs.calls); calls > 10 {
+					t.Errorf("the log was asked for %d times in a minute", calls)
+				}
+				w.logs.mu.Lock()
+				w.logs.plays = []recording{{text: tc.then + why}}
+				w.logs.mu.Unlock()
+				w.become(w.job(), exited(3, ""))
+				x.fails(t, executor.Failed, "ended with exit code 3: > "+tc.want[len(tc.want)-1])
+				if got := w.logged(); !slices.Equal(got, tc.want) {
+					t.Errorf("the log is %q, want %q", got, tc.want)
+				}
+				if n := w.lines.with("fsnotify"); n != 1 {
+					t.Errorf("the log says %d times why it cannot be followed", n)
+				}
+			})
+		})
+	}
+}
+
 // TestLogThatDoesNotEnd must not keep the answer back.
 func TestLogThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -29,11 +29,13 @@ type attempt struct {
 	env     []corev1.EnvVar
 	data    map[string][]byte
 
+	// began is when the container could begin to start: its Job and files were there.
 	began time.Time
-	// tried says that there may be a Job.
-	tried bool
-	job   *batchv1.Job
-	logs  *follower
+	// tried says that there may be a Job, and taken that it was there before this call.
+	tried, taken bool
+
+	job  *batchv1.Job
+	logs *follower
 
 	// seen is what the Job and pod, its pod, meant last, and stuck since when the container
 	// cannot start.
@@ -59,7 +61,7 @@ func (e *Executor) Execute(ctx context.Context, call executor.Call) (executor.An
 
 func (e *Executor) attempt(ctx context.Context, call executor.Call) *attempt {
 	return &attempt{
-		Options: e.options, cluster: e.cluster, call: call, log: logr.FromContextOrDiscard(ctx), began: time.Now(),
+		Options: e.options, cluster: e.cluster, call: call, log: logr.FromContextOrDiscard(ctx),
 	}
 }
 
@@ -130,6 +132,7 @@ func (a *attempt) result(last string) (executor.Answer, *failure) {
 // start finds the Job of the attempt, which an operator before this one left, or creates one
 // when no other of the key is left.
 func (a *attempt) start(ctx context.Context) (again time.Duration, done bool, err error) {
+	a.tried = true // an operator before this one may have created it
 	jobs, err := a.cluster.jobs(ctx, keyLabel(a.call.Key))
 	if err != nil {
 		return 0, false, doing("the Jobs of earlier attempts could not be looked for", err)
@@ -177,7 +180,7 @@ func (a *attempt) claim(ctx context.Context, job *batchv1.Job) (own bool, err er
 }
 
 func (a *attempt) adopted(ctx context.Context) {
-	a.tried = true
+	a.taken = true
 	a.learnAgain(ctx)
 	a.log.Info("Following a Job that is there already; its log is repeated from the beginning",
 		"namespace", a.Namespace, "job", a.job.Name)
@@ -186,7 +189,6 @@ func (a *attempt) adopted(ctx context.Context) {
 // create creates the Job, unless one is there that was not listed.
 func (a *attempt) create(ctx context.Context) (again time.Duration, done bool, err error) {
 	job := a.Options.job(ctx, a.call, a.env)
-	a.tried = true
 	err = a.cluster.create(ctx, job)
 	if err == nil {
 		a.job = job
@@ -194,7 +196,7 @@ func (a *attempt) create(ctx context.Context) (again time.Duration, done bool, e
 		return 0, true, nil
 	}
 	if !exists(err) {
-		return 0, false, doing("its Job could not be created", err)
+		return 0, false, creating("its Job could not be created", err)
 	}
 	there, err := a.cluster.job(ctx, job.Name)
 	switch {
@@ -213,28 +215,60 @@ func (a *attempt) create(ctx context.Context) (again time.Duration, done bool, e
 	return 0, true, nil
 }
 
-// store creates the files of the Job, unless an operator before this one did.
+// store creates the files of the Job, unless an operator before this one did. A Job that was
+// there is not ended because they cannot be created if it does not need them any more.
 func (a *attempt) store(ctx context.Context) (again time.Duration, done bool, err error) {
-	const what = "the files for its pod could not be stored"
-	secret := a.secret(a.job, a.call, a.data)
-	err = a.cluster.create(ctx, secret)
-	if err == nil {
+	again, done, err = a.storeFiles(ctx)
+	if err == nil || !a.taken {
+		return again, done, err
+	}
+	pod, unread := a.cluster.podOf(ctx, a.job, keyLabel(a.call.Key))
+	if unread != nil {
+		return 0, false, doing("its Job could not be looked at", unread)
+	}
+	if seen := judge(a.job, pod); seen.started || seen.ended() {
 		return 0, true, nil
 	}
-	if !exists(err) {
-		return 0, false, doing(what, err)
+	return 0, false, err
+}
+
+const notStored = "the files for its pod could not be stored"
+
+// storeFiles is store without regard for what runs. What the API server says to a request to
+// create them does not say whether they are there: a quota or a policy refuses it first.
+func (a *attempt) storeFiles(ctx context.Context) (again time.Duration, done bool, err error) {
+	secret := a.secret(a.job, a.call, a.data)
+	if a.taken {
+		if done, err := a.stored(ctx, secret.Name); done || err != nil {
+			return 0, done, err
+		}
 	}
-	there, err := a.cluster.secret(ctx, secret.Name)
+	refusal := a.cluster.create(ctx, secret)
+	if refusal == nil {
+		return 0, true, nil
+	}
+	if done, err := a.stored(ctx, secret.Name); done || err != nil {
+		return 0, done, err
+	}
+	if exists(refusal) {
+		return executor.MinAgain, false, nil
+	}
+	return 0, false, creating(notStored, refusal)
+}
+
+// stored says whether the files are there.
+func (a *attempt) stored(ctx context.Context, name string) (bool, error) {
+	there, err := a.cluster.secret(ctx, name)
 	switch {
 	case err != nil:
-		return 0, false, doing(what, err)
+		return false, doing(notStored, err)
 	case there == nil:
-		return executor.MinAgain, false, nil
+		return false, nil
 	case !a.ours(there, a.call):
-		return 0, false, &failure{kind: executor.Invalid, names: true, text: fmt.Sprintf(
-			"Secret %s in namespace %s is there and was not made for this action: remove it", secret.Name, a.Namespace)}
+		return false, &failure{kind: executor.Invalid, names: true, text: fmt.Sprintf(
+			"Secret %s in namespace %s is there and was not made for this action: remove it", name, a.Namespace)}
 	}
-	return 0, true, nil
+	return true, nil
 }
 
 // look sees how the Job is.

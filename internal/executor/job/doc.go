@@ -65,8 +65,12 @@
 //	ctx cancelled                                                      Interrupted
 //
 // What may pass (a registry, a quota) is waited for, for a minute; for a place on a
-// node and for everything else until Options.StartTimeout. If the API server is away,
-// it is tried again until ctx ends.
+// node and for everything else until Options.StartTimeout. So long it is tried, too, to
+// create a Job or its files that something behind the API server refuses, an admission
+// webhook that does not answer. If the API server is away, it is tried again until ctx ends.
+// That it refuses to say what there is, or to delete it, is put up with for a minute
+// (for StartTimeout if that is less): a role binding may be made anew, and what runs is not
+// to be ended for that.
 //
 // # Restarts
 //

@@ -79,6 +79,7 @@ func (s *site) testNoNamespace(t *testing.T) {
 
 func (s *site) testNoRights(t *testing.T) {
 	r := s.room(t)
+	r.options.StartTimeout = time.Second // or else they are waited for, for a minute
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "operator"}}
 	if err := r.admin.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,8 @@ type failure struct {
 	err  error
 	// names says that the text has the name of an object that a person has to look at.
 	names bool
+	// creating says that something could not be created: while that is so, nothing runs.
+	creating bool
 }
 
 func (f *failure) Error() string { return f.text }

@@ -56,7 +56,8 @@ type Options struct {
 	SecurityContext    *corev1.SecurityContext
 	// Labels are put on Jobs, pods and files; they do not replace the package's own.
 	Labels map[string]string
-	// StartTimeout is how long the container may take to start.
+	// StartTimeout is how long the container may take to start once its Job is there, and
+	// before that, how long the API server may fail to create the Job or its files.
 	StartTimeout time.Duration
 	// Redactor keeps secrets out of texts; nil keeps none out.
 	Redactor *redact.Redactor

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -31,8 +30,9 @@ type attempt struct {
 
 	// began is when the container could begin to start: its Job and files were there.
 	began time.Time
-	// tried says that there may be a Job, and taken that it was there before this call.
-	tried, taken bool
+	// tried says that there may be a Job, taken that it was there before this call, and learned
+	// that the redactor knows what its container was given.
+	tried, taken, learned bool
 
 	job  *batchv1.Job
 	logs *follower
@@ -95,7 +95,6 @@ func (a *attempt) prepare() (err error) {
 func (a *attempt) run(ctx context.Context) (executor.Answer, *failure) {
 	changed, stop := a.cluster.changes(ctx, keyLabel(a.call.Key))
 	defer stop()
-	a.learn(ctx, a.Env)
 	err := a.until(ctx, changed, a.start)
 	if err == nil {
 		err = a.until(ctx, changed, a.store)
@@ -152,7 +151,7 @@ func (a *attempt) start(ctx context.Context) (again time.Duration, done bool, er
 		return 0, false, nil
 	}
 	if a.job != nil {
-		a.adopted(ctx)
+		a.adopted()
 		return 0, true, nil
 	}
 	return a.create(ctx)
@@ -179,15 +178,17 @@ func (a *attempt) claim(ctx context.Context, job *batchv1.Job) (own bool, err er
 	return false, a.removeJob(ctx, job, true)
 }
 
-func (a *attempt) adopted(ctx context.Context) {
+func (a *attempt) adopted() {
 	a.taken = true
-	a.learnAgain(ctx)
 	a.log.Info("Following a Job that is there already; its log is repeated from the beginning",
 		"namespace", a.Namespace, "job", a.job.Name)
 }
 
 // create creates the Job, unless one is there that was not listed.
 func (a *attempt) create(ctx context.Context) (again time.Duration, done bool, err error) {
+	if err := a.learn(ctx, a.env, a.mayRead); err != nil {
+		return 0, false, creating("the Secrets of its variables could not be read", err)
+	}
 	job := a.Options.job(ctx, a.call, a.env)
 	err = a.cluster.create(ctx, job)
 	if err == nil {
@@ -211,7 +212,7 @@ func (a *attempt) create(ctx context.Context) (again time.Duration, done bool, e
 	if own, err := a.claim(ctx, there); !own {
 		return 0, false, err
 	}
-	a.adopted(ctx)
+	a.adopted()
 	return 0, true, nil
 }
 
@@ -288,6 +289,9 @@ func (a *attempt) look(ctx context.Context) (again time.Duration, done bool, err
 	}
 	a.seen = judge(job, a.pod)
 	if a.seen.started && a.logs == nil {
+		if err := a.learnAgain(ctx); err != nil {
+			return 0, false, err
+		}
 		a.follow(ctx, a.pod.Name)
 	}
 	if a.seen.ended() {
@@ -301,34 +305,4 @@ func (a *attempt) follow(ctx context.Context, pod string) {
 	a.logs = follow(ctx, a.log.WithValues("job", a.job.Name), a.Redactor, func(ctx context.Context) (io.ReadCloser, error) {
 		return a.Logs.PodLogs(ctx, a.Namespace, pod, container, true)
 	})
-}
-
-// learn makes values that the container gets known to the redactor: those from Secrets, and
-// those whose names say that they are one.
-func (a *attempt) learn(ctx context.Context, env []corev1.EnvVar) {
-	for _, v := range env {
-		if v.ValueFrom == nil || v.ValueFrom.SecretKeyRef == nil {
-			if !strings.HasPrefix(v.Name, prefix) && a.Redactor.IsSensitive(v.Name) {
-				a.Redactor.AddValues(v.Value)
-			}
-			continue
-		}
-		ref := v.ValueFrom.SecretKeyRef
-		secret, err := a.cluster.secret(ctx, ref.Name)
-		if err != nil {
-			a.log.Info("A Secret cannot be read, so that its value will not be hidden in the log", "variable", v.Name,
-				"error", executor.OneLine(a.Redactor.String(err.Error())))
-		} else if secret != nil {
-			a.Redactor.AddValues(string(secret.Data[ref.Key]))
-		}
-	}
-}
-
-// learnAgain is learn for a Job that is there already: its Plugin may have been changed since.
-func (a *attempt) learnAgain(ctx context.Context) {
-	for i := range a.job.Spec.Template.Spec.Containers {
-		if c := &a.job.Spec.Template.Spec.Containers[i]; c.Name == container {
-			a.learn(ctx, c.Env)
-		}
-	}
 }

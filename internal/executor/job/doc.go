@@ -10,6 +10,7 @@
 //	options.go      what a Plugin declares, and what is refused of it
 //	template.go     the Job, environment.go its variables, files.go its files
 //	attempt.go      start or find the Job, follow it, take its answer
+//	learn.go        what of its environment must not be shown
 //	wait.go         for how long what is waited for, and what is said of it
 //	judge.go        pure: what a Job and its pod, as they are now, mean
 //	answer.go       pure: what a termination message means
@@ -71,6 +72,13 @@
 // That it refuses to say what there is, or to delete it, is put up with for a minute
 // (for StartTimeout if that is less): a role binding may be made anew, and what runs is not
 // to be ended for that.
+//
+// # Secrets
+//
+// Values that the container gets from Secrets are made known to the redactor before the Job
+// is created, and again when its container has started, before anything that it says is
+// shown: the node may have waited for a Secret. Only what must not be read, for a minute, is
+// not hidden, and the log says so.
 //
 // # Restarts
 //

@@ -28,8 +28,10 @@ func (e *Executor) Ended(ctx context.Context, call executor.Call, deadline time.
 	if !ended {
 		return executor.Answer{}, false, a.overdue()
 	}
-	a.learnAgain(ctx)
 	if a.seen.started {
+		if err := a.learnAgain(ctx); err != nil {
+			return executor.Answer{}, false, a.error(refused(err))
+		}
 		a.follow(ctx, a.pod.Name)
 	}
 	answer, failed := a.result(a.logs.finish(ctx))
@@ -58,7 +60,10 @@ func (a *attempt) unseen(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askGrace)
 	defer cancel()
 	ended, err := a.endedBy(ctx, deadline)
-	return err == nil && ended
+	if err != nil || !ended {
+		return false
+	}
+	return a.learned || !a.seen.started || a.learnAgain(ctx) == nil
 }
 
 // endedBy looks whether the Job of the attempt ended by itself until a deadline.

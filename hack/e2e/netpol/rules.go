@@ -57,7 +57,7 @@ func (w World) Rules() (string, error) {
 			}
 			chain := d.chain() + "-" + pod.Status.PodIP
 			fmt.Fprintf(&jumps, "\t\t%s %s jump %s\n", d.own, pod.Status.PodIP, chain)
-			fmt.Fprintf(&chains, "\tchain %s {\n%s\t\treject with icmpx admin-prohibited\n\t}\n", chain, strings.Join(lines, ""))
+			fmt.Fprintf(&chains, "\tchain %s {\n%s\t\treject with icmp admin-prohibited\n\t}\n", chain, strings.Join(lines, ""))
 		}
 		fmt.Fprintf(&chains, "\tchain %s {\n%s\t}\n", d.chain(), jumps.String())
 	}

@@ -75,7 +75,7 @@ func TestRules(t *testing.T) {
 		"everything":            {[]string{denied, "{podSelector: {}, egress: [{}], policyTypes: [Egress]}"}, "egress-10.0.0.1", []string{""}, false},
 		"a port":                {[]string{"{egress: [{ports: [{port: 443}, {port: 53, protocol: UDP}]}], policyTypes: [Egress]}"}, "egress-10.0.0.1", []string{"tcp dport 443", "udp dport 53"}, false},
 		"a range, a protocol":   {[]string{"{egress: [{ports: [{port: 1, endPort: 9}, {protocol: UDP}]}], policyTypes: [Egress]}"}, "egress-10.0.0.1", []string{"meta l4proto udp", "tcp dport 1-9"}, false},
-		"pods of its namespace": {[]string{"{ingress: [{from: [{podSelector: {matchLabels: {app: y}}}]}], policyTypes: [Ingress]}"}, "ingress-10.0.0.1", []string{"ip saddr { 10.0.0.2 }"}, false},
+		"pods of its namespace": {[]string{"{ingress: [{from: [{podSelector: {matchLabels: {app: 'y'}}}]}], policyTypes: [Ingress]}"}, "ingress-10.0.0.1", []string{"ip saddr { 10.0.0.2 }"}, false},
 		"a namespace":           {[]string{"{egress: [{to: [{namespaceSelector: {matchLabels: {is: b}}}]}], policyTypes: [Egress]}"}, "egress-10.0.0.1", []string{"ip daddr { 10.0.0.3, 10.0.0.4 }"}, false},
 		"pods of a namespace": {
 			[]string{"{egress: [{to: [{namespaceSelector: {}, podSelector: {matchLabels: {app: x}}}], ports: [{port: 80}]}], policyTypes: [Egress]}"},

@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
@@ -54,14 +57,38 @@ func (r *Reconciler) restored(ctx context.Context, s *scope) (*run.Ended[job.Res
 	if err != nil {
 		return nil, err
 	}
+	starts, err := r.startsQuiesced(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	report, planned := r.driver.Reporter(s.Object), s.Object.Status.ItemActions
 	return run.InStore(r.driver, s, stepRestore, r.requestOf, func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
 		if err := run.AwaitLoads(ctx, r.Client, r.Actions, planned); err != nil {
 			return job.Result{}, err
 		}
+		request.Engine.StartsQuiesced = starts
 		request.Engine.Progress, request.Engine.Priorities, request.Engine.Named = report, preferred.all, preferred.named
 		return r.Job.Restore(ctx, store, request)
 	}), nil
+}
+
+// startsQuiesced says whether an action of the plan starts workloads that come back stopped. A dry
+// run has none, and nothing to be told about what they would do.
+func (r *Reconciler) startsQuiesced(ctx context.Context, s *scope) (bool, error) {
+	if s.Object.Spec.DryRun {
+		return true, nil
+	}
+	for _, post := range s.Post {
+		var plugin v1alpha1.Plugin
+		err := r.Client.Get(ctx, types.NamespacedName{Name: post.Spec.PluginRef.Name}, &plugin)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("reading Plugin %s: %w", post.Spec.PluginRef.Name, err)
+		}
+		if plugin.Spec.Executor.Builtin != nil {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // conclude has what became of the operations stored, if there were any, and turns

@@ -67,6 +67,9 @@ type Request struct {
 	RestoreStatus *StatusFilter
 	// PreserveNodePorts keeps the node ports that Kubernetes chose.
 	PreserveNodePorts bool
+	// StartsQuiesced says that workloads which were archived while they were quiesced are started
+	// afterwards. Else there is a warning about each.
+	StartsQuiesced bool
 	// UseVersions chooses a version for each resource among those in the
 	// archive (the feature EnableAPIGroupVersions). Else the preferred ones of
 	// the backup's cluster are restored.

@@ -106,6 +106,7 @@ func newRun(e *Engine, req Request, cancel context.CancelCauseFunc) *run {
 		RestoreName:       req.RestoreName,
 		NamespaceMapping:  req.NamespaceMapping,
 		PreserveNodePorts: req.PreserveNodePorts,
+		StartsQuiesced:    req.StartsQuiesced,
 		Archived:          r.archived,
 		VolumeData:        func(string, string) bool { return false },
 	}

@@ -71,6 +71,8 @@ type Run struct {
 	NamespaceMapping map[string]string
 	// PreserveNodePorts keeps the node ports that Kubernetes chose.
 	PreserveNodePorts bool
+	// StartsQuiesced says that something is to start what comes back stopped, once all is restored.
+	StartsQuiesced bool
 	// Archived reports whether an object, by its original namespace and name,
 	// is in the archive. Never nil.
 	Archived func(resource schema.GroupResource, namespace, name string) bool

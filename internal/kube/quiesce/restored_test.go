@@ -61,8 +61,9 @@ func (w *world) archived() *archive.Spool {
 	return spool
 }
 
-// restores restores an archive, as a Restore does.
-func (w *world) restores(req restore.Request) {
+// restores restores an archive, as a Restore does, and returns the warnings about objects of the
+// namespace.
+func (w *world) restores(req restore.Request) []string {
 	w.Helper()
 	cluster, err := restore.NewCluster(plane.Config(), list.Options{}, write.Options{})
 	if err != nil {
@@ -73,6 +74,7 @@ func (w *world) restores(req restore.Request) {
 	if err != nil || result.Counts[restore.Failed] > 0 {
 		w.Fatalf("restored: %v, %v", result.Counts, err)
 	}
+	return result.Results.Warnings.Namespaces[w.ns]
 }
 
 // from returns the request of a Restore that gives back what is in a namespace.
@@ -97,7 +99,11 @@ func TestRestoredElsewhere(t *testing.T) {
 	w.done(w.Unquiesce, source)
 
 	w.ns = w.namespace()
-	w.restores(restore.Request{Archive: backup, NamespaceMapping: map[string]string{source.Namespaces[0]: w.ns}})
+	warnings := strings.Join(w.restores(restore.Request{Archive: backup, NamespaceMapping: map[string]string{source.Namespaces[0]: w.ns}}), "\n")
+	if n := strings.Count(warnings, "was restored stopped"); n != 7 {
+		t.Errorf("%d warnings, want one about each of the 7 that ran before:\n%s", n, warnings)
+	}
+	says(t, warnings, "web", "before that it had 3 replicas", "before that it ran on nodes", "before that it was not suspended")
 	restored := w.workloads(w.ns)
 	var refs []state.Ref
 	for name := range restored {

@@ -220,6 +220,13 @@ func Adopt(w Workload, uid string, now time.Time, actions ...string) Decision {
 	return Decision{Outcome: NotHeld}
 }
 
+// Archived says whether a workload that comes from an archive is stopped and ran before it was
+// quiesced, and what it had then. It needs no metadata but the annotation.
+func Archived(w Workload) (State, bool) {
+	s, whose, _ := read(w)
+	return s, whose == foreign && w.Quiesced() && !s.Already
+}
+
 // Expire decides what becomes of a workload if nobody gives it back. What is left of the state
 // then tells the holders that their time is over.
 func Expire(w Workload, now time.Time) Decision {

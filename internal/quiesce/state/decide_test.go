@@ -200,6 +200,9 @@ func TestExpire(t *testing.T) {
 			t.Parallel()
 			got := state.Expire(tc.workload, now)
 			check(t, got, tc.want)
+			if got.Started != (tc.want.outcome == state.Changed) {
+				t.Errorf("it ran: %v", got.Started)
+			}
 			if !got.Due.Equal(tc.due) {
 				t.Errorf("due at %s, want %s", got.Due, tc.due)
 			}

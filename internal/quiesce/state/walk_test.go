@@ -190,6 +190,9 @@ func TestDeadManSwitch(t *testing.T) {
 	}
 }
 
+// stepper makes a workload what a decision makes of it.
+type stepper func(state.Workload, state.Decision) state.Workload
+
 // TestWhoHeldIsTold: a run that goes on when the workload runs learns so at its end, whoever started
 // it, and whoever has it quiesced again by then.
 func TestWhoHeldIsTold(t *testing.T) {
@@ -197,51 +200,47 @@ func TestWhoHeldIsTold(t *testing.T) {
 	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
 	for name, tc := range map[string]struct {
 		// do happens after a, whose time is over after 30 minutes, had it quiesced.
-		do      func(t *testing.T, w state.Workload) state.Workload
+		do      func(do stepper, w state.Workload) state.Workload
 		outcome state.Outcome
 		started bool
 	}{
-		"nothing happened": {func(_ *testing.T, w state.Workload) state.Workload { return w }, state.Restored, false},
-		"another one was the last that counts": {func(t *testing.T, w state.Workload) state.Workload {
-			w = step(t, w, state.Quiesce(w, state.NewHolder("b", at(20), time.Hour), at(20)))
-			w = step(t, w, state.Expire(w, at(30)))
-			return step(t, w, state.Release(w, "b", at(35)))
+		"nothing happened": {func(_ stepper, w state.Workload) state.Workload { return w }, state.Restored, false},
+		"another one was the last that counts": {func(do stepper, w state.Workload) state.Workload {
+			w = do(w, state.Quiesce(w, state.NewHolder("b", at(20), time.Hour), at(20)))
+			w = do(w, state.Expire(w, at(30)))
+			return do(w, state.Release(w, "b", at(35)))
 		}, state.Ended, true},
-		"another one came when its time was over": {func(t *testing.T, w state.Workload) state.Workload {
-			w = step(t, w, state.Quiesce(w, state.NewHolder("b", at(31), time.Hour), at(31)))
-			return step(t, w, state.Release(w, "b", at(35)))
+		"another one came when its time was over": {func(do stepper, w state.Workload) state.Workload {
+			w = do(w, state.Quiesce(w, state.NewHolder("b", at(31), time.Hour), at(31)))
+			return do(w, state.Release(w, "b", at(35)))
 		}, state.Ended, true},
-		"it was given back, and quiesced again": {func(t *testing.T, w state.Workload) state.Workload {
-			w = step(t, w, state.Expire(w, at(30)))
-			return step(t, w, state.Quiesce(w, state.NewHolder("b", at(35), time.Hour), at(35)))
+		"it was given back, and quiesced again": {func(do stepper, w state.Workload) state.Workload {
+			w = do(w, state.Expire(w, at(30)))
+			return do(w, state.Quiesce(w, state.NewHolder("b", at(35), time.Hour), at(35)))
 		}, state.Released, true},
-		"somebody started it, and another quiesced it again": {func(t *testing.T, w state.Workload) state.Workload {
+		"somebody started it, and another quiesced it again": {func(do stepper, w state.Workload) state.Workload {
 			w.Replicas = 5
-			return step(t, w, state.Quiesce(w, state.NewHolder("b", at(20), time.Hour), at(20)))
+			return do(w, state.Quiesce(w, state.NewHolder("b", at(20), time.Hour), at(20)))
 		}, state.Released, true},
-		"somebody started it when it waited for pods": {func(t *testing.T, w state.Workload) state.Workload {
+		"somebody started it when it waited for pods": {func(do stepper, w state.Workload) state.Workload {
 			w.Replicas = 5
-			return step(t, w, state.Quiesce(w, state.NewHolder("a", at(1), time.Hour), at(1)))
+			return do(w, state.Quiesce(w, state.NewHolder("a", at(1), time.Hour), at(1)))
 		}, state.Restored, false},
-		"another quiesced it again when it waited for pods": {func(t *testing.T, w state.Workload) state.Workload {
+		"another quiesced it again when it waited for pods": {func(do stepper, w state.Workload) state.Workload {
 			w.Replicas = 5
-			w = step(t, w, state.Quiesce(w, state.NewHolder("b", at(1), time.Hour), at(1)))
-			return step(t, w, state.Quiesce(w, state.NewHolder("a", at(2), time.Hour), at(2)))
+			w = do(w, state.Quiesce(w, state.NewHolder("b", at(1), time.Hour), at(1)))
+			return do(w, state.Quiesce(w, state.NewHolder("a", at(2), time.Hour), at(2)))
 		}, state.Released, false},
-		"somebody started it before its time was over": {func(t *testing.T, w state.Workload) state.Workload {
+		"somebody started it before its time was over": {func(do stepper, w state.Workload) state.Workload {
 			w.Replicas = 5
-			d := state.Expire(w, at(30))
-			if d.Outcome != state.Changed || !d.Started {
-				t.Errorf("at its time it became %+v", d)
-			}
-			return step(t, w, d)
+			return do(w, state.Expire(w, at(30)))
 		}, state.Ended, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := web()
 			w = step(t, w, state.Quiesce(w, state.NewHolder("a", now, 30*time.Minute), now))
-			w = tc.do(t, w)
+			w = tc.do(func(w state.Workload, d state.Decision) state.Workload { return step(t, w, d) }, w)
 			d := state.Release(w, "a", at(45))
 			if d.Outcome != tc.outcome || d.Started != tc.started {
 				t.Errorf("it is told %s (%s), ran: %v; want %s, %v", d.Outcome, d.Text, d.Started, tc.outcome, tc.started)

@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/pod"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/pv"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/pvc"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/quiesced"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/rolebinding"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/secret"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/service"
@@ -34,6 +35,7 @@ func Actions() []restoreaction.Action {
 		pod.New(),
 		pv.New(),
 		pvc.New(),
+		quiesced.New(),
 		rolebinding.New(),
 		secret.New(),
 		service.New(),

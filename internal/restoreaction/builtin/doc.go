@@ -14,6 +14,7 @@
 //	pod             ended and replaced ones are left out; node, priority, token volume
 //	pv              which volumes come back, and which are an error
 //	pvc             finds the volume with its data, or waits for it
+//	quiesced        a warning about workloads that come back stopped
 //	rolebinding     subjects follow the mapping of namespaces
 //	secret          tokens of ServiceAccounts
 //	service         cluster IPs, node ports, IP families

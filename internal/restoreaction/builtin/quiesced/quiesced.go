@@ -1,0 +1,79 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package quiesced warns of workloads that were archived while a backup had them stopped: also one
+// of another backup, that overlapped. They are restored stopped, and stay so unless an action of
+// the restore starts them.
+package quiesced
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+// kinds are the workloads that can be quiesced.
+var kinds = map[schema.GroupResource]state.Kind{
+	{Group: "apps", Resource: "deployments"}:  state.Deployment,
+	{Group: "apps", Resource: "statefulsets"}: state.StatefulSet,
+	{Group: "apps", Resource: "replicasets"}:  state.ReplicaSet,
+	{Group: "apps", Resource: "daemonsets"}:   state.DaemonSet,
+	{Group: "batch", Resource: "cronjobs"}:    state.CronJob,
+	{Group: "batch", Resource: "jobs"}:        state.Job,
+}
+
+// Action is the action; see New.
+type Action struct{}
+
+var _ restoreaction.Action = Action{}
+
+// New returns the action.
+func New() Action { return Action{} }
+
+// Name implements restoreaction.Action.
+func (Action) Name() string { return "grapnel.dev/quiesced" }
+
+// AppliesTo implements restoreaction.Action.
+func (Action) AppliesTo(resource schema.GroupResource) bool { return kinds[resource] != "" }
+
+// Execute implements restoreaction.Action.
+func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	w := workload(kinds[item.Resource.GroupResource()], item.Object.Object)
+	s, stopped := state.Archived(w)
+	if !stopped || item.Run.StartsQuiesced {
+		return restoreaction.Result{}, nil
+	}
+	had, advice := "was not suspended", "resume it by hand"
+	switch w.Kind {
+	case state.CronJob, state.Job:
+	case state.DaemonSet:
+		had, advice = "ran on nodes", "remove "+state.ParkKey+" from its node selector"
+	default:
+		had, advice = fmt.Sprintf("had %d replicas", s.Replicas), "scale it by hand"
+	}
+	return restoreaction.Result{Warnings: []string{"it was restored stopped, because it was archived while a backup had it quiesced; before that it " +
+		had + ". No action of this restore starts it: " + advice + ", or restore it with a PostRestoreAction of quiesce"}}, nil
+}
+
+// workload is what says whether an object is stopped.
+func workload(kind state.Kind, object map[string]any) state.Workload {
+	return state.Workload{
+		Ref:          state.Ref{Kind: kind},
+		Annotations:  map[string]string{state.Annotation: field.Get[string](object, "metadata", "annotations", state.Annotation)},
+		Replicas:     replicas(object),
+		Suspend:      field.Get[bool](object, "spec", "suspend"),
+		NodeSelector: map[string]string{state.ParkKey: field.Get[string](object, "spec", "template", "spec", "nodeSelector", state.ParkKey)},
+	}
+}
+
+func replicas(object map[string]any) int32 {
+	if field.Has(object, "spec", "replicas") && field.Int(object, "spec", "replicas") == 0 {
+		return 0
+	}
+	return 1 // or more
+}

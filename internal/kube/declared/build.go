@@ -78,6 +78,10 @@ func (b *Builder) Build(plugin *v1alpha1.Plugin) (*catalog.Declared, error) {
 			return nil, fmt.Errorf("action %s(%s): %w", a.Kind, a.Name, err)
 		}
 		built.Executors[catalog.ActionID{Kind: string(a.Kind), Name: a.Name}] = run
+		// What a Job is found by is the same for all actions but for what its call says.
+		if resumer, ok := run.(executor.Resumer); ok && built.Resumer == nil {
+			built.Resumer = resumer
+		}
 	}
 	return built, nil
 }

@@ -58,6 +58,9 @@ func TestEveryHookHasAnExecutor(t *testing.T) {
 			if err != nil || len(built.Executors) != len(tc.kinds) {
 				t.Fatalf("got %+v, %v", built, err)
 			}
+			if goesOn := built.Resumer != nil; goesOn != (name == "job") {
+				t.Errorf("what it begins can be ended by the next operator: %t", goesOn)
+			}
 			for _, kind := range tc.kinds {
 				if built.Executors[catalog.ActionID{Kind: string(kind), Name: "freeze"}] == nil {
 					t.Errorf("there is no %s", kind)

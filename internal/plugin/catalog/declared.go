@@ -21,6 +21,9 @@ import (
 type Declared struct {
 	// Executors run the actions: hooks and DeleteActions.
 	Executors map[ActionID]executor.Executor
+	// Resumer ends what any action of the plugin began, also one that is not declared any
+	// more; nil if nothing goes on without the operator. Nothing is executed by it.
+	Resumer executor.Resumer
 	// Digest changes whenever the executors do something else.
 	Digest string
 }
@@ -50,6 +53,19 @@ func (c *Catalog) declared(pluginObject string, id adapter.ID) executor.Executor
 		return nil
 	}
 	return p.spec.Declared.Executors[id]
+}
+
+// Resumer returns what ends what any action of a declared plugin began, also one that it does
+// not declare any more; nil if the plugin is not loaded or has a process, or if what its actions
+// begin does not go on without the operator.
+func (c *Catalog) Resumer(pluginObject string) executor.Resumer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.plugins[pluginObject]
+	if p == nil || p.spec.Declared == nil {
+		return nil
+	}
+	return p.spec.Declared.Resumer
 }
 
 // everything is the DeleteAction of a declared action: which Backups it concerns is said by

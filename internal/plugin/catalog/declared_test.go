@@ -87,6 +87,39 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
+// ends is an executor of what goes on without the operator.
+type ends struct{ says }
+
+func (ends) Ended(context.Context, executor.Call, time.Time) (executor.Answer, bool, error) {
+	return executor.Answer{}, false, nil
+}
+
+func (ends) Stop(context.Context, executor.Call) error { return nil }
+
+// TestResumer is what ends the Job of an action that its Plugin declares no more.
+func TestResumer(t *testing.T) {
+	t.Parallel()
+	c := catalog.New(catalog.Options{})
+	defer c.Close(t.Context())
+	spec := declares("jobs", "jobs", time.Unix(1, 0), freeze)
+	spec.Declared.Resumer = ends{"jobs"}
+	for _, s := range []catalog.Spec{spec, declares("pods", "pods", time.Unix(1, 0), wipe)} {
+		if _, err := c.Load(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.Resumer("jobs"); got != (ends{"jobs"}) {
+		t.Errorf("the Plugin of Jobs has %v", got)
+	}
+	if got := c.Resumer("pods"); got != nil {
+		t.Errorf("a Plugin of which nothing goes on has %v", got)
+	}
+	c.Unload(t.Context(), "jobs")
+	if got := c.Resumer("jobs"); got != nil {
+		t.Errorf("a Plugin that is not loaded has %v", got)
+	}
+}
+
 // TestDeclaredTwice has two Plugins declare one action.
 func TestDeclaredTwice(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,8 @@ type attempt struct {
 	stuck time.Time
 	// unread is why the API server could not be asked, if it was so last.
 	unread error
+	// denied is why nothing could be removed, if it was so last.
+	denied error
 }
 
 // Execute makes one attempt; see executor.Executor.

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/kube/request"
 )
 
 const (
@@ -54,8 +56,8 @@ func (a *attempt) obstacleWithin(ctx context.Context) string {
 	return a.obstacle(ctx)
 }
 
-// Stop ends what was left running under the key of a call, in this attempt or one before
-// it, by an operator before this one, and waits until it is gone: for a run that is given up
+// Stop ends and removes what is left under the key of a call, in this attempt or one before
+// it, and waits until it is gone: for a run whose answer is recorded, or that is given up
 // without another Execute. It must not be called while Execute runs for the same key.
 // Every error is an *executor.Error; what could not be removed then ends at its
 // deadline.
@@ -82,12 +84,20 @@ func (a *attempt) dispose(ctx context.Context, runs bool) {
 	}
 }
 
-// clear deletes everything of the key, and waits until it is gone if it may still run.
+// clear deletes everything of the key, and waits until it is gone if it may still run. That it
+// may not is tried again as well: rights and credentials come back, and until then the Job runs
+// beside what is done next.
 func (a *attempt) clear(ctx context.Context, runs bool) error {
 	changed, stop := a.cluster.changes(ctx, keyLabel(a.call.Key))
 	defer stop()
+	denials := 0
 	return a.until(ctx, changed, func(ctx context.Context) (time.Duration, bool, error) {
 		left, err := a.remove(ctx, runs)
+		if a.denied = nil; apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			denials = min(denials+1, maxFailures)
+			a.denied = err
+			return request.Delay(denials), false, nil
+		}
 		return 0, err == nil && (left == 0 || !runs), err
 	})
 }
@@ -99,6 +109,8 @@ func (a *attempt) left(ctx context.Context, err error) string {
 		return refused(err).text
 	case a.unread != nil:
 		return refused(a.unread).text
+	case a.denied != nil:
+		return refused(a.denied).text
 	}
 	return because("its pod has not ended", lostNode(a.pod))
 }

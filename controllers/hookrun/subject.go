@@ -54,16 +54,25 @@ func readPauses() wait.Backoff {
 	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: 5 * time.Second, Steps: math.MaxInt32}
 }
 
-// awaitSubject is readSubject until the deadline of ctx: that the API server is
-// away for a moment says nothing about the action.
-func awaitSubject(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun) (subject client.Object, err error) {
+// await calls read until the deadline of ctx: that the API server is away for a moment says
+// nothing about the action.
+func await(ctx context.Context, read func(context.Context) error) (err error) {
 	waited := wait.ExponentialBackoffWithContext(ctx, readPauses(), func(ctx context.Context) (bool, error) {
-		subject, err = readSubject(ctx, reader, run)
+		err = read(ctx)
 		return err == nil || isGone(err) || apierrors.IsForbidden(err), nil
 	})
 	if err == nil {
 		err = waited
 	}
+	return err
+}
+
+// awaitSubject is readSubject until the deadline of ctx.
+func awaitSubject(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun) (subject client.Object, err error) {
+	err = await(ctx, func(ctx context.Context) (err error) {
+		subject, err = readSubject(ctx, reader, run)
+		return err
+	})
 	return subject, err
 }
 
@@ -101,10 +110,13 @@ func (r *Reconciler) context(ctx context.Context, run *v1alpha1.HookRun, call *e
 // deleted reads the Backup that a DeletionRun destroys, in the form of velero.io/v1.
 func (r *Reconciler) deleted(ctx context.Context, d *v1alpha1.DeletionRun, call *executor.Call) error {
 	var b v1alpha1.Backup
-	err := r.Reader.Get(ctx, types.NamespacedName{Namespace: d.Namespace, Name: d.Status.BackupName}, &b)
-	if err == nil && string(b.UID) != d.Status.BackupUID {
-		err = errOther
-	}
+	err := await(ctx, func(ctx context.Context) error {
+		err := r.Reader.Get(ctx, types.NamespacedName{Namespace: d.Namespace, Name: d.Status.BackupName}, &b)
+		if err == nil && string(b.UID) != d.Status.BackupUID {
+			err = errOther
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("reading Backup %s: %w", d.Status.BackupName, err)
 	}

@@ -229,6 +229,11 @@ type HookRunStatus struct {
 	// +nullable
 	NextCallTimestamp *metav1.Time `json:"nextCallTimestamp,omitempty"`
 
+	// removing says that it has ended, and that what ran for it, as a Job does, is
+	// still to be removed. Its finalizer stays until then.
+	// +optional
+	Removing bool `json:"removing,omitempty"`
+
 	// outputs is what the action answered.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32

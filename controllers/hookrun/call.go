@@ -19,7 +19,7 @@ import (
 )
 
 // call makes one call of the current attempt, within its deadline.
-func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.Answer, error) {
+func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (called, error) {
 	attempt := openAttempt(run)
 	call := callOf(run)
 	ctx, cancel := context.WithDeadline(ctx, attempt.Deadline.Time)
@@ -29,16 +29,15 @@ func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.
 	ctx, cancelCall := context.WithTimeout(ctx, run.Spec.Timeout.Duration)
 	defer cancelCall()
 	if err := r.context(ctx, run, &call); err != nil {
-		return executor.Answer{}, unread(ctx, call, err)
+		// What is gone does not come back.
+		return called{unasked: !isGone(err)}, unread(ctx, call, err)
 	}
 	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, call.Kind(), call.Action)
 	if errors.Is(err, caller.ErrNoSuchAction) {
-		return executor.Answer{}, executor.NewError(executor.Invalid, call,
-			fmt.Sprintf("Plugin %s does not provide the action any more; look at it with kubectl get plugin %s -o yaml",
-				run.Spec.PluginRef.Name, run.Spec.PluginRef.Name), err)
+		return called{unasked: true}, withdrawn(run, call, err)
 	}
 	if err != nil {
-		return executor.Answer{}, executor.NewError(executor.Unreachable, call,
+		return called{unasked: true}, executor.NewError(executor.Unreachable, call,
 			fmt.Sprintf("Plugin %s is not loaded; look at it with kubectl get plugin %s",
 				run.Spec.PluginRef.Name, run.Spec.PluginRef.Name), err)
 	}
@@ -50,64 +49,102 @@ func (r *Reconciler) call(ctx context.Context, run *v1alpha1.HookRun) (executor.
 	} else {
 		log.Info("The action answered", "message", answer.Message, "again", answer.Again.String())
 	}
-	return answer, err
+	by, _ := action.(executor.Resumer)
+	return called{Answer: answer, by: by}, err
 }
 
-// callOf returns the call of the current attempt, without what has to be read for it.
+// start is call for an attempt that begins, or goes on with another call: what cannot be read
+// fails it.
+func (r *Reconciler) start(ctx context.Context, run *v1alpha1.HookRun) (called, error) {
+	made, err := r.call(ctx, run)
+	made.unasked = false
+	return made, err
+}
+
+// withdrawn is the error of a call whose action the Plugin does not have any more.
+func withdrawn(run *v1alpha1.HookRun, call executor.Call, err error) error {
+	return executor.NewError(executor.Invalid, call,
+		fmt.Sprintf("Plugin %s does not provide the action any more; look at it with kubectl get plugin %s -o yaml",
+			run.Spec.PluginRef.Name, run.Spec.PluginRef.Name), err)
+}
+
+// callOf returns the call of the last attempt, without what has to be read for it.
 func callOf(run *v1alpha1.HookRun) executor.Call {
 	return executor.Call{
 		Point: string(run.Spec.Hook), Action: run.Spec.PluginName,
-		Key: string(run.UID), Attempt: openAttempt(run).Number, Parameters: kuberun.PlainMap(run.Spec.Parameters),
+		Key: string(run.UID), Attempt: run.Status.Attempt, Parameters: kuberun.PlainMap(run.Spec.Parameters),
 	}
 }
 
-// resumer returns what runs the action of a run, if what it begins goes on without it; nil if
-// not, or if the plugin is not loaded.
-func (r *Reconciler) resumer(run *v1alpha1.HookRun) executor.Resumer {
+// resumer returns what ends and, if the plugin provides it still, runs the action of a run; nil
+// if what the action begins does not go on without the operator, or the plugin is not loaded.
+func (r *Reconciler) resumer(run *v1alpha1.HookRun) (by executor.Resumer, provided bool) {
 	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, callOf(run).Kind(), run.Spec.PluginName)
-	if err != nil {
-		return nil
+	if errors.Is(err, caller.ErrNoSuchAction) {
+		return r.Catalog.Resumer(run.Spec.PluginRef.Name), false
 	}
-	resumer, _ := action.(executor.Resumer)
-	return resumer
+	if err != nil {
+		return nil, false
+	}
+	by, _ = action.(executor.Resumer)
+	return by, true
 }
 
-// resumes says whether the attempt that was called last goes on without the operator that
-// called it.
-func (r *Reconciler) resumes(run *v1alpha1.HookRun) bool {
-	return isCalled(run) && r.resumer(run) != nil
+// ranBy returns what ran the action of a run, if what it left can be removed; nil if not. That
+// is what was called: its Plugin may have been changed since.
+func (r *Reconciler) ranBy(run *v1alpha1.HookRun, ended *answer) executor.Resumer {
+	if ended != nil && ended.Value.by != nil {
+		return ended.Value.by
+	}
+	by, _ := r.resumer(run)
+	return by
+}
+
+// observe looks at what else is known of the current attempt.
+func (r *Reconciler) observe(run *v1alpha1.HookRun, ended *answer, known bool) observed {
+	seen := observed{known: known, ended: ended}
+	if run.Status.Attempt == 0 {
+		return seen
+	}
+	by, provided := r.resumer(run)
+	seen.resumes = by != nil && isCalled(run)
+	seen.withdrawn = seen.resumes && !provided
+	// As long as the plugin is not loaded, nobody knows.
+	seen.leaves = (ended == nil || !ended.Value.cleared) && (r.ranBy(run, ended) != nil || !r.isTried(run))
+	return seen
 }
 
 // clearTime is how long it may take to end what another operator left running.
 const clearTime = time.Minute
 
-// clear ends what another operator left running of an attempt that is cancelled or overdue,
-// and says which of the two it is. What cannot be ended ends at its own deadline. What ended
-// by itself before the attempt was overdue has its answer.
-func (r *Reconciler) clear(ctx context.Context, run *v1alpha1.HookRun) (answer executor.Answer, err error) {
+// clear ends what another operator left running of an attempt that is cancelled or overdue, or
+// cannot be followed, and says which of these it is. What cannot be ended ends at its own
+// deadline. What ended by itself before the attempt was overdue has its answer, and is left
+// until that is recorded.
+func (r *Reconciler) clear(ctx context.Context, run *v1alpha1.HookRun) (was called, err error) {
 	call, deadline := callOf(run), openAttempt(run).Deadline.Time
 	log := r.log(run, call)
 	ctx, cancel := context.WithTimeout(logr.NewContext(ctx, log), clearTime)
 	defer cancel()
-	action, ended := r.resumer(run), false
-	if r.Now().Before(deadline) {
+	ended := false
+	was.by, _ = r.resumer(run)
+	switch {
+	case !r.Now().Before(deadline):
+		was.Answer, ended, err = r.ended(ctx, was.by, call, deadline)
+	case stop(run):
 		err = executor.NewError(executor.Interrupted, call, "was cancelled while another operator took over", context.Canceled)
-	} else {
-		answer, ended, err = r.ended(ctx, action, call, deadline)
+	default:
+		err = withdrawn(run, call, caller.ErrNoSuchAction)
 	}
-	if action == nil {
-		return answer, err
+	if was.by == nil || ended {
+		return was, err
 	}
-	if ended && ctx.Err() != nil {
-		return answer, err // nobody may record the answer: the next operator has to find it
-	}
-	if !ended {
-		log.Info("Ending what was left running of the action")
-	}
-	if stopErr := action.Stop(ctx, call); stopErr != nil {
+	log.Info("Ending what was left running of the action")
+	stopErr := was.by.Stop(ctx, call)
+	if was.cleared = stopErr == nil; !was.cleared {
 		log.Error(stopErr, "It was not ended, and ends at its own deadline")
 	}
-	return answer, err
+	return was, err
 }
 
 // ended returns what an attempt came to that is overdue.

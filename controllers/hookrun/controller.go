@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -42,6 +41,9 @@ import (
 // Catalog finds what runs an action.
 type Catalog interface {
 	Executor(pluginObject, kind, action string) (executor.Executor, error)
+	// Resumer returns what ends what any action of a plugin began, also one that the plugin
+	// does not provide any more; nil if it is not loaded, or nothing goes on without the operator.
+	Resumer(pluginObject string) executor.Resumer
 	// Tried returns a channel that is closed once it was tried to load the plugin.
 	Tried(pluginObject string) <-chan struct{}
 }
@@ -105,10 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if run.Status.CompletionTimestamp != nil {
-		r.calls.Forget(callID(&run))
-		r.calls.Forget(loadID(&run))
-		_, err := r.releaseOrphan(ctx, &run)
-		return ctrl.Result{}, err
+		return r.conclude(ctx, &run)
 	}
 	ended, known := r.calls.State(callID(&run))
 	if !known {
@@ -120,12 +119,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if ended != nil && ended.Err != nil && executor.KindOf(ended.Err) == "" {
 		ctrl.LoggerFrom(ctx).Error(ended.Err, "The call of an action failed inside the operator", "attempt", run.Status.Attempt)
 	}
-	next := decide(&run, observed{known: known, ended: ended, resumes: r.resumes(&run)}, r.Now())
+	next := decide(&run, r.observe(&run, ended, known), r.Now())
 	if current, err := r.write(ctx, before, &run, next); !current || err != nil {
 		return ctrl.Result{}, err // the watch brings what was newer
 	}
 	if ended != nil {
 		r.calls.Forget(callID(before))
+	}
+	if run.Status.Removing {
+		return r.startRemoving(&run, r.ranBy(&run, ended)), nil //nolint:contextcheck // as below
 	}
 	return r.act(&run, next) //nolint:contextcheck // a call outlives the reconcile that starts it; the runner gives it its context
 }
@@ -170,8 +172,8 @@ func (r *Reconciler) isCurrent(ctx context.Context, run *v1alpha1.HookRun) (bool
 // was let go of, or until its plugin is there.
 func (r *Reconciler) stays(ctx context.Context, run *v1alpha1.HookRun) (stays bool, after time.Duration, err error) {
 	if !run.DeletionTimestamp.IsZero() {
-		if released, err := r.releaseOrphan(ctx, run); released || err != nil {
-			return true, 0, err
+		if orphan, after, err := r.releaseOrphan(ctx, run); orphan || err != nil {
+			return true, after, err
 		}
 	}
 	return r.awaitPlugin(ctx, run)
@@ -192,46 +194,23 @@ func (r *Reconciler) act(run *v1alpha1.HookRun, next step) (ctrl.Result, error) 
 	if !next.call && !next.clear {
 		return ctrl.Result{RequeueAfter: next.after}, nil
 	}
-	frozen, do := run.DeepCopy(), r.call
-	if next.clear {
+	frozen, do := run.DeepCopy(), r.start
+	switch {
+	case next.clear:
 		do = r.clear
+	case next.follows:
+		do = r.call
 	}
 	started := r.calls.Ensure(callID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (called, error) {
 		began := r.Now()
 		answer, err := do(ctx, frozen)
-		return called{Answer: answer, took: r.Now().Sub(began)}, err
+		answer.took = r.Now().Sub(began)
+		return answer, err
 	})
 	if !started {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return ctrl.Result{RequeueAfter: next.after}, nil
-}
-
-// releaseOrphan lets go of a run that nothing will come of any more: its subject
-// is gone, and it has ended or is being deleted. As long as there is a subject, its
-// controller releases its runs when it recorded them.
-func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) (released bool, err error) {
-	if !controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
-		return false, nil
-	}
-	_, err = readSubject(ctx, r.Client, run)
-	if err == nil {
-		return false, nil
-	}
-	if !isGone(err) {
-		return false, fmt.Errorf("looking for the subject of HookRun %s: %w", run.Name, err)
-	}
-	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
-	if err := client.IgnoreNotFound(r.Client.Patch(ctx, run, patch)); err != nil {
-		return false, fmt.Errorf("releasing HookRun %s: %w", run.Name, err)
-	}
-	if run.Status.CompletionTimestamp == nil && (run.Spec.Owed || run.Status.StartTimestamp != nil) {
-		r.Recorder.Eventf(run, nil, corev1.EventTypeWarning, v1alpha1.ReasonCleanupAbandoned, string(run.Spec.Hook),
-			"Given up: its %s %s was removed by force. Check by hand whether the action has to be undone",
-			run.Spec.Subject.Kind, run.Spec.Subject.Name)
-	}
-	return true, nil
 }
 
 // runsOf wakes the runs of a subject that is gone.

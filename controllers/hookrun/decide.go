@@ -24,6 +24,13 @@ type answer = runner.Outcome[called]
 type called struct {
 	executor.Answer
 	took time.Duration
+	// by is what ran the action, if that goes on without the operator; nil if not.
+	by executor.Resumer
+	// unasked says that what an operator before this one began was not followed: something
+	// could not be read first.
+	unasked bool
+	// cleared says that nothing is left of what was begun.
+	cleared bool
 }
 
 // observed is what is known of the current attempt besides its status.
@@ -31,14 +38,17 @@ type observed struct {
 	// known says that a call runs, or has ended, in this process; ended is its answer if it has.
 	known bool
 	ended *answer
-	// resumes says that what another operator began goes on without it, and can be followed.
-	resumes bool
+	// resumes says that what another operator began goes on without it, and can be followed;
+	// withdrawn, that it can be ended only, because its Plugin does not provide it any more.
+	resumes, withdrawn bool
+	// leaves says that what ran for the action may be there when the run has ended.
+	leaves bool
 }
 
 // step is what is left to do after the status was written.
 type step struct {
-	// call starts a call of the current attempt.
-	call bool
+	// call starts a call of the current attempt; follows says that another operator did before.
+	call, follows bool
 	// clear ends what another operator left running of the current attempt.
 	clear bool
 	// cancel stops the call that runs.
@@ -58,9 +68,17 @@ const (
 
 // decide moves the status of a HookRun on.
 func decide(run *v1alpha1.HookRun, seen observed, now time.Time) step {
-	switch {
-	case run.Status.CompletionTimestamp != nil:
+	if run.Status.CompletionTimestamp != nil {
 		return step{}
+	}
+	next := advance(run, seen, now)
+	run.Status.Removing = run.Status.CompletionTimestamp != nil && run.Status.Attempt > 0 && seen.leaves
+	return next
+}
+
+// advance is decide for a run that has not ended.
+func advance(run *v1alpha1.HookRun, seen observed, now time.Time) step {
+	switch {
 	case seen.known && seen.ended != nil:
 		return settle(run, seen, now)
 	case stop(run):
@@ -139,11 +157,24 @@ func goOn(run *v1alpha1.HookRun, seen observed, now time.Time) step {
 	switch {
 	case !seen.resumes:
 		return interrupted(run, now)
-	case now.Before(openAttempt(run).Deadline.Time):
-		return step{call: true}
+	case now.Before(openAttempt(run).Deadline.Time) && !seen.withdrawn:
+		return step{call: true, follows: true}
 	default:
 		return step{clear: true}
 	}
+}
+
+// goOnLater is for an attempt that was to be taken over, and something could not be read that
+// has nothing to do with it: it goes on, and it is tried again until its deadline.
+func goOnLater(run *v1alpha1.HookRun, seen observed, now time.Time) step {
+	if stop(run) {
+		return halt(run, observed{resumes: seen.resumes}, now)
+	}
+	next := goOn(run, seen, now)
+	if next.follows {
+		return step{after: firstPause}
+	}
+	return next
 }
 
 func untilNext(run *v1alpha1.HookRun, now time.Time) time.Duration {
@@ -198,7 +229,7 @@ func settle(run *v1alpha1.HookRun, seen observed, now time.Time) step {
 	ended := *seen.ended
 	succeeded := conditions.Get(run, v1alpha1.ConditionSucceeded)
 	only := run.Status.Attempt == 1 && succeeded != nil && succeeded.Reason == v1alpha1.ReasonRunning
-	next := settled(run, ended, seen.resumes, now)
+	next := settled(run, ended, seen, now)
 	if only && ended.Value.took > 0 && run.Status.CompletionTimestamp != nil && now.Sub(run.Status.StartTimestamp.Time)-ended.Value.took < 2*time.Second {
 		// The timestamps hold whole seconds; the one call it took is known better, unless an
 		// operator before this one began it.
@@ -207,9 +238,11 @@ func settle(run *v1alpha1.HookRun, seen observed, now time.Time) step {
 	return next
 }
 
-func settled(run *v1alpha1.HookRun, ended answer, resumes bool, now time.Time) step {
+func settled(run *v1alpha1.HookRun, ended answer, seen observed, now time.Time) step {
 	interruption := executor.KindOf(ended.Err) == executor.Interrupted
 	switch {
+	case ended.Value.unasked:
+		return goOnLater(run, seen, now)
 	case ended.Err == nil && ended.Value.Again > 0:
 		return again(run, ended.Value.Answer, now)
 	case ended.Err == nil:
@@ -217,7 +250,7 @@ func settled(run *v1alpha1.HookRun, ended answer, resumes bool, now time.Time) s
 	case interruption && stop(run):
 		closeAttempt(run, v1alpha1.ReasonCancelled, "cancelled", now)
 		return end(run, v1alpha1.HookRunPhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled while it ran", now)
-	case interruption && resumes:
+	case interruption && seen.resumes:
 		return step{} // this operator ends, and what it began does not
 	case interruption:
 		return interrupted(run, now)

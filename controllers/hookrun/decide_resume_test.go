@@ -16,7 +16,7 @@ func TestRestartsOfOneJob(t *testing.T) {
 	t.Parallel()
 	run := build(neverTwice, retries(1), calledAt(0))
 	for i := range 15 {
-		if next := decide(run, observed{resumes: true}, start.Add(time.Duration(i)*time.Second)); next != (step{call: true}) {
+		if next := decide(run, observed{resumes: true}, start.Add(time.Duration(i)*time.Second)); next != (step{call: true, follows: true}) {
 			t.Fatalf("restart %d: next is %+v, want that it is followed", i, next)
 		}
 	}
@@ -34,15 +34,25 @@ func TestDecideWhatGoesOn(t *testing.T) {
 	t.Parallel()
 	running := gist{phase: inProgress, reason: v1alpha1.ReasonRunning, message: "Running attempt 1", attempt: 1, attempts: []string{"open"}}
 	for name, tc := range map[string]stateCase{
-		"followed": {run: build(calledAt(0)), at: time.Second, step: step{call: true}, want: running},
+		"followed": {run: build(calledAt(0)), at: time.Second, step: step{call: true, follows: true}, want: running},
 		"followed, whatever an interruption means": {
-			run: build(neverTwice, calledAt(0)), at: time.Second, step: step{call: true}, want: running,
+			run: build(neverTwice, calledAt(0)), at: time.Second, step: step{call: true, follows: true}, want: running,
 		},
 		"owed, and cancelled": {
-			run: build(owed, wants(cancel), calledAt(0)), at: time.Second, step: step{call: true}, want: running,
+			run: build(owed, wants(cancel), calledAt(0)), at: time.Second, step: step{call: true, follows: true}, want: running,
 		},
 		"cancelled": {run: build(wants(cancel), calledAt(0)), at: time.Second, step: step{clear: true}, want: running},
 		"overdue":   {run: build(calledAt(0)), at: time.Minute, step: step{clear: true}, want: running},
+		"withdrawn": {run: build(calledAt(0)), withdrawn: true, at: time.Second, step: step{clear: true}, want: running},
+		"something cannot be read first": {
+			run: build(retries(1), calledAt(0)), known: true, ended: &unasked, at: time.Second, step: step{after: firstPause}, want: running,
+		},
+		"something could not be read until the deadline": {
+			run: build(retries(1), calledAt(0)), known: true, ended: &unasked, at: time.Minute, step: step{clear: true}, want: running,
+		},
+		"cancelled while something was read": {
+			run: build(wants(cancel), calledAt(0)), known: true, ended: &unasked, at: time.Second, step: step{clear: true}, want: running,
+		},
 		"not called yet": {
 			run: build(), step: step{call: true}, want: running,
 		},
@@ -71,5 +81,32 @@ func TestDecideWhatGoesOn(t *testing.T) {
 	} {
 		tc.resumes = true
 		t.Run(name, tc.test)
+	}
+}
+
+// TestDecideWhatIsRemoved is about what ran for an action: as long as it may be called again,
+// the next attempt ends it, and before its answer is recorded nobody may remove it.
+func TestDecideWhatIsRemoved(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		run  *v1alpha1.HookRun
+		seen observed
+		want bool
+	}{
+		"it ended well":              {build(calledAt(0)), observed{known: true, ended: &done, leaves: true}, true},
+		"it failed":                  {build(calledAt(0)), observed{known: true, ended: &broken, leaves: true}, true},
+		"it is repeated":             {build(retries(1), calledAt(0)), observed{known: true, ended: &broken, leaves: true}, false},
+		"it is called again":         {build(calledAt(0)), observed{known: true, ended: &notDone, leaves: true}, false},
+		"it goes on":                 {build(calledAt(0)), observed{known: true, leaves: true}, false},
+		"it ends with the operator":  {build(calledAt(0)), observed{known: true, ended: &done}, false},
+		"it was given up in a pause": {build(retries(1), calledAt(0), answeredAt(0, broken), wants(cancel)), observed{leaves: true}, true},
+		"it never ran":               {build(wants(cancel)), observed{leaves: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if decide(tc.run, tc.seen, start.Add(time.Second)); tc.run.Status.Removing != tc.want {
+				t.Errorf("what ran is removed: %t, want %t; the run is %s", tc.run.Status.Removing, tc.want, tc.run.Status.Phase)
+			}
+		})
 	}
 }

@@ -30,6 +30,7 @@ var (
 	late        = failed(executor.Timeout)
 	invalid     = failed(executor.Invalid)
 	cut         = failed(executor.Interrupted)
+	unasked     = answer{Value: called{unasked: true}, Err: failed(executor.Unreachable).Err}
 	panicked    = answer{Err: errors.New("internal error: nil map\nwith a password=hunter2 in its stack")}
 )
 
@@ -147,6 +148,8 @@ type stateCase struct {
 	ended *answer
 	// resumes says that the action goes on without the operator.
 	resumes bool
+	// withdrawn says that its Plugin does not provide it any more.
+	withdrawn bool
 
 	at   time.Duration // after start
 	step step
@@ -154,7 +157,7 @@ type stateCase struct {
 }
 
 func (tc stateCase) test(t *testing.T) {
-	got := decide(tc.run, observed{known: tc.known, ended: tc.ended, resumes: tc.resumes}, start.Add(tc.at))
+	got := decide(tc.run, observed{known: tc.known, ended: tc.ended, resumes: tc.resumes, withdrawn: tc.withdrawn}, start.Add(tc.at))
 	if got != tc.step {
 		t.Errorf("next is %+v, want %+v", got, tc.step)
 	}

@@ -18,6 +18,16 @@ import (
 // loadID names the wait for the plugin of a run.
 func loadID(run *v1alpha1.HookRun) string { return string(run.UID) + "/plugin" }
 
+// isTried says whether it was tried to load the plugin of a run.
+func (r *Reconciler) isTried(run *v1alpha1.HookRun) bool {
+	select {
+	case <-r.Catalog.Tried(run.Spec.PluginRef.Name):
+		return true
+	default:
+		return false
+	}
+}
+
 // awaitPlugin says whether a run that is to call its action has to wait until it
 // was tried to load the plugin: an operator that takes over finds runs before it has
 // loaded their plugins, and no attempt may fail for that. The run is woken when the
@@ -26,6 +36,11 @@ func (r *Reconciler) awaitPlugin(ctx context.Context, run *v1alpha1.HookRun) (wa
 	if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait || (stop(run) && !isCalled(run)) {
 		return false, 0, nil
 	}
+	return r.awaitLoad(ctx, run)
+}
+
+// awaitLoad is awaitPlugin for every run whose plugin is needed.
+func (r *Reconciler) awaitLoad(ctx context.Context, run *v1alpha1.HookRun) (waiting bool, after time.Duration, err error) {
 	name := run.Spec.PluginRef.Name
 	tried := r.Catalog.Tried(name)
 	select {

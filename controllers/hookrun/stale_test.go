@@ -55,7 +55,7 @@ func TestCacheThatLags(t *testing.T) {
 			lagging := &behind{was: run.DeepCopy()}
 			was(lagging.was)
 			close(answers)
-			await(env, run, v1alpha1.HookRunPhaseCompleted)
+			awaitRemoved(env, run)
 			stop()
 
 			second := working()
@@ -74,9 +74,10 @@ func TestCacheThatLags(t *testing.T) {
 				}
 				return ""
 			})
-			await(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
-			if calls := second.made(); len(calls) != 1 || len(second.stopped) > 0 {
-				t.Errorf("attempts %v were called and %d ended, want only that of the other run", calls, len(second.stopped))
+			other := plan(env, backup)
+			awaitRemoved(env, other)
+			if calls := second.made(); len(calls) != 1 || len(second.stopped) != 1 || (<-second.stopped).Key != string(other.UID) {
+				t.Errorf("attempts %v were called, want only that of the other run", calls)
 			}
 		})
 	}

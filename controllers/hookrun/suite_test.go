@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/hookrun"
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
@@ -44,6 +45,10 @@ type actions struct {
 	// calls of which that was ended.
 	resumes bool
 	stopped chan executor.Call
+	// withdrawn says that the Plugin does not provide the actions any more.
+	withdrawn bool
+	// stuck has it take until the operator ends to end what was begun.
+	stuck bool
 	// ended is what it came to while there was no operator.
 	ended execute
 
@@ -53,6 +58,9 @@ type actions struct {
 
 // Executor implements hookrun.Catalog.
 func (a *actions) Executor(plugin, kind, action string) (executor.Executor, error) {
+	if a.withdrawn {
+		return nil, fmt.Errorf("resolving: %w", caller.ErrNoSuchAction)
+	}
 	if a.missing != nil {
 		return nil, a.missing
 	}
@@ -61,6 +69,14 @@ func (a *actions) Executor(plugin, kind, action string) (executor.Executor, erro
 		return resuming{one}, nil
 	}
 	return one, nil
+}
+
+// Resumer implements hookrun.Catalog.
+func (a *actions) Resumer(string) executor.Resumer {
+	if !a.resumes {
+		return nil
+	}
+	return resuming{bound{actions: a}}
 }
 
 // Tried implements hookrun.Catalog.
@@ -102,8 +118,14 @@ func (r resuming) Ended(ctx context.Context, call executor.Call, _ time.Time) (e
 }
 
 // Stop implements executor.Resumer.
-func (r resuming) Stop(_ context.Context, call executor.Call) error {
-	r.actions.stopped <- call
+func (r resuming) Stop(ctx context.Context, call executor.Call) error {
+	if r.actions.stopped != nil {
+		r.actions.stopped <- call
+	}
+	if r.actions.stuck {
+		<-ctx.Done()
+		return executor.NewError(executor.Unreachable, call, "it could not be ended", ctx.Err())
+	}
 	return nil
 }
 
@@ -185,6 +207,16 @@ func await(env *suite.Env, run *v1alpha1.HookRun, phase v1alpha1.HookRunPhase) {
 			return ""
 		}
 		return fmt.Sprintf("the run is %q (%s), want %s", run.Status.Phase, run.Status.Message, phase)
+	})
+}
+
+// awaitRemoved waits until nothing is left of what ran for a run that has ended.
+func awaitRemoved(env *suite.Env, run *v1alpha1.HookRun) {
+	suite.Await(env, run, func(run *v1alpha1.HookRun) string {
+		if run.Status.CompletionTimestamp == nil || run.Status.Removing {
+			return fmt.Sprintf("the run is %q, what ran is being removed: %t", run.Status.Phase, run.Status.Removing)
+		}
+		return ""
 	})
 }
 

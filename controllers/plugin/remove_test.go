@@ -103,6 +103,31 @@ func TestHeldWhileInUse(t *testing.T) {
 	}
 }
 
+// TestHeldWhileAJobIsRemoved deletes a Plugin that removes what answered for an action.
+func TestHeldWhileAJobIsRemoved(t *testing.T) {
+	t.Parallel()
+	env := cluster.Env(t)
+	var cached client.Client
+	operator(t, env, &loader{load: well}, func(r *plugin.Reconciler) { cached = r.Client })
+	p := create(t, env)
+	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+	run := user(env, p)
+	run.Status.Removing = true
+	end(t, env, run)
+	suite.Eventually(t, func() string {
+		var known v1alpha1.HookRun
+		if err := cached.Get(t.Context(), client.ObjectKeyFromObject(run), &known); err != nil || !known.Status.Removing {
+			return fmt.Sprintf("the operator does not know what is removed: %v", err)
+		}
+		return ""
+	})
+	env.Delete(p)
+	awaitInUse(env, p, run)
+	run.Status.Removing = false
+	end(t, env, run)
+	env.AwaitGone(p)
+}
+
 // TestAbandoned gives up what a Plugin is needed for.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,7 @@ func (r *Reconciler) users(ctx context.Context, name string) ([]string, error) {
 		}
 	}
 	for _, run := range hookRuns.Items {
-		if run.Spec.PluginRef.Name == name && run.Status.CompletionTimestamp == nil {
+		if run.Spec.PluginRef.Name == name && (run.Status.CompletionTimestamp == nil || run.Status.Removing) {
 			users = append(users, "HookRun "+run.Name)
 		}
 	}

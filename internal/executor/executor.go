@@ -48,6 +48,9 @@ type Executor interface {
 // next with the same key and attempt follows that, and begins nothing else; that of a later
 // attempt ends it before it begins anything. A ctx that is cancelled with a cause was cancelled
 // by somebody: what was begun is ended.
+//
+// What ended by itself is left by Execute, too, unless it is to be called again: whoever executes
+// the same key and attempt once more gets the same answer, until Stop removes it.
 type Resumer interface {
 	Executor
 	// Ended returns what the attempt came to that a caller before this one began and did not
@@ -56,9 +59,10 @@ type Resumer interface {
 	// it is not known whether it did. It leaves what there is of it, so that it can be asked for again until the
 	// answer is recorded.
 	Ended(ctx context.Context, call Call, deadline time.Time) (answer Answer, ended bool, err error)
-	// Stop ends what was left of a call, in this attempt or one before it, by a caller before
-	// this one, for a run that is not executed again. It returns when nothing of it is left,
-	// or an *Error if that could not be had before ctx ended.
+	// Stop ends and removes what is left of a call, in this attempt or one before it, for a run
+	// that is not executed again: because its answer is recorded, or it is given up. It returns
+	// when nothing of it is left, or an *Error if that could not be had before ctx ended. The
+	// action of the call may be another one of the same plugin.
 	Stop(ctx context.Context, call Call) error
 }
 

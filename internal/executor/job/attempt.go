@@ -93,7 +93,8 @@ func (a *attempt) prepare() (err error) {
 	return err
 }
 
-// run starts or finds the Job, follows it to its end and removes it.
+// run starts or finds the Job and follows it to its end. It removes the Job unless that ended by
+// itself with what the attempt came to: until somebody recorded that, it has to be found again.
 func (a *attempt) run(ctx context.Context) (executor.Answer, *failure) {
 	changed, stop := a.cluster.changes(ctx, keyLabel(a.call.Key))
 	defer stop()
@@ -111,15 +112,22 @@ func (a *attempt) run(ctx context.Context) (executor.Answer, *failure) {
 		}
 		err = nil
 	}
-	// If the operator ends at this moment, nobody will record the answer: the next one
-	// has to find it.
-	if !operatorEnds(ctx) {
+	var (
+		answer executor.Answer
+		failed *failure
+	)
+	if err == nil {
+		answer, failed = a.result(last)
+	} else {
+		failed = refused(err)
+	}
+	// If the operator ends at this moment, nobody will record that it is to be called again
+	// either. Where the answer gets lost otherwise, it is only called sooner.
+	final := err == nil && a.seen.over && (failed != nil || answer.Again == 0)
+	if !final && !operatorEnds(ctx) {
 		a.dispose(ctx, err != nil || a.seen.exit == nil)
 	}
-	if err != nil {
-		return executor.Answer{}, refused(err)
-	}
-	return a.result(last)
+	return answer, failed
 }
 
 // result is what a Job came to that has ended. Last is the last line of its log.

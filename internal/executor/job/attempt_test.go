@@ -54,7 +54,7 @@ func TestAnAttemptHasItsOwnJob(t *testing.T) {
 				if x.err != nil || x.answer.Message != "frozen" {
 					t.Errorf("the retry returned %+v, %v", x.answer, x.err)
 				}
-				w.nothingLeft()
+				w.recorded(retry())
 			})
 		})
 	}
@@ -75,6 +75,6 @@ func TestAnAttemptDoesNotEndALaterOne(t *testing.T) {
 		if later.err != nil {
 			t.Error(later.err)
 		}
-		w.nothingLeft()
+		w.recorded(retry())
 	})
 }

@@ -75,5 +75,5 @@ func TestPluginIsChanged(t *testing.T) {
 func (w *world) nothingLeftBut(secret *corev1.Secret) {
 	w.t.Helper()
 	w.must(w.client.Delete(context.Background(), secret.DeepCopy()))
-	w.nothingLeft()
+	w.recorded(call())
 }

@@ -92,14 +92,15 @@
 // result. A Job that is being deleted is waited for before another one is started, and its
 // name is of the key alone, so that no two attempts of one key run at a time, not even those
 // of two operators that both believe to be the leader; the later attempt wins. If nobody will
-// execute the key again, Stop ends what goes on. When the deadline has passed, it is looked
+// execute the key again, Stop ends what goes on, and tries again if it may not. When the deadline has passed, it is looked
 // once whether the Job ended before it, unseen: Ended does so for an operator that comes
 // later. The time at which its container ended, by the clock of its node, decides.
 //
-// The Job is removed as soon as its answer was read. If the operator is killed between
-// that and the moment at which the answer is recorded, the action runs again: that is
-// what its idempotency key is for. Whoever may write Jobs or pods in the namespace can
-// answer for an action.
+// A Job that ended by itself stays until its answer is recorded and the caller says so with
+// Stop: if the operator is killed in between, the next one gets the same answer. Only a Job
+// that wants to be called again is removed at once, as is one that is given up: if that is
+// not recorded, the action is called again sooner, or ended again. Whoever may write Jobs or
+// pods in the namespace can answer for an action.
 //
 // # Rights
 //

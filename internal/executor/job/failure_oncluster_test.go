@@ -98,7 +98,7 @@ func (s *site) testEvicted(t *testing.T) {
 		pod.Status.ContainerStatuses = nil
 	})
 	x.fails(t, executor.Unreachable, "its pod was evicted before it answered: The node was low on resource: memory.")
-	r.nothingLeft(t)
+	r.recorded(t, call())
 }
 
 // testEvictionAPI is a node that is drained.
@@ -115,7 +115,7 @@ func (s *site) testEvictionAPI(t *testing.T) {
 	if executor.KindOf(x.err) != executor.Unreachable {
 		t.Errorf("error is %s %v", executor.KindOf(x.err), x.err)
 	}
-	r.nothingLeft(t)
+	r.stop(t, call())
 }
 
 // testLostNode is a pod that nobody ends: no other may be started beside it.
@@ -149,5 +149,5 @@ func (s *site) testLostNode(t *testing.T) {
 	if executor.KindOf(x.err) != executor.Unreachable {
 		t.Errorf("error is %s %v", executor.KindOf(x.err), x.err)
 	}
-	r.nothingLeft(t)
+	r.stop(t, call())
 }

@@ -198,7 +198,7 @@ func TestJobsThatFail(t *testing.T) {
 				x := w.run()
 				w.pod(w.job(), tc.status)
 				x.fails(t, tc.kind, tc.want)
-				w.nothingLeft()
+				w.recorded(call())
 			})
 		})
 	}
@@ -252,7 +252,8 @@ func TestLastLineIsTheReason(t *testing.T) {
 	})
 }
 
-// TestDeletionIsTriedAgain has the answer survive that the Job cannot be deleted.
+// TestDeletionIsTriedAgain has the answer survive that the Job cannot be deleted which is to
+// make room for the next call.
 func TestDeletionIsTriedAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		times int
@@ -270,9 +271,9 @@ func TestDeletionIsTriedAgain(t *testing.T) {
 					}
 					return nil
 				})
-				w.pod(w.job(), exited(0, "done"))
+				w.pod(w.job(), exited(0, `{"retryAfterSeconds":30}`))
 				<-x.done
-				if x.err != nil || x.answer.Message != "done" {
+				if x.err != nil || x.answer.Again != 30*time.Second {
 					t.Errorf("it returned %+v, %v", x.answer, x.err)
 				}
 				if left := w.there(w.job().Name) != nil; left != tc.left || w.lines.with("was not removed in time") > 0 != tc.left {

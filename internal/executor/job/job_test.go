@@ -35,10 +35,7 @@ func TestAnswerOfAJob(t *testing.T) {
 		if x.err != nil || !reflect.DeepEqual(x.answer, want) {
 			t.Errorf("it returned %+v, %v; want %+v", x.answer, x.err, want)
 		}
-		w.nothingLeft()
-		if !reflect.DeepEqual(w.deleted, []metav1.DeletionPropagation{metav1.DeletePropagationBackground}) {
-			t.Errorf("the Job was deleted %v", w.deleted)
-		}
+		w.recorded(call())
 	})
 }
 
@@ -54,7 +51,7 @@ func TestCalledAgain(t *testing.T) {
 		if x.err != nil || x.answer.Again != 30*time.Second {
 			t.Fatalf("it returned %+v, %v", x.answer, x.err)
 		}
-		w.nothingLeft()
+		w.nothingLeft() // it is called again, whether anybody records that or not
 		w.created = nil
 		x = w.run()
 		if w.job().Name != first.Name || w.job().UID == first.UID || filesOf(w.job()) == filesOf(first) {
@@ -65,7 +62,7 @@ func TestCalledAgain(t *testing.T) {
 		if x.err != nil || x.answer.Message != "done" {
 			t.Errorf("it returned %+v, %v", x.answer, x.err)
 		}
-		w.nothingLeft()
+		w.recorded(call())
 	})
 }
 

@@ -37,6 +37,9 @@ type verdict struct {
 	exit *corev1.ContainerStateTerminated
 	// lost is why no exit will come.
 	lost *failure
+	// over says that it ended by itself: whoever looks later sees the same, and nothing is
+	// started any more.
+	over bool
 	// stuck is why the container cannot start, as far as that may pass.
 	stuck string
 	// waiting is what has to happen before the container starts.
@@ -52,16 +55,19 @@ func judge(job *batchv1.Job, pod *corev1.Pod) verdict {
 	v := verdict{started: status.State.Running != nil || (exit != nil && !neverRan(exit))}
 	switch {
 	case exit != nil && exit.ExitCode == 0:
-		v.exit = exit
+		v.exit, v.over = exit, true
 	case job == nil || job.DeletionTimestamp != nil:
 		v.lost = &failure{kind: executor.Unreachable, text: "its Job was deleted by somebody before it ended"}
 	case deadlinePassed(job):
 		v.lost = &failure{kind: executor.Timeout, text: "did not end before the deadline of its Job: " + delay(pod)}
 	case exit != nil || (pod != nil && pod.Status.Phase == corev1.PodFailed):
+		v.over = true
 		v.exit, v.lost = failed(pod, exit)
 	case condition(job, batchv1.JobComplete) != nil:
+		v.over = true
 		v.lost = &failure{kind: executor.Unreachable, text: "ended well, but its pod was removed before its answer could be read"}
 	case condition(job, batchv1.JobFailed) != nil:
+		v.over = true
 		v.lost = &failure{kind: executor.Unreachable, text: "its pod was lost before it answered: " + condition(job, batchv1.JobFailed).Message}
 	case !v.started:
 		v.pending(job, pod, status)

@@ -62,7 +62,7 @@ func TestEndOfTheOperatorLeavesTheJob(t *testing.T) {
 		if x.err != nil || x.answer.Message != "thawed" || len(w.created) != 1 {
 			t.Errorf("it returned %+v, %v after %d starts; want the answer of one", x.answer, x.err, len(w.created))
 		}
-		w.nothingLeft()
+		w.recorded(call())
 	})
 }
 

@@ -289,6 +289,31 @@ func (r *room) startsPod(t *testing.T) *corev1.Pod {
 	return pod
 }
 
+// recorded removes what is left as the caller of Execute does when it recorded the answer, and
+// fails the test if the Job did not keep that until then.
+func (r *room) recorded(t *testing.T, of executor.Call) {
+	t.Helper()
+	if n := len(r.jobs(t)); n != 1 {
+		t.Errorf("there are %d Jobs, want the one that keeps the answer until it is recorded", n)
+	}
+	r.stop(t, of)
+}
+
+// stop removes what a call left, and waits until there is nothing.
+func (r *room) stop(t *testing.T, of executor.Call) {
+	t.Helper()
+	e, err := job.New(r.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := e.Stop(ctx, of); err != nil {
+		t.Error(err)
+	}
+	r.nothingLeft(t)
+}
+
 // nothingLeft waits until there is nothing: pods are collected after their Job.
 func (r *room) nothingLeft(t *testing.T) {
 	t.Helper()

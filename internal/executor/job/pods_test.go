@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
 // pod creates the pod of a Job.
@@ -57,6 +59,20 @@ func (w *world) nothingLeft() {
 			w.t.Errorf("%d left: %+v", n, list)
 		}
 	}
+}
+
+// recorded removes what is left as the caller of Execute does when it recorded the answer, and
+// fails the test if the Job did not keep that until then.
+func (w *world) recorded(of executor.Call) {
+	w.t.Helper()
+	var jobs batchv1.JobList
+	if w.must(w.client.List(context.Background(), &jobs)); len(jobs.Items) != 1 {
+		w.t.Errorf("there are %d Jobs, want the one that keeps the answer until it is recorded", len(jobs.Items))
+	}
+	e, err := New(w.options())
+	w.must(err)
+	w.must(e.Stop(context.Background(), of))
+	w.nothingLeft()
 }
 
 func count(list client.ObjectList) int {

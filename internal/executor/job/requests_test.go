@@ -86,7 +86,7 @@ func TestServerThatIsAway(t *testing.T) {
 			t.Errorf("it returned %+v, %v after %d starts", x.answer, x.err, len(w.created))
 		}
 		w.refuse(nil)
-		w.nothingLeft()
+		w.recorded(call())
 	})
 }
 

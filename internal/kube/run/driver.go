@@ -289,8 +289,8 @@ func (d *Driver[T]) LetGo(ctx context.Context, object T) error {
 	if !controllerutil.ContainsFinalizer(object, v1alpha1.FinalizerRun) {
 		return nil
 	}
-	if err := d.releaseRuns(ctx, object); err != nil {
-		return err
+	if all, err := d.releaseRuns(ctx, object); !all || err != nil {
+		return err // the watch of HookRuns brings those for which nothing is left
 	}
 	d.forget(object.GetUID())
 	released := copyOf(object)

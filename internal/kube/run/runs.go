@@ -188,25 +188,30 @@ func (d *Driver[T]) patchRun(s *Scope[T], run *v1alpha1.HookRun, change map[stri
 	})
 }
 
-// releaseRuns lets go of the HookRuns of a settled Backup. Of a Backup that
-// never began, none may stay.
-func (d *Driver[T]) releaseRuns(ctx context.Context, o T) error {
+// releaseRuns lets go of the HookRuns of a settled Backup, and says whether that held none for
+// which something has to be removed. Of a Backup that never began, none may stay.
+func (d *Driver[T]) releaseRuns(ctx context.Context, o T) (all bool, err error) {
 	var list v1alpha1.HookRunList
-	err := d.Client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
+	err = d.Client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
 	if err != nil {
-		return fmt.Errorf("listing the HookRuns: %w", err)
+		return false, fmt.Errorf("listing the HookRuns: %w", err)
 	}
+	all = true
 	for i := range list.Items {
 		run := &list.Items[i]
+		if run.Status.Removing {
+			all = false
+			continue
+		}
 		release := d.releaseRun
 		if !Planned(o) {
 			release = d.removeRun
 		}
 		if err := release(ctx, run); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return all, nil
 }
 
 func (d *Driver[T]) releaseRun(ctx context.Context, run *v1alpha1.HookRun) error {

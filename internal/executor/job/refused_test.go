@@ -70,7 +70,7 @@ func (w *world) answers(x *execution) {
 		w.t.Errorf("it returned %+v, %v after %d starts", x.answer, x.err, len(w.created))
 	}
 	w.refuse(nil)
-	w.nothingLeft()
+	w.recorded(call())
 }
 
 // TestFilesThatAreThere has an operator take over while no more files may be created.

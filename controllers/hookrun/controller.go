@@ -127,7 +127,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.calls.Forget(callID(before))
 	}
 	if run.Status.Removing {
-		return r.startRemoving(&run, r.ranBy(&run, ended)), nil //nolint:contextcheck // as below
+		return r.startRemoving(&run, r.ranBy(&run, ended)), nil //nolint:contextcheck // it outlives the reconcile that starts it; the runner gives it its context
 	}
 	return r.act(&run, next) //nolint:contextcheck // a call outlives the reconcile that starts it; the runner gives it its context
 }

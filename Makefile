@@ -98,6 +98,14 @@ test-unit: ## Run the tests of the operator's module that need no API server.
 test-integration: control-plane ## Run the tests that need an API server, and the nested test modules.
 	hack/test.sh integration
 
+# How long `make chaos` disturbs operators, and the seed of what it does; none is any.
+DURATION ?= 5m
+SEED ?=
+
+.PHONY: chaos
+chaos: control-plane ## Disturb operators at random for DURATION, and check what has to hold; SEED repeats a failure.
+	hack/chaos.sh $(DURATION) $(SEED)
+
 ##@ End-to-end tests, on a throw-away cluster on this machine, as root
 
 .PHONY: e2e
@@ -160,6 +168,7 @@ GRAPNEL := -l app.kubernetes.io/name=grapnel --ignore-not-found
 undeploy: $(KUBECTL_BUILT) ## Remove the operator; CRDs, their objects and stored backups stay.
 	$(KUBECTL) delete deployment -n grapnel-system $(GRAPNEL) --cascade=foreground --timeout=5m
 	$(KUBECTL) delete poddisruptionbudget,service,networkpolicy -n grapnel-system $(GRAPNEL)
+	$(KUBECTL) delete secret -n grapnel-system grapnel-restore-stamp-key --ignore-not-found
 	$(KUBECTL) delete rolebinding,role,serviceaccount -n grapnel-system $(GRAPNEL)
 	$(KUBECTL) delete clusterrolebinding,clusterrole $(GRAPNEL)
 	$(KUBECTL) delete validatingadmissionpolicybinding,validatingadmissionpolicy $(GRAPNEL)

@@ -11,18 +11,25 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc/grpclog"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -30,15 +37,20 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/journal"
+	"github.com/grapnel-dev/grapnel/internal/kube/liveness"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/kube/mapping"
 	"github.com/grapnel-dev/grapnel/internal/kube/operation"
 	"github.com/grapnel-dev/grapnel/internal/kube/ready"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	restoreengine "github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
+	"github.com/grapnel-dev/grapnel/internal/scratch"
 )
 
 // version is stamped by the linker.
@@ -46,25 +58,29 @@ var version = "dev"
 
 // options are the flags of the operator.
 type options struct {
-	leaderElect   bool
-	probeAddress  string
-	pprofAddress  string
-	metrics       string
-	secureMetrics bool
-	pluginDir     string
-	storeRoot     string
-	scratchDir    string
-	checkInterval time.Duration
-	namespace     string
-	maxBackups    int
-	maxRestores   int
-	maxDeletions  int
-	syncInterval  time.Duration
-	maxArchive    resource.QuantityValue
-	restoreOrder  restoreengine.Order
-	workers       int
-	operations    run.OperationDefaults
-	features      string
+	leaderElect           bool
+	lease                 leaderElectionTimes
+	probeAddress          string
+	pprofAddress          string
+	metricsAddress        string
+	secureMetrics         bool
+	pluginDir             string
+	storeRoot             string
+	scratchDir            string
+	locationCheckInterval time.Duration
+	namespace             string
+	maxBackups            int
+	maxRestores           int
+	maxDeletions          int
+	syncInterval          time.Duration
+	maxArchiveSize        resource.QuantityValue
+	maxScratchSize        resource.QuantityValue
+	restoreOrder          restoreengine.Order
+	restoreWorkers        int
+	operations            run.OperationDefaults
+	limits                run.Limits
+	admissionGrace        time.Duration
+	features              string
 }
 
 // featureAllVersions archives every served version of a group's resources.
@@ -86,36 +102,44 @@ func parseFeatures(list string) ([]string, error) {
 	return features, nil
 }
 
-// ownNamespace is where the operator runs, by default.
-func ownNamespace() string { return cmp.Or(os.Getenv("POD_NAMESPACE"), "grapnel-system") }
+// operatorNamespace is where the operator runs, by default.
+func operatorNamespace() string { return cmp.Or(os.Getenv("POD_NAMESPACE"), "grapnel-system") }
 
 func parseFlags() (options, zap.Options) {
-	// etcd holds 8 GiB at most by its own advice, and an archive has each object twice.
-	o := options{maxArchive: resource.QuantityValue{Quantity: resource.MustParse("64Gi")}}
+	o := options{maxArchiveSize: resource.QuantityValue{Quantity: *resource.NewQuantity(archive.DefaultTotalBytes, resource.BinarySI)}}
 	logging := zap.Options{}
 	flag.BoolVar(&o.leaderElect, "leader-elect", false, "run only while holding the leader lease, so that several replicas can stand by")
+	o.lease.bindFlags(flag.CommandLine)
 	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flag.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of Go's profiles, for a look at processor time and memory; off by default. "+
 		"They tell what is in memory: let nobody else reach it")
-	flag.StringVar(&o.metrics, "metrics-bind-address", "0", "address of /metrics; 0 turns it off")
+	flag.StringVar(&o.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 turns it off")
 	flag.BoolVar(&o.secureMetrics, "metrics-secure", true, "serve metrics over TLS and only to whom the API server authorizes")
 	flag.StringVar(&o.pluginDir, "plugin-dir", "/plugins", "folder with plugin binaries; Plugins name files in it")
 	flag.StringVar(&o.storeRoot, "store-root", "", "folder that filesystem locations are relative to; empty refuses them")
 	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "folder for the logs of runs that are not finished")
-	flag.DurationVar(&o.checkInterval, "location-check-interval", time.Minute, "time between two checks of a storage location")
+	flag.DurationVar(&o.locationCheckInterval, "location-check-interval", time.Minute, "time between two checks of a storage location")
 	flag.DurationVar(&o.syncInterval, "backup-sync-interval", time.Minute, "time between two looks for backups in a storage location that other systems stored")
-	flag.StringVar(&o.namespace, "namespace", ownNamespace(), "namespace whose Backups and locations are watched")
+	flag.StringVar(&o.namespace, "namespace", operatorNamespace(), "namespace whose Backups and locations are watched")
 	flag.IntVar(&o.maxBackups, "max-concurrent-backups", 4, "how many Backups may run at a time, besides those that only wait for operations; the others wait")
 	flag.IntVar(&o.maxRestores, "max-concurrent-restores", 1, "how many Restores may run at a time, besides those that only wait for operations; the others wait")
 	flag.IntVar(&o.maxDeletions, "max-concurrent-deletions", 4, "how many backups may be destroyed at a time; the other DeletionRuns wait")
-	flag.Var(&o.maxArchive, "max-archive-size", "how many bytes the archive of a backup may have, decompressed; a Restore of a larger one fails")
-	flag.IntVar(&o.workers, "restore-workers", restoreengine.DefaultWorkers, "how many objects of a Restore are written at a time")
+	flag.Var(&o.maxArchiveSize, "max-archive-size", "how many bytes the archive of a backup may have, decompressed; a Backup that needs more fails, and so does a Restore of a larger one")
+	flag.Var(&o.maxScratchSize, "max-scratch-size", "how many bytes the archives in --scratch-dir may have together; what needs more fails. "+
+		"0 is no limit but what the volume has; set it below the sizeLimit of an emptyDir")
+	flag.IntVar(&o.restoreWorkers, "restore-workers", restoreengine.DefaultWorkers, "how many objects of a Restore are written at a time")
 	flag.DurationVar(&o.operations.Timeout, "default-item-operation-timeout", 4*time.Hour,
 		"how long an operation of a plugin may take if neither the Backup or Restore nor the Plugin says so")
 	flag.DurationVar(&o.operations.PollInterval, "item-operation-poll-interval", 10*time.Second,
 		"time between two questions how far an operation is, if neither the Plugin nor the action says so; at least 100ms")
 	flag.DurationVar(&o.operations.CancelTimeout, "item-operation-cancel-timeout", 5*time.Minute,
 		"how long an operation of a plugin has to end after it was cancelled; then nobody knows how it ended")
+	flag.DurationVar(&o.admissionGrace, "admission-grace", 2*time.Minute,
+		"how long a new Backup or Restore waits for a location, a backup or Plugins that it needs and that are not there or not ready; 0 fails its validation at once")
+	flag.DurationVar(&o.limits.RunTimeout, "default-run-timeout", 24*time.Hour,
+		"how long a Backup, Restore or DeletionRun may take from its recorded plan to its outcome if its spec does not say so, besides its operations")
+	flag.DurationVar(&o.limits.StuckStepTimeout, "stuck-step-timeout", time.Minute,
+		"how long cancelled work of a run has to end, for example on a volume that does not answer; then the run ends without it, and owed clean-up runs")
 	flag.TextVar(&o.restoreOrder, "restore-resource-priorities", restoreengine.DefaultOrder(),
 		"resources that are restored first, one after the other, then \"-\" and those that are restored last")
 	flag.StringVar(&o.features, "features", "", "comma-separated features to turn on: "+featureAllVersions)
@@ -126,16 +150,64 @@ func parseFlags() (options, zap.Options) {
 
 func main() {
 	opts, logging := parseFlags()
-	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
-	if err := start(ctrl.SetupSignalHandler(), opts); err != nil {
+	redactor := redact.New()
+	setRedactingLogger(redactor, &logging)
+	if limit := softMemoryLimit(process.ContainerMemoryLimit(), os.Getenv("GOMEMLIMIT")); limit > 0 {
+		debug.SetMemoryLimit(limit)
+	}
+	if err := runOperator(ctrl.SetupSignalHandler(), opts, redactor); err != nil {
 		ctrl.Log.Error(err, "Stopping the operator")
 		os.Exit(1)
 	}
 }
 
-func start(ctx context.Context, opts options) error {
+// setRedactingLogger makes everything that the operator and its libraries log pass a redactor. What a library
+// logs may be an answer of a store or of the API server. The default of slog is that of package log,
+// too, to which servers of net/http write.
+func setRedactingLogger(redactor *redact.Redactor, logging *zap.Options) {
+	logger := redactor.Logger(zap.New(zap.UseFlagOptions(logging)))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	handler := logr.ToSlogHandler(logger)
+	slog.SetDefault(slog.New(handler))
+	failures := slog.NewLogLogger(handler, slog.LevelError).Writer() // gRPC shows no more by default
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, failures))
+}
+
+// softMemoryLimit returns from how many bytes on the garbage collector works harder, so that a
+// heap that has just doubled is no reason to end the operator with all its runs; 0 leaves it to
+// Go, which reads GOMEMLIMIT itself. A fifth of the container's limit is left to plugins and to
+// what is not on the heap.
+func softMemoryLimit(container int64, environment string) int64 {
+	if environment != "" {
+		return 0
+	}
+	return container / 5 * 4
+}
+
+func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) error {
 	ctrl.Log.Info("Starting the operator", "version", version, "namespace", opts.namespace)
-	mgr, err := newManager(opts)
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the cluster: %w", err)
+	}
+	election, err := newLeaderElection(cfg, opts)
+	if err != nil {
+		return err
+	}
+	logs, err := runlog.New(opts.scratchDir, redactor)
+	if err != nil {
+		return err
+	}
+	steps, err := journal.Open(opts.scratchDir, ctrl.Log.WithName("journal"))
+	if err != nil {
+		return err
+	}
+	// Whoever asks the operator to end may kill it a moment later. It was no crash.
+	defer context.AfterFunc(ctx, steps.Close)()
+	defer steps.Close()
+	go election.exitWhenLeaseLost(context.WithoutCancel(ctx), steps.Close)
+	mgr, err := newManager(ctx, cfg, opts, election)
 	if err != nil {
 		return err
 	}
@@ -143,46 +215,31 @@ func start(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
-	if err := opts.operations.Validate(); err != nil {
+	if err := errors.Join(opts.operations.Validate(), opts.limits.Validate()); err != nil {
 		return err
 	}
-	redactor := redact.New()
 	exited, changed := make(chan string, 64), make(chan string, 64)
-	tell := func(names chan<- string) func(string) {
-		return func(name string) {
-			select {
-			case names <- name:
-			default: // a Plugin to which this much happens is looked at anyway
-			}
-		}
-	}
-	plugins := catalog.New(catalog.Options{
-		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: "info", Features: features, Env: pluginEnv(opts),
-		OnExit: tell(exited), OnChange: tell(changed),
-	})
-	opener := &location.Opener{
-		Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor,
-		Stores: plugins, Plugins: mgr.GetClient(), Scratch: opts.scratchDir,
-	}
+	pluginOptions := catalogOptions(opts, redactor, election)
+	pluginOptions.Features, pluginOptions.OnExit, pluginOptions.OnChange = features, newNotifyFunc(exited), newNotifyFunc(changed)
+	plugins := catalog.New(pluginOptions)
+	opener := newLocationOpener(mgr, opts, redactor, election)
+	opener.Stores = plugins
 	if err := opener.RemoveLeftovers(); err != nil {
 		ctrl.Log.Error(err, "Credentials are left in the scratch folder; remove them by hand")
 	}
-	if err := mgr.Add(closer{plugins: plugins, opener: opener}); err != nil {
+	if err := mgr.Add(shutdownRunnable{plugins: plugins, opener: opener}); err != nil {
 		return fmt.Errorf("adding the plugin catalog: %w", err)
 	}
-	logs, err := runlog.New(opts.scratchDir, redactor)
-	if err != nil {
-		return err
-	}
-	p := parts{
-		mgr: mgr, opts: opts, features: features, plugins: plugins,
-		Environment: run.Environment{
+	p := controllerSetup{
+		mgr: mgr, opts: opts, features: features, plugins: plugins, fence: election.fence,
+		scratch: &scratch.Dir{Path: opts.scratchDir, Limit: opts.maxScratchSize.Value()},
+		Dependencies: run.Dependencies{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Logs: logs, Redactor: redactor,
 			Opener: opener, Recorder: mgr.GetEventRecorder("grapnel"), Metrics: metrics.Registry, Now: time.Now,
-			Operations: opts.operations,
+			Operations: opts.operations, Limits: opts.limits, Journal: steps, AdmissionGrace: opts.admissionGrace,
 		},
 	}
-	for name, build := range p.controllers(exited, changed) {
+	for name, build := range p.controllerConstructors(exited, changed) {
 		controller, err := build()
 		if err == nil {
 			err = controller.SetupWithManager(mgr)
@@ -194,9 +251,35 @@ func start(ctx context.Context, opts options) error {
 	return mgr.Start(ctx)
 }
 
-// pluginEnv returns the variables that Velero gives to its plugins, and that those
+// newNotifyFunc returns a function that sends a name.
+func newNotifyFunc(names chan<- string) func(string) {
+	return func(name string) {
+		select {
+		case names <- name:
+		default: // a Plugin to which this much happens is looked at anyway
+		}
+	}
+}
+
+// catalogOptions returns those of the catalog of plugins. No call of one is made by an operator
+// that may not be the leader.
+func catalogOptions(opts options, redactor *redact.Redactor, election election) catalog.Options {
+	return catalog.Options{
+		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: "info", Env: pluginEnvironment(opts), Fence: election.fence.WaitForLease,
+	}
+}
+
+// newLocationOpener returns what opens locations, to which only the leader writes.
+func newLocationOpener(mgr ctrl.Manager, opts options, redactor *redact.Redactor, election election) *location.Opener {
+	return &location.Opener{
+		Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor, Fence: election.fence,
+		Plugins: mgr.GetClient(), Scratch: opts.scratchDir,
+	}
+}
+
+// pluginEnvironment returns the variables that Velero gives to its plugins, and that those
 // count on.
-func pluginEnv(opts options) map[string]string {
+func pluginEnvironment(opts options) map[string]string {
 	return map[string]string{
 		"VELERO_NAMESPACE":   opts.namespace,
 		"VELERO_SCRATCH_DIR": opts.scratchDir,
@@ -204,22 +287,20 @@ func pluginEnv(opts options) map[string]string {
 	}
 }
 
-func newManager(opts options) (ctrl.Manager, error) {
+func newManager(ctx context.Context, cfg *rest.Config, opts options, election election) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
-	serving := metricsserver.Options{BindAddress: opts.metrics, SecureServing: opts.secureMetrics}
+	serving := metricsserver.Options{BindAddress: opts.metricsAddress, SecureServing: opts.secureMetrics}
 	if opts.secureMetrics {
 		serving.FilterProvider = filters.WithAuthenticationAndAuthorization
-	}
-	cfg, err := ctrl.GetConfig()
-	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w", err)
 	}
 	// Each operation that an action starts is recorded before the next object is shown to
 	// it. The API server says itself when that is too much (priority and fairness); the
 	// client would not send more than 20 requests in a second.
+	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
+	cfg.Wrap(election.fence.WrapTransport)
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, MapperProvider: mapping.New, Metrics: serving, HealthProbeBindAddress: opts.probeAddress, PprofBindAddress: opts.pprofAddress,
 		// Whoever may create a Backup can read the whole cluster through it, so
@@ -228,16 +309,18 @@ func newManager(opts options) (ctrl.Manager, error) {
 			DefaultNamespaces: map[string]cache.Config{opts.namespace: {}},
 			// Nobody reads who wrote which field, and it is half of a small object.
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&v1alpha1.AsyncOperation{}: {Transform: operation.Compact}},
+			ByObject:         map[client.Object]cache.ByObject{&v1alpha1.AsyncOperation{}: {Transform: operation.CompactForCache}},
 		},
-		LeaderElection: opts.leaderElect, LeaderElectionID: "operator.grapnel.dev",
-		LeaderElectionNamespace:       opts.namespace,
+		LeaderElection: opts.leaderElect, LeaderElectionID: leaseName, LeaderElectionResourceLockInterface: election.lock,
+		LeaseDuration: &opts.lease.duration, RenewDeadline: &opts.lease.renewDeadline, RetryPeriod: &opts.lease.retryPeriod,
 		LeaderElectionReleaseOnCancel: true,
+		BaseContext:                   func() context.Context { return ctrl.LoggerInto(context.WithoutCancel(ctx), ctrl.Log) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
+	watchdog := &liveness.Watchdog{Gatherer: metrics.Registry, Ping: func(ctx context.Context) error { return pingAPIServer(ctx, mgr) }}
+	if err := errors.Join(mgr.AddHealthzCheck("reconciles", watchdog.Check), mgr.Add(watchdog)); err != nil {
 		return nil, fmt.Errorf("adding the health check: %w", err)
 	}
 	caches := &ready.Caches{Cache: mgr.GetCache(), Kinds: []client.Object{
@@ -250,17 +333,26 @@ func newManager(opts options) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-// closer ends every plugin process when the manager ends, and removes what they were
+// pingAPIServer asks the API server for its version.
+func pingAPIServer(ctx context.Context, mgr ctrl.Manager) error {
+	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	return client.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+}
+
+// shutdownRunnable ends every plugin process when the manager ends, and removes what they were
 // given.
-type closer struct {
+type shutdownRunnable struct {
 	plugins *catalog.Catalog
 	opener  *location.Opener
 }
 
-var _ manager.Runnable = closer{}
+var _ manager.Runnable = shutdownRunnable{}
 
 // Start waits for the end of the manager, then closes the catalog and the opener.
-func (c closer) Start(ctx context.Context) error {
+func (c shutdownRunnable) Start(ctx context.Context) error {
 	<-ctx.Done()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

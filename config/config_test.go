@@ -43,8 +43,8 @@ func TestInstall(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	cmd := exec.CommandContext(t.Context(), plane.Kubectl(), "apply", "-k", "default")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+plane.Kubeconfig())
+	cmd := exec.CommandContext(t.Context(), plane.KubectlPath(), "apply", "-k", "default")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+plane.KubeconfigPath())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("kubectl apply -k config/default: %v\n%s", err, out)
 	}
@@ -68,6 +68,7 @@ func TestInstall(t *testing.T) {
 	t.Run("a HookRun goes with its Backup", s.testGarbageCollection)
 	t.Run("a HookRun goes with its namespace", s.testNamespace)
 	t.Run("others do not say what a Schedule made", s.testBackups)
+	t.Run("others do not note which backups were seen", s.testSeenBackups)
 	t.Run("the operator works with AsyncOperations", s.testOperationsOfOperator)
 	t.Run("others may only cancel AsyncOperations", s.testOperationsOfUser)
 	t.Run("an AsyncOperation goes with its Backup", s.testOperationsAreCollected)

@@ -45,8 +45,8 @@ func startPlane(t *testing.T, options controlplane.Options) *suite {
 // kubectl runs it as an administrator and returns what it says.
 func (s *suite) kubectl(t *testing.T, input string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), s.plane.Kubectl(), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.plane.Kubeconfig())
+	cmd := exec.CommandContext(t.Context(), s.plane.KubectlPath(), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.plane.KubeconfigPath())
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

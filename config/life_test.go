@@ -72,7 +72,7 @@ func TestLife(t *testing.T) {
 
 func newLife(t *testing.T) *life {
 	t.Helper()
-	programs, err := operatorprocess.Build(t.Context())
+	programs, err := operatorprocess.BuildPrograms(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func operate(t *testing.T, options operatorprocess.Options) *operatorprocess.Ope
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the end of the operator's log:\n%s", op.LastLines())
+			t.Logf("the end of the operator's log:\n%s", op.LastLogLines())
 		}
 		if err := op.Stop(); err != nil {
 			t.Error(err)

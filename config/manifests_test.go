@@ -18,10 +18,13 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
@@ -72,7 +75,7 @@ func (i installation) write(t *testing.T) string {
 // writeKustomization makes a folder with a kustomization in which grapnel stands for the clone.
 func writeKustomization(t *testing.T, text string) string {
 	t.Helper()
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +100,7 @@ func writeKustomization(t *testing.T, text string) string {
 // kustomize builds a folder, as kubectl does.
 func kustomize(t *testing.T, dir string) (manifests string, err error) {
 	t.Helper()
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,6 +214,37 @@ func TestTwoOperatorsNeedAStoreOfBoth(t *testing.T) {
 		_, err := kustomize(t, i.write(t))
 		if err == nil || !strings.Contains(err.Error(), "/spec/accessModes") && !strings.Contains(err.Error(), "/spec/replicas") {
 			t.Errorf("%s: want an error that names the mode of the volume or the number of operators, got %v", name, err)
+		}
+	}
+}
+
+// TestScratchVolume asserts that what the operator puts aside fits into its volume: a pod
+// that exceeds a limit of ephemeral storage is evicted, with all runs that go on.
+func TestScratchVolume(t *testing.T) {
+	t.Parallel()
+	for name, i := range installations {
+		pod := ofKind[appsv1.Deployment](t, i.render(t), "Deployment")[0].Spec.Template.Spec
+		manager := pod.Containers[slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == "manager" })]
+		var scratchSize, volumes resource.Quantity
+		for _, argument := range manager.Args {
+			if value, found := strings.CutPrefix(argument, "--max-scratch-size="); found {
+				scratchSize = resource.MustParse(value)
+			}
+		}
+		for _, volume := range pod.Volumes {
+			if volume.EmptyDir == nil || volume.EmptyDir.SizeLimit == nil {
+				continue
+			}
+			volumes.Add(*volume.EmptyDir.SizeLimit)
+			if volume.Name == "scratch" && volume.EmptyDir.SizeLimit.Cmp(scratchSize) <= 0 {
+				t.Errorf("%s: the scratch volume has %v, want more than the %v of --max-scratch-size", name, volume.EmptyDir.SizeLimit, &scratchSize)
+			}
+		}
+		if scratchSize.CmpInt64(archive.DefaultTotalBytes) <= 0 {
+			t.Errorf("%s: --max-scratch-size is %v, want more than the %d bytes that one archive may have", name, &scratchSize, int64(archive.DefaultTotalBytes))
+		}
+		if limit := manager.Resources.Limits.StorageEphemeral(); limit.Cmp(volumes) <= 0 || manager.Resources.Requests.StorageEphemeral().IsZero() {
+			t.Errorf("%s: the limit of ephemeral storage is %v, want more than the %v of all volumes, and a request", name, limit, &volumes)
 		}
 	}
 }

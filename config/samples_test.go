@@ -29,16 +29,16 @@ import (
 // the Backups among them are made. Then it restores one, and moves its location.
 func TestSamples(t *testing.T) {
 	s := startPlane(t, controlplane.Options{CRDPaths: []string{"crd/bases"}})
-	for _, name := range []string{namespace, shop} {
+	for _, name := range []string{namespace, shop, "shop-data"} {
 		create(t, s.admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	create(t, s.admin, prices())
-	programs, err := operatorprocess.Build(t.Context())
+	programs, err := operatorprocess.BuildPrograms(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	options := operatorprocess.Options{
-		Programs: operatorprocess.Programs{Operator: programs.Operator}, Kubeconfig: s.plane.Kubeconfig(), Dir: t.TempDir(),
+		Programs: operatorprocess.Programs{Operator: programs.Operator}, Kubeconfig: s.plane.KubeconfigPath(), Dir: t.TempDir(),
 	}
 	op := operate(t, options)
 	// Twice: what is applied again after the API server filled in defaults has to
@@ -145,23 +145,23 @@ func TestSamplesMeanWhatTheySay(t *testing.T) {
 		plugin.Status.Actions = append(plugin.Status.Actions, v1alpha1.ProvidedAction{Name: action.Name, Kind: action.Kind})
 	}
 	conditions.Set(&plugin, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonLoaded, "")
-	plan := planOf(t, kuberun.Backup, &backup, plugin)
-	if len(plan.Pre) != 1 || len(plan.Post) != 1 || !plan.Post[0].Owed || len(plan.Skipped) != 1 || plan.Skipped[0].Name != "example.io/notify" {
+	plan := planOf(t, kuberun.BackupKind, &backup, plugin)
+	if len(plan.Pre) != 1 || len(plan.Post) != 1 || !plan.Post[0].Cleanup || len(plan.Skipped) != 1 || plan.Skipped[0].Name != "example.io/notify" {
 		t.Errorf("want the pair planned and the notifier skipped, got %+v", plan)
 	}
 	if len(plan.Items) != 2 || plan.Items[0].Name != "example.io/secrets" || plan.Items[1].Name != "example.io/copy" {
 		t.Errorf("want the actions on objects planned, got %+v", plan.Items)
 	}
-	plan = planOf(t, kuberun.Restore, &restore, plugin)
+	plan = planOf(t, kuberun.RestoreKind, &restore, plugin)
 	if len(plan.Pre)+len(plan.Post) != 0 || len(plan.Items) != 1 || plan.Items[0].Name != "example.io/copy" {
 		t.Errorf("want the action that copies data back planned for a Restore, got %+v", plan)
 	}
 }
 
 // planOf makes the plan that the operator would make. Nothing may be wrong with it.
-func planOf(t *testing.T, kind kuberun.Kind, of kuberun.Subject, plugin v1alpha1.Plugin) hook.Plan {
+func planOf(t *testing.T, kind kuberun.KindTraits, of kuberun.Object, plugin v1alpha1.Plugin) hook.Plan {
 	t.Helper()
-	plan, loading := kind.HooksOf(of, []v1alpha1.Plugin{plugin})
+	plan, loading := kind.BuildHookPlan(of, []v1alpha1.Plugin{plugin})
 	if loading != "" || len(plan.Errors) > 0 || len(plan.Warnings) > 0 {
 		t.Errorf("%s: loading %q, errors %q, warnings %q", kind.Name, loading, plan.Errors, plan.Warnings)
 	}

@@ -29,17 +29,17 @@ func (s *suite) shell(t *testing.T, command string) string {
 // command returns what shell runs.
 func (s *suite) command(t *testing.T, command string) *exec.Cmd {
 	t.Helper()
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	programs := t.TempDir()
-	if err := os.Symlink(s.plane.Kubectl(), filepath.Join(programs, "kubectl")); err != nil {
+	if err := os.Symlink(s.plane.KubectlPath(), filepath.Join(programs, "kubectl")); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+cmp.Or(s.administrator, s.plane.Kubeconfig()), "PATH="+programs+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cmp.Or(s.administrator, s.plane.KubeconfigPath()), "PATH="+programs+":"+os.Getenv("PATH"))
 	return cmd
 }
 
@@ -47,7 +47,7 @@ func (s *suite) command(t *testing.T, command string) *exec.Cmd {
 // somebody who has not: to build one takes minutes.
 func TestTheInstalledKubectlIsUsed(t *testing.T) {
 	t.Parallel()
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,9 @@ func documents(t *testing.T) map[string]string {
 		}
 		texts[path] = string(content)
 	}
-	add("README.md")
-	add("CONTRIBUTING.md")
+	for _, path := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "MAINTAINERS.md"} {
+		add(path)
+	}
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".md" {
 			add(filepath.Join("docs", path))
@@ -124,11 +125,11 @@ func TestManifestsAreAccepted(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Setenv("KUBECONFIG", plane.Kubeconfig())
-	run(t, true, plane.Kubectl(), "create", "namespace", "grapnel-system")
-	run(t, true, plane.Kubectl(), "create", "namespace", "shop")
-	run(t, true, plane.Kubectl(), "label", "namespace", "grapnel-system", "pod-security.kubernetes.io/warn=restricted")
-	run(t, true, plane.Kubectl(), "apply", "-k", "../config/manager")
+	t.Setenv("KUBECONFIG", plane.KubeconfigPath())
+	run(t, true, plane.KubectlPath(), "create", "namespace", "grapnel-system")
+	run(t, true, plane.KubectlPath(), "create", "namespace", "shop")
+	run(t, true, plane.KubectlPath(), "label", "namespace", "grapnel-system", "pod-security.kubernetes.io/warn=restricted")
+	run(t, true, plane.KubectlPath(), "apply", "-k", "../config/manager")
 	manifests := 0
 	for path, text := range documents(t) {
 		for _, manifest := range blocks(text, "yaml") {
@@ -139,7 +140,7 @@ func TestManifestsAreAccepted(t *testing.T) {
 				if strings.HasPrefix(manifest, "# A patch of the Deployment grapnel-controller-manager.") {
 					args = []string{"patch", "deployment", "grapnel-controller-manager", "-n", "grapnel-system", "--dry-run=server", "--patch-file", file}
 				}
-				if said := run(t, true, plane.Kubectl(), args...); strings.Contains(said, "Warning") {
+				if said := run(t, true, plane.KubectlPath(), args...); strings.Contains(said, "Warning") {
 					t.Error(said)
 				}
 			})
@@ -204,9 +205,9 @@ func TestTargetsExist(t *testing.T) {
 func metricsOf(t *testing.T) map[string]string {
 	t.Helper()
 	return map[string]string{
-		"backup":      metricsCode(t, "controllers/backup/metrics.go", "internal/kube/run/metrics.go", kuberun.Backup.Failure),
-		"restore":     metricsCode(t, "controllers/restore/metrics.go", "internal/kube/run/metrics.go", kuberun.Restore.Failure),
-		"deletionrun": metricsCode(t, "internal/kube/run/metrics.go", "internal/kube/run/metrics.go", kuberun.Deletion.Failure),
+		"backup":      metricsCode(t, "controllers/backup/metrics.go", "internal/kube/run/metrics.go", kuberun.BackupKind.Failure),
+		"restore":     metricsCode(t, "controllers/restore/metrics.go", "internal/kube/run/metrics.go", kuberun.RestoreKind.Failure),
+		"deletionrun": metricsCode(t, "internal/kube/run/metrics.go", "internal/kube/run/metrics.go", kuberun.DeletionRunKind.Failure),
 		"hook":        metricsCode(t, "controllers/hookrun/metrics.go", "controllers/hookrun/metrics.go", ""),
 		"schedule":    metricsCode(t, "controllers/schedule/metrics.go", "controllers/schedule/metrics.go", ""),
 		"location":    metricsCode(t, "controllers/backupsync/metrics.go", "controllers/backupsync/metrics.go", ""),
@@ -279,9 +280,13 @@ func metricsCode(t *testing.T, own, shared, failure string) string {
 }
 
 func TestFlagsExist(t *testing.T) {
-	main, err := os.ReadFile("../main.go")
-	if err != nil {
-		t.Fatal(err)
+	var main []byte
+	for _, path := range []string{"../main.go", "../election.go"} {
+		code, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		main = append(main, code...)
 	}
 	_, section, _ := strings.Cut(documents(t)["docs/usage.md"], "## The operator's flags")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -291,7 +296,7 @@ func TestFlagsExist(t *testing.T) {
 			t.Errorf("docs/usage.md names the flag --%s, which the operator does not have", match[1])
 		}
 	}
-	for _, match := range regexp.MustCompile(`Var\(&o\.\w+, "([a-z-]+)"`).FindAllStringSubmatch(string(main), -1) {
+	for _, match := range regexp.MustCompile(`Var\(&[ol]\.[\w.]+, "([a-z-]+)"`).FindAllStringSubmatch(string(main), -1) {
 		if !strings.Contains(section, "`--"+match[1]+"`") {
 			t.Errorf("the flag --%s of the operator is not in docs/usage.md", match[1])
 		}

@@ -43,7 +43,7 @@ func TestHooksShowTheSamples(t *testing.T) {
 			}
 		}
 	}
-	stage.Equal(t, "executors", slices.Sorted(maps.Keys(executors)), []string{"builtin", "grpc", "job", "podExec", "webhook"})
+	stage.CheckEqual(t, "executors", slices.Sorted(maps.Keys(executors)), []string{"builtin", "grpc", "job", "podExec", "webhook"})
 }
 
 // TestHookMessagesExist looks for the messages and reasons that docs/hooks.md explains in the
@@ -129,7 +129,7 @@ func (w *hookWorld) testQuiesce(t *testing.T) {
 	restore := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: hookNamespace, Name: "shop-again", Labels: b.Labels}}
 	restore.Spec.BackupName, restore.Spec.NamespaceMapping = b.Name, map[string]v1alpha1.NamespaceName{"shop": copied}
 	stage.Create(t, w.client, restore)
-	stage.Await(t, w.client, restore, "it has started the application", func(r *v1alpha1.Restore) bool {
+	stage.WaitFor(t, w.client, restore, "it has started the application", func(r *v1alpha1.Restore) bool {
 		return r.Status.PostRestoreActionsStatuses != nil && (*r.Status.PostRestoreActionsStatuses)[0].Phase == v1alpha1.ActionPhaseCompleted
 	})
 	web.Namespace = copied
@@ -162,10 +162,10 @@ func (w *hookWorld) testWebhook(t *testing.T) {
 	deletion := &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Namespace: hookNamespace, Name: "shop-closed"}}
 	deletion.Spec.BackupName = b.Name
 	stage.Create(t, w.client, deletion)
-	stage.Await(t, w.client, deletion, "it is done", func(d *v1alpha1.DeletionRun) bool {
+	stage.WaitFor(t, w.client, deletion, "it is done", func(d *v1alpha1.DeletionRun) bool {
 		return d.Status.Phase == v1alpha1.DeletionRunPhaseCompleted
 	})
-	stage.Equal(t, "requests", shop.heard(), []string{
+	stage.CheckEqual(t, "requests", shop.heard(), []string{
 		"/hooks/begin PreBackup #1", "/hooks/begin PreBackup #1", "/hooks/end PostBackup #1 of ticket 4711", "/hooks/forget Delete #1 of ticket 4711",
 	})
 }

@@ -70,10 +70,10 @@ func newHookWorld(t *testing.T) *hookWorld {
 	if w.client, err = client.New(plane.Config(), client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("KUBECONFIG", plane.Kubeconfig())
-	run(t, true, plane.Kubectl(), "apply", "-f", "../config/base/namespace.yaml")
-	run(t, true, plane.Kubectl(), "apply", "-k", "../config/policy")
-	run(t, true, plane.Kubectl(), "create", "namespace", "shop")
+	t.Setenv("KUBECONFIG", plane.KubeconfigPath())
+	run(t, true, plane.KubectlPath(), "apply", "-f", "../config/base/namespace.yaml")
+	run(t, true, plane.KubectlPath(), "apply", "-k", "../config/policy")
+	run(t, true, plane.KubectlPath(), "create", "namespace", "shop")
 	return w
 }
 
@@ -86,7 +86,7 @@ func (w *hookWorld) applyExamples(t *testing.T) {
 	}
 	for _, manifest := range manifests {
 		file := write(t, t.TempDir(), "manifest.yaml", manifest)
-		if said := run(t, true, w.plane.Kubectl(), "apply", "--validate=strict", "-f", file); strings.Contains(said, "Warning") {
+		if said := run(t, true, w.plane.KubectlPath(), "apply", "--validate=strict", "-f", file); strings.Contains(said, "Warning") {
 			t.Error(said)
 		}
 	}
@@ -104,19 +104,19 @@ func (w *hookWorld) applyExamples(t *testing.T) {
 // startOperator starts the operator, with a location.
 func (w *hookWorld) startOperator(t *testing.T) {
 	t.Helper()
-	programs, err := operator.Build(t.Context())
+	programs, err := operator.BuildPrograms(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	op, err := operator.Start(t.Context(), operator.Options{
-		Programs: operator.Programs{Operator: programs.Operator}, Kubeconfig: w.plane.Kubeconfig(), Dir: w.dir,
+		Programs: operator.Programs{Operator: programs.Operator}, Kubeconfig: w.plane.KubeconfigPath(), Dir: w.dir,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the end of the operator's log:\n%s", op.LastLines())
+			t.Logf("the end of the operator's log:\n%s", op.LastLogLines())
 		}
 		if err := op.Stop(); err != nil {
 			t.Error(err)
@@ -132,7 +132,7 @@ func (w *hookWorld) startOperator(t *testing.T) {
 func (w *hookWorld) awaitLoaded(t *testing.T, name string, well bool) *v1alpha1.Plugin {
 	t.Helper()
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return stage.Await(t, w.client, plugin, "it was loaded, or not, as it should", func(p *v1alpha1.Plugin) bool {
+	return stage.WaitFor(t, w.client, plugin, "it was loaded, or not, as it should", func(p *v1alpha1.Plugin) bool {
 		ready := conditions.Get(p, v1alpha1.ConditionReady)
 		tried := ready != nil && ready.ObservedGeneration == p.Generation && (well || conditions.IsTrue(p, v1alpha1.ConditionStalled))
 		return tried && (ready.Status == metav1.ConditionTrue) == well
@@ -170,7 +170,7 @@ func (w *hookWorld) run(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.BackupP
 
 func (w *hookWorld) awaitDone(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.BackupPhase) {
 	t.Helper()
-	stage.Await(t, w.client, b, "it is "+string(phase)+", and nothing is left to do", func(b *v1alpha1.Backup) bool {
+	stage.WaitFor(t, w.client, b, "it is "+string(phase)+", and nothing is left to do", func(b *v1alpha1.Backup) bool {
 		reconciling := conditions.Get(b, v1alpha1.ConditionReconciling)
 		return b.Status.Phase == phase && reconciling != nil && reconciling.Status == metav1.ConditionFalse
 	})

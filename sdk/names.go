@@ -11,20 +11,36 @@ import (
 )
 
 const (
-	// maxLength is how long a name may be as a whole. The operator writes names into
+	// maxQualifiedNameLength is how long a name may be as a whole. The operator writes names into
 	// fields of Kubernetes objects that take no more.
-	maxLength = 253
-	// maxNameLength is how long the part behind the slash may be.
+	maxQualifiedNameLength = 253
+	// maxNameLength is how long the part behind the slash may be; Kubernetes and Velero
+	// have the same limit.
 	maxNameLength = 63
+	// maxHookNameLength is how long the part behind the slash may be in the name of a
+	// hook: the annotation that skips it appends at most ".postrestore".
+	maxHookNameLength = maxNameLength - len(".postrestore")
 )
 
-// ValidateName returns an error that says what is wrong with the name of an
-// action, or nil. A name is either "prefix/name" with a DNS subdomain as prefix or
-// a name without a slash. The name part consists of letters, digits, '-', '_' and
-// '.', begins and ends with a letter or digit and has at most 63 characters: it
-// has to fit into the key of a Kubernetes annotation. All of it, with prefix and slash,
-// has at most 253.
-func ValidateName(name string) error {
+var (
+	subdomainPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	namePattern      = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+)
+
+// ValidateName returns an error that says what is wrong with the name of an action of
+// a kind, or nil. A name is either "prefix/name" with a DNS subdomain as prefix, or a
+// name without a slash. The name part consists of letters, digits, '-', '_' and '.',
+// begins and ends with a letter or digit and has at most 63 characters. All of it,
+// with prefix and slash, has at most 253.
+//
+// A hook (PreBackupAction, PostBackupAction, PreRestoreAction, PostRestoreAction) can
+// be skipped with an annotation that contains its name, so its name has to fit into an
+// annotation key: behind a slash it has at most 51 characters, and without a slash it
+// is a DNS subdomain, in which capital letters are allowed. The CRD of a Plugin has the
+// same rules.
+//
+// https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/
+func ValidateName(kind Kind, name string) error {
 	prefix, rest, slash := strings.Cut(name, "/")
 	if !slash {
 		prefix, rest = "", name
@@ -32,24 +48,40 @@ func ValidateName(name string) error {
 	switch {
 	case name == "":
 		return errors.New("the name is empty: use one like \"example.io/freeze\"")
-	case len(name) > maxLength:
+	case len(name) > maxQualifiedNameLength:
 		return fmt.Errorf("the name %q has %d bytes, at most %d are allowed together with prefix and slash: use a shorter prefix",
-			name[:maxNameLength]+"...", len(name), maxLength)
+			name[:maxNameLength]+"...", len(name), maxQualifiedNameLength)
 	case strings.Contains(rest, "/"):
 		return fmt.Errorf("the name %q has more than one slash: use one like \"example.io/freeze\"", name)
-	case slash && !isSubdomain(prefix):
+	case slash && !subdomainPattern.MatchString(prefix):
 		return fmt.Errorf("the part of %q before the slash is not a DNS name in lower case: use one like \"example.io/freeze\"", name)
-	case !isQualifiedName(rest):
+	case len(rest) > maxNameLength || !namePattern.MatchString(rest):
 		return fmt.Errorf("the name %q has to consist of letters, digits, '-', '_' and '.', begin and end with "+
 			"a letter or digit and have at most %d characters, behind an optional DNS prefix and slash", name, maxNameLength)
+	case kind.isHook():
+		return validateHookName(name, rest, slash)
 	}
 	return nil
 }
 
-func isSubdomain(s string) bool {
-	return regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`).MatchString(s)
+func validateHookName(name, rest string, slash bool) error {
+	switch {
+	case slash && len(rest) > maxHookNameLength:
+		return fmt.Errorf("the part of %q behind the slash has %d characters, at most %d are allowed for a hook: "+
+			"an annotation with the name skips it", name, len(rest), maxHookNameLength)
+	case !slash && !subdomainPattern.MatchString(strings.ToLower(name)):
+		return fmt.Errorf("the name %q is not a DNS name, as a hook without a slash needs it: an annotation with the name "+
+			"skips it; use one like \"example.io/freeze\"", name)
+	}
+	return nil
 }
 
-func isQualifiedName(s string) bool {
-	return len(s) <= maxNameLength && regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`).MatchString(s)
+// isHook reports whether actions of the kind run once for a Backup or Restore.
+func (k Kind) isHook() bool {
+	switch k {
+	case KindPreBackupAction, KindPostBackupAction, KindPreRestoreAction, KindPostRestoreAction:
+		return true
+	default:
+		return false
+	}
 }

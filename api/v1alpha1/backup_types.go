@@ -122,6 +122,10 @@ type BackupSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
 	ItemOperationTimeout *metav1.Duration `json:"itemOperationTimeout,omitempty"`
 
+	// timeouts bound how long the backup may take. They can be changed while it runs.
+	// +optional
+	Timeouts *BackupTimeouts `json:"timeouts,omitempty"`
+
 	// metadata is put on the backup.
 	// +optional
 	Metadata *BackupMetadata `json:"metadata,omitempty"`
@@ -166,6 +170,29 @@ const (
 	DeletionPolicyRetain DeletionPolicy = "Retain"
 	DeletionPolicyDelete DeletionPolicy = "Delete"
 )
+
+// BackupTimeouts are deadlines of a Backup. One that reaches a deadline is Failed, with the
+// reason DeadlineExceeded or StoreStalled, and its clean-up runs.
+type BackupTimeouts struct {
+	// archive is how long one attempt to archive the objects may take. Unset means as long
+	// as the whole run.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
+	Archive *metav1.Duration `json:"archive,omitempty"`
+
+	// run is how long the run may take from its recorded plan to its outcome. Unset means
+	// what the operator's flag --default-run-timeout says, and as long again as operations
+	// may take.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
+	Run *metav1.Duration `json:"run,omitempty"`
+}
 
 // BackupMetadata is put on a backup.
 type BackupMetadata struct {
@@ -387,6 +414,23 @@ func (b *Backup) Location() string {
 		return from.StorageLocation // its status may not be filled in yet
 	}
 	return b.Status.StorageLocation
+}
+
+// RunTimeout returns how long the run may take, 0 if the spec does not say.
+func (b *Backup) RunTimeout() time.Duration {
+	if t := b.Spec.Timeouts; t != nil && t.Run != nil {
+		return t.Run.Duration
+	}
+	return 0
+}
+
+// WorkTimeout returns how long an attempt to archive the objects may take, 0 if the spec does
+// not say.
+func (b *Backup) WorkTimeout() time.Duration {
+	if t := b.Spec.Timeouts; t != nil && t.Archive != nil {
+		return t.Archive.Duration
+	}
+	return 0
 }
 
 // OperationTimeout returns how long an operation on an object may take; 0 if the spec

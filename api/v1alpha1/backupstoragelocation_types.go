@@ -51,7 +51,45 @@ type BackupStorageLocationSpec struct {
 	// one of Velero's.
 	// +optional
 	Plugin *PluginLocation `json:"plugin,omitempty"`
+
+	// sync says how many of the backups that others stored here get a Backup in this
+	// cluster.
+	// +optional
+	Sync *LocationSync `json:"sync,omitempty"`
 }
+
+// DefaultMaxImportedBackups is how many backups are imported from a location that does not
+// say otherwise. With at most 8 KiB of foreign content each, that is 16 MiB of etcd and of
+// the operator's memory.
+const DefaultMaxImportedBackups = 2000
+
+// LocationSync says which stored backups of others get a Backup in this cluster. What has
+// none can be restored and destroyed all the same, by its name.
+type LocationSync struct {
+	// disabled turns the import off. Backups that were imported stay, and those that are
+	// created with spec.importedFrom are still completed.
+	// +optional
+	Disabled bool `json:"disabled,omitempty"`
+
+	// maxBackups is how many imported Backups the location may have: those that were
+	// stored last, by the time of the store. Older ones make way for newer ones; Backups
+	// of this cluster do not count. 2000 by default.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	MaxBackups *int32 `json:"maxBackups,omitempty"`
+}
+
+// MaxImportedBackups returns how many imported Backups the location may have.
+func (s *BackupStorageLocationSpec) MaxImportedBackups() int {
+	if s.Sync == nil || s.Sync.MaxBackups == nil {
+		return DefaultMaxImportedBackups
+	}
+	return int(*s.Sync.MaxBackups)
+}
+
+// IsImportDisabled reports whether nothing is imported from the location.
+func (s *BackupStorageLocationSpec) IsImportDisabled() bool { return s.Sync != nil && s.Sync.Disabled }
 
 // FilesystemLocation is a folder below the operator's store root (--store-root).
 type FilesystemLocation struct {
@@ -169,12 +207,15 @@ type SecretReference struct {
 }
 
 // LocationPhase summarises the conditions of a location in one word.
-// +kubebuilder:validation:Enum=Available;Unavailable
+// +kubebuilder:validation:Enum=Available;Full;Unavailable
 type LocationPhase string
 
 // The phases of a location.
 const (
-	LocationPhaseAvailable   LocationPhase = "Available"
+	LocationPhaseAvailable LocationPhase = "Available"
+	// LocationPhaseFull means that backups can be restored and deleted, and that there is
+	// no space for new ones.
+	LocationPhaseFull        LocationPhase = "Full"
 	LocationPhaseUnavailable LocationPhase = "Unavailable"
 )
 

@@ -48,7 +48,7 @@ var ruled = map[string]rules{
 			"metadata":                         {`{"labels":{"a":"b"}}`, `{"labels":{"a":"c"}}`},
 			"parameters":                       {`{"p":{"a":"b"}}`, `{"p":{"a":"c"}}`},
 		},
-		free: []string{"ttl", "deletionPolicy", "desiredState", "importedFrom"},
+		free: []string{"ttl", "deletionPolicy", "desiredState", "importedFrom", "timeouts"},
 	},
 	"Restore": {
 		spec: reflect.TypeFor[v1alpha1.RestoreSpec](), needed: `"backupName":"b",`,
@@ -69,8 +69,9 @@ var ruled = map[string]rules{
 			"apiVersionPriorities":    {`"jobs.batch=v1"`, `"jobs.batch=v2"`},
 			"parameters":              {`{"p":{"a":"b"}}`, `{"p":{"a":"c"}}`},
 			"dryRun":                  {`true`, `false`},
+			"takeOver":                {`true`, `false`},
 		},
-		free: []string{"backupName", "scheduleName", "desiredState"},
+		free: []string{"backupName", "scheduleName", "desiredState", "timeouts"},
 	},
 }
 
@@ -159,6 +160,7 @@ func TestFreeOnceStarted(t *testing.T) {
 		"no ttl any more":     {body: `{spec: {ttl: 1h}}`, patch: `{"spec":{"ttl":null}}`},
 		"deletion policy":     {patch: `{"spec":{"deletionPolicy":"Delete"}}`},
 		"and back":            {body: `{spec: {deletionPolicy: Delete}}`, patch: `{"spec":{"deletionPolicy":"Retain"}}`},
+		"more time":           {body: `{spec: {timeouts: {run: 1h}}}`, patch: `{"spec":{"timeouts":{"run":"2h","archive":"1h"}}}`},
 		"cancel":              {patch: `{"spec":{"desiredState":"Cancel"}}`},
 		"cancel again":        {body: `{spec: {desiredState: Cancel}}`, patch: `{"spec":{"desiredState":"Cancel"}}`},
 		"take a cancel back":  {body: `{spec: {desiredState: Cancel}}`, patch: `{"spec":{"desiredState":"Run"}}`, rejected: cancelled},
@@ -202,6 +204,7 @@ func TestRestoresOnlyStop(t *testing.T) {
 	const cancelled = "a cancelled restore can not be started again; create a new Restore instead"
 	const stopped = `{spec: {backupName: a, desiredState: Cancel}}`
 	checkChanges(t, "Restore", start, map[string]change{
+		"more time":          {body: `{spec: {backupName: a, timeouts: {run: 1h}}}`, patch: `{"spec":{"timeouts":{"run":"2h","restore":"1h"}}}`},
 		"cancel":             {body: `{spec: {backupName: a}}`, patch: `{"spec":{"desiredState":"Cancel"}}`},
 		"cancel again":       {body: stopped, patch: `{"spec":{"desiredState":"Cancel"}}`},
 		"take a cancel back": {body: stopped, patch: `{"spec":{"desiredState":"Run"}}`, rejected: cancelled},

@@ -43,6 +43,12 @@ const (
 	// them ended well. It is absent as long as there are none.
 	ConditionOperationsSucceeded = "OperationsSucceeded"
 
+	// ConditionResultsStored says on a Restore whether the files are stored that tell what
+	// became of its objects and operations: Unknown while that is tried again, False if it
+	// was given up, True if it succeeded later. It is absent if they were stored at once, or
+	// if the Restore did not come to its end.
+	ConditionResultsStored = "ResultsStored"
+
 	// ConditionDataDeleted is True on a DeletionRun once the stored data is gone, or was
 	// given up.
 	ConditionDataDeleted = "DataDeleted"
@@ -55,8 +61,17 @@ const (
 	// brought into this cluster: a backup whose manifest can not be read, or the list.
 	ConditionSynced = "Synced"
 
-	// ConditionAvailable is True when a BackupStorageLocation can be used.
+	// ConditionExpiryHeld is True on a BackupStorageLocation whose Backups do not expire, as it
+	// looks as if a clock was wrong, until a person decides. It is absent as long as it never
+	// was.
+	ConditionExpiryHeld = "ExpiryHeld"
+
+	// ConditionAvailable is True when the backups of a BackupStorageLocation can be read.
 	ConditionAvailable = "Available"
+
+	// ConditionWritable is True when new backups can be stored in a BackupStorageLocation.
+	// A location that is full is Available and not Writable.
+	ConditionWritable = "Writable"
 
 	// ConditionDuplicateActions is True on every Plugin that registers an action which
 	// another one registers too. The older one is used; it is absent otherwise.
@@ -67,9 +82,11 @@ const (
 const (
 	// ReasonQueued surfaces when every slot for running Backups is taken.
 	ReasonQueued = "Queued"
-	// ReasonWaitingForLocation surfaces when the location was not checked yet.
+	// ReasonWaitingForLocation surfaces when the location was not checked yet, and while a
+	// new run waits for one that does not exist or cannot be used.
 	ReasonWaitingForLocation = "WaitingForLocation"
-	// ReasonWaitingForPlugins surfaces when a Plugin was not loaded yet.
+	// ReasonWaitingForPlugins surfaces when a Plugin was not loaded yet, and while a new run
+	// waits for Plugins that do not exist or are not ready.
 	ReasonWaitingForPlugins = "WaitingForPlugins"
 	// ReasonValidating surfaces while the store is asked whether the name is free.
 	ReasonValidating = "Validating"
@@ -77,6 +94,9 @@ const (
 	ReasonFailedValidation = "FailedValidation"
 	// ReasonPlanRecorded surfaces when the plan stands.
 	ReasonPlanRecorded = "PlanRecorded"
+	// ReasonVerifyingArchive surfaces while the archive is downloaded and verified, before
+	// the first PreRestore action is called.
+	ReasonVerifyingArchive = "VerifyingArchive"
 	// ReasonRunningPreRestoreActions surfaces while a PreRestore action runs.
 	ReasonRunningPreRestoreActions = "RunningPreRestoreActions"
 	// ReasonPreRestoreActionFailed surfaces when a PreRestore action failed, so
@@ -112,11 +132,29 @@ const (
 	ReasonPartiallyFailed = "PartiallyFailed"
 	// ReasonFailed surfaces when nothing usable was stored.
 	ReasonFailed = "Failed"
+	// ReasonDeadlineExceeded surfaces when a run did not end before its deadline.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonStoreStalled surfaces when a run failed because its storage location does not
+	// answer: a call made no progress, or did not end at the deadline of the run.
+	ReasonStoreStalled = "StoreStalled"
+	// ReasonRunCrashed surfaces when the operator crashed three times while it worked on the
+	// same step of a run.
+	ReasonRunCrashed = "RunCrashed"
+	// ReasonWaitingForCleanup surfaces after a start of the operator while a run waits until
+	// owed clean-up of others was tried.
+	ReasonWaitingForCleanup = "WaitingForCleanup"
+	// ReasonIsolated surfaces while a run that may have crashed the operator waits until it
+	// can be tried alone.
+	ReasonIsolated = "Isolated"
 	// ReasonCleanupPending surfaces while owed clean-up has not ended well.
 	ReasonCleanupPending = "CleanupPending"
 	// ReasonCleanupOverdue surfaces when owed clean-up is still not done after
 	// its deadline. It is tried again all the same.
 	ReasonCleanupOverdue = "CleanupOverdue"
+	// ReasonCleanupLost surfaces when owed clean-up can never run, because its HookRun was removed
+	// by force and nothing tells how to run it. It stays until a person acknowledges it with
+	// AnnotationAbandonCleanup.
+	ReasonCleanupLost = "CleanupLost"
 	// ReasonCleanupDone surfaces when nothing is owed any more.
 	ReasonCleanupDone = "CleanupDone"
 	// ReasonCleanupAbandoned surfaces when a person gave owed clean-up up.
@@ -182,6 +220,17 @@ const (
 	// ReasonFinalizing surfaces while what operations left behind is archived, and what
 	// became of them is stored.
 	ReasonFinalizing = "Finalizing"
+	// ReasonResultsNotStored surfaces when objects were restored, and what became of each
+	// cannot be stored. It is a warning of the Restore.
+	ReasonResultsNotStored = "ResultsNotStored"
+	// ReasonOperationsNotStored surfaces when only what became of the operations of a Restore
+	// cannot be stored. It is a warning of the Restore.
+	ReasonOperationsNotStored = "OperationsNotStored"
+	// ReasonResultsStored surfaces when they were stored later.
+	ReasonResultsStored = "ResultsStored"
+	// ReasonLogLost surfaces in an event when the log of a run, or of its Post actions, cannot
+	// be stored and is given up.
+	ReasonLogLost = "LogLost"
 	// ReasonOperationsSucceeded surfaces when all operations ended well.
 	ReasonOperationsSucceeded = "OperationsSucceeded"
 	// ReasonOperationsFailed surfaces when an operation failed or was cancelled.
@@ -192,7 +241,8 @@ const (
 const (
 	// ReasonRunningDeleteActions surfaces while a DeleteAction runs.
 	ReasonRunningDeleteActions = "RunningDeleteActions"
-	// ReasonWaitingForBackup surfaces while the backup is still being made; it is cancelled.
+	// ReasonWaitingForBackup surfaces on a DeletionRun while the backup is still being made,
+	// which is cancelled; and on a new Restore while its backup does not exist.
 	ReasonWaitingForBackup = "WaitingForBackup"
 	// ReasonWaitingForRestore surfaces while a Restore reads the backup.
 	ReasonWaitingForRestore = "WaitingForRestore"
@@ -207,8 +257,6 @@ const (
 	// ReasonDataLeftBehind surfaces when stored data stays although it was to be destroyed:
 	// somebody gave it up, or nothing can be created any more that would destroy it.
 	ReasonDataLeftBehind = "DataLeftBehind"
-	// ReasonRetained surfaces when a Backup is removed and its stored data stays, as asked.
-	ReasonRetained = "DataRetained"
 	// ReasonExpired surfaces when the time of a Backup is over.
 	ReasonExpired = "Expired"
 	// ReasonKept surfaces when the time of a Backup is over that is kept all the same: it
@@ -242,10 +290,27 @@ const (
 	ReasonSyncFailed = "SyncFailed"
 	// ReasonBackupsUnreadable surfaces when some backups of a location can not be imported.
 	ReasonBackupsUnreadable = "BackupsUnreadable"
+	// ReasonImportLimited surfaces when a location has more backups than spec.sync.maxBackups
+	// allows to import.
+	ReasonImportLimited = "ImportLimited"
+	// ReasonImportDisabled surfaces when spec.sync.disabled keeps backups from being imported.
+	ReasonImportDisabled = "ImportDisabled"
 	// ReasonImported surfaces on a Backup that was found in a location.
 	ReasonImported = "Imported"
 	// ReasonNameTaken surfaces when a backup was imported under another name than its own.
 	ReasonNameTaken = "NameTaken"
+)
+
+// Reasons of the condition ExpiryHeld of a BackupStorageLocation.
+const (
+	// ReasonMassExpiry surfaces when the time of more than half of the Backups of a location
+	// is over at once.
+	ReasonMassExpiry = "MassExpiry"
+	// ReasonClockAhead surfaces when the time of Backups is over by the clock of the operator,
+	// and not by that of the API server.
+	ReasonClockAhead = "ClockAhead"
+	// ReasonExpiryResumed surfaces when Backups expire again.
+	ReasonExpiryResumed = "ExpiryResumed"
 )
 
 // Reasons of Plugin and BackupStorageLocation conditions.
@@ -254,8 +319,6 @@ const (
 	ReasonLoading = "Loading"
 	// ReasonLoaded surfaces when a plugin runs and told its actions.
 	ReasonLoaded = "Loaded"
-	// ReasonSuspended surfaces when spec.suspend keeps a plugin out of plans.
-	ReasonSuspended = "Suspended"
 	// ReasonDuplicateAction surfaces when two Plugins register the same action.
 	ReasonDuplicateAction = "DuplicateAction"
 	// ReasonLabelsRefused surfaces in an event when labels that item actions asked for
@@ -263,12 +326,19 @@ const (
 	ReasonLabelsRefused = "LabelsRefused"
 	// ReasonInUse surfaces when a deleted Plugin is still needed.
 	ReasonInUse = "InUse"
-	// ReasonChecking surfaces while a location is being checked.
-	ReasonChecking = "Checking"
-	// ReasonAvailable surfaces when a location can be read and written.
+	// ReasonAvailable surfaces when a location can be used.
 	ReasonAvailable = "Available"
 	// ReasonUnavailable surfaces when a location can not be reached or written.
 	ReasonUnavailable = "Unavailable"
+	// ReasonWritable surfaces when new backups can be stored in a location.
+	ReasonWritable = "Writable"
+	// ReasonAlmostFull surfaces when little space is left in a location.
+	ReasonAlmostFull = "AlmostFull"
+	// ReasonFull surfaces when no space is left in a location. What is stored there can be
+	// restored and deleted.
+	ReasonFull = "Full"
+	// ReasonReadOnly surfaces when spec.accessMode of a location forbids new backups.
+	ReasonReadOnly = "ReadOnly"
 	// ReasonInvalidSpec surfaces when a location can not work as written.
 	ReasonInvalidSpec = "InvalidSpec"
 )

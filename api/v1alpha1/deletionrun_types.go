@@ -70,7 +70,7 @@ type DeletionRunSpec struct {
 }
 
 // DeletionRunPhase summarises the conditions of a DeletionRun in one word.
-// +kubebuilder:validation:Enum=New;FailedValidation;InProgress;Completed;PartiallyFailed;Cancelled
+// +kubebuilder:validation:Enum=New;FailedValidation;InProgress;Completed;PartiallyFailed;Failed;Cancelled
 type DeletionRunPhase string
 
 // The phases of a DeletionRun. All but New and InProgress are terminal.
@@ -87,6 +87,9 @@ const (
 	// DeletionRunPhasePartiallyFailed means that the backup is gone, and something that
 	// belongs to it was left behind.
 	DeletionRunPhasePartiallyFailed DeletionRunPhase = "PartiallyFailed"
+	// DeletionRunPhaseFailed means that the deadline of the run has passed, or that it crashed
+	// the operator; some of the backup may be gone.
+	DeletionRunPhaseFailed DeletionRunPhase = "Failed"
 	// DeletionRunPhaseCancelled means that it was deleted before anything was removed.
 	DeletionRunPhaseCancelled DeletionRunPhase = "Cancelled"
 )
@@ -231,6 +234,12 @@ func (d *DeletionRun) ActionsStatuses() (only, none **[]ActionStatus) {
 
 // Desired returns what a person wants of the run, and what is handed to plugins.
 func (d *DeletionRun) Desired() (DesiredState, map[string]ParameterSet) { return DesiredStateRun, nil }
+
+// RunTimeout returns 0: the operator says how long a deletion may take.
+func (d *DeletionRun) RunTimeout() time.Duration { return 0 }
+
+// WorkTimeout returns 0: a deletion has no deadline but that of the run.
+func (d *DeletionRun) WorkTimeout() time.Duration { return 0 }
 
 // OperationTimeout returns 0: a deletion starts no operations.
 func (d *DeletionRun) OperationTimeout() time.Duration { return 0 }

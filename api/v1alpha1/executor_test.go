@@ -181,7 +181,8 @@ func TestBuiltinExecutorAdmission(t *testing.T) {
 		"unknown kind":   {body: of(`kinds: [Pod]`), rejected: `Unsupported value: "Pod"`},
 		"kind twice":     {body: of(`kinds: [Job, Job]`), rejected: "Duplicate value"},
 		"unknown policy": {body: of(`whenManaged: Ignore`), rejected: `supported values: "Fail", "Skip", "Force"`},
-		"no time at all": {body: of(`maxQuiesceDuration: 0s`), rejected: "must be longer than zero"},
+		"any time":       {body: of(`maxQuiesceDuration: 0s`)},
+		"before now":     {body: of(`maxQuiesceDuration: -1s`), rejected: "maxQuiesceDuration"},
 	})
 }
 
@@ -198,7 +199,7 @@ func TestExecutorDefaults(t *testing.T) {
 			map[string]any{"target": "Any", "parallel": int64(1), "whenMissing": "Fail"},
 		},
 		"webhook":         {pluginOf("webhook", `url: "https://a"`), map[string]any{"tls": nil, "allowCIDRs": nil}},
-		"builtin.quiesce": {pluginOf("builtin", `quiesce: {}`), map[string]any{"whenManaged": "Fail", "maxQuiesceDuration": nil, "kinds": nil}},
+		"builtin.quiesce": {pluginOf("builtin", `quiesce: {}`), map[string]any{"whenManaged": "Fail", "maxQuiesceDuration": "1h", "kinds": nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := parse(t, "Plugin", "", tc.body)

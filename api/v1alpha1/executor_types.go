@@ -4,6 +4,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -318,14 +320,17 @@ type QuiesceExecutor struct {
 	WhenManaged WhenManaged `json:"whenManaged,omitempty"`
 
 	// maxQuiesceDuration is how long workloads are stopped at most: then they are started
-	// again, even if the Backup has not ended. Unset means until it has.
+	// again, even if the Backup has not ended. 0s means until it has.
 	// +optional
+	// +default="1h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	MaxQuiesceDuration *metav1.Duration `json:"maxQuiesceDuration,omitempty"`
 }
+
+// DefaultMaxQuiesceDuration is the default of QuiesceExecutor.MaxQuiesceDuration.
+const DefaultMaxQuiesceDuration = time.Hour
 
 // WhenManaged says what is done with what somebody else manages.
 // +kubebuilder:validation:Enum=Fail;Skip;Force

@@ -238,12 +238,6 @@ type HookRunStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Outputs map[string]ParameterValue `json:"outputs,omitempty"`
-
-	// log is the key of the file, below the root of the location, that has what
-	// the action logged.
-	// +optional
-	// +kubebuilder:validation:MaxLength=1024
-	Log string `json:"log,omitempty"`
 }
 
 // HookRun is one execution of one action for one Backup or Restore. Only the

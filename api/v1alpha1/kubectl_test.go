@@ -22,8 +22,8 @@ func at(object *unstructured.Unstructured, path string) any {
 
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), plane.Kubectl(), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+plane.Kubeconfig())
+	cmd := exec.CommandContext(t.Context(), plane.KubectlPath(), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+plane.KubeconfigPath())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)

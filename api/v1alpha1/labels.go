@@ -45,6 +45,19 @@ const (
 	// that does it.
 	AnnotationDeletedBy = "grapnel.dev/deleted-by"
 
+	// AnnotationImportedBy is on Backups that the operator imported by itself, with the value
+	// "sync": those make way for newer ones when a location has more than it may import.
+	// Backups that a person imports lack it, and stay.
+	AnnotationImportedBy = "grapnel.dev/imported-by"
+
+	// AnnotationAbridged is on imported Backups whose manifest says more than an object may:
+	// what was left out, with its size. The manifest in the location is complete.
+	AnnotationAbridged = "grapnel.dev/abridged"
+
+	// AnnotationAllowMassExpiryUntil is a person's word on a BackupStorageLocation: until that
+	// time, as in RFC 3339, more than half of its Backups may expire at once.
+	AnnotationAllowMassExpiryUntil = "grapnel.dev/allow-mass-expiry-until"
+
 	// FinalizerRun keeps a Backup until it is terminal and owes nothing.
 	FinalizerRun = "grapnel.dev/run"
 
@@ -63,6 +76,11 @@ const (
 	// again: with the value "true" on a Backup, what it still owes is given up,
 	// loudly. On a Plugin it releases the Plugin although it is owed.
 	AnnotationAbandonCleanup = "grapnel.dev/abandon-cleanup"
+
+	// AnnotationAllowUnverified is the escape for a backup of Grapnel whose manifest is lost:
+	// with the value "true" on a Restore, its archive is restored although nothing tells
+	// whether it is the one that was stored. The Restore warns.
+	AnnotationAllowUnverified = "grapnel.dev/allow-unverified-archive"
 
 	// SkipValue is the only value a skip annotation may have. Its key is
 	// <plugin>/prebackup for a plugin name without a slash, and

@@ -112,11 +112,18 @@ type OperationPolicy struct {
 // +kubebuilder:validation:XValidation:rule="self.kind.startsWith('Pre') || self.kind.startsWith('Post') || !has(self.runOn)",message="runOn is for actions that run before or after a Backup or Restore"
 // +kubebuilder:validation:XValidation:rule="self.kind.startsWith('Pre') || self.kind.startsWith('Post') || self.kind == 'DeleteAction' || ((!has(self.retries) || self.retries == 0) && (!has(self.onInterruption) || self.onInterruption == 'Retry'))",message="retries and onInterruption are for actions that run before or after a Backup or Restore, and for DeleteActions"
 // +kubebuilder:validation:XValidation:rule="self.kind != 'ObjectStore' || (!has(self.selector) && (!has(self.order) || self.order == 0))",message="selector and order have no meaning for an ObjectStore"
+// +kubebuilder:validation:XValidation:rule="self.kind != 'DeleteAction' || !has(self.order) || self.order == 0",message="order is not for DeleteActions: they run in the alphanumeric order of their names"
+// +kubebuilder:validation:XValidation:rule="!(self.kind.startsWith('Pre') || self.kind.startsWith('Post')) || self.name.matches('^([^/]+/[^/]{1,51}|[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*)$')",message="an annotation with its name skips a hook, so the name must have at most 51 characters behind the slash, or be a DNS name without a slash"
 type PluginAction struct {
-	// name is the registered name of the action, for example example.io/freeze.
+	// name is the registered name of the action, for example example.io/freeze: an
+	// optional DNS subdomain and slash, then at most 63 letters, digits, '-', '_' and
+	// '.', beginning and ending with a letter or digit. The name of an action that
+	// runs before or after a Backup or Restore has at most 51 characters behind the
+	// slash, or is a DNS name without a slash, so that an annotation can skip it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	Name string `json:"name"`
 
 	// kind is the kind of the action. One plugin may register the same name for
@@ -126,7 +133,8 @@ type PluginAction struct {
 
 	// order places the action among the others: lower runs earlier, equal ones
 	// run by name. Post actions run in reverse. The item actions that are part of
-	// Grapnel come before those of plugins.
+	// Grapnel come before those of plugins. DeleteActions have no order: they run
+	// in the alphanumeric order of their names.
 	// +optional
 	// +default=0
 	// +kubebuilder:validation:Minimum=-1000000

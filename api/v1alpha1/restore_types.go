@@ -116,6 +116,14 @@ type RestoreSpec struct {
 	// +nullable
 	PreserveNodePorts *bool `json:"preserveNodePorts,omitempty"`
 
+	// takeOver says that this cluster takes the place of the one that was backed up:
+	// Schedules are restored running, and BackupStorageLocations writable, if they were.
+	// The default is for copies and drills: Schedules are restored paused and locations
+	// read-only, so that two clusters do not write the same backups. Those that exist stay
+	// as they are in that.
+	// +optional
+	TakeOver bool `json:"takeOver,omitempty"`
+
 	// itemOperationTimeout is how long an operation may take that an action starts on
 	// an object. It takes the place of what the Plugin says. The operation is cancelled
 	// then, and has failed.
@@ -125,6 +133,10 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
 	ItemOperationTimeout *metav1.Duration `json:"itemOperationTimeout,omitempty"`
+
+	// timeouts bound how long the restore may take. They can be changed while it runs.
+	// +optional
+	Timeouts *RestoreTimeouts `json:"timeouts,omitempty"`
 
 	// apiVersionPriorities says which versions of resources to restore, if the
 	// feature EnableAPIGroupVersions is on: one line for each resource, such as
@@ -151,6 +163,29 @@ type RestoreSpec struct {
 	// action runs.
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// RestoreTimeouts are deadlines of a Restore. One that reaches a deadline is Failed, with the
+// reason DeadlineExceeded or StoreStalled, and its clean-up runs.
+type RestoreTimeouts struct {
+	// restore is how long one attempt to restore the objects may take. Unset means as long
+	// as the whole run.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
+	Restore *metav1.Duration `json:"restore,omitempty"`
+
+	// run is how long the run may take from its recorded plan to its outcome. Unset means
+	// what the operator's flag --default-run-timeout says, and as long again as operations
+	// may take.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
+	Run *metav1.Duration `json:"run,omitempty"`
 }
 
 // NamespaceName is the name of a namespace.
@@ -354,6 +389,7 @@ type RestoreStatus struct {
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.apiVersionPriorities) == has(oldSelf.spec.apiVersionPriorities) && (!has(self.spec.apiVersionPriorities) || self.spec.apiVersionPriorities == oldSelf.spec.apiVersionPriorities))",fieldPath=".spec.apiVersionPriorities",message="is immutable once the restore has started; create a new Restore instead"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.parameters) == has(oldSelf.spec.parameters) && (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters))",fieldPath=".spec.parameters",message="is immutable once the restore has started; create a new Restore instead"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.dryRun) == has(oldSelf.spec.dryRun) && (!has(self.spec.dryRun) || self.spec.dryRun == oldSelf.spec.dryRun))",fieldPath=".spec.dryRun",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.takeOver) == has(oldSelf.spec.takeOver) && (!has(self.spec.takeOver) || self.spec.takeOver == oldSelf.spec.takeOver))",fieldPath=".spec.takeOver",message="is immutable once the restore has started; create a new Restore instead"
 type Restore struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -376,6 +412,23 @@ func (r *Restore) SetConditions(c []metav1.Condition) { r.Status.Conditions = c 
 
 // Run returns what every run has in its status.
 func (r *Restore) Run() *RunStatus { return &r.Status.RunStatus }
+
+// RunTimeout returns how long the run may take, 0 if the spec does not say.
+func (r *Restore) RunTimeout() time.Duration {
+	if t := r.Spec.Timeouts; t != nil && t.Run != nil {
+		return t.Run.Duration
+	}
+	return 0
+}
+
+// WorkTimeout returns how long an attempt to restore the objects may take, 0 if the spec does
+// not say.
+func (r *Restore) WorkTimeout() time.Duration {
+	if t := r.Spec.Timeouts; t != nil && t.Restore != nil {
+		return t.Restore.Duration
+	}
+	return 0
+}
 
 // OperationTimeout returns how long an operation on an object may take; 0 if the spec
 // does not say.

@@ -72,9 +72,26 @@ type RunStatus struct {
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
 
+	// crashes counts how often in a row the operator crashed while it worked on one step of
+	// the run. The third time ends the run.
+	// +optional
+	Crashes *StepCrashes `json:"crashes,omitempty"`
+
 	// operations counts the operations that actions started on objects.
 	// +optional
 	Operations *OperationCounts `json:"operations,omitempty"`
+}
+
+// StepCrashes counts ends of the operator's process that were not asked for.
+type StepCrashes struct {
+	// step is the part of the run that was being worked on.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Step string `json:"step"`
+
+	// count is how often in a row.
+	// +required
+	Count int32 `json:"count"`
 }
 
 // OperationCounts counts the operations of a Backup or Restore. Those that a later

@@ -100,7 +100,7 @@ func TestDefaults(t *testing.T) {
 			kind: "Restore", body: `{spec: {backupName: b}}`,
 			want: map[string]any{
 				"spec.desiredState": "Run", "spec.existingResourcePolicy": "none", "spec.scheduleName": nil,
-				"spec.storageLocation": nil, "spec.restoreStatus": nil, "spec.preserveNodePorts": nil, "spec.dryRun": nil,
+				"spec.storageLocation": nil, "spec.restoreStatus": nil, "spec.preserveNodePorts": nil, "spec.dryRun": nil, "spec.takeOver": nil,
 			},
 		},
 		"BackupStorageLocation": {

@@ -77,6 +77,12 @@ type ActionStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	PluginName string `json:"pluginName,omitempty"`
 
+	// plugin is the name of the Plugin that provides the action. Its HookRun is created again
+	// by it if a user removes that by force.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Plugin string `json:"plugin,omitempty"`
+
 	// startTimestamp is when the action was first called.
 	// +optional
 	// +nullable

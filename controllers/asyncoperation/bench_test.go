@@ -58,15 +58,15 @@ func (accepting) Patch(context.Context, client.Object, client.Patch, ...client.S
 // ready are actions that answer at once.
 type ready struct{}
 
-func (ready) BackupItemAction(string, string, string) caller.Resolve[adapter.BackupItemAction] {
+func (ready) BackupItemAction(string, string, string) caller.ResolveFunc[adapter.BackupItemAction] {
 	return func() (caller.Connection, adapter.BackupItemAction, error) { return near{}, answering{}, nil }
 }
 
-func (ready) RestoreItemAction(string, string, string) caller.Resolve[adapter.RestoreItemAction] {
+func (ready) RestoreItemAction(string, string, string) caller.ResolveFunc[adapter.RestoreItemAction] {
 	return nil
 }
 
-func (ready) Tried(string) <-chan struct{} {
+func (ready) LoadAttempted(string) <-chan struct{} {
 	tried := make(chan struct{})
 	close(tried)
 	return tried
@@ -80,7 +80,7 @@ func (near) Do(ctx context.Context, _ process.Call, fn func(context.Context, grp
 
 type answering struct{ adapter.BackupItemAction }
 
-func (answering) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) (item.Progress, error) {
+func (answering) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.OperationRef) (item.Progress, error) {
 	return item.Progress{NCompleted: 1, NTotal: 2, OperationUnits: "bytes", Description: "copying a volume"}, nil
 }
 
@@ -117,7 +117,7 @@ func BenchmarkPoll(b *testing.B) {
 		Now: func() time.Time { return now },
 	}
 	woken := make(chan types.NamespacedName, 1)
-	r.prepare(func(owner types.NamespacedName) { woken <- owner })
+	r.initializeState(func(owner types.NamespacedName) { woken <- owner })
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -130,7 +130,7 @@ func BenchmarkPoll(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	for !r.calls.Ensure("started", types.NamespacedName{}, func(context.Context) (called, error) { return called{}, nil }) {
+	for !r.calls.EnsureStarted("started", types.NamespacedName{}, func(context.Context) (callResult, error) { return callResult{}, nil }) {
 		stdruntime.Gosched()
 	}
 	<-woken

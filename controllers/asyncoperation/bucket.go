@@ -8,50 +8,50 @@ import (
 	"time"
 )
 
-// bucket bounds how often something is done, with some at once. It is safe for concurrent
+// tokenBucket bounds how often something is done, with some at once. It is safe for concurrent
 // use.
-type bucket struct {
-	// each is the time in which a token appears, and full the one in which all do.
-	each, full time.Duration
+type tokenBucket struct {
+	// tokenInterval is the time in which a token appears, and full the one in which all do.
+	tokenInterval, refillTime time.Duration
 
 	mu sync.Mutex
-	// next is when there will be all tokens again.
-	next time.Time
+	// fullAt is when there will be all tokens again.
+	fullAt time.Time
 }
 
-// newBucket returns a bucket that is full.
-func newBucket(perSecond float64, burst int) bucket {
+// newTokenBucket returns a bucket that is full.
+func newTokenBucket(perSecond float64, burst int) tokenBucket {
 	each := time.Duration(float64(time.Second) / perSecond)
-	return bucket{each: each, full: each * time.Duration(burst)}
+	return tokenBucket{tokenInterval: each, refillTime: each * time.Duration(burst)}
 }
 
-// take takes a token, if there is one now.
-func (b *bucket) take(now time.Time) bool {
+// takeToken takes a token, if there is one now.
+func (b *tokenBucket) takeToken(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.turn(now).After(now) {
+	if b.nextTokenTime(now).After(now) {
 		return false
 	}
-	b.next = b.next.Add(b.each)
+	b.fullAt = b.fullAt.Add(b.tokenInterval)
 	return true
 }
 
-// reserve takes a token and returns when it may be used. Whoever comes later waits
+// reserveToken takes a token and returns when it may be used. Whoever comes later waits
 // longer, and takes none before.
-func (b *bucket) reserve(now time.Time) time.Time {
+func (b *tokenBucket) reserveToken(now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	turn := b.turn(now)
-	b.next = b.next.Add(b.each)
+	turn := b.nextTokenTime(now)
+	b.fullAt = b.fullAt.Add(b.tokenInterval)
 	return turn
 }
 
-// turn returns when there is a token; now, if there is one.
-func (b *bucket) turn(now time.Time) time.Time {
-	if b.next.Before(now) {
-		b.next = now
+// nextTokenTime returns when there is a token; now, if there is one.
+func (b *tokenBucket) nextTokenTime(now time.Time) time.Time {
+	if b.fullAt.Before(now) {
+		b.fullAt = now
 	}
-	if turn := b.next.Add(b.each - b.full); turn.After(now) {
+	if turn := b.fullAt.Add(b.tokenInterval - b.refillTime); turn.After(now) {
 		return turn
 	}
 	return now

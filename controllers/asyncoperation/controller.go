@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -27,8 +28,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/due"
 	"github.com/grapnel-dev/grapnel/internal/kube/operation"
 	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/servertime"
 	"github.com/grapnel-dev/grapnel/internal/plugin/operations"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runner"
@@ -38,13 +41,14 @@ import (
 // +kubebuilder:rbac:groups=grapnel.dev,resources=asyncoperations/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups;restores,verbs=get;list;watch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=deletionruns,verbs=create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Actions finds actions of plugins.
 type Actions interface {
 	operations.Actions
-	// Tried returns a channel that is closed once it was tried to load the plugin.
-	Tried(pluginObject string) <-chan struct{}
+	// LoadAttempted returns a channel that is closed once it was tried to load the plugin.
+	LoadAttempted(pluginObject string) <-chan struct{}
 }
 
 // Limits bound what the controller does. Each has a default.
@@ -73,7 +77,7 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Reconciler follows AsyncOperations. Every field but Operations, Limits, Now and Random is
+// Reconciler follows AsyncOperations. Every field but Operations, Limits and those from Now on is
 // required.
 type Reconciler struct {
 	Client client.Client
@@ -89,29 +93,33 @@ type Reconciler struct {
 	Limits     Limits
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
+	// ServerTime returns the time of the API server; by default it is asked for it.
+	ServerTime func(ctx context.Context, namespace string) (time.Time, error)
 	// Random returns a number of at least 0 and less than 1, by which questions are
 	// spread. It is called concurrently.
 	Random func() float64
 
-	log     logr.Logger
-	machine operation.Machine
-	asker   operations.Asker
-	calls   *runner.Runner[called]
-	known   knownOperations
-	parents parents
-	// polls, cancels and confirms are the places of the calls: confirms of questions about
+	log             logr.Logger
+	machine         operation.Machine
+	operationClient operations.OperationClient
+	calls           *runner.Runner[callResult]
+	tracked         trackedOperations
+	parents         parents
+	// ttls are until when operations are kept that have ended.
+	ttls due.Tracker[types.NamespacedName]
+	// pollSlots, cancels and confirms are the places of the calls: confirms of questions about
 	// operations of which the plugin has answered the Cancel.
-	polls, cancels, confirms places
-	writes                   bucket
-	// writing has a place for each write that goes on.
-	writing chan struct{}
+	pollSlots, cancelSlots, confirmSlots callSlots
+	writeBucket                          tokenBucket
+	// writeSlots has a place for each write that goes on.
+	writeSlots chan struct{}
 }
 
 const (
-	// workers is how many operations are looked at in parallel, and writers how many of
+	// maxConcurrentReconciles is how many operations are looked at in parallel, and writers how many of
 	// them may wait for the API server to take a status: a slow one must not keep plugins
 	// from being asked.
-	workers, writers = 32, 20
+	maxConcurrentReconciles, maxConcurrentWrites = 32, 20
 )
 
 // SetupWithManager registers the controller and its background calls.
@@ -120,7 +128,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return errors.New("asyncoperation: a required field of the Reconciler is missing")
 	}
 	woken := make(chan event.GenericEvent, 256)
-	r.prepare(func(owner types.NamespacedName) {
+	r.initializeState(func(owner types.NamespacedName) {
 		woken <- event.GenericEvent{Object: &v1alpha1.AsyncOperation{
 			ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name},
 		}}
@@ -131,15 +139,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	onlyEnded := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool { return !hasEnded(e.ObjectOld) && hasEnded(e.ObjectNew) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return !isFinishedRun(e.ObjectOld) && isFinishedRun(e.ObjectNew) },
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("asyncoperation").
 		For(&v1alpha1.AsyncOperation{}).
-		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.orphansOf), onlyEnded).
-		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.orphansOf), onlyEnded).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.parentToOperations), onlyEnded).
+		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.parentToOperations), onlyEnded).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		WithLogConstructor(func(req *reconcile.Request) logr.Logger {
 			if req == nil {
 				return r.log
@@ -149,30 +157,33 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// prepare fills in what is missing. Wake is called when a call has ended.
-func (r *Reconciler) prepare(wake func(types.NamespacedName)) {
+// initializeState fills in what is missing. Wake is called when a call has ended.
+func (r *Reconciler) initializeState(wake func(types.NamespacedName)) {
 	r.Limits, r.Operations = r.Limits.withDefaults(), r.Operations.WithDefaults()
 	if r.Now == nil {
 		r.Now = time.Now
 	}
+	if r.ServerTime == nil {
+		r.ServerTime = (&servertime.Clock{Client: r.Client, Now: r.Now}).Time
+	}
 	if r.Random == nil {
 		r.Random = rand.Float64
 	}
-	r.machine = operation.Machine{Confirm: r.Operations.CancelTimeout, Jitter: r.Random}
-	r.asker = operations.Asker{Actions: r.Actions, Redactor: r.Redactor, Timeout: r.Limits.CallTimeout}
-	r.calls = runner.New[called](func(owner types.NamespacedName) {
-		r.sweep(owner)
+	r.machine = operation.Machine{ConfirmTimeout: r.Operations.CancelTimeout, Jitter: r.Random}
+	r.operationClient = operations.OperationClient{Actions: r.Actions, Redactor: r.Redactor, Timeout: r.Limits.CallTimeout}
+	r.calls = runner.New[callResult](func(owner types.NamespacedName) {
+		r.collectFinishedCalls(owner)
 		wake(owner)
 	})
-	for _, places := range []*places{&r.polls, &r.cancels, &r.confirms} {
-		places.size = r.Limits.CallsPerPlugin
+	for _, places := range []*callSlots{&r.pollSlots, &r.cancelSlots, &r.confirmSlots} {
+		places.perPlugin = r.Limits.CallsPerPlugin
 	}
-	r.writing = make(chan struct{}, writers)
-	r.writes = newBucket(r.Limits.WritesPerSecond, r.Limits.WriteBurst)
+	r.writeSlots = make(chan struct{}, maxConcurrentWrites)
+	r.writeBucket = newTokenBucket(r.Limits.WritesPerSecond, r.Limits.WriteBurst)
 }
 
-// logger returns a logger for one operation.
-func (r *Reconciler) logger(name types.NamespacedName) logr.Logger {
+// operationLogger returns a logger for one operation.
+func (r *Reconciler) operationLogger(name types.NamespacedName) logr.Logger {
 	return r.log.WithValues("namespace", name.Namespace, "name", name.Name)
 }
 
@@ -181,33 +192,34 @@ func (r *Reconciler) logger(name types.NamespacedName) logr.Logger {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.logger(req.NamespacedName).Error(fmt.Errorf("panic: %v", p), "Observed a panic", "stacktrace", string(debug.Stack()))
+			r.operationLogger(req.NamespacedName).Error(fmt.Errorf("panic: %v", p), "Observed a panic", "stacktrace", string(debug.Stack()))
 			panic(p) // the controller makes an error of it, and tries again
 		}
 	}()
-	result, err := r.reconcile(ctx, req)
+	result, err := r.reconcileOperation(ctx, req)
 	if err != nil {
-		r.logger(req.NamespacedName).Error(err, "Reconciler error")
+		r.operationLogger(req.NamespacedName).Error(err, "Reconciler error")
 	}
 	return result, err
 }
 
-// reconcile observes what calls came to, decides, writes the status if that is due, and starts
+// reconcileOperation observes what calls came to, decides, writes the status if that is due, and starts
 // calls. Questions go on while a write waits for its turn; a Cancel does not.
-func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) reconcileOperation(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var op v1alpha1.AsyncOperation
 	if err := r.Client.Get(ctx, req.NamespacedName, &op); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.forget(req.NamespacedName)
+			r.ttls.Forget(req.NamespacedName)
+			r.untrackOperation(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if op.Ended() {
-		r.forget(req.NamespacedName)
-		return r.finish(ctx, &op)
+		r.untrackOperation(req.NamespacedName)
+		return r.reconcileFinished(ctx, &op)
 	}
-	k := r.know(req.NamespacedName, &op)
-	orphaned, err := r.orphaned(ctx, k, &op)
+	k := r.trackOperation(req.NamespacedName, &op)
+	orphaned, err := r.isOrphaned(ctx, k, &op)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -217,61 +229,78 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else {
 		stored = *op.Status.DeepCopy()
 	}
-	seen := r.observe(k)
+	seen := r.observeCalls(k)
 	seen.Orphaned = orphaned
-	step := r.decide(k, &op, seen)
-	r.consume(k, seen)
+	if seen.ServerTime, err = r.readServerTimeIfResumed(ctx, k, &op); err != nil {
+		return ctrl.Result{}, err
+	}
+	step := r.decideStatus(k, &op, seen)
+	r.forgetObservedCalls(k, seen)
 	var after time.Duration
-	if step.Write != operation.Keep {
+	if step.Write != operation.NoWrite {
 		var written bool
-		if written, after, err = r.write(ctx, k, &op, stored, step.Write); err != nil {
+		if written, after, err = r.patchStatus(ctx, k, &op, stored, step.Write); err != nil {
 			return ctrl.Result{}, err
 		}
 		if written {
-			step = r.decide(k, &op, operation.Seen{Polling: seen.Polling, Cancelling: seen.Cancelling})
+			step = r.decideStatus(k, &op, operation.Observed{Polling: seen.Polling, Cancelling: seen.Cancelling})
 		}
 	}
 	if op.Ended() {
 		return ctrl.Result{RequeueAfter: after}, nil // the watch brings what was written
 	}
-	result, err := r.act(ctx, k, step)
-	return sooner(result, after), err
+	result, err := r.startDueCalls(ctx, k, step)
+	return minRequeue(result, after), err
 }
 
-// decide moves the status on and remembers it.
-func (r *Reconciler) decide(k *known, op *v1alpha1.AsyncOperation, seen operation.Seen) operation.Step {
+// readServerTimeIfResumed returns the time of the API server for an operation that is seen for the first time and
+// looks as if it had begun in an earlier process. Where nothing may be created it cannot be
+// asked; the operation has its whole time then.
+func (r *Reconciler) readServerTimeIfResumed(ctx context.Context, k *trackedOperation, op *v1alpha1.AsyncOperation) (time.Time, error) {
+	if k.status != nil || r.Now().Sub(op.CreationTimestamp.Time) < time.Minute {
+		return time.Time{}, nil
+	}
+	now, err := r.ServerTime(ctx, op.Namespace)
+	if apierrors.IsForbidden(err) {
+		return op.CreationTimestamp.Time, nil
+	}
+	return now, err
+}
+
+// decideStatus moves the status on and remembers it.
+func (r *Reconciler) decideStatus(k *trackedOperation, op *v1alpha1.AsyncOperation, seen operation.Observed) operation.Decision {
 	step := r.machine.Decide(op, &k.memory, seen, r.Now())
 	status := op.Status // a pointer into the object would keep all of it in memory
 	k.status = &status
-	if status.Cancel != nil && status.Cancel.Answer != "" && !k.hurried {
-		k.hurried = true
-		close(k.hurry)
+	if status.Cancel != nil && status.Cancel.Answer != "" && !k.prioritized {
+		k.prioritized = true
+		close(k.priority)
 	}
 	return step
 }
 
-// act starts the calls that are to be made.
-func (r *Reconciler) act(ctx context.Context, k *known, step operation.Step) (ctrl.Result, error) {
-	result := ctrl.Result{RequeueAfter: step.After}
+// startDueCalls starts the calls that are to be made.
+func (r *Reconciler) startDueCalls(ctx context.Context, k *trackedOperation, step operation.Decision) (ctrl.Result, error) {
+	result := ctrl.Result{RequeueAfter: step.RequeueAfter}
 	if !step.Poll && !step.Cancel {
 		return result, nil
 	}
-	waiting, after, err := r.awaitPlugin(ctx, k)
+	waiting, after, err := r.requeueUntilPluginLoaded(ctx, k)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if waiting {
-		return sooner(result, after), nil
+		return minRequeue(result, after), nil
 	}
-	if step.Cancel && !r.start(k, k.cancelID, r.placeToCancel, r.cancel) || //nolint:contextcheck // a call outlives the pass that starts it; the runner gives it its context
-		step.Poll && !r.start(k, k.pollID, r.placeToPoll, r.poll) { //nolint:contextcheck // as above
-		return sooner(result, time.Second), nil
+	if step.Cancel && !r.startCall(k, k.cancelID, r.acquireCancelSlot, r.cancelOperation) || //nolint:contextcheck // a call outlives the pass that starts it; the runner gives it its context
+		step.Poll && !r.startCall(k, k.pollID, r.acquirePollSlot, r.pollProgress) { //nolint:contextcheck // as above
+		return minRequeue(result, time.Second), nil
 	}
 	return result, nil
 }
 
-// sooner returns a result with another pass after a time, if there is one.
-func sooner(result ctrl.Result, after time.Duration) ctrl.Result {
+// minRequeue returns a result with another pass after a time, if there is one.
+func minRequeue(result ctrl.Result, after time.Duration) ctrl.Result {
 	if after > 0 && (result.RequeueAfter == 0 || after < result.RequeueAfter) {
 		result.RequeueAfter = after
 	}

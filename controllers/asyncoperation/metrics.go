@@ -48,8 +48,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// ended counts an operation whose end was written.
-func (m *Metrics) ended(op *v1alpha1.AsyncOperation, reason string) {
+// recordFinished counts an operation whose end was written.
+func (m *Metrics) recordFinished(op *v1alpha1.AsyncOperation, reason string) {
 	plugin := op.Spec.PluginRef.Name
 	m.operations.WithLabelValues(plugin, string(op.Spec.Kind), reason).Inc()
 	m.duration.WithLabelValues(plugin).Observe(op.Status.CompletionTimestamp.Sub(op.CreationTimestamp.Time).Seconds())

@@ -22,99 +22,99 @@ import (
 // parent is a Backup or Restore that has operations, as it was when the first of them was
 // seen. It is safe for concurrent use.
 type parent struct {
-	// holders is how many operations hold it; parents keeps it.
-	holders int
+	// refCount is how many operations hold it; parents keeps it.
+	refCount int
 
 	mu sync.Mutex
-	// fresh says that the rest was read and nothing is known that would change it.
-	fresh, gone bool
-	subject     []byte
-	parameters  map[string]v1alpha1.ParameterSet
+	// valid says that the rest was read and nothing is known that would change it.
+	valid, orphaned bool
+	veleroJSON      []byte
+	parameters      map[string]v1alpha1.ParameterSet
 }
 
 // parents are those that have operations. It is safe for concurrent use; the zero one is
 // ready.
 type parents struct {
-	mu  sync.Mutex
-	all map[types.UID]*parent
+	mu    sync.Mutex
+	byUID map[types.UID]*parent
 }
 
-// hold returns a parent, which is to be released.
-func (p *parents) hold(uid types.UID) *parent {
+// acquireParent returns a parent, which is to be released.
+func (p *parents) acquireParent(uid types.UID) *parent {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all == nil {
-		p.all = map[types.UID]*parent{}
+	if p.byUID == nil {
+		p.byUID = map[types.UID]*parent{}
 	}
-	if p.all[uid] == nil {
-		p.all[uid] = &parent{}
+	if p.byUID[uid] == nil {
+		p.byUID[uid] = &parent{}
 	}
-	p.all[uid].holders++
-	return p.all[uid]
+	p.byUID[uid].refCount++
+	return p.byUID[uid]
 }
 
-func (p *parents) release(uid types.UID) {
+func (p *parents) releaseParent(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if held := p.all[uid]; held != nil {
-		if held.holders--; held.holders == 0 {
-			delete(p.all, uid)
+	if held := p.byUID[uid]; held != nil {
+		if held.refCount--; held.refCount == 0 {
+			delete(p.byUID, uid)
 		}
 	}
 }
 
-// outdate has a parent read again.
-func (p *parents) outdate(uid types.UID) {
+// invalidateParent has a parent read again.
+func (p *parents) invalidateParent(uid types.UID) {
 	p.mu.Lock()
-	held := p.all[uid]
+	held := p.byUID[uid]
 	p.mu.Unlock()
 	if held != nil {
 		held.mu.Lock()
 		defer held.mu.Unlock()
-		held.fresh = false
+		held.valid = false
 	}
 }
 
-// seen returns what an action sees of its Backup or Restore, in the form of velero.io/v1,
+// viewForAction returns what an action sees of its Backup or Restore, in the form of velero.io/v1,
 // and what the user configured for the action.
-func (p *parent) seen(action string) (subject []byte, parameters map[string]string) {
+func (p *parent) viewForAction(action string) (subject []byte, parameters map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.subject, kuberun.PlainMap(p.parameters[action])
+	return p.veleroJSON, kuberun.ToStringMap(p.parameters[action])
 }
 
-// orphaned says whether nobody waits for an operation any more: its Backup or Restore is
+// isOrphaned says whether nobody waits for an operation any more: its Backup or Restore is
 // gone, or has ended without it.
-func (r *Reconciler) orphaned(ctx context.Context, k *known, op *v1alpha1.AsyncOperation) (bool, error) {
+func (r *Reconciler) isOrphaned(ctx context.Context, k *trackedOperation, op *v1alpha1.AsyncOperation) (bool, error) {
 	k.parent.mu.Lock()
 	defer k.parent.mu.Unlock()
-	if k.parent.fresh {
-		return k.parent.gone, nil
+	if k.parent.valid {
+		return k.parent.orphaned, nil
 	}
 	object, err := r.readParent(ctx, op)
 	if err != nil {
 		return false, err
 	}
-	if k.parent.gone = object == nil || object.Run().CompletionTimestamp != nil; k.parent.gone && k.parent.subject != nil {
-		k.parent.fresh = true
+	if k.parent.orphaned = object == nil || object.Run().CompletionTimestamp != nil; k.parent.orphaned && k.parent.veleroJSON != nil {
+		k.parent.valid = true
 		return true, nil // plugins go on seeing it as it was
 	}
-	if k.parent.subject, err = describe(op, object, r.Operations.Timeout); err != nil {
+	if k.parent.veleroJSON, err = parentToVeleroJSON(op, object, r.Operations.Timeout); err != nil {
 		return false, err
 	}
 	if object != nil {
 		_, k.parent.parameters = object.Desired()
 	}
-	k.parent.fresh = true
-	return k.parent.gone, nil
+	k.parent.valid = true
+	return k.parent.orphaned, nil
 }
 
 // readParent returns the Backup or Restore of an operation, or nil if it is gone. Only
 // the API server itself is believed that.
-func (r *Reconciler) readParent(ctx context.Context, op *v1alpha1.AsyncOperation) (kuberun.Subject, error) {
+func (r *Reconciler) readParent(ctx context.Context, op *v1alpha1.AsyncOperation) (kuberun.Object, error) {
 	key := types.NamespacedName{Namespace: op.Namespace, Name: op.Spec.Subject.Name}
 	for _, reader := range []client.Reader{r.Client, r.Reader} {
-		var object kuberun.Subject = &v1alpha1.Backup{}
+		var object kuberun.Object = &v1alpha1.Backup{}
 		if op.Spec.Subject.Kind == "Restore" {
 			object = &v1alpha1.Restore{}
 		}
@@ -129,33 +129,33 @@ func (r *Reconciler) readParent(ctx context.Context, op *v1alpha1.AsyncOperation
 	return nil, nil //nolint:nilnil // that it is gone is an answer
 }
 
-// describe returns what plugins see of the Backup or Restore of an operation, as they saw
+// parentToVeleroJSON returns what plugins see of the Backup or Restore of an operation, as they saw
 // it when they started the operation: if it is gone, little more than its name. The
 // timeout is what an operation has of which the Backup or Restore says nothing.
-func describe(op *v1alpha1.AsyncOperation, object kuberun.Subject, timeout time.Duration) ([]byte, error) {
-	shown := velero.Shown{
+func parentToVeleroJSON(op *v1alpha1.AsyncOperation, object kuberun.Object, timeout time.Duration) ([]byte, error) {
+	shown := velero.Object{
 		Kind:     op.Spec.Subject.Kind,
 		Metadata: velero.Metadata{Name: op.Spec.Subject.Name, Namespace: op.Namespace, UID: types.UID(op.Spec.Subject.UID)},
 	}
 	if object != nil {
 		var err error
-		if shown, err = kuberun.Shown(object); err != nil {
+		if shown, err = kuberun.ToVelero(object); err != nil {
 			return nil, err
 		}
 	}
 	shown.Phase, shown.OperationTimeout = velero.PhaseInProgress, timeout
-	return shown.JSON()
+	return shown.ToJSON()
 }
 
-// hasEnded says whether the outcome of a Backup or Restore is known.
-func hasEnded(object client.Object) bool {
-	parent, ok := object.(kuberun.Subject)
-	return ok && kuberun.Decided(parent)
+// isFinishedRun says whether the outcome of a Backup or Restore is known.
+func isFinishedRun(object client.Object) bool {
+	parent, ok := object.(kuberun.Object)
+	return ok && kuberun.IsFinished(parent)
 }
 
-// orphansOf wakes the operations of a Backup or Restore that is gone, or has ended.
-func (r *Reconciler) orphansOf(ctx context.Context, parent client.Object) []reconcile.Request {
-	r.parents.outdate(parent.GetUID())
+// parentToOperations wakes the operations of a Backup or Restore that is gone, or has ended.
+func (r *Reconciler) parentToOperations(ctx context.Context, parent client.Object) []reconcile.Request {
+	r.parents.invalidateParent(parent.GetUID())
 	var ops v1alpha1.AsyncOperationList
 	err := r.Client.List(ctx, &ops, client.UnsafeDisableDeepCopy, client.InNamespace(parent.GetNamespace()),
 		client.MatchingLabels{v1alpha1.LabelParentUID: string(parent.GetUID())})

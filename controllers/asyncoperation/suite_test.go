@@ -29,13 +29,13 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
 // asked is what a plugin was asked.
 type asked struct {
 	Plugin, Kind string
 	Call         adapter.ItemCall
-	Operation    adapter.Operation
+	Operation    adapter.OperationRef
 }
 
 // plugin is what all plugins of a test do, and a record of their calls.
@@ -56,14 +56,14 @@ type plugin struct {
 }
 
 // BackupItemAction implements asyncoperation.Actions.
-func (p *plugin) BackupItemAction(plugin, kind, _ string) caller.Resolve[adapter.BackupItemAction] {
+func (p *plugin) BackupItemAction(plugin, kind, _ string) caller.ResolveFunc[adapter.BackupItemAction] {
 	return func() (caller.Connection, adapter.BackupItemAction, error) {
 		return direct{}, backupAction{action: action{p, plugin, kind}}, p.there()
 	}
 }
 
 // RestoreItemAction implements asyncoperation.Actions.
-func (p *plugin) RestoreItemAction(plugin, kind, _ string) caller.Resolve[adapter.RestoreItemAction] {
+func (p *plugin) RestoreItemAction(plugin, kind, _ string) caller.ResolveFunc[adapter.RestoreItemAction] {
 	return func() (caller.Connection, adapter.RestoreItemAction, error) {
 		return direct{}, restoreAction{action: action{p, plugin, kind}}, p.there()
 	}
@@ -76,8 +76,8 @@ func (p *plugin) there() error {
 	return nil
 }
 
-// Tried implements asyncoperation.Actions.
-func (p *plugin) Tried(string) <-chan struct{} {
+// LoadAttempted implements asyncoperation.Actions.
+func (p *plugin) LoadAttempted(string) <-chan struct{} {
 	if p.loading != nil {
 		return p.loading
 	}
@@ -92,7 +92,7 @@ func (p *plugin) questions(id string) (polls, cancels int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range p.cancels {
-		if a.Operation.ID == id {
+		if a.Operation.OperationID == id {
 			cancels++
 		}
 	}
@@ -125,39 +125,39 @@ type (
 )
 
 // Progress implements adapter.Operations.
-func (b backupAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+func (b backupAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) (item.Progress, error) {
 	return b.poll(ctx, call, op)
 }
 
 // Cancel implements adapter.Operations.
-func (b backupAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) error {
+func (b backupAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) error {
 	return b.stop(ctx, call, op)
 }
 
 // Progress implements adapter.Operations.
-func (b restoreAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+func (b restoreAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) (item.Progress, error) {
 	return b.poll(ctx, call, op)
 }
 
 // Cancel implements adapter.Operations.
-func (b restoreAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) error {
+func (b restoreAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) error {
 	return b.stop(ctx, call, op)
 }
 
-func (a action) poll(ctx context.Context, call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+func (a action) poll(ctx context.Context, call adapter.ItemCall, op adapter.OperationRef) (item.Progress, error) {
 	question := asked{Plugin: a.name, Kind: a.kind, Call: call, Operation: op}
 	a.mu.Lock()
 	if a.perID == nil {
 		a.perID = map[string]int{}
 	}
-	n := a.perID[op.ID]
-	a.perID[op.ID]++
+	n := a.perID[op.OperationID]
+	a.perID[op.OperationID]++
 	a.polls = append(a.polls, question)
 	a.mu.Unlock()
 	return a.progress(ctx, question, n)
 }
 
-func (a action) stop(ctx context.Context, call adapter.ItemCall, op adapter.Operation) error {
+func (a action) stop(ctx context.Context, call adapter.ItemCall, op adapter.OperationRef) error {
 	question := asked{Plugin: a.name, Kind: a.kind, Call: call, Operation: op}
 	a.mu.Lock()
 	a.cancels = append(a.cancels, question)
@@ -188,7 +188,7 @@ func answers(list ...any) *plugin {
 func onceCancelled(answer item.Progress) *plugin {
 	p := &plugin{}
 	p.progress = func(_ context.Context, a asked, _ int) (item.Progress, error) {
-		if _, cancels := p.questions(a.Operation.ID); cancels > 0 {
+		if _, cancels := p.questions(a.Operation.OperationID); cancels > 0 {
 			return answer, nil
 		}
 		return half, nil
@@ -210,7 +210,7 @@ func writable(r *asyncoperation.Reconciler) { r.Limits.WritesPerSecond = 10_000 
 // operator starts an operator with this plugin.
 func operator(t *testing.T, env *suite.Env, p *plugin, options ...func(*asyncoperation.Reconciler)) (stop func()) {
 	t.Helper()
-	return env.Operate(func(mgr ctrl.Manager) error {
+	return env.StartManager(func(mgr ctrl.Manager) error {
 		metrics, err := asyncoperation.NewMetrics(prometheus.NewRegistry())
 		if err != nil {
 			return err
@@ -271,7 +271,7 @@ func begin(env *suite.Env, b *v1alpha1.Backup, edits ...func(*v1alpha1.AsyncOper
 	return suite.Create(env, op)
 }
 
-func called(id string) func(*v1alpha1.AsyncOperation) {
+func callResult(id string) func(*v1alpha1.AsyncOperation) {
 	return func(op *v1alpha1.AsyncOperation) { op.Spec.OperationID = id }
 }
 
@@ -285,7 +285,7 @@ func cancel(op *v1alpha1.AsyncOperation) {
 
 // await waits for a phase, and leaves the operation as it is then in op.
 func await(env *suite.Env, op *v1alpha1.AsyncOperation, phase v1alpha1.AsyncOperationPhase) {
-	suite.Await(env, op, func(op *v1alpha1.AsyncOperation) string {
+	suite.WaitFor(env, op, func(op *v1alpha1.AsyncOperation) string {
 		if op.Status.Phase == phase {
 			return ""
 		}

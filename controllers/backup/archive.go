@@ -5,7 +5,11 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -14,148 +18,188 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/panics"
 )
 
-// archive has the objects archived. It is done when that has ended, well or not.
-func (r *Reconciler) archive(ctx context.Context, s *scope) (bool, error) {
-	if run.Decided(s.Object) || run.Processed(s.Object) {
+// reconcileArchive has the objects archived. It is done when that has ended, well or not.
+func (r *Reconciler) reconcileArchive(ctx context.Context, s *scope) (bool, error) {
+	if run.IsFinished(s.Object) || run.HasProcessedItems(s.Object) {
 		return true, nil
 	}
-	if err := r.driver.FollowOperations(ctx, s, stepArchive); err != nil {
+	if err := r.driver.ReconcileOperations(ctx, s, stepArchive); err != nil {
 		return false, err
 	}
-	switch begun := r.driver.Begun(s, stepArchive); {
-	case s.Stopping() && r.driver.StopSteps(s, stepArchive):
-		s.Running(v1alpha1.ReasonCancelling, "Stopping the archive")
+	switch begun := r.driver.HasStepStarted(s, stepArchive); {
+	case s.IsCancelRequested() && r.driver.CancelSteps(s, stepArchive):
+		s.MarkRunning(v1alpha1.ReasonCancelling, "Stopping the archive")
 		return false, nil
-	case s.Stopping() && s.Object.Status.Attempts == 0:
+	case s.IsCancelRequested() && s.Object.Status.Attempts == 0:
 		return true, nil
-	case s.Stopping():
-	case !begun && !r.driver.Anew(s):
+	case s.IsCancelRequested():
+	case begun:
+		r.driver.EnforceWorkTimeout(s, stepArchive, "archive")
+	case !r.driver.PrepareRetry(s):
 		return false, nil
-	case !begun:
-		s.Object.Status.Attempts++
+	default:
+		if may, err := r.beginArchiveAttempt(ctx, s); !may {
+			return false, err
+		}
 	}
-	s.Running(v1alpha1.ReasonArchiving, r.report(s.Object))
-	made := r.archived(s)
+	s.MarkRunning(v1alpha1.ReasonArchiving, r.updateProgress(s.Object))
+	made := r.startArchive(s)
 	if made == nil {
 		return false, nil
 	}
-	s.GivenUp = made.Err != nil
+	s.WorkFailed = made.Err != nil
 	if made.Err == nil && made.Value.Operations > 0 {
-		r.count(s, made.Value)
-		s.SetProcessed(made.Value.Operations)
+		r.recordItemCounts(s, made.Value)
+		s.MarkItemsProcessed(made.Value.Operations)
 	}
 	return true, nil
 }
 
-// archived has the archive made, and returns what came of it when that has ended.
-func (r *Reconciler) archived(s *scope) *run.Ended[job.Result] {
-	return run.InStore(r.driver, s, stepArchive, r.requestOf, r.archiver(s))
+// beginArchiveAttempt counts a new attempt, unless it has to wait.
+func (r *Reconciler) beginArchiveAttempt(ctx context.Context, s *scope) (bool, error) {
+	admission, err := r.driver.AdmitAttempt(ctx, s, stepArchive)
+	if admission == run.AttemptAdmitted {
+		s.Object.Status.Attempts++
+		r.driver.EnforceWorkTimeout(s, stepArchive, "archive")
+	}
+	return admission != run.AttemptHeld, err
 }
 
-// archiver returns the work of the archive step. A run that is being stopped
+// startArchive has the archive made, and returns what came of it when that has ended.
+func (r *Reconciler) startArchive(s *scope) *run.Result[job.Result] {
+	return run.ExecuteStepWithStore(r.driver, s, stepArchive, r.newRunnerRequest, r.newArchiveStep(s))
+}
+
+// newArchiveStep returns the work of the archive step. A run that is being stopped
 // after an operator went away only looks whether it had succeeded already.
-func (r *Reconciler) archiver(s *scope) func(context.Context, *backupstore.Store, job.Request) (job.Result, error) {
-	work, planned := r.Job.Archive, s.Object.Status.ItemActions
-	if s.Stopping() {
-		work, planned = r.Job.Earlier, nil
+func (r *Reconciler) newArchiveStep(s *scope) func(context.Context, *backupstore.Store, job.Request) (job.Result, error) {
+	work, planned := r.Runner.Archive, s.Object.Status.ItemActions
+	if s.IsCancelRequested() {
+		work, planned = r.Runner.FindCommitted, nil
 	}
-	report := r.driver.Reporter(s.Object)
+	report := r.driver.NewProgressReporter(s.Object)
 	return func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
-		if err := run.AwaitLoads(ctx, r.Client, r.Actions, planned); err != nil {
+		if err := run.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
 			return job.Result{}, err
 		}
 		request.Progress = report
-		return work(ctx, store, request)
+		result, err := work(ctx, store, request)
+		var panicked *panics.Error
+		if errors.As(err, &panicked) {
+			ctrl.Log.WithName("backup").Error(err, "Recovered from a panic of a backup", "stack", string(panicked.Stack))
+		}
+		return result, err
 	}
 }
 
-// conclude has what became of the operations stored, if there were any, and turns
+// reconcileOutcome has what became of the operations stored, if there were any, and turns
 // everything into the outcome.
-func (r *Reconciler) conclude(ctx context.Context, s *scope) (bool, error) {
+func (r *Reconciler) reconcileOutcome(ctx context.Context, s *scope) (bool, error) {
 	switch {
-	case run.Decided(s.Object):
+	case run.IsFinished(s.Object):
 		return true, nil
-	case s.Stopping() && s.Object.Status.Attempts == 0:
-		s.Decide(s.CancelledOutcome(), r.Now())
+	case s.IsCancelRequested() && s.Object.Status.Attempts == 0:
+		s.RecordOutcome(s.CancelledOutcome(), r.Now())
 		return true, nil
 	}
-	made := r.archived
-	if run.Processed(s.Object) {
-		made = r.finalized
+	made := r.startArchive
+	if run.HasProcessedItems(s.Object) {
+		made = r.startFinalize
 	}
 	ended := made(s)
 	if ended == nil {
 		return false, nil
 	}
-	if added, err := r.label(ctx, s, ended.Value.Labels); added || err != nil {
+	if added, err := r.addRequestedLabels(ctx, s, ended.Value.Labels); added || err != nil {
 		return false, err
 	}
 	if ended.Err == nil {
-		r.note(ctx, s.Object)
+		r.recordStoredBackup(ctx, s.Object)
 	}
-	r.settle(s, ended)
+	r.recordOutcome(s, ended)
 	return true, nil
 }
 
-// note notes that a stored backup has a Backup here. It may be deleted as soon as it has
+// recordStoredBackup notes that a stored backup has a Backup here. It may be deleted as soon as it has
 // ended, and must not be found in its location and brought back then. What fails is done again
 // by who looks through the location: it is no reason to lose a backup.
-func (r *Reconciler) note(ctx context.Context, b *v1alpha1.Backup) {
-	one := seen.Backups{}
+func (r *Reconciler) recordStoredBackup(ctx context.Context, b *v1alpha1.Backup) {
+	one := seen.Records{}
 	one.Add(b.StoredName(), string(b.UID), true)
-	if err := seen.Remember(ctx, r.Client, r.Reader, b.Namespace, b.Status.StorageLocation, one); err != nil {
+	if err := seen.AddRecords(ctx, r.Client, r.Reader, b.Namespace, b.Status.StorageLocation, one); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Noting that a backup is stored")
 	}
 }
 
-// settle records the outcome.
-func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
+// recordOutcome records the outcome.
+func (r *Reconciler) recordOutcome(s *scope, made *run.Result[job.Result]) {
 	if made.Err != nil {
-		if s.Stopping() {
-			s.Decide(s.CancelledOutcome(), r.Now())
-			return
-		}
-		s.Decide(run.Outcome{
-			Phase: run.PhaseFailed, Reason: v1alpha1.ReasonFailed,
-			Message: "The archive could not be made: " + r.Redactor.String(made.Err.Error()),
-		}, r.Now())
+		s.RecordOutcome(r.driver.FailedOutcome(s, "The archive could not be made", made.Err), r.Now())
 		return
 	}
 	result := made.Value
 	if result.Bytes > 0 {
-		r.metrics.archived(s.Object, result.Bytes)
+		r.metrics.setArchiveSize(s.Object, result.Bytes)
 	}
-	r.count(s, result)
+	r.recordItemCounts(s, result)
 	status := &s.Object.Status
 	o := run.Outcome{
 		Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
-		Message: run.Count(int64(result.Items), "object") + " in the archive" + s.DescribeOperations(),
+		Message: run.Pluralize(int64(result.Items), "object") + " in the archive" + s.OperationsOutcomeText(),
 	}
 	if result.Errors > 0 {
 		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
-		o.Message += ", " + run.Count(status.Errors, "error") + " (listed in the results file)"
+		o.Message += ", " + run.Pluralize(status.Errors, "error") + " (listed in the results file)"
+	}
+	if len(result.MissingNamespaces) > 0 {
+		o.Message += ": " + describeMissingNamespaces(s.Object.Spec.IncludedNamespaces, result.MissingNamespaces)
 	}
 	if result.Warnings > 0 {
-		o.Message += ", " + run.Count(status.Warnings, "warning")
+		o.Message += ", " + run.Pluralize(status.Warnings, "warning")
 	}
-	s.Decide(o, result.Completed)
+	s.RecordOutcome(o, result.Completed)
 }
 
-// count copies the counts of the archive into the status.
-func (r *Reconciler) count(s *scope, result job.Result) {
+// maxNamedNamespaces is how many namespaces a message names.
+const maxNamedNamespaces = 10
+
+// describeMissingNamespaces says which of the included namespaces do not exist.
+func describeMissingNamespaces[S ~string](included []S, missing []string) string {
+	names := make([]string, 0, maxNamedNamespaces+1)
+	for i, name := range missing {
+		if i == maxNamedNamespaces {
+			names = append(names, fmt.Sprintf("and %d more", len(missing)-i))
+			break
+		}
+		names = append(names, strconv.Quote(name))
+	}
+	list := strings.Join(names, ", ")
+	exists := func(name S) bool { return !slices.Contains(missing, string(name)) }
+	switch {
+	case !slices.ContainsFunc(included, exists):
+		return "none of the included namespaces exists (" + list + ")"
+	case len(missing) == 1:
+		return "namespace " + list + " does not exist"
+	}
+	return "namespaces " + list + " do not exist"
+}
+
+// recordItemCounts copies the counts of the archive into the status.
+func (r *Reconciler) recordItemCounts(s *scope, result job.Result) {
 	status, items := &s.Object.Status, int64(result.Items)
 	status.Progress = &v1alpha1.BackupProgress{TotalItems: items, ItemsBackedUp: items}
 	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
 }
 
-// report copies the counts into the status and says them.
-func (r *Reconciler) report(b *v1alpha1.Backup) string {
+// updateProgress copies the counts into the status and says them.
+func (r *Reconciler) updateProgress(b *v1alpha1.Backup) string {
 	total, done, known := r.driver.Progress(b)
 	if !known {
 		return "Archiving"
 	}
 	b.Status.Progress = &v1alpha1.BackupProgress{TotalItems: total, ItemsBackedUp: done}
-	return fmt.Sprintf("Archiving: %d of %s", done, run.Count(total, "object"))
+	return fmt.Sprintf("Archiving: %d of %s", done, run.Pluralize(total, "object"))
 }

@@ -17,9 +17,9 @@ import (
 // Reconciler moves Backups through their life. Every field without a default is
 // required.
 type Reconciler struct {
-	run.Environment
-	Job     *job.Job
-	Actions Actions
+	run.Dependencies
+	Runner  *job.Runner
+	Actions ActionResolver
 	// MaxConcurrent is how many Backups may run at a time; 4 by default.
 	MaxConcurrent int
 	// AllVersions archives every served version of a group.
@@ -44,24 +44,25 @@ const (
 
 // SetupWithManager registers the controller and its background steps.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
-	if r.Job == nil || r.Actions == nil || r.Metrics == nil {
+	if r.Runner == nil || r.Actions == nil || r.Metrics == nil {
 		return errors.New("backup: a required field of the Reconciler is missing")
 	}
 	if r.metrics, err = newMetrics(r.Metrics); err != nil {
 		return err
 	}
 	r.driver = &run.Driver[*v1alpha1.Backup]{
-		Environment: r.Environment, Kind: run.Backup, Slots: r.MaxConcurrent,
-		New:      func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
-		NewList:  func() client.ObjectList { return &v1alpha1.BackupList{} },
-		Location: func(b *v1alpha1.Backup) string { return b.Status.StorageLocation },
-		Schedule: scheduleOf,
-		Ignore:   func(b *v1alpha1.Backup) bool { return b.Spec.ImportedFrom != nil }, // a catalogue entry is never run
-		Steps:    []string{stepCheck, stepClaim, stepArchive, stepFinalize, stepRelease, stepAbandon, run.StepPostLog},
-		Written:  r.metrics.record,
+		Dependencies: r.Dependencies, Kind: run.BackupKind, Slots: r.MaxConcurrent,
+		New:            func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
+		NewList:        func() client.ObjectList { return &v1alpha1.BackupList{} },
+		Location:       func(b *v1alpha1.Backup) string { return b.Status.StorageLocation },
+		Schedule:       scheduleName,
+		ShouldIgnore:   func(b *v1alpha1.Backup) bool { return b.Spec.ImportedFrom != nil }, // a catalogue entry is never run
+		StepNames:      []string{stepCheck, stepClaim, stepArchive, stepFinalize, stepRelease, stepAbandon, run.StepPostLog},
+		StepTimeouts:   run.ShortStepTimeouts(stepCheck, stepClaim, stepRelease, stepAbandon, run.StepPostLog),
+		OnStatusUpdate: r.metrics.recordStatusUpdate,
 	}
-	r.driver.Phases = []run.Phase[*v1alpha1.Backup]{
-		r.driver.Plan(r.plan), r.driver.PreActions, r.archive, r.driver.AwaitOperations, r.conclude, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),
+	r.driver.ReconcileFuncs = []run.ReconcileFunc[*v1alpha1.Backup]{
+		r.driver.NewPlanFunc(r.reconcilePlan), r.driver.RunPreActions, r.reconcileArchive, r.driver.AwaitOperations, r.reconcileOutcome, r.reconcileUncommitted, r.driver.RunPostActions, r.driver.NewFinalizeFunc(r.uploadPostActionLog, r.recordStoredFiles),
 	}
 	return r.driver.SetupWithManager(mgr)
 }

@@ -14,6 +14,7 @@ package backup
 // +kubebuilder:rbac:groups=grapnel.dev,resources=asyncoperations,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups/finalizers,verbs=update
+// +kubebuilder:rbac:groups=grapnel.dev,resources=deletionruns,verbs=create
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins;backupstoragelocations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 //

@@ -17,18 +17,18 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 )
 
-// Actions reaches the BackupItemActions of plugins.
-type Actions interface {
-	run.Loads
+// ActionResolver reaches the BackupItemActions of plugins.
+type ActionResolver interface {
+	run.PluginLoader
 	// BackupItemAction returns how to reach an action of a plugin, which need not be
 	// loaded yet. An empty kind means BackupItemAction.
-	BackupItemAction(pluginObject, kind, action string) caller.Resolve[adapter.BackupItemAction]
+	BackupItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.BackupItemAction]
 }
 
-// label adds to the Backup the labels that item actions asked for, and reports whether
+// addRequestedLabels adds to the Backup the labels that item actions asked for, and reports whether
 // there were any to add: then the watch brings the Backup again. Those that it has are
 // left alone. If the API server refuses them, the Backup goes on without.
-func (r *Reconciler) label(ctx context.Context, s *scope, labels map[string]string) (added bool, err error) {
+func (r *Reconciler) addRequestedLabels(ctx context.Context, s *scope, labels map[string]string) (added bool, err error) {
 	patched := s.Object.DeepCopy()
 	if patched.Labels == nil {
 		patched.Labels = map[string]string{}

@@ -24,8 +24,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// TestLabel adds what item actions asked for, and never stops a Backup that is made.
-func TestLabel(t *testing.T) {
+// TestAddRequestedLabels adds what item actions asked for, and never stops a Backup that is made.
+func TestAddRequestedLabels(t *testing.T) {
 	group := schema.GroupResource{Group: "grapnel.dev", Resource: "backups"}
 	for name, tc := range map[string]struct {
 		refusal error
@@ -56,8 +56,8 @@ func TestLabel(t *testing.T) {
 				},
 			}).Build()
 			told := events.NewFakeRecorder(1)
-			r := &Reconciler{Environment: run.Environment{Client: c, Recorder: told, Redactor: redact.New()}}
-			added, err := r.label(t.Context(), &scope{Object: b}, tc.wanted)
+			r := &Reconciler{Dependencies: run.Dependencies{Client: c, Recorder: told, Redactor: redact.New()}}
+			added, err := r.addRequestedLabels(t.Context(), &scope{Object: b}, tc.wanted)
 			if added != tc.added || (err != nil) != tc.fails {
 				t.Errorf("added %v, error %v; want %v, an error: %v", added, err, tc.added, tc.fails)
 			}

@@ -22,26 +22,26 @@ type metrics struct {
 // newMetrics registers the metrics.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		items:      run.Backup.Counter("items_total", "Objects archived."),
-		itemErrors: run.Backup.Counter("items_errors", "Errors of single objects, kinds or groups."),
-		warnings:   run.Backup.Counter("warning_total", "Warnings of Backups."),
-		tarball:    run.Backup.Gauge("tarball_size_bytes", "Size of the last archive."),
+		items:      run.BackupKind.NewCounter("items_total", "Objects archived."),
+		itemErrors: run.BackupKind.NewCounter("items_errors", "Errors of single objects, kinds or groups."),
+		warnings:   run.BackupKind.NewCounter("warning_total", "Warnings of Backups."),
+		tarball:    run.BackupKind.NewGauge("tarball_size_bytes", "Size of the last archive."),
 	}
-	if err := run.Register(registry, m.items, m.itemErrors, m.warnings, m.tarball); err != nil {
+	if err := run.RegisterMetrics(registry, m.items, m.itemErrors, m.warnings, m.tarball); err != nil {
 		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}
 	return m, nil
 }
 
-// scheduleOf returns the name of the Schedule that made a Backup.
-func scheduleOf(b *v1alpha1.Backup) string { return b.Labels[v1alpha1.LabelScheduleName] }
+// scheduleName returns the name of the Schedule that made a Backup.
+func scheduleName(b *v1alpha1.Backup) string { return b.Labels[v1alpha1.LabelScheduleName] }
 
-// record counts what one status write changed.
-func (m *metrics) record(before, b *v1alpha1.Backup) {
-	if run.Decided(before) || !run.Decided(b) {
+// recordStatusUpdate counts what one status write changed.
+func (m *metrics) recordStatusUpdate(before, b *v1alpha1.Backup) {
+	if run.IsFinished(before) || !run.IsFinished(b) {
 		return
 	}
-	schedule := scheduleOf(b)
+	schedule := scheduleName(b)
 	if b.Status.Progress != nil {
 		m.items.WithLabelValues(schedule).Add(float64(b.Status.Progress.ItemsBackedUp))
 	}
@@ -49,7 +49,7 @@ func (m *metrics) record(before, b *v1alpha1.Backup) {
 	m.warnings.WithLabelValues(schedule).Add(float64(b.Status.Warnings))
 }
 
-// archived records the size of an archive.
-func (m *metrics) archived(b *v1alpha1.Backup, bytes int64) {
-	m.tarball.WithLabelValues(scheduleOf(b)).Set(float64(bytes))
+// setArchiveSize records the size of an archive.
+func (m *metrics) setArchiveSize(b *v1alpha1.Backup, bytes int64) {
+	m.tarball.WithLabelValues(scheduleName(b)).Set(float64(bytes))
 }

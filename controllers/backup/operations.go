@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// started returns what the engine tells of operations that actions started.
-func (r *Reconciler) started(s *scope) func(context.Context, backup.Operation) error {
-	record := r.driver.OperationRecorder(s)
+// newOperationRecorder returns what the engine tells of operations that actions started.
+func (r *Reconciler) newOperationRecorder(s *scope) func(context.Context, backup.Operation) error {
+	record := r.driver.NewOperationRecorder(s)
 	return func(ctx context.Context, op backup.Operation) error {
 		started := run.StartedOperation{
 			Kind: op.Kind, Action: op.Action, Plugin: op.Plugin, ID: op.ID, PollInterval: op.PollInterval,
@@ -28,51 +28,51 @@ func (r *Reconciler) started(s *scope) func(context.Context, backup.Operation) e
 			},
 		}
 		for _, ref := range op.PostItems {
-			started.PostItems = append(started.PostItems, itemOf(ref))
+			started.PostItems = append(started.PostItems, toOperationItem(ref))
 		}
 		return record(ctx, started)
 	}
 }
 
-func itemOf(ref itemaction.Ref) v1alpha1.OperationItem {
+func toOperationItem(ref itemaction.RelatedItem) v1alpha1.OperationItem {
 	return v1alpha1.OperationItem{
 		Group: ref.Resource.Group, Resource: ref.Resource.Resource, Namespace: ref.Namespace, Name: ref.Name,
 	}
 }
 
-// finalized has the archive completed with what operations left behind, and committed,
+// startFinalize has the archive completed with what operations left behind, and committed,
 // and returns what came of it when that has ended. Hours of work are not thrown away
 // because a store is silent for a while.
-func (r *Reconciler) finalized(s *scope) *run.Ended[job.Result] {
-	if s.Stopping() && r.driver.StopSteps(s, stepFinalize) {
-		s.Finalizing("Stopping before the archive is complete")
+func (r *Reconciler) startFinalize(s *scope) *run.Result[job.Result] {
+	if s.IsCancelRequested() && r.driver.CancelSteps(s, stepFinalize) {
+		s.SetFinalizingPhase("Stopping before the archive is complete")
 		return nil
 	}
-	s.Finalizing("Completing the archive: " + s.OperationsSentence())
-	made := run.InStore(r.driver, s, stepFinalize, r.requestOf, r.finalizer(s))
-	if made == nil || made.Err == nil || s.Stopping() || errors.Is(made.Err, job.ErrNoDraft) {
+	s.SetFinalizingPhase("Completing the archive: " + s.OperationsMessage())
+	made := run.ExecuteStepWithStore(r.driver, s, stepFinalize, r.newRunnerRequest, r.newFinalizeStep(s))
+	if made == nil || made.Err == nil || s.IsCancelRequested() || errors.Is(made.Err, job.ErrNoDraft) {
 		return made
 	}
-	if r.driver.RepeatWork(s, stepFinalize, "completing the archive", made.Err) {
+	if r.driver.RetryFor(s, stepFinalize, "completing the archive", made.Err) {
 		return nil
 	}
 	return made
 }
 
-// finalizer returns the work of the step. A run that is being stopped after an operator
+// newFinalizeStep returns the work of the step. A run that is being stopped after an operator
 // went away only looks whether it had succeeded already.
-func (r *Reconciler) finalizer(s *scope) func(context.Context, *backupstore.Store, job.Request) (job.Result, error) {
-	if s.Stopping() {
-		return r.Job.Earlier
+func (r *Reconciler) newFinalizeStep(s *scope) func(context.Context, *backupstore.Store, job.Request) (job.Result, error) {
+	if s.IsCancelRequested() {
+		return r.Runner.FindCommitted
 	}
-	ended, planned := s.EndedOperations(), s.Object.Status.ItemActions
+	ended, planned := s.ToVeleroOperations(), s.Object.Status.ItemActions
 	if !slices.ContainsFunc(s.Operations, func(o v1alpha1.AsyncOperation) bool { return len(o.Spec.PostOperationItems) > 0 }) {
 		planned = nil // no action is asked
 	}
 	return func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
-		if err := run.AwaitLoads(ctx, r.Client, r.Actions, planned); err != nil {
+		if err := run.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
 			return job.Result{}, err
 		}
-		return r.Job.Finalize(ctx, store, request, ended)
+		return r.Runner.Finalize(ctx, store, request, ended)
 	}
 }

@@ -14,90 +14,105 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup/job"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/location"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/panics"
 )
 
-// plan validates the Backup, waits for a slot, takes the name in the store and
+// reconcilePlan validates the Backup, waits for a slot, takes the name in the store and
 // records what will run. Nothing runs before, and nothing is owed.
-func (r *Reconciler) plan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
-	where, waiting, problems, err := r.driver.ChooseLocation(ctx, s, s.Object.Spec.StorageLocation, true)
-	if err != nil || waiting {
-		return false, err
+func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
+	invalid := validateSpec(s.Object)
+	where, waiting, problems, err := r.driver.ChooseLocation(ctx, s, s.Object.Spec.StorageLocation, location.ForWriting)
+	if err != nil || waiting && len(invalid) == 0 {
+		return false, err // what is invalid does not get better
 	}
 	if where != "" {
 		s.Object.Status.StorageLocation = where
 	}
-	hooks, loading := run.Backup.HooksOf(s.Object, plugins)
+	hooks, loading := run.BackupKind.BuildHookPlan(s.Object, plugins)
 	if loading != "" {
-		s.AwaitPlugin(loading)
+		s.MarkWaitingForPlugin(loading)
 		return false, nil
 	}
-	errs := slices.Concat(validate(s.Object), problems, hooks.Errors)
-	if len(errs) > 0 {
-		return r.reject(s, errs, len(problems) == 0), nil
+	if len(invalid) == 0 && len(problems) == 0 && r.driver.AwaitPlugins(s, hooks) {
+		return false, nil
 	}
-	if !r.driver.Acquire(s) {
-		return r.queued(s), nil
+	if errs := slices.Concat(invalid, problems, hooks.Errors); len(errs) > 0 {
+		return r.rejectInvalid(s, errs, where != ""), nil
 	}
-	return r.begin(ctx, s)
+	if !r.driver.AcquireSlot(s) {
+		return r.reconcileQueued(s), nil
+	}
+	return r.beginRun(ctx, s)
 }
 
-// reject ends the Backup with everything that is wrong, which includes a name
+// rejectInvalid ends the Backup with everything that is wrong, which includes a name
 // that is taken.
-func (r *Reconciler) reject(s *scope, errs []string, located bool) bool {
+func (r *Reconciler) rejectInvalid(s *scope, errs []string, located bool) bool {
 	if located && backupstore.ValidateName(s.Object.Name) == nil {
-		checked := r.check(s)
+		checked := r.startNameCheck(s)
 		if checked == nil {
 			return false
 		}
-		errs = append(errs, r.storeProblems(s.Object.Status.StorageLocation, checked.Err)...)
+		errs = append(errs, r.storeProblemMessages(s.Object.Status.StorageLocation, checked.Err)...)
 	}
-	s.Invalid(errs, r.Now())
+	s.FailValidation(errs, r.Now())
 	return true
 }
 
-// queued waits for a slot. What is wrong with the name is told before that.
-func (r *Reconciler) queued(s *scope) bool {
-	checked := r.check(s)
+// reconcileQueued waits for a slot. What is wrong with the name is told before that.
+func (r *Reconciler) reconcileQueued(s *scope) bool {
+	checked := r.startNameCheck(s)
 	if checked == nil {
 		return false
 	}
-	if problems := r.storeProblems(s.Object.Status.StorageLocation, checked.Err); len(problems) > 0 {
-		s.Invalid(problems, r.Now())
+	if problems := r.storeProblemMessages(s.Object.Status.StorageLocation, checked.Err); len(problems) > 0 {
+		if r.retryAfterStoreError(s, stepCheck, checked.Err, problems) {
+			return false
+		}
+		s.FailValidation(problems, r.Now())
 		return true
 	}
-	r.driver.AwaitSlot(s)
+	r.driver.MarkWaitingForSlot(s)
 	return false
 }
 
-// check asks the store whether the name is free.
-func (r *Reconciler) check(s *scope) *run.Ended[run.None] {
-	s.Waiting(v1alpha1.ReasonValidating, "Asking the storage location whether the name is free")
-	return run.InStore(r.driver, s, stepCheck, r.requestOf, run.Doing(r.Job.Check))
+// startNameCheck asks the store whether the name is free.
+func (r *Reconciler) startNameCheck(s *scope) *run.Result[run.NoValue] {
+	s.MarkWaiting(v1alpha1.ReasonValidating, "Asking the storage location whether the name is free")
+	return run.ExecuteStepWithStore(r.driver, s, stepCheck, r.newRunnerRequest, run.WithoutValue(r.Runner.CheckClaim))
 }
 
-// begin takes the name and records the plan. It is made of what the API server
+// beginRun takes the name and records the plan. It is made of what the API server
 // says now, not of what a watch brought so far: a Plugin that was applied right
 // before the Backup must not be left out.
-func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
-	s.Waiting(v1alpha1.ReasonValidating, "Taking the name in the storage location")
-	claimed := run.InStore(r.driver, s, stepClaim, r.requestOf, r.claim)
+func (r *Reconciler) beginRun(ctx context.Context, s *scope) (bool, error) {
+	s.MarkWaiting(v1alpha1.ReasonValidating, "Taking the name in the storage location")
+	claimed := run.ExecuteStepWithStore(r.driver, s, stepClaim, r.newRunnerRequest, r.claimNameAndListPlugins)
 	if claimed == nil {
 		return false, nil
 	}
-	if problems := r.storeProblems(s.Object.Status.StorageLocation, claimed.Err); len(problems) > 0 {
-		s.Invalid(problems, r.Now())
+	if problems := r.storeProblemMessages(s.Object.Status.StorageLocation, claimed.Err); len(problems) > 0 {
+		if r.retryAfterStoreError(s, stepClaim, claimed.Err, problems) {
+			return false, nil
+		}
+		s.FailValidation(problems, r.Now())
 		return true, nil
 	}
-	hooks, loading := run.Backup.HooksOf(s.Object, claimed.Value)
+	hooks, loading := run.BackupKind.BuildHookPlan(s.Object, claimed.Value)
 	switch {
 	case loading != "":
-		r.driver.Restart(s, stepClaim)
-		s.AwaitPlugin(loading)
-		s.Again(time.Second) // until the watch has brought what was read directly
+		r.driver.ResetStep(s, stepClaim)
+		s.MarkWaitingForPlugin(loading)
+		s.RequeueAfter(time.Second) // until the watch has brought what was read directly
+		return false, nil
+	case r.driver.AwaitPlugins(s, hooks):
+		r.driver.ResetStep(s, stepClaim)
+		s.RequeueAfter(time.Second)
 		return false, nil
 	case len(hooks.Errors) > 0:
-		s.Invalid(hooks.Errors, r.Now())
+		s.FailValidation(hooks.Errors, r.Now())
 		return true, nil
 	}
 	s.Object.Status.FormatVersion = job.FormatVersion
@@ -105,21 +120,23 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (bool, error) {
 		expiration := metav1.NewTime(r.Now().Add(ttl.Duration))
 		s.Object.Status.Expiration = &expiration
 	}
-	return true, r.driver.Record(ctx, s, hooks)
+	return true, r.driver.RecordPlan(ctx, s, hooks)
 }
 
-// claim takes the name and reads the Plugins meanwhile.
-func (r *Reconciler) claim(ctx context.Context, store *backupstore.Store, request job.Request) ([]v1alpha1.Plugin, error) {
+// claimNameAndListPlugins takes the name and reads the Plugins meanwhile.
+func (r *Reconciler) claimNameAndListPlugins(ctx context.Context, store *backupstore.Store, request job.Request) ([]v1alpha1.Plugin, error) {
 	type read struct {
 		plugins []v1alpha1.Plugin
 		err     error
 	}
 	reading := make(chan read, 1)
 	go func() {
-		plugins, err := r.driver.Plugins(ctx, r.Reader)
-		reading <- read{plugins, err}
+		var got read
+		defer func() { reading <- got }()
+		defer panics.Recover(&got.err)
+		got.plugins, got.err = r.driver.ListPlugins(ctx, r.Reader)
 	}()
-	err := r.Job.Claim(ctx, store, request)
+	err := r.Runner.Claim(ctx, store, request)
 	got := <-reading
 	if err == nil {
 		err = got.err
@@ -127,13 +144,23 @@ func (r *Reconciler) claim(ctx context.Context, store *backupstore.Store, reques
 	return got.plugins, err
 }
 
-// storeProblems says what a person can do about what the store answered.
-func (r *Reconciler) storeProblems(location string, err error) []string {
+// retryAfterStoreError plans to carry out a step again that could not ask the store, and reports whether it
+// did. A name that is taken stays so.
+func (r *Reconciler) retryAfterStoreError(s *scope, step string, err error, problems []string) bool {
+	if job.IsNameTaken(err) || !r.driver.AwaitLocationRecovery(s, problems) {
+		return false
+	}
+	r.driver.RetryForever(s, step)
+	return true
+}
+
+// storeProblemMessages says what a person can do about what the store answered.
+func (r *Reconciler) storeProblemMessages(location string, err error) []string {
 	if err == nil {
 		return nil
 	}
 	message := r.Redactor.String(err.Error())
-	if job.IsTaken(err) {
+	if job.IsNameTaken(err) {
 		return []string{message + "; choose another name, or remove that backup first"}
 	}
 	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", location, message)}

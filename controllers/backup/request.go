@@ -18,44 +18,44 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// selectionOf translates the part of the spec that selects objects.
-func selectionOf(spec *v1alpha1.BackupSpec) selection.Spec {
+// toSelectionSpec translates the part of the spec that selects objects.
+func toSelectionSpec(spec *v1alpha1.BackupSpec) selection.Spec {
 	return selection.Spec{
-		IncludedNamespaces:               run.Plain(spec.IncludedNamespaces),
-		ExcludedNamespaces:               run.Plain(spec.ExcludedNamespaces),
-		IncludedResources:                run.Plain(spec.IncludedResources),
-		ExcludedResources:                run.Plain(spec.ExcludedResources),
+		IncludedNamespaces:               run.ToStrings(spec.IncludedNamespaces),
+		ExcludedNamespaces:               run.ToStrings(spec.ExcludedNamespaces),
+		IncludedResources:                run.ToStrings(spec.IncludedResources),
+		ExcludedResources:                run.ToStrings(spec.ExcludedResources),
 		IncludeClusterResources:          spec.IncludeClusterResources,
-		IncludedClusterScopedResources:   run.Plain(spec.IncludedClusterScopedResources),
-		ExcludedClusterScopedResources:   run.Plain(spec.ExcludedClusterScopedResources),
-		IncludedNamespaceScopedResources: run.Plain(spec.IncludedNamespaceScopedResources),
-		ExcludedNamespaceScopedResources: run.Plain(spec.ExcludedNamespaceScopedResources),
+		IncludedClusterScopedResources:   run.ToStrings(spec.IncludedClusterScopedResources),
+		ExcludedClusterScopedResources:   run.ToStrings(spec.ExcludedClusterScopedResources),
+		IncludedNamespaceScopedResources: run.ToStrings(spec.IncludedNamespaceScopedResources),
+		ExcludedNamespaceScopedResources: run.ToStrings(spec.ExcludedNamespaceScopedResources),
 		LabelSelector:                    spec.LabelSelector,
 		OrLabelSelectors:                 spec.OrLabelSelectors,
-		OrderedResources:                 run.PlainMap(spec.OrderedResources),
+		OrderedResources:                 run.ToStringMap(spec.OrderedResources),
 	}
 }
 
-// validate returns everything that is wrong with the spec by itself.
-func validate(b *v1alpha1.Backup) []string {
+// validateSpec returns everything that is wrong with the spec by itself.
+func validateSpec(b *v1alpha1.Backup) []string {
 	var errs []string
 	if err := backupstore.ValidateName(b.Name); err != nil {
 		errs = append(errs, "metadata.name: "+err.Error())
 	}
-	for _, err := range selection.Validate(selectionOf(&b.Spec)) {
+	for _, err := range selection.Validate(toSelectionSpec(&b.Spec)) {
 		errs = append(errs, err.Error())
 	}
 	if b.Spec.Metadata != nil {
 		path := field.NewPath("spec", "metadata", "labels")
-		for _, err := range metav1validation.ValidateLabels(run.PlainMap(b.Spec.Metadata.Labels), path) {
+		for _, err := range metav1validation.ValidateLabels(run.ToStringMap(b.Spec.Metadata.Labels), path) {
 			errs = append(errs, err.Error())
 		}
 	}
 	return errs
 }
 
-// requestOf returns what the job is told about a Backup.
-func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
+// newRunnerRequest returns what the job is told about a Backup.
+func (r *Reconciler) newRunnerRequest(s *scope) (job.Request, error) {
 	b := s.Object.DeepCopy()
 	b.ManagedFields = nil
 	delete(b.Annotations, corev1.LastAppliedConfigAnnotation)
@@ -74,11 +74,11 @@ func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 		Name: b.Name, Namespace: b.Namespace, UID: string(b.UID),
 		Labels: b.StoredLabels(), Annotations: b.Annotations,
 		Spec: spec, Object: object, StorageLocation: b.Status.StorageLocation,
-		Selection: selectionOf(&b.Spec), AllVersions: r.AllVersions,
-		Attempt: b.Status.Attempts, Started: r.started(s),
+		Selection: toSelectionSpec(&b.Spec), AllVersions: r.AllVersions,
+		Attempt: b.Status.Attempts, OnOperationStarted: r.newOperationRecorder(s),
 		OperationTimeout: r.Operations.Timeout,
-		ItemActions:      run.ItemSpecs(b, r.Actions.BackupItemAction),
-		Outputs:          run.Outputs(s.Pre), Warnings: append(run.Ignored(s.Pre), b.Status.PlanWarnings...),
+		ItemActions:      run.NewItemActionSpecs(b, r.Actions.BackupItemAction),
+		Outputs:          run.OutputsByAction(s.Pre), Warnings: append(run.IgnoredFailureWarnings(s.Pre), b.Status.PlanWarnings...),
 	}
 	if b.Status.StartTimestamp != nil {
 		request.Start = b.Status.StartTimestamp.Time

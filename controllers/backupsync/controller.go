@@ -27,8 +27,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-// +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=restores,verbs=list;watch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=deletionruns,verbs=get;list;watch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations/status,verbs=get;update;patch
@@ -38,11 +39,11 @@ import (
 const (
 	// objectsPerSecond is how many objects are created or changed, and burst how many of
 	// them at once.
-	objectsPerSecond, burst = 10, 10
-	// maxLooks is how many locations are looked at at the same time.
-	maxLooks = 4
-	// eventPause is the time between two looks if something happens all the time.
-	eventPause = 2 * time.Second
+	objectsPerSecond, objectBurst = 10, 10
+	// maxConcurrentSyncs is how many locations are looked at at the same time.
+	maxConcurrentSyncs = 4
+	// minEventInterval is the time between two looks if something happens all the time.
+	minEventInterval = 2 * time.Second
 )
 
 // Opener opens locations; *location.Opener does.
@@ -67,14 +68,14 @@ type Reconciler struct {
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
 
-	looker *Looker
-	looks  *runner.Runner[outcome]
-	places places
-	slots  chan struct{}
+	syncer    *Syncer
+	syncs     *runner.Runner[syncResult]
+	locations locationStates
+	syncSlots chan struct{}
 }
 
-// outcome is what came of one look.
-type outcome struct {
+// syncResult is what came of one look.
+type syncResult struct {
 	report  Report
 	problem error
 }
@@ -88,32 +89,32 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		r.Interval = time.Minute
 	}
 	if r.Limiter == nil {
-		r.Limiter = flowcontrol.NewTokenBucketRateLimiter(objectsPerSecond, burst)
+		r.Limiter = flowcontrol.NewTokenBucketRateLimiter(objectsPerSecond, objectBurst)
 	}
 	if r.Now == nil {
 		r.Now = time.Now
 	}
-	r.slots = make(chan struct{}, maxLooks)
-	r.looker = &Looker{
-		Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Redactor: r.Redactor, Limiter: r.Limiter, Pause: r.Interval, Now: r.Now,
+	r.syncSlots = make(chan struct{}, maxConcurrentSyncs)
+	r.syncer = &Syncer{
+		Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Redactor: r.Redactor, Limiter: r.Limiter, RereadBackoff: r.Interval, Now: r.Now,
 	}
 	woken := make(chan event.GenericEvent, 64)
-	r.looks = runner.New[outcome](func(owner types.NamespacedName) {
+	r.syncs = runner.New[syncResult](func(owner types.NamespacedName) {
 		woken <- event.GenericEvent{Object: &v1alpha1.BackupStorageLocation{
 			ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name},
 		}}
 	})
-	if err := mgr.Add(r.looks); err != nil {
+	if err := mgr.Add(r.syncs); err != nil {
 		return fmt.Errorf("adding the background looks: %w", err)
 	}
-	if err := r.watchEnds(mgr); err != nil {
+	if err := r.setupFinishedBackupController(mgr); err != nil {
 		return fmt.Errorf("watching the ends of Backups: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("backupsync").
 		For(&v1alpha1.BackupStorageLocation{}).
-		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.ofBare), builder.WithPredicates(bare())).
-		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.ofDeletion), builder.WithPredicates(givenUp())).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.backupToLocation), builder.WithPredicates(pendingImportPredicate())).
+		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.deletionRunToLocation), builder.WithPredicates(failedDeletionRunPredicate())).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }
@@ -126,52 +127,52 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case client.IgnoreNotFound(err) != nil:
 		return ctrl.Result{}, err
 	case err != nil:
-		r.enter(req.NamespacedName, "")
-		r.Metrics.forget(req.Name)
-		return r.tellHomeless(ctx, req.NamespacedName)
+		r.cancelOutdatedSyncs(req.NamespacedName, "")
+		r.Metrics.deleteSeries(req.Name)
+		return r.stallImportsWithoutLocation(ctx, req.NamespacedName)
 	case !bsl.DeletionTimestamp.IsZero():
-		r.enter(req.NamespacedName, "")
+		r.cancelOutdatedSyncs(req.NamespacedName, "")
 		return ctrl.Result{}, nil
 	}
 	id := fmt.Sprintf("%s/%d", bsl.UID, bsl.Generation)
-	r.enter(req.NamespacedName, id)
-	switch ended, known := r.looks.State(id); {
+	r.cancelOutdatedSyncs(req.NamespacedName, id)
+	switch ended, known := r.syncs.LookupOutcome(id); {
 	case known && ended == nil:
 		return ctrl.Result{}, nil
 	case known:
-		if err := r.record(ctx, &bsl, *ended); err != nil {
+		if err := r.recordSyncResult(ctx, &bsl, *ended); err != nil {
 			return ctrl.Result{}, ignoreConflict(err)
 		}
-		r.looks.Forget(id)
-		r.places.end(req.NamespacedName, r.Now())
+		r.syncs.Forget(id)
+		r.locations.recordSyncEnd(req.NamespacedName, r.Now())
 	}
 	if !isAvailable(&bsl) {
-		r.places.end(req.NamespacedName, time.Time{})
+		r.locations.recordSyncEnd(req.NamespacedName, time.Time{})
 		return ctrl.Result{}, nil
 	}
-	if wait := r.places.wait(req.NamespacedName, r.Now(), r.Interval, eventPause); wait > 0 {
+	if wait := r.locations.timeUntilSync(req.NamespacedName, r.Now(), r.Interval, minEventInterval); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	memory := r.places.begin(req.NamespacedName)
-	if !r.looks.Ensure(id, req.NamespacedName, func(ctx context.Context) (outcome, error) { return r.look(ctx, &bsl, memory) }) {
+	memory := r.locations.beginSync(req.NamespacedName)
+	if !r.syncs.EnsureStarted(id, req.NamespacedName, func(ctx context.Context) (syncResult, error) { return r.syncWithSlot(ctx, &bsl, memory) }) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return ctrl.Result{}, nil
 }
 
-// enter notes what a location is now, and ends the looks at what it was.
-func (r *Reconciler) enter(key types.NamespacedName, id string) {
-	for _, earlier := range r.places.enter(key, id) {
-		r.looks.Cancel(earlier, errChanged)
-		r.looks.Forget(earlier)
-		if _, known := r.looks.State(earlier); !known {
-			r.places.left(key, earlier)
+// cancelOutdatedSyncs notes what a location is now, and ends the looks at what it was.
+func (r *Reconciler) cancelOutdatedSyncs(key types.NamespacedName, id string) {
+	for _, earlier := range r.locations.trackGeneration(key, id) {
+		r.syncs.Cancel(earlier, errLocationChanged)
+		r.syncs.Forget(earlier)
+		if _, known := r.syncs.LookupOutcome(earlier); !known {
+			r.locations.forgetGeneration(key, earlier)
 		}
 	}
-	r.places.tidy(key)
+	r.locations.pruneLocation(key)
 }
 
-var errChanged = errors.New("the location was changed or deleted")
+var errLocationChanged = errors.New("the location was changed or deleted")
 
 // isAvailable says whether a location can be read as it is written now.
 func isAvailable(bsl *v1alpha1.BackupStorageLocation) bool {
@@ -179,29 +180,29 @@ func isAvailable(bsl *v1alpha1.BackupStorageLocation) bool {
 	return available != nil && available.Status == metav1.ConditionTrue && available.ObservedGeneration == bsl.Generation
 }
 
-// look looks at a location when it is its turn.
-func (r *Reconciler) look(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, memory *Memory) (outcome, error) {
+// syncWithSlot looks at a location when it is its turn.
+func (r *Reconciler) syncWithSlot(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, memory *Cache) (syncResult, error) {
 	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
+	case r.syncSlots <- struct{}{}:
+		defer func() { <-r.syncSlots }()
 	case <-ctx.Done():
-		return outcome{}, context.Cause(ctx)
+		return syncResult{}, context.Cause(ctx)
 	}
 	began := r.Now()
-	report, err := r.inside(ctx, bsl, memory)
+	report, err := r.syncLocation(ctx, bsl, memory)
 	if ctx.Err() != nil {
-		return outcome{}, context.Cause(ctx)
+		return syncResult{}, context.Cause(ctx)
 	}
-	r.Metrics.looked(bsl.Name, r.Now().Sub(began), report, err)
-	return outcome{report: report, problem: err}, nil
+	r.Metrics.recordSync(bsl.Name, r.Now().Sub(began), report, err)
+	return syncResult{report: report, problem: err}, nil
 }
 
-// inside opens a location and looks at it.
-func (r *Reconciler) inside(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, memory *Memory) (report Report, err error) {
+// syncLocation opens a location and looks at it.
+func (r *Reconciler) syncLocation(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, memory *Cache) (report Report, err error) {
 	opened, err := r.Opener.Open(ctx, bsl)
 	if err != nil {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	return r.looker.Look(ctx, opened.Store, bsl, memory)
+	return r.syncer.Sync(ctx, opened.Store, bsl, memory)
 }

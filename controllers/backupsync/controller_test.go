@@ -26,13 +26,13 @@ import (
 // what was removed, it is changed, breaks, and is deleted.
 func TestLocation(t *testing.T) {
 	t.Parallel()
-	env, root := cluster.Env(t), t.TempDir()
+	env, root := cluster.NewEnv(t), t.TempDir()
 	velero(t, root, "one", "theirs", "v-1")
 	velero(t, root, "one", "unwanted", "v-2")
 	velero(t, root, "two", "other", "v-3")
 	east(t, root, "one", "east", "u-1")
 	bsl := folder(env, "main", "one")
-	if err := seen.Remember(t.Context(), env.Client, env.Client, env.Namespace, "main", seen.Backups{"unwanted": "v-2"}); err != nil {
+	if err := seen.AddRecords(t.Context(), env.Client, env.Client, env.Namespace, "main", seen.Records{"unwanted": "v-2"}); err != nil {
 		t.Fatal(err)
 	}
 	operator(t, env, root)
@@ -58,18 +58,18 @@ func TestLocation(t *testing.T) {
 	mine := suite.Create(env, importOf("mine", "main", "unwanted"))
 	awaitPhase(env, "mine", v1alpha1.BackupPhaseCompleted)
 	env.Delete(named(env, "theirs"))
-	env.AwaitGone(named(env, "theirs"))
+	env.WaitForDeletion(named(env, "theirs"))
 	suite.Create(env, importOf("again", "main", "east")) // has the location looked at again
 	awaitPhase(env, "again", v1alpha1.BackupPhaseCompleted)
-	if suite.Read(env, named(env, "theirs")) {
+	if suite.GetIfExists(env, named(env, "theirs")) {
 		t.Error("what somebody removed is there again")
 	}
 
-	suite.Change(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "two" })
+	suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "two" })
 	check(t, env, bsl, metav1.ConditionTrue)
 	awaitPhase(env, "other", v1alpha1.BackupPhaseCompleted)
 	awaitCondition(env, mine, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "does not have this backup any more")
-	env.AwaitEvent(mine, "Warning DataMissing: BackupStorageLocation main does not have")
+	env.WaitForEvent(mine, "Warning DataMissing: BackupStorageLocation main does not have")
 
 	check(t, env, bsl, metav1.ConditionFalse)
 	velero(t, root, "two", "late", "v-4")
@@ -78,7 +78,7 @@ func TestLocation(t *testing.T) {
 	awaitPhase(env, "asked", v1alpha1.BackupPhaseCompleted)
 
 	env.Delete(bsl)
-	env.AwaitGone(bsl)
+	env.WaitForDeletion(bsl)
 	early := suite.Create(env, importOf("early", "main", "other"))
 	awaitCondition(env, early, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonWaitingForLocation, `"main" does not exist`)
 	if n := len(backups(t, env)); n != 6 { // east, mine, again, other, asked and early
@@ -108,11 +108,15 @@ func east(t *testing.T, root, path, name, uid string) {
 	if err := s.Claim(t.Context(), name, backupstore.Claim{BackupUID: uid}); err != nil {
 		t.Fatal(err)
 	}
-	digest, err := s.PutContents(t.Context(), name, uid, strings.NewReader("archive"))
+	attempt, err := s.BeginAttempt(t.Context(), name, uid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.Commit(t.Context(), name, backupstore.Manifest{
+	digest, err := attempt.PutContents(t.Context(), strings.NewReader("archive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = attempt.Commit(t.Context(), backupstore.Manifest{
 		VeleroBackup: []byte(manifestOf(name, uid, "Completed")),
 		Grapnel: backupstore.GrapnelManifest{
 			BackupUID: uid, Files: map[backupstore.File]backupstore.Digest{backupstore.Contents: digest},
@@ -126,7 +130,7 @@ func east(t *testing.T, root, path, name, uid string) {
 // TestTurns imports 300 backups, no more of them than there are turns.
 func TestTurns(t *testing.T) {
 	t.Parallel()
-	env, root := cluster.Env(t), t.TempDir()
+	env, root := cluster.NewEnv(t), t.TempDir()
 	for i := range 300 {
 		velero(t, root, "", fmt.Sprintf("b-%03d", i), fmt.Sprintf("v-%d", i))
 	}
@@ -159,7 +163,7 @@ func TestTurns(t *testing.T) {
 // TestUnchanged looks often at what does not change.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
-	env, root := cluster.Env(t), t.TempDir()
+	env, root := cluster.NewEnv(t), t.TempDir()
 	velero(t, root, "", "good", "v-1")
 	put(t, root, "", "bad", "no JSON")
 	looks, writes := &opener{}, &writing{}
@@ -167,11 +171,11 @@ func TestUnchanged(t *testing.T) {
 	bsl := folder(env, "main", "")
 	check(t, env, bsl, metav1.ConditionTrue)
 	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "1 backup can not be imported: bad: file")
-	env.AwaitEvent(bsl, "Warning BackupsUnreadable: 1 backup can not be imported")
+	env.WaitForEvent(bsl, "Warning BackupsUnreadable: 1 backup can not be imported")
 	awaitMore(t, looks)
 	before, version := writes.writes.Load(), bsl.ResourceVersion
 	awaitMore(t, looks)
-	suite.Read(env, bsl)
+	suite.GetIfExists(env, bsl)
 	if after := writes.writes.Load(); after != before || bsl.ResourceVersion != version {
 		t.Errorf("%d writes without a change, the version of the location was %s and is %s", after-before, version, bsl.ResourceVersion)
 	}
@@ -186,14 +190,14 @@ func TestUnchanged(t *testing.T) {
 	awaitCondition(env, good, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "")
 	velero(t, root, "", "good", "v-1")
 	awaitCondition(env, good, v1alpha1.ConditionDataAvailable, metav1.ConditionTrue, v1alpha1.ReasonDataFound, "")
-	env.AwaitEvent(good, "Normal DataFound")
+	env.WaitForEvent(good, "Normal DataFound")
 }
 
 // TestTwoLocations has backups of one name in both, and one of which the API server wants
 // no object.
 func TestTwoLocations(t *testing.T) {
 	t.Parallel()
-	env, root := cluster.Env(t), t.TempDir()
+	env, root := cluster.NewEnv(t), t.TempDir()
 	velero(t, root, "a", "nightly", "v-1")
 	velero(t, root, "b", "nightly", "v-2")
 	put(t, root, "b", "odd", strings.Replace(manifestOf("odd", "v-3", "Completed"), `["shop"]`, `[""]`, 1))
@@ -211,13 +215,13 @@ func TestTwoLocations(t *testing.T) {
 	for i := range list {
 		if list[i].Spec.ImportedFrom.StorageLocation == "b" {
 			awaitPhase(env, list[i].Name, v1alpha1.BackupPhaseCompleted)
-			env.AwaitEvent(&list[i], "Warning NameTaken: Backup nightly of BackupStorageLocation b is called "+list[i].Name)
+			env.WaitForEvent(&list[i], "Warning NameTaken: Backup nightly of BackupStorageLocation b is called "+list[i].Name)
 		}
 	}
 	if err := os.RemoveAll(filepath.Join(root, "b", "backups", "odd")); err != nil {
 		t.Fatal(err)
 	}
-	suite.Change(env, second, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Default = true })
+	suite.UpdateWithRetry(env, second, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Default = true })
 	check(t, env, second, metav1.ConditionTrue)
 	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "(which is nightly there)")
 }
@@ -225,7 +229,7 @@ func TestTwoLocations(t *testing.T) {
 // TestDied ends an operator between an object and its status.
 func TestDied(t *testing.T) {
 	t.Parallel()
-	env, root := cluster.Env(t), t.TempDir()
+	env, root := cluster.NewEnv(t), t.TempDir()
 	velero(t, root, "", "nightly", "v-1")
 	dying := &writing{}
 	dying.broken.Store(true)
@@ -234,7 +238,7 @@ func TestDied(t *testing.T) {
 	check(t, env, bsl, metav1.ConditionTrue)
 	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonSyncFailed, "the operator died")
 	stop()
-	if b := named(env, "nightly"); !suite.Read(env, b) || b.Status.Phase != "" {
+	if b := named(env, "nightly"); !suite.GetIfExists(env, b) || b.Status.Phase != "" {
 		t.Fatalf("the Backup is %+v", b)
 	}
 	operator(t, env, root)
@@ -245,7 +249,7 @@ func TestDied(t *testing.T) {
 // TestStopped ends an operator that waits for a turn: nothing is recorded of that.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	env, root := cluster.Env(t), t.TempDir()
+	env, root := cluster.NewEnv(t), t.TempDir()
 	velero(t, root, "", "a", "v-1")
 	velero(t, root, "", "b", "v-2")
 	turns := make(tokens)
@@ -255,7 +259,7 @@ func TestStopped(t *testing.T) {
 	turns <- struct{}{}
 	awaitPhase(env, "a", v1alpha1.BackupPhaseCompleted)
 	stop()
-	suite.Read(env, bsl)
+	suite.GetIfExists(env, bsl)
 	if c := conditions.Get(bsl, v1alpha1.ConditionSynced); c != nil {
 		t.Errorf("Synced is %+v", c)
 	}

@@ -20,12 +20,14 @@
 // once; one that can not be imported is read again when it changed, and now and then.
 //
 // What is not touched: a name with an open DeletionRun, or of a Backup that is being made;
-// what people removed; a backup that has not ended. Nothing is ever deleted here: also when
+// what people removed; a backup that has not ended. No stored data is ever deleted here, and
+// no Backup but those that this package imported and that make way for newer ones: also when
 // a location is deleted, its Backups stay.
 //
 //	controller.go  when to look, and what is recorded
 //	place.go       what is remembered between passes
 //	look.go        one look; view.go, what it knows of the cluster
+//	budget.go      which backups of others have a Backup, if there are too many
 //	memory.go      what is known of stored backups
 //	read.go        reading their manifests
 //	bring.go       creating and completing objects

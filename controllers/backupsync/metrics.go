@@ -16,6 +16,7 @@ type Metrics struct {
 	imported   *prometheus.CounterVec
 	found      *prometheus.GaugeVec
 	unreadable *prometheus.GaugeVec
+	excluded   *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics. The label location is the name of the
@@ -39,8 +40,11 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		unreadable: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "grapnel_location_unreadable_backups", Help: "Backups of a location that can not be imported.",
 		}, label),
+		excluded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "grapnel_location_left_out_backups", Help: "Backups of others that are not imported because of spec.sync.",
+		}, label),
 	}
-	for _, c := range []prometheus.Collector{m.duration, m.failures, m.imported, m.found, m.unreadable} {
+	for _, c := range []prometheus.Collector{m.duration, m.failures, m.imported, m.found, m.unreadable, m.excluded} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -48,8 +52,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// looked records what one look took and found.
-func (m *Metrics) looked(location string, took time.Duration, report Report, err error) {
+// recordSync records what one look took and found.
+func (m *Metrics) recordSync(location string, took time.Duration, report Report, err error) {
 	m.duration.WithLabelValues(location).Observe(took.Seconds())
 	m.imported.WithLabelValues(location).Add(float64(report.Imported))
 	if err != nil {
@@ -58,13 +62,15 @@ func (m *Metrics) looked(location string, took time.Duration, report Report, err
 	}
 	m.found.WithLabelValues(location).Set(float64(report.Found))
 	m.unreadable.WithLabelValues(location).Set(float64(report.Unreadable))
+	m.excluded.WithLabelValues(location).Set(float64(report.Excluded))
 }
 
-// forget drops what is said of a location that is gone.
-func (m *Metrics) forget(location string) {
+// deleteSeries drops what is said of a location that is gone.
+func (m *Metrics) deleteSeries(location string) {
 	m.duration.DeleteLabelValues(location)
 	m.failures.DeleteLabelValues(location)
 	m.imported.DeleteLabelValues(location)
 	m.found.DeleteLabelValues(location)
 	m.unreadable.DeleteLabelValues(location)
+	m.excluded.DeleteLabelValues(location)
 }

@@ -17,8 +17,8 @@ import (
 // maxNamed is how many backups are named in a condition.
 const maxNamed = 10
 
-// reasonFull is why a location is not in sync whose backups can not all be noted.
-const reasonFull = "TooManyBackups"
+// reasonTooManyBackups is why a location is not in sync whose backups can not all be noted.
+const reasonTooManyBackups = "TooManyBackups"
 
 // Report is what one look at a location found and did.
 type Report struct {
@@ -27,6 +27,11 @@ type Report struct {
 	// Imported is how many objects were created or completed, Marked how many were
 	// found to have lost their data, or to have it again.
 	Imported, Marked int
+	// Excluded is how many backups of others have no Backup, as the location may have only
+	// Limit imported ones, or as the import is Disabled; Removed is how many Backups made
+	// way for newer ones.
+	Excluded, Limit, Removed int
+	Disabled                 bool
 	// Unreadable is how many backups can not be imported; the first of them are in
 	// Problems, with the reason.
 	Unreadable int
@@ -36,50 +41,68 @@ type Report struct {
 	Renamed map[string]string
 	// Truncated is set if the location has more backups than are looked at.
 	Truncated bool
-	// Full says why not all Backups can be noted, and what to do; "" if they can.
-	Full string
+	// TombstoneProblem says why not all Backups can be noted, and what to do; "" if they can.
+	TombstoneProblem string
 }
 
-// unreadable notes a backup that can not be imported.
-func (r *Report) unreadable(name, reason string) {
+// addUnreadable notes a backup that can not be imported.
+func (r *Report) addUnreadable(name, reason string) {
 	r.Unreadable++
 	if len(r.Problems) < maxNamed {
 		r.Problems = append(r.Problems, name+": "+reason)
 	}
 }
 
-// verdict is what a location says of the last look.
-type verdict struct {
+// syncedCondition is what a location says of the last look.
+type syncedCondition struct {
 	status          metav1.ConditionStatus
 	reason, message string
 }
 
-// verdict returns what a look came to.
-func (r *Report) verdict() verdict {
+// syncedCondition returns what a look came to.
+func (r *Report) syncedCondition() syncedCondition {
 	switch {
 	case r.Unreadable > 0:
-		text := fmt.Sprintf("%s can not be imported: %s", count(r.Unreadable, "backup"), strings.Join(r.Problems, "; "))
+		text := fmt.Sprintf("%s can not be imported: %s", formatCount(r.Unreadable, "backup"), strings.Join(r.Problems, "; "))
 		if more := r.Unreadable - len(r.Problems); more > 0 {
 			text += fmt.Sprintf("; and %d more", more)
 		}
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, text +
-			". Repair or remove their files in the location, update Grapnel if a newer version wrote them, or change the policy or quota that refuses them"}
+		return syncedCondition{metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, text +
+			". Repair or remove their files in the location, update Grapnel if a newer version wrote them, or change the policy or quota that refuses them" + r.excludedMessage()}
 	case r.Truncated:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, fmt.Sprintf(
+		return syncedCondition{metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, fmt.Sprintf(
 			"There are more than %d backups in the location, and only the first of them are looked at; give each cluster its own prefix", maxListed)}
 	}
-	if r.Full != "" {
-		return verdict{metav1.ConditionFalse, reasonFull, r.Full}
+	if r.TombstoneProblem != "" {
+		return syncedCondition{metav1.ConditionFalse, reasonTooManyBackups, r.TombstoneProblem}
 	}
-	text := "Every backup of the location that has ended, and was not removed here, has its Backup"
+	reason, text := v1alpha1.ReasonSynced, "Every backup of the location that has ended, and was not removed here, has its Backup"
+	if r.Excluded > 0 {
+		reason, text = v1alpha1.ReasonImportLimited, strings.TrimPrefix(r.excludedMessage(), ". ")
+		if r.Disabled {
+			reason = v1alpha1.ReasonImportDisabled
+		}
+	}
 	if len(r.Renamed) > 0 {
-		text += "; another name than in the location has " + r.renamed()
+		text += "; another name than in the location has " + r.renamedMessage()
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonSynced, text}
+	return syncedCondition{metav1.ConditionTrue, reason, text}
 }
 
-// renamed names the first of the backups that are called otherwise here.
-func (r *Report) renamed() string {
+// excludedMessage says how many backups have no Backup, and what to do; "" if none is left out.
+func (r *Report) excludedMessage() string {
+	switch {
+	case r.Excluded == 0:
+		return ""
+	case r.Disabled:
+		return fmt.Sprintf(". %s of others are not imported, as spec.sync.disabled is set; Restores and DeletionRuns can name them all the same", formatCount(r.Excluded, "backup"))
+	}
+	return fmt.Sprintf(". %s of others are not imported: the newest %d are (spec.sync.maxBackups); Restores and DeletionRuns can name the others all the same. "+
+		"To see more, raise it, or give each cluster its own prefix", formatCount(r.Excluded, "backup"), r.Limit)
+}
+
+// renamedMessage names the first of the backups that are called otherwise here.
+func (r *Report) renamedMessage() string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(r.Renamed)) {
 		if len(texts) == maxNamed {
@@ -91,7 +114,7 @@ func (r *Report) renamed() string {
 	return strings.Join(texts, ", ")
 }
 
-func count(n int, what string) string {
+func formatCount(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

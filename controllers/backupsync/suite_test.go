@@ -29,13 +29,13 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
 // operator starts an operator whose locations are below root. It looks at each location
 // once, unless something happens or a test wants it to look often.
 func operator(t *testing.T, env *suite.Env, root string, options ...func(*backupsync.Reconciler)) (stop func()) {
 	t.Helper()
-	return env.Operate(func(mgr ctrl.Manager) error {
+	return env.StartManager(func(mgr ctrl.Manager) error {
 		metrics, err := backupsync.NewMetrics(prometheus.NewRegistry())
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func folder(env *suite.Env, name, path string) *v1alpha1.BackupStorageLocation {
 // check says what the check of a location found.
 func check(t *testing.T, env *suite.Env, bsl *v1alpha1.BackupStorageLocation, is metav1.ConditionStatus) {
 	t.Helper()
-	suite.Read(env, bsl)
+	suite.GetIfExists(env, bsl)
 	patch := client.MergeFrom(bsl.DeepCopy())
 	conditions.Set(bsl, v1alpha1.ConditionAvailable, is, v1alpha1.ReasonAvailable, "said by a test")
 	if err := env.Client.Status().Patch(t.Context(), bsl, patch); err != nil {
@@ -170,7 +170,7 @@ func named(env *suite.Env, name string) *v1alpha1.Backup {
 // awaitPhase waits until a Backup is there and has a phase.
 func awaitPhase(env *suite.Env, name string, phase v1alpha1.BackupPhase) *v1alpha1.Backup {
 	b := named(env, name)
-	suite.Await(env, b, func(b *v1alpha1.Backup) string {
+	suite.WaitFor(env, b, func(b *v1alpha1.Backup) string {
 		if b.Status.Phase == phase {
 			return ""
 		}
@@ -185,7 +185,7 @@ func awaitCondition[T interface {
 	conditions.Object
 }](env *suite.Env, object T, of string, status metav1.ConditionStatus, reason, message string,
 ) {
-	suite.Await(env, object, func(object T) string {
+	suite.WaitFor(env, object, func(object T) string {
 		c := conditions.Get(object, of)
 		if c != nil && c.Status == status && c.Reason == reason && strings.Contains(c.Message, message) {
 			return ""

@@ -43,8 +43,8 @@ type world struct {
 	objects *memory.Store
 	store   *store
 	client  client.Client
-	looker  *backupsync.Looker
-	memory  *backupsync.Memory
+	looker  *backupsync.Syncer
+	memory  *backupsync.Cache
 	bsl     *v1alpha1.BackupStorageLocation
 	events  *events.FakeRecorder
 	turns   *turns
@@ -116,11 +116,11 @@ type store struct {
 	fails func(name string) error
 }
 
-// Find implements backupsync.Store.
-func (s *store) Find(ctx context.Context) iter.Seq2[backupstore.Found, error] {
+// ListEntries implements backupsync.Store.
+func (s *store) ListEntries(ctx context.Context) iter.Seq2[backupstore.Entry, error] {
 	s.lists++
-	return func(yield func(backupstore.Found, error) bool) {
-		for found, err := range s.Store.Find(ctx) {
+	return func(yield func(backupstore.Entry, error) bool) {
+		for found, err := range s.Store.ListEntries(ctx) {
 			if !s.hides[found.Name] && !yield(found, err) {
 				return
 			}
@@ -128,15 +128,15 @@ func (s *store) Find(ctx context.Context) iter.Seq2[backupstore.Found, error] {
 	}
 }
 
-// Manifest implements backupsync.Store.
-func (s *store) Manifest(ctx context.Context, name string) ([]byte, *backupstore.GrapnelManifest, error) {
+// ReadManifest implements backupsync.Store.
+func (s *store) ReadManifest(ctx context.Context, name string) ([]byte, *backupstore.GrapnelManifest, error) {
 	s.reads = append(s.reads, name)
 	if s.fails != nil {
 		if err := s.fails(name); err != nil {
 			return nil, nil, err
 		}
 	}
-	return s.Store.Manifest(ctx, name)
+	return s.Store.ReadManifest(ctx, name)
 }
 
 func newWorld(t testing.TB, options ...memory.Option) *world {
@@ -146,7 +146,7 @@ func newWorld(t testing.TB, options ...memory.Option) *world {
 		t.Fatal(err)
 	}
 	w := &world{
-		t: t, objects: memory.New(options...), memory: &backupsync.Memory{}, events: events.NewFakeRecorder(1000), turns: &turns{},
+		t: t, objects: memory.New(options...), memory: &backupsync.Cache{}, events: events.NewFakeRecorder(1000), turns: &turns{},
 		bsl: &v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "main", UID: "location-1"}},
 		now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
 	}
@@ -154,9 +154,9 @@ func newWorld(t testing.TB, options ...memory.Option) *world {
 	w.client = interceptor.NewClient(
 		fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Backup{}, &v1alpha1.DeletionRun{}).Build(), w.watched())
 	w.must(w.client.Create(t.Context(), w.bsl.DeepCopy()))
-	w.looker = &backupsync.Looker{
+	w.looker = &backupsync.Syncer{
 		Client: w.client, Reader: w.client, Recorder: w.events, Redactor: redact.New("hunter22"), Limiter: w.turns,
-		Pause: time.Minute, Now: func() time.Time { return w.now },
+		RereadBackoff: time.Minute, Now: func() time.Time { return w.now },
 	}
 	w.writes = nil
 	return w
@@ -231,9 +231,11 @@ func (w *world) grapnel(name, uid string) {
 	w.t.Helper()
 	ctx, s := w.t.Context(), w.store.Store
 	w.must(s.Claim(ctx, name, backupstore.Claim{BackupUID: uid}))
-	digest, err := s.PutContents(ctx, name, uid, strings.NewReader("archive"))
+	attempt, err := s.BeginAttempt(ctx, name, uid)
 	w.must(err)
-	w.must(s.Commit(ctx, name, backupstore.Manifest{
+	digest, err := attempt.PutContents(ctx, strings.NewReader("archive"))
+	w.must(err)
+	w.must(attempt.Commit(ctx, backupstore.Manifest{
 		VeleroBackup: []byte(manifestOf(name, uid, "Completed")),
 		Grapnel: backupstore.GrapnelManifest{
 			BackupUID: uid, Files: map[backupstore.File]backupstore.Digest{backupstore.Contents: digest},
@@ -244,7 +246,7 @@ func (w *world) grapnel(name, uid string) {
 // try looks at the location.
 func (w *world) try() (backupsync.Report, error) {
 	w.t.Helper()
-	return w.looker.Look(w.t.Context(), w.store, w.bsl, w.memory)
+	return w.looker.Sync(w.t.Context(), w.store, w.bsl, w.memory)
 }
 
 // look looks at the location, and returns what was written.
@@ -265,7 +267,7 @@ func (w *world) quiet() {
 }
 
 // restart forgets what was remembered.
-func (w *world) restart() { w.memory = &backupsync.Memory{} }
+func (w *world) restart() { w.memory = &backupsync.Cache{} }
 
 func (w *world) get(name string) *v1alpha1.Backup {
 	w.t.Helper()
@@ -329,7 +331,7 @@ func (w *world) forget(name string) {
 
 func (w *world) remember(storedName, uid string) {
 	w.t.Helper()
-	w.must(seen.Remember(w.t.Context(), w.client, w.client, namespace, "main", seen.Backups{storedName: uid}))
+	w.must(seen.AddRecords(w.t.Context(), w.client, w.client, namespace, "main", seen.Records{storedName: uid}))
 }
 
 // said returns the reason and message of a condition; "" if there is none.

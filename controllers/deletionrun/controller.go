@@ -28,22 +28,22 @@ import (
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations;plugins;schedules,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
 
-// Actions reaches the delete actions of plugins.
-type Actions interface {
-	run.Loads
+// ActionResolver reaches the delete actions of plugins.
+type ActionResolver interface {
+	run.PluginLoader
 	// DeleteAction returns how to reach an action of a plugin, which need not be loaded
 	// yet.
-	DeleteAction(pluginObject, action string) caller.Resolve[adapter.DeleteAction]
+	DeleteAction(pluginObject, action string) caller.ResolveFunc[adapter.DeleteAction]
 	// DeleteItemAction is DeleteAction for actions on archived objects.
-	DeleteItemAction(pluginObject, action string) caller.Resolve[adapter.DeleteItemAction]
+	DeleteItemAction(pluginObject, action string) caller.ResolveFunc[adapter.DeleteItemAction]
 }
 
 // Reconciler moves DeletionRuns through their life. Every field without a default is
 // required.
 type Reconciler struct {
-	run.Environment
-	Job     *deletion.Job
-	Actions Actions
+	run.Dependencies
+	Runner  *deletion.Runner
+	Actions ActionResolver
 	// MaxConcurrent is how many backups may be destroyed at a time; 4 by default.
 	MaxConcurrent int
 
@@ -61,22 +61,39 @@ const (
 	stepRemove = "remove"
 )
 
+func stepNames() []string { return []string{stepFind, stepSurvey, stepCall, stepRemove} }
+
+// How long the steps may take in which actions of plugins are called. Each call has a timeout of its
+// own: these are for what hangs beside them, such as the scratch directory. A step that takes longer
+// is given up and carried out again, and others have the slot meanwhile.
+const (
+	surveyTimeout = 30 * time.Minute
+	callTimeout   = 6 * time.Hour
+)
+
+func stepTimeouts() map[string]time.Duration {
+	timeouts := run.ShortStepTimeouts(stepFind, stepRemove)
+	timeouts[stepSurvey], timeouts[stepCall] = surveyTimeout, callTimeout
+	return timeouts
+}
+
 // defaultTTL is that of the API.
 const defaultTTL = 24 * time.Hour
 
 // SetupWithManager registers the controller and its background steps.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if r.Job == nil || r.Actions == nil {
+	if r.Runner == nil || r.Actions == nil {
 		return errors.New("deletionrun: a required field of the Reconciler is missing")
 	}
 	r.driver = &run.Driver[*v1alpha1.DeletionRun]{
-		Environment: r.Environment, Kind: run.Deletion, Slots: r.MaxConcurrent,
-		New:      func() *v1alpha1.DeletionRun { return &v1alpha1.DeletionRun{} },
-		NewList:  func() client.ObjectList { return &v1alpha1.DeletionRunList{} },
-		Location: func(d *v1alpha1.DeletionRun) string { return d.Status.StorageLocation },
-		Schedule: func(*v1alpha1.DeletionRun) string { return "" },
-		Steps:    []string{stepFind, stepSurvey, stepCall, stepRemove},
-		Forget:   func(uid types.UID) { r.Job.Forget(string(uid)) },
+		Dependencies: r.Dependencies, Kind: run.DeletionRunKind, Slots: r.MaxConcurrent,
+		New:          func() *v1alpha1.DeletionRun { return &v1alpha1.DeletionRun{} },
+		NewList:      func() client.ObjectList { return &v1alpha1.DeletionRunList{} },
+		Location:     func(d *v1alpha1.DeletionRun) string { return d.Status.StorageLocation },
+		Schedule:     func(*v1alpha1.DeletionRun) string { return "" },
+		StepNames:    stepNames(),
+		StepTimeouts: stepTimeouts(),
+		OnForget:     func(uid types.UID) { r.Runner.RemoveRunLog(string(uid)) },
 		TTL: func(d *v1alpha1.DeletionRun) time.Duration {
 			if d.Spec.TTL == nil {
 				return defaultTTL
@@ -84,13 +101,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			return d.Spec.TTL.Duration
 		},
 		Watches: []run.Watch{
-			{Object: &v1alpha1.Backup{}, Runs: r.runsOfBackup},
-			{Object: &v1alpha1.Restore{}, Runs: r.runsOfRestore},
-			{Object: &v1alpha1.DeletionRun{}, Runs: r.siblingsOf},
+			{Object: &v1alpha1.Backup{}, ToRequests: r.backupToDeletionRuns},
+			{Object: &v1alpha1.Restore{}, ToRequests: r.restoreToDeletionRuns},
+			{Object: &v1alpha1.DeletionRun{}, ToRequests: r.deletionRunToSiblings},
 		},
 	}
-	r.driver.Phases = []run.Phase[*v1alpha1.DeletionRun]{
-		r.driver.Plan(r.plan), r.driver.EachAction, r.destroy, r.remove, r.finish,
+	r.driver.ReconcileFuncs = []run.ReconcileFunc[*v1alpha1.DeletionRun]{
+		r.driver.NewPlanFunc(r.reconcilePlan), r.reconcileDeadline, r.driver.RunDeleteActions, r.reconcileStoredData, r.reconcileObjectDeletion, r.reconcileOutcome,
 	}
 	return r.driver.SetupWithManager(mgr)
 }

@@ -6,7 +6,7 @@
 // The life of a DeletionRun is a list of phases, driven by package run:
 //
 //	plan         which backup is meant, may it be destroyed, and is nobody using it?
-//	EachAction   DeleteActions, as HookRuns, one after the other
+//	RunDeleteActions   DeleteActions, as HookRuns, one after the other
 //	destroy      DeleteItemActions for the archived objects, then the stored files
 //	remove       the Backup, and Restores of it
 //	finish       what was left behind

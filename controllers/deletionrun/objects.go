@@ -18,52 +18,67 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// remove removes the Backup and the Restores of it that have ended, and waits until the
-// Backup is gone. Its finalizers are released by those that added them.
-func (r *Reconciler) remove(ctx context.Context, s *scope) (bool, error) {
-	d := s.Object
-	if run.Decided(d) {
+// reconcileDeadline ends a DeletionRun that has reached its deadline. Whoever wanted it creates another
+// one: retention does so by itself.
+func (r *Reconciler) reconcileDeadline(_ context.Context, s *scope) (bool, error) {
+	if !s.IsDeadlineExceeded() {
 		return true, nil
 	}
-	b, err := r.backup(ctx, d)
+	busy := r.driver.CancelSteps(s, stepCall, stepRemove)
+	if r.driver.CancelPreActions(s) || busy {
+		s.MarkRunning(v1alpha1.ReasonCancelling, "Stopping: "+s.CancelReason())
+		return false, nil
+	}
+	s.RecordOutcome(s.CancelledOutcome(), r.Now())
+	return true, nil
+}
+
+// reconcileObjectDeletion removes the Backup and the Restores of it that have ended, and waits until the
+// Backup is gone. Its finalizers are released by those that added them.
+func (r *Reconciler) reconcileObjectDeletion(ctx context.Context, s *scope) (bool, error) {
+	d := s.Object
+	if run.IsFinished(d) {
+		return true, nil
+	}
+	b, err := r.getLiveBackup(ctx, d)
 	if err != nil || b == nil {
 		return err == nil, err
 	}
-	s.Running(v1alpha1.ReasonRemovingObjects, "Removing the objects")
+	s.MarkRunning(v1alpha1.ReasonRemovingObjects, "Removing the objects")
 	if !b.DeletionTimestamp.IsZero() {
 		if len(b.Finalizers) > 0 && !controllerutil.ContainsFinalizer(b, v1alpha1.FinalizerStoredData) {
-			r.driver.Release(s) // it is in the hands of others
+			r.driver.ReleaseSlot(s) // it is in the hands of others
 		}
-		s.Running(v1alpha1.ReasonRemovingObjects, fmt.Sprintf("Waiting until Backup %s is gone; it has the finalizers %s", b.Name, strings.Join(b.Finalizers, ", ")))
+		s.MarkRunning(v1alpha1.ReasonRemovingObjects, fmt.Sprintf("Waiting until Backup %s is gone; it has the finalizers %s", b.Name, strings.Join(b.Finalizers, ", ")))
 		return false, nil
 	}
-	s.Then(func(ctx context.Context) error {
-		restores, err := r.restoresOf(ctx, d, b)
+	s.AfterStatusUpdate(func(ctx context.Context) error {
+		restores, err := r.listDeletableRestores(ctx, d, b)
 		if err != nil {
 			return err
 		}
 		for i := range restores {
-			if err := r.delete(ctx, &restores[i]); err != nil {
+			if err := r.deleteObject(ctx, &restores[i]); err != nil {
 				return err
 			}
 		}
-		return r.delete(ctx, b)
+		return r.deleteObject(ctx, b)
 	})
 	return false, nil
 }
 
-// restoresOf returns the Restores that go with a backup: those that have ended, of one that
+// listDeletableRestores returns the Restores that go with a backup: those that have ended, of one that
 // was complete. Others of its name restored the backup that had the name before.
-func (r *Reconciler) restoresOf(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) ([]v1alpha1.Restore, error) {
-	if b != nil && !run.Succeeded(b) {
+func (r *Reconciler) listDeletableRestores(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) ([]v1alpha1.Restore, error) {
+	if b != nil && !run.IsCompletedOrPartiallyFailed(b) {
 		return nil, nil
 	}
-	restores, err := r.restores(ctx, d)
-	return slices.DeleteFunc(restores, func(o v1alpha1.Restore) bool { return !run.Settled(&o) }), err
+	all, err := listRestores(ctx, r.Reader, d)
+	return slices.DeleteFunc(all, func(o v1alpha1.Restore) bool { return !run.IsFinalized(&o) }), err
 }
 
-// delete deletes an object, and no other of that name.
-func (r *Reconciler) delete(ctx context.Context, object client.Object) error {
+// deleteObject deletes an object, and no other of that name.
+func (r *Reconciler) deleteObject(ctx context.Context, object client.Object) error {
 	uid := object.GetUID()
 	err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -75,30 +90,30 @@ func (r *Reconciler) delete(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// finish records the outcome, and lets the DeletionRun go.
-func (r *Reconciler) finish(_ context.Context, s *scope) (bool, error) {
+// reconcileOutcome records the outcome, and lets the DeletionRun go.
+func (r *Reconciler) reconcileOutcome(_ context.Context, s *scope) (bool, error) {
 	d := s.Object
-	if !run.Decided(d) {
-		d.Status.LeftBehind = deletion.AddLeft(d.Status.LeftBehind, run.FailedActions(s.Pre)...)
-		s.Decide(outcomeOf(d), r.Now())
+	if !run.IsFinished(d) {
+		d.Status.LeftBehind = deletion.AppendLeftovers(d.Status.LeftBehind, run.FailedActionMessages(s.Pre)...)
+		s.RecordOutcome(outcomeForLeftovers(d), r.Now())
 	}
-	s.Done()
-	s.Then(func(ctx context.Context) error { return r.driver.LetGo(ctx, d) })
+	s.MarkFinalized()
+	s.AfterStatusUpdate(func(ctx context.Context) error { return r.driver.RemoveFinalizer(ctx, d) })
 	return true, nil
 }
 
-func outcomeOf(d *v1alpha1.DeletionRun) run.Outcome {
+func outcomeForLeftovers(d *v1alpha1.DeletionRun) run.Outcome {
 	what := "Backup " + d.Status.BackupName + " is destroyed"
 	if left := d.Status.LeftBehind; len(left) > 0 {
 		return run.Outcome{
 			Phase: run.PhasePartiallyFailed, Reason: v1alpha1.ReasonPartiallyFailed,
-			Message: fmt.Sprintf("%s, and %s left behind: %s", what, things(len(left)), strings.Join(left, "; ")),
+			Message: fmt.Sprintf("%s, and %s left behind: %s", what, leftoverCount(len(left)), strings.Join(left, "; ")),
 		}
 	}
 	return run.Outcome{Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: what}
 }
 
-func things(n int) string {
+func leftoverCount(n int) string {
 	if n == 1 {
 		return "one thing is"
 	}

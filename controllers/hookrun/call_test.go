@@ -12,18 +12,18 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-func TestUnread(t *testing.T) {
+func TestContextError(t *testing.T) {
 	t.Parallel()
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	late, stop := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer stop()
 	cause := errors.New("the API server did not answer")
-	for want, ctx := range map[executor.Kind]context.Context{
+	for want, ctx := range map[executor.ErrorKind]context.Context{
 		executor.Unreachable: t.Context(), executor.Interrupted: cancelled, executor.Timeout: late,
 	} {
-		err := unread(ctx, executor.Call{Point: executor.PointPreBackup, Action: "example.io/freeze"}, cause)
-		if got := executor.KindOf(err); got != want || !errors.Is(err, cause) {
+		err := contextError(ctx, executor.Call{Point: executor.PointPreBackup, Action: "example.io/freeze"}, cause)
+		if got := executor.ErrorKindOf(err); got != want || !errors.Is(err, cause) {
 			t.Errorf("kind %s (%v), want %s", got, err, want)
 		}
 		if interrupted := errors.Is(err, context.Canceled); interrupted != (want == executor.Interrupted) {

@@ -27,7 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/due"
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/kube/ratelimit"
+	"github.com/grapnel-dev/grapnel/internal/lease"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
@@ -41,31 +44,39 @@ import (
 // Catalog finds what runs an action.
 type Catalog interface {
 	Executor(pluginObject, kind, action string) (executor.Executor, error)
-	// Resumer returns what ends what any action of a plugin began, also one that the plugin
+	// ResumableExecutor returns what ends what any action of a plugin began, also one that the plugin
 	// does not provide any more; nil if it is not loaded, or nothing goes on without the operator.
-	Resumer(pluginObject string) executor.Resumer
-	// Tried returns a channel that is closed once it was tried to load the plugin.
-	Tried(pluginObject string) <-chan struct{}
+	ResumableExecutor(pluginObject string) executor.Resumable
+	// LoadAttempted returns a channel that is closed once it was tried to load the plugin.
+	LoadAttempted(pluginObject string) <-chan struct{}
 }
 
-// Reconciler executes HookRuns. Every field but Now is required.
+// Reconciler executes HookRuns. Every field but Now and Fence is required.
 type Reconciler struct {
 	Client client.Client
 	// Reader reads past the cache.
 	Reader   client.Reader
 	Catalog  Catalog
 	Recorder events.EventRecorder
-	Logs     *runlog.Book
+	Logs     *runlog.Store
 	Metrics  *Metrics
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
+	// Fence holds back calls while the operator may not be the leader; nil holds back none.
+	Fence *lease.Fence
 
-	calls *runner.Runner[called]
+	calls          *runner.Runner[callResult]
+	deletedParents deletedParentCache
+	// nextCalls are until when to wait for the next call of a HookRun.
+	nextCalls due.Tracker[types.NamespacedName]
 }
 
-// workers is how many HookRuns are looked at in parallel; a pass blocks on
+// maxConcurrentReconciles is how many HookRuns are looked at in parallel; a pass blocks on
 // nothing but the API server.
-const workers = 4
+const maxConcurrentReconciles = 4
+
+// minErrorBackoff is the first wait after an error; many are over at once.
+const minErrorBackoff = 5 * time.Millisecond
 
 // SetupWithManager registers the controller and its background calls.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -76,7 +87,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		r.Now = time.Now
 	}
 	woken := make(chan event.GenericEvent, 256)
-	r.calls = runner.New[called](func(owner types.NamespacedName) {
+	r.calls = runner.New[callResult](func(owner types.NamespacedName) {
 		woken <- event.GenericEvent{Object: &v1alpha1.HookRun{
 			ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name},
 		}}
@@ -88,14 +99,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	})
-	return ctrl.NewControllerManagedBy(mgr).
-		Named("hookrun").
-		For(&v1alpha1.HookRun{}).
-		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.runsOf), onlyDeleted).
-		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.runsOf), onlyDeleted).
-		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.runsOf), onlyDeleted).
+	b := ctrl.NewControllerManagedBy(mgr).Named("hookrun").For(&v1alpha1.HookRun{})
+	for _, subject := range []client.Object{&v1alpha1.Backup{}, &v1alpha1.Restore{}, &v1alpha1.DeletionRun{}} {
+		b.Watches(subject, handler.EnqueueRequestsFromMapFunc(r.parentToHookRuns), onlyDeleted).
+			Watches(subject, handler.EnqueueRequestsFromMapFunc(r.finalizedParentToHookRuns), builder.WithPredicates(parentFinalizedPredicate()))
+	}
+	return b.
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, RateLimiter: ratelimit.New(minErrorBackoff)}).
 		Complete(r)
 }
 
@@ -104,40 +115,47 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var run v1alpha1.HookRun
 	if err := r.Client.Get(ctx, req.NamespacedName, &run); err != nil {
+		r.nextCalls.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if run.Status.CompletionTimestamp != nil {
-		return r.conclude(ctx, &run)
+		r.nextCalls.Forget(req.NamespacedName)
+		return r.reconcileFinished(ctx, &run)
 	}
-	ended, known := r.calls.State(callID(&run))
+	ended, known := r.calls.LookupOutcome(attemptID(&run))
+	if ended != nil && ended.Value.superseded {
+		// What becomes of the attempt is what the API server has of it.
+		r.calls.Forget(attemptID(&run))
+		ended, known = nil, false
+	}
 	if !known {
-		if stays, after, err := r.stays(ctx, &run); stays || err != nil {
+		if stays, after, err := r.shouldSkip(ctx, &run); stays || err != nil {
 			return ctrl.Result{RequeueAfter: after}, err
 		}
 	}
 	before := run.DeepCopy()
-	if ended != nil && ended.Err != nil && executor.KindOf(ended.Err) == "" {
+	if ended != nil && ended.Err != nil && executor.ErrorKindOf(ended.Err) == "" {
 		ctrl.LoggerFrom(ctx).Error(ended.Err, "The call of an action failed inside the operator", "attempt", run.Status.Attempt)
 	}
-	next := decide(&run, r.observe(&run, ended, known), r.Now())
-	if current, err := r.write(ctx, before, &run, next); !current || err != nil {
+	next := decide(&run, r.observeAttempt(&run, ended, known), r.Now())
+	if current, err := r.patchStatus(ctx, before, &run, next); !current || err != nil {
 		return ctrl.Result{}, err // the watch brings what was newer
 	}
 	if ended != nil {
-		r.calls.Forget(callID(before))
+		r.calls.Forget(attemptID(before))
 	}
 	if run.Status.Removing {
-		return r.startRemoving(&run, r.ranBy(&run, ended)), nil //nolint:contextcheck // it outlives the reconcile that starts it; the runner gives it its context
+		return r.startLeftoverRemoval(&run, r.executorFor(&run, ended)), nil //nolint:contextcheck // it outlives the reconcile that starts it; the runner gives it its context
 	}
-	return r.act(&run, next) //nolint:contextcheck // a call outlives the reconcile that starts it; the runner gives it its context
+	return r.executeDecision(&run, next) //nolint:contextcheck // a call outlives the reconcile that starts it; the runner gives it its context
 }
 
-// write writes what changed in the status, and says whether the run is as the API server
+// patchStatus writes what changed in the status, and says whether the run is as the API server
 // has it: nothing may be done for an older one.
-func (r *Reconciler) write(ctx context.Context, before, run *v1alpha1.HookRun, next step) (current bool, err error) {
+func (r *Reconciler) patchStatus(ctx context.Context, before, run *v1alpha1.HookRun, next decision) (current bool, err error) {
 	if equality.Semantic.DeepEqual(before.Status, run.Status) {
-		if next.call || next.clear {
-			return r.isCurrent(ctx, run)
+		if next.startCall || next.stopLeftovers {
+			return r.isCachedCopyCurrent(ctx, run)
 		}
 		return true, nil
 	}
@@ -148,15 +166,15 @@ func (r *Reconciler) write(ctx context.Context, before, run *v1alpha1.HookRun, n
 		}
 		return false, fmt.Errorf("writing the status of HookRun %s: %w", run.Name, err)
 	}
-	r.Metrics.record(before, run)
-	r.tell(ctx, before, run)
+	r.Metrics.recordStatusUpdate(before, run)
+	r.emitEvent(ctx, before, run)
 	return true, nil
 }
 
-// isCurrent says whether nobody changed the run since the cache saw it. An attempt that is
+// isCachedCopyCurrent says whether nobody changed the run since the cache saw it. An attempt that is
 // taken over is called without a write, which would fail if the run moved on: it may
 // have ended, and what answered for it is removed, so that it would be started anew.
-func (r *Reconciler) isCurrent(ctx context.Context, run *v1alpha1.HookRun) (bool, error) {
+func (r *Reconciler) isCachedCopyCurrent(ctx context.Context, run *v1alpha1.HookRun) (bool, error) {
 	var live v1alpha1.HookRun
 	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run), &live)
 	if apierrors.IsNotFound(err) {
@@ -168,53 +186,56 @@ func (r *Reconciler) isCurrent(ctx context.Context, run *v1alpha1.HookRun) (bool
 	return live.UID == run.UID && live.ResourceVersion == run.ResourceVersion, nil
 }
 
-// stays says whether a run of which no call is known is left as it is: because it
-// was let go of, or until its plugin is there.
-func (r *Reconciler) stays(ctx context.Context, run *v1alpha1.HookRun) (stays bool, after time.Duration, err error) {
-	if !run.DeletionTimestamp.IsZero() {
+// shouldSkip says whether a run of which no call is known is left as it is: because it
+// was let go of, or is not needed any more, or until its plugin is there.
+func (r *Reconciler) shouldSkip(ctx context.Context, run *v1alpha1.HookRun) (stays bool, after time.Duration, err error) {
+	if !run.DeletionTimestamp.IsZero() || run.Spec.Owed {
 		if orphan, after, err := r.releaseOrphan(ctx, run); orphan || err != nil {
 			return true, after, err
 		}
 	}
-	return r.awaitPlugin(ctx, run)
+	if unneeded, after, err := r.deleteIfUnneeded(ctx, run); unneeded || err != nil {
+		return true, after, err
+	}
+	return r.requeueUntilCallable(ctx, run)
 }
 
-// callID names one attempt, so that the call of an earlier one is never taken
+// attemptID names one attempt, so that the call of an earlier one is never taken
 // for it.
-func callID(run *v1alpha1.HookRun) string {
+func attemptID(run *v1alpha1.HookRun) string {
 	return fmt.Sprintf("%s/%d", run.UID, run.Status.Attempt)
 }
 
-var errCancelled = errors.New("the HookRun was cancelled")
+var errHookRunCanceled = errors.New("the HookRun was cancelled")
 
-func (r *Reconciler) act(run *v1alpha1.HookRun, next step) (ctrl.Result, error) {
-	if next.cancel {
-		r.calls.Cancel(callID(run), errCancelled)
+func (r *Reconciler) executeDecision(run *v1alpha1.HookRun, next decision) (ctrl.Result, error) {
+	if next.cancelCall {
+		r.calls.Cancel(attemptID(run), errHookRunCanceled)
 	}
-	if !next.call && !next.clear {
-		return ctrl.Result{RequeueAfter: next.after}, nil
+	if !next.startCall && !next.stopLeftovers {
+		return ctrl.Result{RequeueAfter: next.requeueAfter}, nil
 	}
-	frozen, do := run.DeepCopy(), r.start
+	frozen, do := run.DeepCopy(), r.callActionOrFail
 	switch {
-	case next.clear:
-		do = r.clear
-	case next.follows:
-		do = r.call
+	case next.stopLeftovers:
+		do = r.stopLeftovers
+	case next.resumeCall:
+		do = r.callAction
 	}
-	started := r.calls.Ensure(callID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (called, error) {
+	started := r.calls.EnsureStarted(attemptID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (callResult, error) {
 		began := r.Now()
 		answer, err := do(ctx, frozen)
-		answer.took = r.Now().Sub(began)
+		answer.duration = r.Now().Sub(began)
 		return answer, err
 	})
 	if !started {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
-	return ctrl.Result{RequeueAfter: next.after}, nil
+	return ctrl.Result{RequeueAfter: next.requeueAfter}, nil
 }
 
-// runsOf wakes the runs of a subject that is gone.
-func (r *Reconciler) runsOf(ctx context.Context, subject client.Object) []reconcile.Request {
+// parentToHookRuns wakes the runs of a subject that is gone.
+func (r *Reconciler) parentToHookRuns(ctx context.Context, subject client.Object) []reconcile.Request {
 	var runs v1alpha1.HookRunList
 	err := r.Client.List(ctx, &runs, client.InNamespace(subject.GetNamespace()),
 		client.MatchingLabels{v1alpha1.LabelParentUID: string(subject.GetUID())})
@@ -224,13 +245,16 @@ func (r *Reconciler) runsOf(ctx context.Context, subject client.Object) []reconc
 	}
 	var requests []reconcile.Request
 	for i := range runs.Items {
+		if runs.Items[i].Spec.Owed && runs.Items[i].Status.CompletionTimestamp == nil {
+			r.deletedParents.addParent(subject)
+		}
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&runs.Items[i])})
 	}
 	return requests
 }
 
-// tell emits an event when a run started, ended, or has to be repeated.
-func (r *Reconciler) tell(ctx context.Context, before, run *v1alpha1.HookRun) {
+// emitEvent emits an event when a run started, ended, or has to be repeated.
+func (r *Reconciler) emitEvent(ctx context.Context, before, run *v1alpha1.HookRun) {
 	if run.Status.Phase == before.Status.Phase && run.Status.Message == before.Status.Message {
 		return
 	}

@@ -15,59 +15,59 @@ func TestDecideFailure(t *testing.T) {
 	for name, tc := range map[string]stateCase{
 		"it failed": {
 			run: build(calledAt(0)), known: true, ended: &broken, at: time.Second,
-			want: gist{phase: failedPhase, reason: "ActionFailed", message: text + "Failed", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
+			want: summary{phase: failedPhase, reason: "ActionFailed", message: text + "Failed", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
 		"it is unreachable": {
 			run: build(calledAt(0)), known: true, ended: &unreachable, at: time.Second,
-			want: gist{phase: failedPhase, reason: "PluginUnreachable", message: text + "Unreachable", ended: true, attempt: 1, attempts: []string{"PluginUnreachable"}},
+			want: summary{phase: failedPhase, reason: "PluginUnreachable", message: text + "Unreachable", ended: true, attempt: 1, attempts: []string{"PluginUnreachable"}},
 		},
 		"an explicit failure is never ignored": {
 			run: build(ignoring, calledAt(0)), known: true, ended: &broken, at: time.Second,
-			want: gist{phase: failedPhase, reason: "ActionFailed", message: text + "Failed", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
+			want: summary{phase: failedPhase, reason: "ActionFailed", message: text + "Failed", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
 		"a misconfiguration is never ignored": {
 			run: build(ignoring, calledAt(0)), known: true, ended: &invalid, at: time.Second,
-			want: gist{phase: failedPhase, reason: "Invalid", message: text + "Invalid", ended: true, attempt: 1, attempts: []string{"Invalid"}},
+			want: summary{phase: failedPhase, reason: "Invalid", message: text + "Invalid", ended: true, attempt: 1, attempts: []string{"Invalid"}},
 		},
 		"a misconfiguration is not repeated": {
 			run: build(retries(3), calledAt(0)), known: true, ended: &invalid, at: time.Second,
-			want: gist{phase: failedPhase, reason: "Invalid", message: text + "Invalid", ended: true, attempt: 1, attempts: []string{"Invalid"}},
+			want: summary{phase: failedPhase, reason: "Invalid", message: text + "Invalid", ended: true, attempt: 1, attempts: []string{"Invalid"}},
 		},
 		"an unreachable plugin is ignored": {
 			run: build(ignoring, calledAt(0)), known: true, ended: &unreachable, at: time.Second,
-			want: gist{phase: completed, reason: "FailureIgnored", message: "ignored: " + text + "Unreachable", ended: true, attempt: 1, attempts: []string{"PluginUnreachable"}},
+			want: summary{phase: completed, reason: "FailureIgnored", message: "ignored: " + text + "Unreachable", ended: true, attempt: 1, attempts: []string{"PluginUnreachable"}},
 		},
 		"a timeout is ignored": {
 			run: build(ignoring, calledAt(0)), known: true, ended: &late, at: time.Second,
-			want: gist{phase: completed, reason: "FailureIgnored", message: "ignored: " + text + "Timeout", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
+			want: summary{phase: completed, reason: "FailureIgnored", message: "ignored: " + text + "Timeout", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
 		},
 		"ignored only after its retries": {
-			run: build(ignoring, retries(1), calledAt(0)), known: true, ended: &late, at: time.Second, step: step{after: time.Second},
-			want: gist{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated: " + text + "Timeout", attempt: 1, attempts: []string{"TimedOut"}, next: 2 * time.Second},
+			run: build(ignoring, retries(1), calledAt(0)), known: true, ended: &late, at: time.Second, step: decision{requeueAfter: time.Second},
+			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated: " + text + "Timeout", attempt: 1, attempts: []string{"TimedOut"}, next: 2 * time.Second},
 		},
 		"a panic tells people nothing secret": {
 			run: build(calledAt(0)), known: true, ended: &panicked, at: time.Second,
-			want: gist{phase: failedPhase, reason: "ActionFailed", message: "internal error; see the operator's log", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
+			want: summary{phase: failedPhase, reason: "ActionFailed", message: "internal error; see the operator's log", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
 		"the pause before a retry": {
-			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken)), at: 1500 * time.Millisecond, step: step{after: 500 * time.Millisecond},
-			want: gist{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated", attempt: 1, attempts: []string{"ActionFailed"}, next: 2 * time.Second},
+			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken)), at: 1500 * time.Millisecond, step: decision{requeueAfter: 500 * time.Millisecond},
+			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated", attempt: 1, attempts: []string{"ActionFailed"}, next: 2 * time.Second},
 		},
 		"the pause is not shorter than it should be": {
-			run: build(retries(1), calledAt(0)), known: true, ended: &broken, at: 1500 * time.Millisecond, step: step{after: 1500 * time.Millisecond},
-			want: gist{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated", attempt: 1, attempts: []string{"ActionFailed"}, next: 3 * time.Second},
+			run: build(retries(1), calledAt(0)), known: true, ended: &broken, at: 1500 * time.Millisecond, step: decision{requeueAfter: 1500 * time.Millisecond},
+			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated", attempt: 1, attempts: []string{"ActionFailed"}, next: 3 * time.Second},
 		},
 		"the retry": {
-			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken)), at: 2 * time.Second, step: step{call: true},
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
+			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken)), at: 2 * time.Second, step: decision{startCall: true},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
 		},
 		"the last retry failed": {
 			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken), calledAt(2*time.Second)), known: true, ended: &late, at: time.Minute,
-			want: gist{phase: failedPhase, reason: "TimedOut", message: text + "Timeout", ended: true, attempt: 2, attempts: []string{"ActionFailed", "TimedOut"}},
+			want: summary{phase: failedPhase, reason: "TimedOut", message: text + "Timeout", ended: true, attempt: 2, attempts: []string{"ActionFailed", "TimedOut"}},
 		},
 		"a retry did it": {
 			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken), calledAt(2*time.Second)), known: true, ended: &done, at: time.Minute,
-			want: gist{phase: completed, reason: "Completed", message: "frozen", ended: true, attempt: 2, attempts: []string{"ActionFailed", ""}},
+			want: summary{phase: completed, reason: "Completed", message: "frozen", ended: true, attempt: 2, attempts: []string{"ActionFailed", ""}},
 		},
 	} {
 		t.Run(name, tc.test)
@@ -79,50 +79,50 @@ func TestDecideInterruption(t *testing.T) {
 	const gone, text = "the operator went away while the action ran", "it is Failed"
 	for name, tc := range map[string]stateCase{
 		"after a restart it is called again": {
-			run: build(calledAt(0)), at: time.Hour, step: step{call: true},
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
+			run: build(calledAt(0)), at: time.Hour, step: decision{startCall: true},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},
 		"after a restart it must not be called again": {
-			run: build(neverTwice, retries(3), ignoring, calledAt(0)), at: time.Hour,
-			want: gist{phase: failedPhase, reason: "Interrupted", message: gone, ended: true, attempt: 1, attempts: []string{"Interrupted"}},
+			run: build(failOnInterruption, retries(3), ignoring, calledAt(0)), at: time.Hour,
+			want: summary{phase: failedPhase, reason: "Interrupted", message: gone, ended: true, attempt: 1, attempts: []string{"Interrupted"}},
 		},
 		"owed clean-up is called again whatever the policy": {
-			run: build(neverTwice, owed, calledAt(0)), at: time.Hour, step: step{call: true},
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
+			run: build(failOnInterruption, owed, calledAt(0)), at: time.Hour, step: decision{startCall: true},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},
 		"the operator that stops ends the call": {
-			run: build(calledAt(0)), known: true, ended: &cut, at: time.Second, step: step{call: true},
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
+			run: build(calledAt(0)), known: true, ended: &cut, at: time.Second, step: decision{startCall: true},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},
 		"the operator that stops ends a call that must not be repeated": {
-			run: build(neverTwice, calledAt(0)), known: true, ended: &cut, at: time.Second,
-			want: gist{phase: failedPhase, reason: "Interrupted", message: gone, ended: true, attempt: 1, attempts: []string{"Interrupted"}},
+			run: build(failOnInterruption, calledAt(0)), known: true, ended: &cut, at: time.Second,
+			want: summary{phase: failedPhase, reason: "Interrupted", message: gone, ended: true, attempt: 1, attempts: []string{"Interrupted"}},
 		},
 		"between two calls of an attempt nothing is interrupted": {
-			run: build(neverTwice, calledAt(0), answeredAt(0, notDone)), at: 6 * time.Second, step: step{call: true},
-			want: gist{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}},
+			run: build(failOnInterruption, calledAt(0), answeredAt(0, notDone)), at: 6 * time.Second, step: decision{startCall: true},
+			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}},
 		},
 		"between two attempts nothing is interrupted": {
-			run: build(neverTwice, retries(1), calledAt(0), answeredAt(0, broken)), at: 6 * time.Second, step: step{call: true},
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
+			run: build(failOnInterruption, retries(1), calledAt(0), answeredAt(0, broken)), at: 6 * time.Second, step: decision{startCall: true},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
 		},
 		"fifteen interruptions use up no retry": {
-			run: build(retries(1), calledOften(16)), known: true, ended: &broken, at: 16 * time.Second, step: step{after: time.Second},
-			want: gist{
+			run: build(retries(1), interruptedCalls(16)), known: true, ended: &broken, at: 16 * time.Second, step: decision{requeueAfter: time.Second},
+			want: summary{
 				phase: inProgress, reason: "Retrying", message: "Attempt 16 failed and is repeated", attempt: 16,
 				attempts: append(slices.Repeat([]string{"Interrupted"}, 9), "ActionFailed"), next: 17 * time.Second,
 			},
 		},
 		"failures are not forgotten over interruptions": {
-			run: build(retries(1), calledAt(0), answeredAt(0, broken), calledOften(16)), known: true, ended: &broken, at: 16 * time.Second,
-			want: gist{
+			run: build(retries(1), calledAt(0), answeredAt(0, broken), interruptedCalls(16)), known: true, ended: &broken, at: 16 * time.Second,
+			want: summary{
 				phase: failedPhase, reason: "ActionFailed", message: text, ended: true, attempt: 16,
 				attempts: append(slices.Repeat([]string{"Interrupted"}, 9), "ActionFailed"),
 			},
 		},
 		"an interruption does not use up a retry": {
-			run: build(retries(1), calledAt(0), calledAt(time.Second)), known: true, ended: &broken, at: 2 * time.Second, step: step{after: time.Second},
-			want: gist{phase: inProgress, reason: "Retrying", message: "Attempt 2 failed and is repeated", attempt: 2, attempts: []string{"Interrupted", "ActionFailed"}, next: 3 * time.Second},
+			run: build(retries(1), calledAt(0), calledAt(time.Second)), known: true, ended: &broken, at: 2 * time.Second, step: decision{requeueAfter: time.Second},
+			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 2 failed and is repeated", attempt: 2, attempts: []string{"Interrupted", "ActionFailed"}, next: 3 * time.Second},
 		},
 	} {
 		t.Run(name, tc.test)
@@ -133,52 +133,52 @@ func TestDecideCancel(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]stateCase{
 		"while it runs": {
-			run: build(wants(cancel), calledAt(0)), known: true, step: step{cancel: true},
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
+			run: build(wants(cancel), calledAt(0)), known: true, step: decision{cancelCall: true},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
 		"it was stopped": {
 			run: build(wants(cancel), calledAt(0)), known: true, ended: &cut, at: time.Second,
-			want: gist{phase: cancelled, reason: "Cancelled", message: "Cancelled while it ran", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
+			want: summary{phase: cancelled, reason: "Cancelled", message: "Cancelled while it ran", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
 		},
 		"it was done before it could be stopped": {
 			run: build(wants(cancel), calledAt(0)), known: true, ended: &done, at: time.Second,
-			want: gist{phase: completed, reason: "Completed", message: "frozen", ended: true, attempt: 1, attempts: []string{""}},
+			want: summary{phase: completed, reason: "Completed", message: "frozen", ended: true, attempt: 1, attempts: []string{""}},
 		},
 		"it failed before it could be stopped": {
 			run: build(wants(cancel), calledAt(0)), known: true, ended: &broken, at: time.Second,
-			want: gist{phase: failedPhase, reason: "ActionFailed", message: "it is Failed", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
+			want: summary{phase: failedPhase, reason: "ActionFailed", message: "it is Failed", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
 		"after a restart": {
 			run: build(wants(cancel), calledAt(0)), at: time.Second,
-			want: gist{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
+			want: summary{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
 		},
 		"between two calls": {
 			run: build(wants(cancel), calledAt(0), answeredAt(0, notDone)), at: time.Second,
-			want: gist{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
+			want: summary{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
 		},
 		"between two attempts": {
 			run: build(wants(cancel), retries(1), calledAt(0), answeredAt(0, broken)), at: time.Second,
-			want: gist{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
+			want: summary{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
 		"owed clean-up that runs is left alone": {
 			run: build(wants(cancel), owed, calledAt(0)), known: true,
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
 		"owed clean-up that failed is repeated": {
-			run: build(wants(cancel), owed, calledAt(0), answeredAt(0, broken)), at: time.Second, step: step{call: true},
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
+			run: build(wants(cancel), owed, calledAt(0), answeredAt(0, broken)), at: time.Second, step: decision{startCall: true},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
 		},
 		"owed clean-up that runs was given up": {
-			run: build(wants(cancel), owed, givenUp, calledAt(0)), known: true, step: step{cancel: true},
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
+			run: build(wants(cancel), owed, givenUp, calledAt(0)), known: true, step: decision{cancelCall: true},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
 		"owed clean-up that failed was given up": {
 			run: build(wants(cancel), owed, givenUp, calledAt(0), answeredAt(0, broken)), at: time.Second,
-			want: gist{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
+			want: summary{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
 		"owed clean-up after a restart is repeated": {
-			run: build(wants(cancel), owed, calledAt(0)), at: time.Second, step: step{call: true},
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
+			run: build(wants(cancel), owed, calledAt(0)), at: time.Second, step: decision{startCall: true},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},
 	} {
 		t.Run(name, tc.test)

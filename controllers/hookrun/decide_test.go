@@ -23,20 +23,20 @@ var start = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 
 // The shapes a call can end in.
 var (
-	done        = answer{Value: called{Answer: executor.Answer{Message: "frozen", Outputs: map[string]string{"replicas": "3"}}, took: 42 * time.Millisecond}}
-	notDone     = answer{Value: called{Answer: executor.Answer{Again: 5 * time.Second, Message: "half way"}, took: time.Second}}
+	done        = callOutcome{Value: callResult{Answer: executor.Answer{Message: "frozen", Outputs: map[string]string{"replicas": "3"}}, duration: 42 * time.Millisecond}}
+	notDone     = callOutcome{Value: callResult{Answer: executor.Answer{RetryAfter: 5 * time.Second, Message: "half way"}, duration: time.Second}}
 	broken      = failed(executor.Failed)
 	unreachable = failed(executor.Unreachable)
 	late        = failed(executor.Timeout)
 	invalid     = failed(executor.Invalid)
 	cut         = failed(executor.Interrupted)
-	unasked     = answer{Value: called{unasked: true}, Err: failed(executor.Unreachable).Err}
-	panicked    = answer{Err: errors.New("internal error: nil map\nwith a password=hunter2 in its stack")}
+	unasked     = callOutcome{Value: callResult{notAttempted: true}, Err: failed(executor.Unreachable).Err}
+	panicked    = callOutcome{Err: errors.New("internal error: nil map\nwith a password=hunter2 in its stack")}
 )
 
-func failed(kind executor.Kind) answer {
+func failed(kind executor.ErrorKind) callOutcome {
 	call := executor.Call{Point: executor.PointPreBackup, Action: "example.io/freeze"}
-	return answer{Err: executor.NewError(kind, call, "it is "+string(kind), context.Canceled)}
+	return callOutcome{Err: executor.NewError(kind, call, "it is "+string(kind), context.Canceled)}
 }
 
 // build makes a run that is to run and was never looked at.
@@ -67,7 +67,9 @@ func givenUp(run *v1alpha1.HookRun) {
 
 func ignoring(run *v1alpha1.HookRun) { run.Spec.FailurePolicy = v1alpha1.FailurePolicyIgnore }
 
-func neverTwice(run *v1alpha1.HookRun) { run.Spec.OnInterruption = v1alpha1.InterruptionPolicyFail }
+func failOnInterruption(run *v1alpha1.HookRun) {
+	run.Spec.OnInterruption = v1alpha1.InterruptionPolicyFail
+}
 
 func retries(n int32) func(*v1alpha1.HookRun) {
 	return func(run *v1alpha1.HookRun) { run.Spec.Retries = n }
@@ -83,9 +85,9 @@ func calledAt(after time.Duration) func(*v1alpha1.HookRun) {
 	}
 }
 
-// calledOften has operators look at the run each second, which all end at once: an action that
+// interruptedCalls has operators look at the run each second, which all end at once: an action that
 // does not go on without them is called anew each time, but for the pause after a failure.
-func calledOften(operators int) func(*v1alpha1.HookRun) {
+func interruptedCalls(operators int) func(*v1alpha1.HookRun) {
 	return func(run *v1alpha1.HookRun) {
 		for i := range operators {
 			calledAt(time.Duration(i) * time.Second)(run)
@@ -94,17 +96,17 @@ func calledOften(operators int) func(*v1alpha1.HookRun) {
 }
 
 // answeredAt is the end of the call that runs.
-func answeredAt(after time.Duration, with answer) func(*v1alpha1.HookRun) {
+func answeredAt(after time.Duration, with callOutcome) func(*v1alpha1.HookRun) {
 	return func(run *v1alpha1.HookRun) {
 		want := run.Spec.DesiredState
 		run.Spec.DesiredState = v1alpha1.HookDesiredStateRun
-		decide(run, observed{known: true, ended: &with}, start.Add(after))
+		decide(run, observed{inFlight: true, result: &with}, start.Add(after))
 		run.Spec.DesiredState = want
 	}
 }
 
-// gist is what a person, or the Backup's controller, reads from a run.
-type gist struct {
+// summary is what a person, or the Backup's controller, reads from a run.
+type summary struct {
 	phase   v1alpha1.HookRunPhase
 	reason  string // of Succeeded
 	message string // a part of it
@@ -115,9 +117,9 @@ type gist struct {
 	next     time.Duration // of NextCallTimestamp after start; 0 for none
 }
 
-func check(t *testing.T, run *v1alpha1.HookRun, want gist) {
+func check(t *testing.T, run *v1alpha1.HookRun, want summary) {
 	t.Helper()
-	got := gist{
+	got := summary{
 		phase: run.Status.Phase, message: run.Status.Message, ended: run.Status.CompletionTimestamp != nil,
 		attempt: run.Status.Attempt,
 	}
@@ -137,7 +139,7 @@ func check(t *testing.T, run *v1alpha1.HookRun, want gist) {
 	if run.Status.NextCallTimestamp != nil {
 		got.next = run.Status.NextCallTimestamp.Sub(start)
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(gist{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(summary{})); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 }
@@ -145,19 +147,19 @@ func check(t *testing.T, run *v1alpha1.HookRun, want gist) {
 type stateCase struct {
 	run   *v1alpha1.HookRun
 	known bool
-	ended *answer
+	ended *callOutcome
 	// resumes says that the action goes on without the operator.
 	resumes bool
 	// withdrawn says that its Plugin does not provide it any more.
 	withdrawn bool
 
 	at   time.Duration // after start
-	step step
-	want gist
+	step decision
+	want summary
 }
 
 func (tc stateCase) test(t *testing.T) {
-	got := decide(tc.run, observed{known: tc.known, ended: tc.ended, resumes: tc.resumes, withdrawn: tc.withdrawn}, start.Add(tc.at))
+	got := decide(tc.run, observed{inFlight: tc.known, result: tc.ended, resumable: tc.resumes, actionRemoved: tc.withdrawn}, start.Add(tc.at))
 	if got != tc.step {
 		t.Errorf("next is %+v, want %+v", got, tc.step)
 	}
@@ -181,27 +183,27 @@ func TestDecideStart(t *testing.T) {
 	for name, tc := range map[string]stateCase{
 		"it is not its turn": {
 			run:  build(wants(waits)),
-			want: gist{phase: pendingPhase, reason: "Pending", message: "Waiting for its turn"},
+			want: summary{phase: pendingPhase, reason: "Pending", message: "Waiting for its turn"},
 		},
 		"owed clean-up waits as well": {
 			run:  build(wants(waits), owed),
-			want: gist{phase: pendingPhase, reason: "Pending", message: "Waiting for its turn"},
+			want: summary{phase: pendingPhase, reason: "Pending", message: "Waiting for its turn"},
 		},
 		"its turn came": {
-			run: build(), step: step{call: true},
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
+			run: build(), step: decision{startCall: true},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
 		"the call goes on": {
 			run: build(calledAt(0)), known: true, at: time.Hour,
-			want: gist{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
 		"it never had to run": {
 			run:  build(wants(cancel)),
-			want: gist{phase: skipped, reason: "NotNeeded", message: "did not have to run", ended: true},
+			want: summary{phase: skipped, reason: "NotNeeded", message: "did not have to run", ended: true},
 		},
 		"owed clean-up of what never started": {
 			run:  build(wants(cancel), owed),
-			want: gist{phase: skipped, reason: "NotNeeded", message: "did not have to run", ended: true},
+			want: summary{phase: skipped, reason: "NotNeeded", message: "did not have to run", ended: true},
 		},
 	} {
 		t.Run(name, tc.test)
@@ -213,43 +215,43 @@ func TestDecideAnswer(t *testing.T) {
 	for name, tc := range map[string]stateCase{
 		"it is done": {
 			run: build(calledAt(0)), known: true, ended: &done, at: time.Second,
-			want: gist{phase: completed, reason: "Completed", message: "frozen", ended: true, attempt: 1, attempts: []string{""}},
+			want: summary{phase: completed, reason: "Completed", message: "frozen", ended: true, attempt: 1, attempts: []string{""}},
 		},
 		"done without a word": {
-			run: build(calledAt(0)), known: true, ended: &answer{}, at: time.Second,
-			want: gist{phase: completed, reason: "Completed", message: "Done", ended: true, attempt: 1, attempts: []string{""}},
+			run: build(calledAt(0)), known: true, ended: &callOutcome{}, at: time.Second,
+			want: summary{phase: completed, reason: "Completed", message: "Done", ended: true, attempt: 1, attempts: []string{""}},
 		},
 		"call again later": {
-			run: build(calledAt(0)), known: true, ended: &notDone, at: 2 * time.Second, step: step{after: 5 * time.Second},
-			want: gist{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 7 * time.Second},
+			run: build(calledAt(0)), known: true, ended: &notDone, at: 2 * time.Second, step: decision{requeueAfter: 5 * time.Second},
+			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 7 * time.Second},
 		},
 		"later is not earlier than asked for": {
-			run: build(calledAt(0)), known: true, ended: &notDone, at: 2100 * time.Millisecond, step: step{after: 5900 * time.Millisecond},
-			want: gist{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 8 * time.Second},
+			run: build(calledAt(0)), known: true, ended: &notDone, at: 2100 * time.Millisecond, step: decision{requeueAfter: 5900 * time.Millisecond},
+			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 8 * time.Second},
 		},
 		"later, but not after the deadline": {
-			run: build(calledAt(0)), known: true, ended: &notDone, at: 58 * time.Second, step: step{after: 2 * time.Second},
-			want: gist{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: time.Minute},
+			run: build(calledAt(0)), known: true, ended: &notDone, at: 58 * time.Second, step: decision{requeueAfter: 2 * time.Second},
+			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: time.Minute},
 		},
 		"it is not later yet": {
-			run: build(calledAt(0), answeredAt(0, notDone)), at: 2 * time.Second, step: step{after: 3 * time.Second},
-			want: gist{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 5 * time.Second},
+			run: build(calledAt(0), answeredAt(0, notDone)), at: 2 * time.Second, step: decision{requeueAfter: 3 * time.Second},
+			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 5 * time.Second},
 		},
 		"it is later now": {
-			run: build(calledAt(0), answeredAt(0, notDone)), at: 5 * time.Second, step: step{call: true},
-			want: gist{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}},
+			run: build(calledAt(0), answeredAt(0, notDone)), at: 5 * time.Second, step: decision{startCall: true},
+			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}},
 		},
 		"it is never done in time": {
 			run: build(calledAt(0), answeredAt(58*time.Second, notDone)), at: time.Minute,
-			want: gist{phase: failedPhase, reason: "TimedOut", message: "not done in time", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
+			want: summary{phase: failedPhase, reason: "TimedOut", message: "not done in time", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
 		},
 		"never done in time, once more": {
-			run: build(retries(1), calledAt(0), answeredAt(58*time.Second, notDone)), at: time.Minute, step: step{after: time.Second},
-			want: gist{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated: was not done in time", attempt: 1, attempts: []string{"TimedOut"}, next: 61 * time.Second},
+			run: build(retries(1), calledAt(0), answeredAt(58*time.Second, notDone)), at: time.Minute, step: decision{requeueAfter: time.Second},
+			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated: was not done in time", attempt: 1, attempts: []string{"TimedOut"}, next: 61 * time.Second},
 		},
 		"never done in time is ignored": {
 			run: build(ignoring, calledAt(0), answeredAt(58*time.Second, notDone)), at: time.Minute,
-			want: gist{phase: completed, reason: "FailureIgnored", message: "ignored: was not done in time", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
+			want: summary{phase: completed, reason: "FailureIgnored", message: "ignored: was not done in time", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
 		},
 	} {
 		t.Run(name, tc.test)

@@ -33,7 +33,9 @@ func working() *actions {
 
 func owed(run *v1alpha1.HookRun) { run.Spec.Owed = true }
 
-func neverTwice(run *v1alpha1.HookRun) { run.Spec.OnInterruption = v1alpha1.InterruptionPolicyFail }
+func failOnInterruption(run *v1alpha1.HookRun) {
+	run.Spec.OnInterruption = v1alpha1.InterruptionPolicyFail
+}
 
 // TestRestart ends the operator while an action runs and starts another one.
 func TestRestart(t *testing.T) {
@@ -45,12 +47,12 @@ func TestRestart(t *testing.T) {
 		event string
 	}{
 		"it is called again":               {phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{2}, event: "Normal Running: Running attempt 2"},
-		"it must not be called again":      {edits: []func(*v1alpha1.HookRun){neverTwice}, phase: v1alpha1.HookRunPhaseFailed, event: "Warning Interrupted: the operator went away while the action ran"},
-		"owed clean-up is called whatever": {edits: []func(*v1alpha1.HookRun){neverTwice, owed}, phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{2}, event: "Normal Completed: Done"},
+		"it must not be called again":      {edits: []func(*v1alpha1.HookRun){failOnInterruption}, phase: v1alpha1.HookRunPhaseFailed, event: "Warning Interrupted: the operator went away while the action ran"},
+		"owed clean-up is called whatever": {edits: []func(*v1alpha1.HookRun){failOnInterruption, owed}, phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{2}, event: "Normal Completed: Done"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := cluster.Env(t)
+			env := cluster.NewEnv(t)
 			run := plan(env, subject(env), tc.edits...)
 			first := hanging()
 			stop, _ := operator(t, env, first)
@@ -61,19 +63,19 @@ func TestRestart(t *testing.T) {
 				return ""
 			})
 			stop()
-			if !suite.Read(env, run) || run.Status.Phase != v1alpha1.HookRunPhaseInProgress || len(run.Status.Attempts) != 1 {
+			if !suite.GetIfExists(env, run) || run.Status.Phase != v1alpha1.HookRunPhaseInProgress || len(run.Status.Attempts) != 1 {
 				t.Fatalf("the operator that stopped left %+v, want the attempt as it was", run.Status)
 			}
 			second := working()
 			operator(t, env, second)
-			await(env, run, tc.phase)
+			readWithRetry(env, run, tc.phase)
 			if diff := cmp.Diff(tc.calls, second.made()); diff != "" {
 				t.Errorf("calls of the second operator (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([]int32{1}, first.made()); diff != "" {
 				t.Errorf("calls of the first operator (-want +got):\n%s", diff)
 			}
-			env.AwaitEvent(run, tc.event)
+			env.WaitForEvent(run, tc.event)
 		})
 	}
 }
@@ -88,7 +90,7 @@ func TestGoesOn(t *testing.T) {
 		phase     v1alpha1.HookRunPhase
 		calls     []int32 // of the second operator
 	}{
-		"it is followed, in the same attempt": {edits: []func(*v1alpha1.HookRun){neverTwice}, phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{1}},
+		"it is followed, in the same attempt": {edits: []func(*v1alpha1.HookRun){failOnInterruption}, phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{1}},
 		"it is ended if it was cancelled": {
 			meanwhile: func(run *v1alpha1.HookRun) { run.Spec.DesiredState = v1alpha1.HookDesiredStateCancel },
 			phase:     v1alpha1.HookRunPhaseCancelled,
@@ -96,7 +98,7 @@ func TestGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := cluster.Env(t)
+			env := cluster.NewEnv(t)
 			run := plan(env, subject(env), tc.edits...)
 			first := hanging()
 			first.resumes = true
@@ -109,12 +111,12 @@ func TestGoesOn(t *testing.T) {
 			})
 			stop()
 			if tc.meanwhile != nil {
-				suite.Change(env, run, tc.meanwhile)
+				suite.UpdateWithRetry(env, run, tc.meanwhile)
 			}
 			second := working()
 			second.resumes, second.stopped = true, make(chan executor.Call, 9)
 			operator(t, env, second)
-			await(env, run, tc.phase)
+			readWithRetry(env, run, tc.phase)
 			if diff := cmp.Diff(tc.calls, second.made()); diff != "" {
 				t.Errorf("calls of the second operator (-want +got):\n%s", diff)
 			}
@@ -160,7 +162,7 @@ func TestOverdue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := cluster.Env(t)
+			env := cluster.NewEnv(t)
 			run := plan(env, subject(env))
 			first := hanging()
 			first.resumes = true
@@ -177,7 +179,7 @@ func TestOverdue(t *testing.T) {
 			operator(t, env, second, func(r *hookrun.Reconciler) {
 				r.Now = func() time.Time { return time.Now().Add(time.Hour) }
 			})
-			await(env, run, tc.phase)
+			readWithRetry(env, run, tc.phase)
 			awaitRemoved(env, run)
 			if got := run.Status.Attempts[0].Reason; got != tc.reason || run.Status.Message != tc.text || len(run.Status.Attempts) != 1 {
 				t.Errorf("reason %q of %d attempts, message %q; want %q of 1, %q", got, len(run.Status.Attempts), run.Status.Message, tc.reason, tc.text)
@@ -195,18 +197,18 @@ func TestOverdue(t *testing.T) {
 // TestRestartLeavesTheEnded starts an operator where everything has ended.
 func TestRestartLeavesTheEnded(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	backup := subject(env)
 	run := plan(env, backup)
 	stop, _ := operator(t, env, working())
-	await(env, run, v1alpha1.HookRunPhaseCompleted)
+	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
 	stop()
-	suite.Change(env, run, desire(v1alpha1.HookDesiredStateCancel))
+	suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateCancel))
 	status := run.Status.DeepCopy()
 	second := working()
 	operator(t, env, second)
-	await(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
-	suite.Read(env, run)
+	readWithRetry(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
+	suite.GetIfExists(env, run)
 	if diff := cmp.Diff(*status, run.Status); diff != "" || len(second.made()) != 1 {
 		t.Errorf("an ended run was touched, %d calls; status (-before +after):\n%s", len(second.made()), diff)
 	}
@@ -214,22 +216,22 @@ func TestRestartLeavesTheEnded(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	backup := subject(env)
 	do := hanging()
 	operator(t, env, do)
 
 	running := plan(env, backup)
-	await(env, running, v1alpha1.HookRunPhaseInProgress)
-	suite.Change(env, running, desire(v1alpha1.HookDesiredStateCancel))
-	await(env, running, v1alpha1.HookRunPhaseCancelled)
-	env.AwaitEvent(running, "Warning Cancelled: Cancelled while it ran")
+	readWithRetry(env, running, v1alpha1.HookRunPhaseInProgress)
+	suite.UpdateWithRetry(env, running, desire(v1alpha1.HookDesiredStateCancel))
+	readWithRetry(env, running, v1alpha1.HookRunPhaseCancelled)
+	env.WaitForEvent(running, "Warning Cancelled: Cancelled while it ran")
 
 	waiting := plan(env, backup, owed, desire(v1alpha1.HookDesiredStateWait))
-	await(env, waiting, v1alpha1.HookRunPhasePending)
-	suite.Change(env, waiting, desire(v1alpha1.HookDesiredStateCancel))
-	await(env, waiting, v1alpha1.HookRunPhaseSkipped)
-	env.AwaitEvent(waiting, "Normal NotNeeded: It did not have to run")
+	readWithRetry(env, waiting, v1alpha1.HookRunPhasePending)
+	suite.UpdateWithRetry(env, waiting, desire(v1alpha1.HookDesiredStateCancel))
+	readWithRetry(env, waiting, v1alpha1.HookRunPhaseSkipped)
+	env.WaitForEvent(waiting, "Normal NotNeeded: It did not have to run")
 	if diff := cmp.Diff([]int32{1}, do.made()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -238,7 +240,7 @@ func TestCancel(t *testing.T) {
 // TestOwedCannotBeCancelled cancels clean-up while it runs.
 func TestOwedCannotBeCancelled(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	backup := subject(env)
 	release := make(chan struct{})
 	operator(t, env, &actions{do: func(ctx context.Context, call executor.Call) (executor.Answer, error) {
@@ -253,12 +255,12 @@ func TestOwedCannotBeCancelled(t *testing.T) {
 		}
 	}})
 	run := plan(env, backup, owed)
-	await(env, run, v1alpha1.HookRunPhaseInProgress)
-	suite.Change(env, run, desire(v1alpha1.HookDesiredStateCancel))
+	readWithRetry(env, run, v1alpha1.HookRunPhaseInProgress)
+	suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateCancel))
 	// What comes later is done later: the wish was seen when this one has ended.
-	await(env, plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
+	readWithRetry(env, plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
 	close(release)
-	await(env, run, v1alpha1.HookRunPhaseCompleted)
+	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
 	if run.Status.Message != "thawed" || run.Status.Attempt != 1 {
 		t.Errorf("the status is %+v", run.Status)
 	}
@@ -268,20 +270,20 @@ func TestOwedCannotBeCancelled(t *testing.T) {
 // know how they ended, and not longer.
 func TestHeldByItsBackup(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	operator(t, env, working())
 	backup := subject(env)
 	held := plan(env, backup)
-	await(env, held, v1alpha1.HookRunPhaseCompleted)
+	readWithRetry(env, held, v1alpha1.HookRunPhaseCompleted)
 	env.Delete(held)
 	later := plan(env, backup)
-	await(env, later, v1alpha1.HookRunPhaseCompleted)
-	if !suite.Read(env, held) {
+	readWithRetry(env, later, v1alpha1.HookRunPhaseCompleted)
+	if !suite.GetIfExists(env, held) {
 		t.Fatal("the run is gone before its Backup")
 	}
 	env.Delete(backup)
-	env.AwaitGone(held)
-	suite.Await(env, later, func(run *v1alpha1.HookRun) string {
+	env.WaitForDeletion(held)
+	suite.WaitFor(env, later, func(run *v1alpha1.HookRun) string {
 		if controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
 			return "the run of a Backup that is gone is held"
 		}
@@ -293,21 +295,25 @@ func TestHeldByItsBackup(t *testing.T) {
 // happens when somebody removes its finalizer.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	gone := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: "u-gone"}}
 	another := subject(env)
 	namesake := plan(env, another, func(run *v1alpha1.HookRun) { run.Spec.Subject.UID = "u-gone" }, desire(v1alpha1.HookDesiredStateWait))
 	waiting := plan(env, gone, desire(v1alpha1.HookDesiredStateWait))
-	retrying := plan(env, gone, owed)
-	operator(t, env, working())
-	await(env, retrying, v1alpha1.HookRunPhaseInProgress)
-	env.AwaitEvent(retrying, "Warning Retrying: Attempt 1 failed and is repeated")
-	for _, run := range []client.Object{namesake, waiting, retrying} {
+	abandoned := plan(env, gone, owed, func(run *v1alpha1.HookRun) {
+		run.Annotations = map[string]string{v1alpha1.AnnotationAbandonCleanup: "true"}
+	})
+	actions := working()
+	operator(t, env, actions)
+	for _, run := range []client.Object{namesake, waiting, abandoned} {
 		env.Delete(run)
-		env.AwaitGone(run)
+		env.WaitForDeletion(run)
 	}
-	env.AwaitEvent(retrying, "Warning CleanupAbandoned: Given up: its Backup gone was removed by force")
-	if events := env.Events(waiting); len(events) > 0 {
+	if calls := actions.made(); len(calls) > 0 {
+		t.Errorf("attempts %v were called", calls)
+	}
+	env.WaitForEvent(abandoned, "Warning CleanupAbandoned: Given up: its Backup gone was removed by force")
+	if events := env.ListEventsFor(waiting); len(events) > 0 {
 		t.Errorf("events about a run that never started: %q", events)
 	}
 }

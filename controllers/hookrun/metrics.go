@@ -40,8 +40,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// record counts what one status write changed.
-func (m *Metrics) record(before, run *v1alpha1.HookRun) {
+// recordStatusUpdate counts what one status write changed.
+func (m *Metrics) recordStatusUpdate(before, run *v1alpha1.HookRun) {
 	plugin, point := run.Spec.PluginName, string(run.Spec.Hook)
 	if run.Status.Attempt > before.Status.Attempt {
 		m.attempts.WithLabelValues(plugin, point).Inc()

@@ -27,7 +27,7 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
 // execute is what an action of a test does.
 type execute func(ctx context.Context, call executor.Call) (executor.Answer, error)
@@ -71,16 +71,16 @@ func (a *actions) Executor(plugin, kind, action string) (executor.Executor, erro
 	return one, nil
 }
 
-// Resumer implements hookrun.Catalog.
-func (a *actions) Resumer(string) executor.Resumer {
+// ResumableExecutor implements hookrun.Catalog.
+func (a *actions) ResumableExecutor(string) executor.Resumable {
 	if !a.resumes {
 		return nil
 	}
 	return resuming{bound{actions: a}}
 }
 
-// Tried implements hookrun.Catalog.
-func (a *actions) Tried(string) <-chan struct{} {
+// LoadAttempted implements hookrun.Catalog.
+func (a *actions) LoadAttempted(string) <-chan struct{} {
 	if a.loading != nil {
 		return a.loading
 	}
@@ -96,7 +96,7 @@ type bound struct {
 
 // Execute implements executor.Executor.
 func (b bound) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
-	if want := cmp.Or(b.actions.plugin, "example") + " " + call.Kind() + " " + call.Action; b.id != want {
+	if want := cmp.Or(b.actions.plugin, "example") + " " + call.ActionKind() + " " + call.Action; b.id != want {
 		return executor.Answer{}, fmt.Errorf("called %q, want %q", b.id, want)
 	}
 	b.actions.mu.Lock()
@@ -108,13 +108,13 @@ func (b bound) Execute(ctx context.Context, call executor.Call) (executor.Answer
 // resuming goes on without the operator.
 type resuming struct{ bound }
 
-// Ended implements executor.Resumer.
-func (r resuming) Ended(ctx context.Context, call executor.Call, _ time.Time) (executor.Answer, bool, error) {
+// CollectResult implements executor.Resumer.
+func (r resuming) CollectResult(ctx context.Context, call executor.Call, _ time.Time) (executor.Answer, bool, error) {
 	if r.actions.ended == nil {
 		return executor.Answer{}, false, nil
 	}
 	answer, err := r.actions.ended(ctx, call)
-	return answer, executor.KindOf(err) != executor.Timeout, err
+	return answer, executor.ErrorKindOf(err) != executor.Timeout, err
 }
 
 // Stop implements executor.Resumer.
@@ -147,13 +147,13 @@ func (a *actions) call(i int) executor.Call {
 }
 
 // operator starts an operator with these actions.
-func operator(t *testing.T, env *suite.Env, do *actions, options ...func(*hookrun.Reconciler)) (stop func(), logs *runlog.Book) {
+func operator(t *testing.T, env *suite.Env, do *actions, options ...func(*hookrun.Reconciler)) (stop func(), logs *runlog.Store) {
 	t.Helper()
 	logs, err := runlog.New(t.TempDir(), redact.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return env.Operate(func(mgr ctrl.Manager) error {
+	return env.StartManager(func(mgr ctrl.Manager) error {
 		metrics, err := hookrun.NewMetrics(prometheus.NewRegistry())
 		if err != nil {
 			return err
@@ -200,9 +200,9 @@ func plan(env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.HookR
 	return suite.Create(env, run)
 }
 
-// await waits for a phase and returns the run then.
-func await(env *suite.Env, run *v1alpha1.HookRun, phase v1alpha1.HookRunPhase) {
-	suite.Await(env, run, func(run *v1alpha1.HookRun) string {
+// readWithRetry waits for a phase and returns the run then.
+func readWithRetry(env *suite.Env, run *v1alpha1.HookRun, phase v1alpha1.HookRunPhase) {
+	suite.WaitFor(env, run, func(run *v1alpha1.HookRun) string {
 		if run.Status.Phase == phase {
 			return ""
 		}
@@ -212,7 +212,7 @@ func await(env *suite.Env, run *v1alpha1.HookRun, phase v1alpha1.HookRunPhase) {
 
 // awaitRemoved waits until nothing is left of what ran for a run that has ended.
 func awaitRemoved(env *suite.Env, run *v1alpha1.HookRun) {
-	suite.Await(env, run, func(run *v1alpha1.HookRun) string {
+	suite.WaitFor(env, run, func(run *v1alpha1.HookRun) string {
 		if run.Status.CompletionTimestamp == nil || run.Status.Removing {
 			return fmt.Sprintf("the run is %q, what ran is being removed: %t", run.Status.Phase, run.Status.Removing)
 		}

@@ -13,10 +13,10 @@ import (
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	const name, id = "example", "u/1"
-	failed := func(b *backoff) { b.failed(name, id) }
-	succeeded := func(b *backoff) { b.succeeded(name, id, b.now()) }
-	ended := func(b *backoff) { b.ended(name, id) }
-	type event func(*backoff)
+	failed := func(b *loadBackoff) { b.recordFailure(name, id) }
+	succeeded := func(b *loadBackoff) { b.recordSuccess(name, id, b.now()) }
+	ended := func(b *loadBackoff) { b.recordExit(name, id) }
+	type event func(*loadBackoff)
 	for what, tc := range map[string]struct {
 		events []event
 		// gap is the time between the end of a pause and the next event.
@@ -33,12 +33,12 @@ func TestBackoff(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			now := time.Unix(1000, 0)
-			b := newBackoff(2*time.Second, 30*time.Second)
+			b := newLoadBackoff(2*time.Second, 30*time.Second)
 			b.now = func() time.Time { return now }
 			var got []time.Duration
 			for _, event := range tc.events {
 				event(b)
-				pause := max(b.remaining(name, id), 0)
+				pause := max(b.remainingDelay(name, id), 0)
 				got = append(got, pause/time.Second)
 				now = now.Add(pause + tc.gap)
 			}
@@ -46,11 +46,11 @@ func TestBackoff(t *testing.T) {
 				t.Errorf("pauses in seconds (-want +got):\n%s", diff)
 			}
 			failed(b)
-			if left := b.remaining(name, "u/2"); left > 0 {
+			if left := b.remainingDelay(name, "u/2"); left > 0 {
 				t.Errorf("a new generation has to wait %s", left)
 			}
-			b.reset(name)
-			if left := b.remaining(name, id); left > 0 {
+			b.forgetPlugin(name)
+			if left := b.remainingDelay(name, id); left > 0 {
 				t.Errorf("a Plugin that was removed and created again has to wait %s", left)
 			}
 		})
@@ -61,14 +61,14 @@ func TestBackoff(t *testing.T) {
 func TestEndsBeforeItsLoadIsNoted(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
-	b := newBackoff(2*time.Second, 30*time.Second)
+	b := newLoadBackoff(2*time.Second, 30*time.Second)
 	b.now = func() time.Time { return now }
-	b.ended("example", "u/1")
+	b.recordExit("example", "u/1")
 	loaded := now
 	now = now.Add(time.Millisecond)
-	b.ended("example", "u/1")
-	b.succeeded("example", "u/1", loaded)
-	if left := b.remaining("example", "u/1"); left != 2*time.Second {
+	b.recordExit("example", "u/1")
+	b.recordSuccess("example", "u/1", loaded)
+	if left := b.remainingDelay("example", "u/1"); left != 2*time.Second {
 		t.Errorf("the pause is %s, want 2s", left)
 	}
 }

@@ -19,26 +19,26 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/folder"
 )
 
-// binaries has Plugins loaded again when their binary comes, changes or goes. It is a
+// binaryWatcher has Plugins loaded again when their binary comes, changes or goes. It is a
 // part of the manager, so that it ends with it.
-type binaries struct {
+type binaryWatcher struct {
 	reconciler *Reconciler
-	wake       func(types.NamespacedName)
-	// proposed are the programs that nobody names and that were told of already.
-	proposed map[string]bool
+	enqueue    func(types.NamespacedName)
+	// reported are the programs that nobody names and that were told of already.
+	reported map[string]bool
 }
 
 // Start watches until ctx is done. A folder that cannot be watched stops nobody: its
 // changes are seen when the operator starts again.
-func (b *binaries) Start(ctx context.Context) error {
+func (b *binaryWatcher) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("plugin-folder")
 	ctx = ctrl.LoggerInto(ctx, log)
-	b.proposed = map[string]bool{}
-	b.changed(ctx, nil)
-	watch := folder.Watch{
-		Dir: filepath.Clean(b.reconciler.Dir), Settle: b.reconciler.Settle,
-		Changed: func(paths []string) { b.changed(ctx, paths) },
-		Failed:  func(err error) { log.Error(err, "Some changes of the plugin folder will not be seen") },
+	b.reported = map[string]bool{}
+	b.handleChanges(ctx, nil)
+	watch := folder.Watcher{
+		Dir: filepath.Clean(b.reconciler.Dir), DebounceInterval: b.reconciler.DebounceInterval,
+		OnChange: func(paths []string) { b.handleChanges(ctx, paths) },
+		OnError:  func(err error) { log.Error(err, "Some changes of the plugin folder will not be seen") },
 	}
 	if err := watch.Run(ctx); err != nil {
 		log.Error(err, "Changes of the plugin folder will not be seen; restart the operator after a change")
@@ -47,8 +47,8 @@ func (b *binaries) Start(ctx context.Context) error {
 	return nil
 }
 
-// changed has the Plugins loaded again whose binary is one of paths, or lies below one.
-func (b *binaries) changed(ctx context.Context, paths []string) {
+// handleChanges has the Plugins loaded again whose binary is one of paths, or lies below one.
+func (b *binaryWatcher) handleChanges(ctx context.Context, paths []string) {
 	var plugins v1alpha1.PluginList
 	if err := b.reconciler.Client.List(ctx, &plugins); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the Plugins")
@@ -60,21 +60,21 @@ func (b *binaries) changed(ctx context.Context, paths []string) {
 		if p.Spec.Executor.Process == nil {
 			continue
 		}
-		path := b.reconciler.path(p.Spec.Executor.Process)
+		path := b.reconciler.binaryPath(p.Spec.Executor.Process)
 		named[path] = true
 		if slices.ContainsFunc(paths, func(changed string) bool {
 			return path == changed || strings.HasPrefix(path, changed+string(filepath.Separator))
 		}) {
-			b.reconciler.replaced.add(p.Name)
-			b.wake(types.NamespacedName{Name: p.Name})
+			b.reconciler.reloadRequested.addName(p.Name)
+			b.enqueue(types.NamespacedName{Name: p.Name})
 		}
 	}
-	b.propose(ctx, named)
+	b.logUnusedBinaries(ctx, named)
 }
 
-// propose tells of programs that no Plugin names. They are not executed: what lies in a
+// logUnusedBinaries tells of programs that no Plugin names. They are not executed: what lies in a
 // folder is not thereby wanted.
-func (b *binaries) propose(ctx context.Context, named map[string]bool) {
+func (b *binaryWatcher) logUnusedBinaries(ctx context.Context, named map[string]bool) {
 	found := map[string]bool{}
 	dir := filepath.Clean(b.reconciler.Dir) + string(filepath.Separator) // it may be a link
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -87,20 +87,20 @@ func (b *binaries) propose(ctx context.Context, named map[string]bool) {
 		return nil
 	})
 	for _, path := range slices.Sorted(maps.Keys(found)) {
-		if !b.proposed[path] {
+		if !b.reported[path] {
 			ctrl.LoggerFrom(ctx).Info("A program in the plugin folder is not used: create a Plugin that names it", "path", path)
 		}
 	}
-	b.proposed = found
+	b.reported = found
 }
 
-// names is a set that several goroutines use.
-type names struct {
+// nameSet is a set that several goroutines use.
+type nameSet struct {
 	mu  sync.Mutex
 	all map[string]bool
 }
 
-func (n *names) add(name string) {
+func (n *nameSet) addName(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.all == nil {
@@ -109,8 +109,8 @@ func (n *names) add(name string) {
 	n.all[name] = true
 }
 
-// take removes a name and reports whether it was there.
-func (n *names) take(name string) bool {
+// takeName removes a name and reports whether it was there.
+func (n *nameSet) takeName(name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	was := n.all[name]

@@ -45,7 +45,7 @@ func install(t *testing.T, path, text string) {
 }
 
 func awaitDigest(env *suite.Env, p *v1alpha1.Plugin, digest string) {
-	suite.Await(env, p, func(p *v1alpha1.Plugin) string {
+	suite.WaitFor(env, p, func(p *v1alpha1.Plugin) string {
 		if p.Status.Digest != digest {
 			return "the digest is " + p.Status.Digest + ", want " + digest
 		}
@@ -56,10 +56,10 @@ func awaitDigest(env *suite.Env, p *v1alpha1.Plugin, digest string) {
 // TestBinaryComesChangesAndGoes has no retry in sight: only the watch can see it.
 func TestBinaryComesChangesAndGoes(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	dir := filepath.Join(t.TempDir(), "plugins")
 	operator(t, env, &loader{load: contents}, func(r *plugin.Reconciler) {
-		r.Dir, r.Retry, r.Settle = dir, time.Hour, 50*time.Millisecond
+		r.Dir, r.InitialBackoff, r.DebounceInterval = dir, time.Hour, 50*time.Millisecond
 	})
 	p, other := create(t, env, command("vendor/one")), create(t, env, command("two"))
 	await(env, p, metav1.ConditionFalse, "BinaryNotFound")
@@ -76,7 +76,7 @@ func TestBinaryComesChangesAndGoes(t *testing.T) {
 	install(t, filepath.Join(dir, "vendor", "one"), "third")
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	awaitDigest(env, p, "third")
-	suite.Await(env, other, func(p *v1alpha1.Plugin) string {
+	suite.WaitFor(env, other, func(p *v1alpha1.Plugin) string {
 		if p.Status.Digest != "" {
 			return "another Plugin was loaded"
 		}
@@ -87,7 +87,7 @@ func TestBinaryComesChangesAndGoes(t *testing.T) {
 // TestBinaryChangesWhileItIsLoaded must not be taken for the one that was loaded.
 func TestBinaryChangesWhileItIsLoaded(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "slow")
 	install(t, path, "first")
@@ -98,7 +98,9 @@ func TestBinaryChangesWhileItIsLoaded(t *testing.T) {
 		<-goOn
 		return info, err
 	}}
-	operator(t, env, plugins, func(r *plugin.Reconciler) { r.Dir, r.Retry, r.Settle = dir, time.Hour, time.Millisecond })
+	operator(t, env, plugins, func(r *plugin.Reconciler) {
+		r.Dir, r.InitialBackoff, r.DebounceInterval = dir, time.Hour, time.Millisecond
+	})
 	p := create(t, env, command("slow"))
 	<-read
 	install(t, path, "second")
@@ -109,20 +111,20 @@ func TestBinaryChangesWhileItIsLoaded(t *testing.T) {
 // TestChangeWaitsForOperations changes the binary of a plugin that has an operation.
 func TestChangeWaitsForOperations(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "mover")
 	install(t, path, "first")
 	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
 		info, err := contents(ctx, spec)
-		if spec.Busy {
-			info.Digest, info.Postponed = "first", true
+		if spec.HasOpenOperations {
+			info.Digest, info.ReplacementPostponed = "first", true
 		}
 		return info, err
 	}}
 	var cached client.Client
 	operator(t, env, plugins, func(r *plugin.Reconciler) {
-		r.Dir, r.Retry, r.Settle, cached = dir, time.Hour, time.Millisecond, r.Client
+		r.Dir, r.InitialBackoff, r.DebounceInterval, cached = dir, time.Hour, time.Millisecond, r.Client
 	})
 	p := create(t, env, command("mover"))
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
@@ -142,7 +144,7 @@ func TestChangeWaitsForOperations(t *testing.T) {
 		return ""
 	})
 	install(t, path, "second")
-	suite.Await(env, p, func(p *v1alpha1.Plugin) string {
+	suite.WaitFor(env, p, func(p *v1alpha1.Plugin) string {
 		if !strings.Contains(p.Status.Message, "when its operations have ended") || p.Status.Digest != "first" {
 			return "the message is " + p.Status.Message
 		}

@@ -41,7 +41,7 @@ type Catalog interface {
 // or that have none. It reads nothing, and the same Plugin always gives the same.
 type Builder interface {
 	// Build returns declared actions, or an error that says in one line what is wrong.
-	Build(plugin *v1alpha1.Plugin) (*catalog.Declared, error)
+	Build(plugin *v1alpha1.Plugin) (*catalog.DeclaredActions, error)
 	// Endpoint returns where the plugin is served.
 	Endpoint(plugin *v1alpha1.Plugin) *catalog.EndpointSpec
 }
@@ -54,25 +54,25 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Dir is the plugin folder that commands are relative to.
 	Dir string
-	// Exited receives the names of Plugins whose process ended by itself.
-	Exited <-chan string
-	// Changed receives the names of Plugins of which the catalog has something new to
+	// ProcessExits receives the names of Plugins whose process ended by itself.
+	ProcessExits <-chan string
+	// CatalogChanges receives the names of Plugins of which the catalog has something new to
 	// say, because of another one.
-	Changed <-chan string
-	// Unwatched turns off the watch on Dir.
-	Unwatched bool
-	// Settle is how long nothing must change in Dir before Plugins are loaded again;
+	CatalogChanges <-chan string
+	// WatchDisabled turns off the watch on Dir.
+	WatchDisabled bool
+	// DebounceInterval is how long nothing must change in Dir before Plugins are loaded again;
 	// half a second by default.
-	Settle time.Duration
-	// Retry is the first pause after a failed load, doubled up to 5 minutes; 2
+	DebounceInterval time.Duration
+	// InitialBackoff is the first pause after a failed load, doubled up to 5 minutes; 2
 	// seconds by default.
-	Retry time.Duration
+	InitialBackoff time.Duration
 
-	loads *runner.Runner[catalog.Info]
-	pause *backoff
-	// replaced are the Plugins that are to be loaded again: their binary changed, or
+	loads   *runner.Runner[catalog.Info]
+	backoff *loadBackoff
+	// reloadRequested are the Plugins that are to be loaded again: their binary changed, or
 	// another Plugin that registers the same.
-	replaced names
+	reloadRequested nameSet
 }
 
 // SetupWithManager registers the controller and its background loads.
@@ -80,10 +80,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Client == nil || r.Catalog == nil || r.Builder == nil || r.Recorder == nil || r.Dir == "" {
 		return errors.New("plugin: Client, Catalog, Builder, Recorder and Dir are required")
 	}
-	if r.Retry == 0 {
-		r.Retry = 2 * time.Second
+	if r.InitialBackoff == 0 {
+		r.InitialBackoff = 2 * time.Second
 	}
-	r.pause = newBackoff(r.Retry, 5*time.Minute)
+	r.backoff = newLoadBackoff(r.InitialBackoff, 5*time.Minute)
 	woken := make(chan event.GenericEvent, 64)
 	wake := func(owner types.NamespacedName) {
 		plugin := &v1alpha1.Plugin{}
@@ -94,26 +94,26 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(r.loads); err != nil {
 		return fmt.Errorf("adding the background loads: %w", err)
 	}
-	if err := mgr.Add(exits{names: r.Exited, told: r.exited, wake: wake}); err != nil {
+	if err := mgr.Add(nameForwarder{names: r.ProcessExits, handle: r.handleProcessExit, enqueue: wake}); err != nil {
 		return fmt.Errorf("adding the watch on processes: %w", err)
 	}
-	again := func(_ context.Context, name string) { r.replaced.add(name) }
-	if err := mgr.Add(exits{names: r.Changed, told: again, wake: wake}); err != nil {
+	again := func(_ context.Context, name string) { r.reloadRequested.addName(name) }
+	if err := mgr.Add(nameForwarder{names: r.CatalogChanges, handle: again, enqueue: wake}); err != nil {
 		return fmt.Errorf("adding the watch on the catalog: %w", err)
 	}
-	if !r.Unwatched {
-		if err := mgr.Add(&binaries{reconciler: r, wake: wake}); err != nil {
+	if !r.WatchDisabled {
+		if err := mgr.Add(&binaryWatcher{reconciler: r, enqueue: wake}); err != nil {
 			return fmt.Errorf("adding the watch on the plugin folder: %w", err)
 		}
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("plugin").
 		For(&v1alpha1.Plugin{}).
-		Watches(&v1alpha1.HookRun{}, handler.EnqueueRequestsFromMapFunc(pluginOfHookRun)).
-		Watches(&v1alpha1.AsyncOperation{}, handler.EnqueueRequestsFromMapFunc(pluginOfOperation)).
-		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(pluginsOfRun)).
-		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(pluginsOfRun)).
-		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(pluginsOfRun)).
+		Watches(&v1alpha1.HookRun{}, handler.EnqueueRequestsFromMapFunc(hookRunToPlugin)).
+		Watches(&v1alpha1.AsyncOperation{}, handler.EnqueueRequestsFromMapFunc(operationToPlugin)).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(runToPlugins)).
+		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(runToPlugins)).
+		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(runToPlugins)).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }
@@ -123,15 +123,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var plugin v1alpha1.Plugin
 	if err := r.Client.Get(ctx, req.NamespacedName, &plugin); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.pause.reset(req.Name)
+			r.backoff.forgetPlugin(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !plugin.DeletionTimestamp.IsZero() {
-		if held, err := r.remove(ctx, &plugin); !held || err != nil {
+		if held, err := r.reconcileDelete(ctx, &plugin); !held || err != nil {
 			return ctrl.Result{}, err
 		}
-		return r.load(ctx, &plugin) // what needs it has to be able to call it
+		return r.reconcileLoad(ctx, &plugin) // what needs it has to be able to call it
 	}
 	if !controllerutil.ContainsFinalizer(&plugin, v1alpha1.FinalizerPlugin) {
 		patch := client.MergeFromWithOptions(plugin.DeepCopy(), client.MergeFromWithOptimisticLock{})
@@ -140,58 +140,58 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, fmt.Errorf("adding the finalizer of Plugin %s: %w", plugin.Name, err)
 		}
 	}
-	return r.load(ctx, &plugin)
+	return r.reconcileLoad(ctx, &plugin)
 }
 
-func loadID(plugin *v1alpha1.Plugin) string {
+func loadTaskID(plugin *v1alpha1.Plugin) string {
 	return fmt.Sprintf("%s/%d", plugin.UID, plugin.Generation)
 }
 
-// load starts a load unless one is known, and records its outcome. What was
+// reconcileLoad starts a load unless one is known, and records its outcome. What was
 // recorded of a failed one is forgotten, so that there is another one when its
 // pause is over.
-func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Result, error) {
-	id := loadID(plugin)
-	outcome, known := r.loads.State(id)
+func (r *Reconciler) reconcileLoad(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Result, error) {
+	id := loadTaskID(plugin)
+	outcome, known := r.loads.LookupOutcome(id)
 	if known && outcome == nil {
 		return ctrl.Result{}, nil
 	}
-	if r.replaced.take(plugin.Name) { // what was found out is no longer so
-		r.pause.reset(plugin.Name)
+	if r.reloadRequested.takeName(plugin.Name) { // what was found out is no longer so
+		r.backoff.forgetPlugin(plugin.Name)
 		r.loads.Forget(id)
 		known = false
 	}
-	busy, known, err := r.awaitOperations(ctx, plugin, outcome, known)
+	busy, known, err := r.checkOpenOperations(ctx, plugin, outcome, known)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if known {
-		if err := r.record(ctx, plugin, *outcome); err != nil {
+		if err := r.recordOutcome(ctx, plugin, *outcome); err != nil {
 			return ctrl.Result{}, err
 		}
 		if outcome.Err == nil {
-			r.pause.succeeded(plugin.Name, id, outcome.At)
+			r.backoff.recordSuccess(plugin.Name, id, outcome.At)
 			return ctrl.Result{}, nil
 		}
-		r.pause.failed(plugin.Name, id)
+		r.backoff.recordFailure(plugin.Name, id)
 		r.loads.Forget(id)
 	}
-	if wait := r.pause.remaining(plugin.Name, id); wait > 0 {
-		if err := r.pausing(ctx, plugin); err != nil {
+	if wait := r.backoff.remainingDelay(plugin.Name, id); wait > 0 {
+		if err := r.markCrashLooping(ctx, plugin); err != nil {
 			return ctrl.Result{}, err
 		}
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	if err := r.loading(ctx, plugin); err != nil {
+	if err := r.markLoading(ctx, plugin); err != nil {
 		return ctrl.Result{}, err
 	}
 	owner := types.NamespacedName{Name: plugin.Name}
-	if !r.loads.Ensure(id, owner, func(ctx context.Context) (catalog.Info, error) {
-		spec, err := r.spec(plugin)
+	if !r.loads.EnsureStarted(id, owner, func(ctx context.Context) (catalog.Info, error) {
+		spec, err := r.newCatalogSpec(plugin)
 		if err != nil {
 			return catalog.Info{}, err
 		}
-		spec.Busy = busy
+		spec.HasOpenOperations = busy
 		return r.Catalog.Load(ctx, spec)
 	}) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
@@ -199,46 +199,46 @@ func (r *Reconciler) load(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Re
 	return ctrl.Result{}, nil
 }
 
-// awaitOperations says whether the process of a Plugin does work that its end would lose,
+// checkOpenOperations says whether the process of a Plugin does work that its end would lose,
 // where that matters: before a load, and after one that was postponed because of it. That
 // one is forgotten when the work has ended.
-func (r *Reconciler) awaitOperations(
+func (r *Reconciler) checkOpenOperations(
 	ctx context.Context, plugin *v1alpha1.Plugin, outcome *runner.Outcome[catalog.Info], known bool,
 ) (busy, stillKnown bool, err error) {
-	if known && !outcome.Value.Postponed {
+	if known && !outcome.Value.ReplacementPostponed {
 		return false, true, nil
 	}
-	open, err := r.operating(ctx, plugin.Name)
+	open, err := r.countOpenOperations(ctx, plugin.Name)
 	if err != nil {
 		return false, known, err
 	}
 	if known && open == 0 {
-		r.loads.Forget(loadID(plugin))
+		r.loads.Forget(loadTaskID(plugin))
 		known = false
 	}
 	return open > 0, known, nil
 }
 
-// spec translates a Plugin for the catalog.
-func (r *Reconciler) spec(plugin *v1alpha1.Plugin) (spec catalog.Spec, err error) {
+// newCatalogSpec translates a Plugin for the catalog.
+func (r *Reconciler) newCatalogSpec(plugin *v1alpha1.Plugin) (spec catalog.Spec, err error) {
 	spec = catalog.Spec{
 		Name: plugin.Name, UID: string(plugin.UID), Generation: plugin.Generation, Created: plugin.CreationTimestamp.Time,
 	}
 	switch of := &plugin.Spec.Executor; {
 	case of.Process != nil:
-		spec.Process = r.process(of.Process)
+		spec.Process = r.newProcessSpec(of.Process)
 	case of.GRPC != nil:
 		spec.Endpoint = r.Builder.Endpoint(plugin)
 	default:
-		if spec.Declared, err = r.Builder.Build(plugin); err != nil {
+		if spec.DeclaredActions, err = r.Builder.Build(plugin); err != nil {
 			err = &catalog.LoadError{Reason: string(process.ReasonInvalidSpec), Message: executor.OneLine(err.Error()), Err: err}
 		}
 	}
 	return spec, err
 }
 
-func (r *Reconciler) process(of *v1alpha1.ProcessExecutor) catalog.ProcessSpec {
-	spec := catalog.ProcessSpec{Path: r.path(of), Args: of.Args, Env: map[string]string{}}
+func (r *Reconciler) newProcessSpec(of *v1alpha1.ProcessExecutor) catalog.ProcessSpec {
+	spec := catalog.ProcessSpec{Path: r.binaryPath(of), Args: of.Args, Env: map[string]string{}}
 	for _, variable := range of.Env {
 		spec.Env[variable.Name] = variable.Value
 	}
@@ -248,25 +248,25 @@ func (r *Reconciler) process(of *v1alpha1.ProcessExecutor) catalog.ProcessSpec {
 	return spec
 }
 
-// path is where the binary of a plugin is.
-func (r *Reconciler) path(of *v1alpha1.ProcessExecutor) string {
+// binaryPath is where the binary of a plugin is.
+func (r *Reconciler) binaryPath(of *v1alpha1.ProcessExecutor) string {
 	return filepath.Join(r.Dir, filepath.FromSlash(of.Command))
 }
 
-// remove unloads a deleted Plugin once nobody needs it any more. Until then it is
+// reconcileDelete unloads a deleted Plugin once nobody needs it any more. Until then it is
 // held.
-func (r *Reconciler) remove(ctx context.Context, plugin *v1alpha1.Plugin) (held bool, err error) {
+func (r *Reconciler) reconcileDelete(ctx context.Context, plugin *v1alpha1.Plugin) (held bool, err error) {
 	if !controllerutil.ContainsFinalizer(plugin, v1alpha1.FinalizerPlugin) {
 		return false, nil
 	}
-	users, err := r.users(ctx, plugin.Name)
+	users, err := r.listObjectsUsingPlugin(ctx, plugin.Name)
 	if err != nil {
 		return false, err
 	}
 	if len(users) > 0 && plugin.Annotations[v1alpha1.AnnotationAbandonCleanup] != "true" {
-		return true, r.inUse(ctx, plugin, users)
+		return true, r.markInUse(ctx, plugin, users)
 	}
-	r.loads.Cancel(loadID(plugin), errDeleted)
+	r.loads.Cancel(loadTaskID(plugin), errPluginDeleted)
 	// It is forgotten before the object is gone, so that one of the same name that
 	// follows is not unloaded in its stead; open calls end in their own time.
 	noWait, cancel := context.WithCancel(ctx)
@@ -282,16 +282,16 @@ func (r *Reconciler) remove(ctx context.Context, plugin *v1alpha1.Plugin) (held 
 
 // Why a load is cancelled.
 var (
-	errDeleted = errors.New("the Plugin was deleted")
-	errChanged = errors.New("the Plugin was changed")
+	errPluginDeleted = errors.New("the Plugin was deleted")
+	errPluginChanged = errors.New("the Plugin was changed")
 )
 
-// exited forgets the last load of a Plugin whose process ended, so that it is
+// handleProcessExit forgets the last load of a Plugin whose process ended, so that it is
 // loaded again: at once, or with back-off if it ends again and again.
-func (r *Reconciler) exited(ctx context.Context, name string) {
+func (r *Reconciler) handleProcessExit(ctx context.Context, name string) {
 	var plugin v1alpha1.Plugin
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &plugin); err == nil {
-		r.pause.ended(name, loadID(&plugin))
-		r.loads.Forget(loadID(&plugin))
+		r.backoff.recordExit(name, loadTaskID(&plugin))
+		r.loads.Forget(loadTaskID(&plugin))
 	}
 }

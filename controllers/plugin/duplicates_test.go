@@ -23,7 +23,7 @@ import (
 // awaitDuplicates waits until a Plugin says, or does not say, that another one
 // registers the same.
 func awaitDuplicates(env *suite.Env, p *v1alpha1.Plugin, text string) {
-	suite.Await(env, p, func(p *v1alpha1.Plugin) string {
+	suite.WaitFor(env, p, func(p *v1alpha1.Plugin) string {
 		c := conditions.Get(p, v1alpha1.ConditionDuplicateActions)
 		switch {
 		case text == "" && c != nil:
@@ -36,10 +36,10 @@ func awaitDuplicates(env *suite.Env, p *v1alpha1.Plugin, text string) {
 	})
 }
 
-// TestDuplicates tells of an action that two Plugins register, on both.
-func TestDuplicates(t *testing.T) {
+// TestSetDuplicateCondition tells of an action that two Plugins register, on both.
+func TestSetDuplicateCondition(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	both := atomic.Bool{}
 	both.Store(true)
 	shared := catalog.Action{Kind: "BackupItemAction", Version: "v1", Name: "example.io/item"}
@@ -50,16 +50,16 @@ func TestDuplicates(t *testing.T) {
 		case strings.HasSuffix(spec.Process.Path, "younger"):
 			return info, &catalog.LoadError{Reason: catalog.ReasonDuplicateAction, Message: "an older Plugin provides it: remove one of the two"}
 		default:
-			info.Rivals = []catalog.Rival{{Plugin: "the-younger", Action: shared.ID()}}
+			info.ConflictingPlugins = []catalog.ConflictingPlugin{{Plugin: "the-younger", Action: shared.ID()}}
 		}
 		return info, nil
 	}}
 	changed := make(chan string)
-	operator(t, env, plugins, retryAfter(time.Hour), func(r *plugin.Reconciler) { r.Changed = changed })
+	operator(t, env, plugins, retryAfter(time.Hour), func(r *plugin.Reconciler) { r.CatalogChanges = changed })
 	older, younger := create(t, env, command("older")), create(t, env, command("younger"))
 	await(env, older, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	awaitDuplicates(env, older, "Plugin the-younger registers BackupItemAction(example.io/item) too")
-	env.AwaitEvent(older, "Warning DuplicateAction: Plugin the-younger registers")
+	env.WaitForEvent(older, "Warning DuplicateAction: Plugin the-younger registers")
 	await(env, younger, metav1.ConditionFalse, "DuplicateAction")
 	awaitDuplicates(env, younger, "remove one of the two")
 	if len(younger.Status.Actions) != 1 || len(younger.Status.Ignored) != 1 {

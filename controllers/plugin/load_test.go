@@ -21,16 +21,16 @@ import (
 )
 
 func retryAfter(pause time.Duration) func(*plugin.Reconciler) {
-	return func(r *plugin.Reconciler) { r.Retry = pause }
+	return func(r *plugin.Reconciler) { r.InitialBackoff = pause }
 }
 
 func command(name string) func(*v1alpha1.Plugin) {
 	return func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = name }
 }
 
-func TestLoad(t *testing.T) {
+func TestReconcileLoad(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	plugins := &loader{load: well}
 	operator(t, env, plugins)
 	p := create(t, env, command("sub/example"), func(p *v1alpha1.Plugin) {
@@ -58,14 +58,14 @@ func TestLoad(t *testing.T) {
 	}}, plugins.loads()); diff != "" {
 		t.Errorf("loads (-want +got):\n%s", diff)
 	}
-	env.AwaitEvent(p, "Normal Loaded: The plugin runs and provides 3 actions")
+	env.WaitForEvent(p, "Normal Loaded: The plugin runs and provides 3 actions")
 }
 
 // TestBroken keeps what a plugin provided while it can not be loaded: a backup that
 // needs it has to say so.
 func TestBroken(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
 		if spec.Process.Path == "/plugins/example" {
 			return well(ctx, spec)
@@ -75,16 +75,16 @@ func TestBroken(t *testing.T) {
 	operator(t, env, plugins, retryAfter(time.Hour))
 	p := create(t, env)
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
-	suite.Change(env, p, command("missing"))
+	suite.UpdateWithRetry(env, p, command("missing"))
 	await(env, p, metav1.ConditionFalse, "BinaryNotFound")
 	const message = "there is no file example: copy it into the plugin folder"
 	if p.Status.Message != message || !conditions.IsTrue(p, v1alpha1.ConditionStalled) || len(p.Status.Actions) != 3 {
 		t.Errorf("status is %+v", p.Status)
 	}
-	env.AwaitEvent(p, "Warning LoadFailed: "+message)
+	env.WaitForEvent(p, "Warning LoadFailed: "+message)
 
 	// An hour is what it would wait for itself; a change is tried at once.
-	suite.Change(env, p, command("example"))
+	suite.UpdateWithRetry(env, p, command("example"))
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	if p.Status.Message != "" || conditions.IsTrue(p, v1alpha1.ConditionStalled) {
 		t.Errorf("status is %+v", p.Status)
@@ -98,7 +98,7 @@ func TestBroken(t *testing.T) {
 // something changed.
 func TestMendedFromOutside(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	var loads atomic.Int32
 	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
 		if loads.Add(1) < 4 {
@@ -109,12 +109,12 @@ func TestMendedFromOutside(t *testing.T) {
 	operator(t, env, plugins, retryAfter(time.Millisecond))
 	p := create(t, env)
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
-	env.AwaitEvent(p, "Normal Loaded")
+	env.WaitForEvent(p, "Normal Loaded")
 	want := []string{
 		"Normal Loaded: The plugin runs and provides 3 actions",
 		"Warning LoadFailed: there is no file example: copy it into the plugin folder",
 	}
-	if diff := cmp.Diff(want, sorted(env.Events(p))); diff != "" {
+	if diff := cmp.Diff(want, sorted(env.ListEventsFor(p))); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -123,7 +123,7 @@ func TestMendedFromOutside(t *testing.T) {
 // so is a changed one.
 func TestHangs(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
 		if spec.Process.Path == "/plugins/hangs" {
 			<-ctx.Done()
@@ -135,19 +135,19 @@ func TestHangs(t *testing.T) {
 	hangs := create(t, env, command("hangs"))
 	await(env, hangs, metav1.ConditionFalse, v1alpha1.ReasonLoading)
 	await(env, create(t, env), metav1.ConditionTrue, v1alpha1.ReasonLoaded)
-	suite.Change(env, hangs, command("hangs-no-more"))
+	suite.UpdateWithRetry(env, hangs, command("hangs-no-more"))
 	await(env, hangs, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 
 	hangs = create(t, env, command("hangs"))
 	await(env, hangs, metav1.ConditionFalse, v1alpha1.ReasonLoading)
 	env.Delete(hangs)
-	env.AwaitGone(hangs)
+	env.WaitForDeletion(hangs)
 }
 
 // TestExits loads a plugin again whose process ended, and not without end.
 func TestExits(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	var loads atomic.Int32
 	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
 		info, err := well(ctx, spec)
@@ -155,11 +155,11 @@ func TestExits(t *testing.T) {
 		return info, err
 	}}
 	exited := make(chan string)
-	operator(t, env, plugins, retryAfter(time.Hour), func(r *plugin.Reconciler) { r.Exited = exited })
+	operator(t, env, plugins, retryAfter(time.Hour), func(r *plugin.Reconciler) { r.ProcessExits = exited })
 	p := create(t, env)
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	exited <- p.Name
-	suite.Await(env, p, func(p *v1alpha1.Plugin) string {
+	suite.WaitFor(env, p, func(p *v1alpha1.Plugin) string {
 		if p.Status.Digest != "d2" {
 			return "it was not loaded again"
 		}
@@ -173,15 +173,15 @@ func TestExits(t *testing.T) {
 	if got := len(plugins.loads()); got != 2 || len(p.Status.Actions) != 3 || p.Status.Message == "" {
 		t.Errorf("%d loads, want 2; status %+v", got, p.Status)
 	}
-	env.AwaitEvent(p, "Warning LoadFailed: the process of the plugin ended several times by itself")
+	env.WaitForEvent(p, "Warning LoadFailed: the process of the plugin ended several times by itself")
 }
 
 // TestLosesItsAddress: of a plugin that is served elsewhere nothing is said about processes.
 func TestLosesItsAddress(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	exited := make(chan string)
-	operator(t, env, &loader{load: well}, retryAfter(time.Hour), func(r *plugin.Reconciler) { r.Exited = exited })
+	operator(t, env, &loader{load: well}, retryAfter(time.Hour), func(r *plugin.Reconciler) { r.ProcessExits = exited })
 	p := create(t, env, func(p *v1alpha1.Plugin) {
 		p.Spec.Executor = v1alpha1.Executor{GRPC: &v1alpha1.GRPCExecutor{Address: "report.shop.svc:7443", TLS: &v1alpha1.TLSClient{}}}
 	})
@@ -190,5 +190,5 @@ func TestLosesItsAddress(t *testing.T) {
 		exited <- p.Name
 	}
 	await(env, p, metav1.ConditionFalse, "ConnectBackOff")
-	env.AwaitEvent(p, "Warning LoadFailed: the connection to report.shop.svc:7443 was made and lost several times")
+	env.WaitForEvent(p, "Warning LoadFailed: the connection to report.shop.svc:7443 was made and lost several times")
 }

@@ -27,20 +27,20 @@ import (
 // put there, its process is killed, and its Plugin deleted.
 func TestRealProcess(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "exampleplugin")
 	exited := make(chan string, 8)
 	plugins := catalog.New(catalog.Options{OnExit: func(name string) { exited <- name }})
 	t.Cleanup(func() { plugins.Close(t.Context()) })
-	operator(t, env, plugins, retryAfter(10*time.Millisecond), func(r *plugin.Reconciler) { r.Dir, r.Exited = dir, exited })
+	operator(t, env, plugins, retryAfter(10*time.Millisecond), func(r *plugin.Reconciler) { r.Dir, r.ProcessExits = dir, exited })
 
 	p := create(t, env, command("exampleplugin"))
 	await(env, p, metav1.ConditionFalse, "BinaryNotFound")
 	if !strings.Contains(p.Status.Message, "exampleplugin") {
 		t.Errorf("the message does not name the binary: %q", p.Status.Message)
 	}
-	if err := os.Link(filepath.Join(binaries, "exampleplugin"), binary); err != nil {
+	if err := os.Link(filepath.Join(binaryWatcher, "exampleplugin"), binary); err != nil {
 		t.Fatal(err)
 	}
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
@@ -81,7 +81,7 @@ func TestRealProcess(t *testing.T) {
 		return ""
 	})
 	env.Delete(p)
-	env.AwaitGone(p)
+	env.WaitForDeletion(p)
 	suite.Eventually(t, func() string {
 		if len(pids(t, binary)) > 0 {
 			return "the process outlives its Plugin"
@@ -93,7 +93,7 @@ func TestRealProcess(t *testing.T) {
 func pids(t *testing.T, binary string) []int {
 	t.Helper()
 	var found []int
-	for _, line := range plugintesting.Running(binary) {
+	for _, line := range plugintesting.FindProcesses(binary) {
 		pid, err := strconv.Atoi(strings.Fields(line)[0])
 		if err != nil {
 			t.Fatal(err)

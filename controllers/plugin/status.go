@@ -24,9 +24,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-// loading says that a new generation is being loaded. A plugin that was broken
+// markLoading says that a new generation is being loaded. A plugin that was broken
 // stays so while it is tried again, so that watchers see no flapping.
-func (r *Reconciler) loading(ctx context.Context, plugin *v1alpha1.Plugin) error {
+func (r *Reconciler) markLoading(ctx context.Context, plugin *v1alpha1.Plugin) error {
 	ready := conditions.Get(plugin, v1alpha1.ConditionReady)
 	if ready != nil && ready.ObservedGeneration == plugin.Generation {
 		return nil
@@ -34,20 +34,20 @@ func (r *Reconciler) loading(ctx context.Context, plugin *v1alpha1.Plugin) error
 	if ready != nil {
 		earlier := plugin.DeepCopy()
 		earlier.Generation = ready.ObservedGeneration
-		r.loads.Cancel(loadID(earlier), errChanged) // it may hang, and the new one waits for it
-		r.loads.Forget(loadID(earlier))
+		r.loads.Cancel(loadTaskID(earlier), errPluginChanged) // it may hang, and the new one waits for it
+		r.loads.Forget(loadTaskID(earlier))
 	}
 	if !plugin.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	before := plugin.DeepCopy()
-	conditions.Summary(plugin, conditions.InProgress, v1alpha1.ReasonLoading, "The plugin is being started")
-	return r.write(ctx, before, plugin)
+	conditions.SetSummary(plugin, conditions.InProgress, v1alpha1.ReasonLoading, "The plugin is being started")
+	return r.patchStatus(ctx, before, plugin)
 }
 
-// pausing says why a plugin is not loaded now that was loaded and ends again and again.
-func (r *Reconciler) pausing(ctx context.Context, plugin *v1alpha1.Plugin) error {
-	if !conditions.IsTrue(plugin, v1alpha1.ConditionReady) || !r.pause.looping(plugin.Name, loadID(plugin)) {
+// markCrashLooping says why a plugin is not loaded now that was loaded and ends again and again.
+func (r *Reconciler) markCrashLooping(ctx context.Context, plugin *v1alpha1.Plugin) error {
+	if !conditions.IsTrue(plugin, v1alpha1.ConditionReady) || !r.backoff.isCrashLooping(plugin.Name, loadTaskID(plugin)) {
 		return nil // that it could not be loaded is recorded already
 	}
 	loop := &catalog.LoadError{
@@ -55,52 +55,52 @@ func (r *Reconciler) pausing(ctx context.Context, plugin *v1alpha1.Plugin) error
 		Message: "the process of the plugin ended several times by itself and is started again later; the operator's log tells what it said",
 	}
 	if of := plugin.Spec.Executor.GRPC; of != nil {
-		loop.Reason = string(endpoint.ReasonBackOff)
+		loop.Reason = string(endpoint.ReasonConnectBackOff)
 		loop.Message = "the connection to " + of.Address + " was made and lost several times, and is made again later; " +
 			"check whether what serves the plugin is started again and again"
 	}
-	return r.record(ctx, plugin, runner.Outcome[catalog.Info]{Err: loop})
+	return r.recordOutcome(ctx, plugin, runner.Outcome[catalog.Info]{Err: loop})
 }
 
-// record writes what a load found. While the object is being deleted its status
+// recordOutcome writes what a load found. While the object is being deleted its status
 // says why it is still there, and nothing else.
-func (r *Reconciler) record(ctx context.Context, plugin *v1alpha1.Plugin, outcome runner.Outcome[catalog.Info]) error {
+func (r *Reconciler) recordOutcome(ctx context.Context, plugin *v1alpha1.Plugin, outcome runner.Outcome[catalog.Info]) error {
 	if !plugin.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	before := plugin.DeepCopy()
 	found := outcome.Value
 	if outcome.Err == nil || len(found.Actions) > 0 { // one that is refused is known too
-		plugin.Status.Actions, plugin.Status.Ignored = provided(found), shortest(found.Ignored)
+		plugin.Status.Actions, plugin.Status.Ignored = toProvidedActions(found), truncateList(found.Ignored)
 		plugin.Status.Digest, plugin.Status.SDKVersion = found.Digest, found.SDKVersion
 	}
 	if outcome.Err != nil {
-		reason, message := describe(outcome.Err)
+		reason, message := describeLoadError(outcome.Err)
 		plugin.Status.Message = message
-		conditions.Summary(plugin, conditions.StalledRetrying, reason, message)
+		conditions.SetSummary(plugin, conditions.StalledRetrying, reason, message)
 	} else {
-		plugin.Status.Message = cmp.Or(rivals(found), postponed(found))
-		conditions.Summary(plugin, conditions.Current, v1alpha1.ReasonLoaded, loaded(plugin))
+		plugin.Status.Message = cmp.Or(conflictingPlugins(found), postponedMessage(found))
+		conditions.SetSummary(plugin, conditions.Current, v1alpha1.ReasonLoaded, loadedMessage(plugin))
 	}
-	duplicates(plugin, outcome)
+	setDuplicateCondition(plugin, outcome)
 	if equality.Semantic.DeepEqual(before.Status, plugin.Status) {
 		return nil
 	}
-	if err := r.write(ctx, before, plugin); err != nil {
+	if err := r.patchStatus(ctx, before, plugin); err != nil {
 		return err
 	}
 	if outcome.Err != nil {
 		r.Recorder.Eventf(plugin, nil, corev1.EventTypeWarning, "LoadFailed", "Load", "%s", plugin.Status.Message)
 	} else {
-		r.Recorder.Eventf(plugin, nil, corev1.EventTypeNormal, v1alpha1.ReasonLoaded, "Load", "%s", loaded(plugin))
+		r.Recorder.Eventf(plugin, nil, corev1.EventTypeNormal, v1alpha1.ReasonLoaded, "Load", "%s", loadedMessage(plugin))
 	}
-	if text := rivals(found); text != "" && text != before.Status.Message {
+	if text := conflictingPlugins(found); text != "" && text != before.Status.Message {
 		r.Recorder.Eventf(plugin, nil, corev1.EventTypeWarning, v1alpha1.ReasonDuplicateAction, "Load", "%s", text)
 	}
 	return nil
 }
 
-func loaded(plugin *v1alpha1.Plugin) string {
+func loadedMessage(plugin *v1alpha1.Plugin) string {
 	does := "has what it needs"
 	switch of := &plugin.Spec.Executor; {
 	case of.Process != nil:
@@ -111,33 +111,33 @@ func loaded(plugin *v1alpha1.Plugin) string {
 	return fmt.Sprintf("The plugin %s and provides %d actions", does, len(plugin.Status.Actions))
 }
 
-// postponed says that a plugin was changed and what its change waits for.
-func postponed(info catalog.Info) string {
-	if !info.Postponed {
+// postponedMessage says that a plugin was changed and what its change waits for.
+func postponedMessage(info catalog.Info) string {
+	if !info.ReplacementPostponed {
 		return ""
 	}
 	return "Its binary or configuration was changed; the process that runs is replaced when its operations have ended " +
 		"(kubectl get asyncoperations), or when they are cancelled"
 }
 
-// rivals says which other Plugins register the same as one that is used.
-func rivals(info catalog.Info) string {
-	if len(info.Rivals) == 0 {
+// conflictingPlugins says which other Plugins register the same as one that is used.
+func conflictingPlugins(info catalog.Info) string {
+	if len(info.ConflictingPlugins) == 0 {
 		return ""
 	}
-	first := info.Rivals[0]
+	first := info.ConflictingPlugins[0]
 	text := fmt.Sprintf("Plugin %s registers %s too and is not used: remove one of the two", first.Plugin, first.Action)
-	if more := len(info.Rivals) - 1; more > 0 {
+	if more := len(info.ConflictingPlugins) - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more)", more)
 	}
 	return text
 }
 
-// duplicates tells on both Plugins that they register the same.
-func duplicates(plugin *v1alpha1.Plugin, outcome runner.Outcome[catalog.Info]) {
-	message := rivals(outcome.Value)
+// setDuplicateCondition tells on both Plugins that they register the same.
+func setDuplicateCondition(plugin *v1alpha1.Plugin, outcome runner.Outcome[catalog.Info]) {
+	message := conflictingPlugins(outcome.Value)
 	if outcome.Err != nil {
-		if reason, text := describe(outcome.Err); reason == v1alpha1.ReasonDuplicateAction {
+		if reason, text := describeLoadError(outcome.Err); reason == v1alpha1.ReasonDuplicateAction {
 			message = text
 		}
 	}
@@ -148,8 +148,8 @@ func duplicates(plugin *v1alpha1.Plugin, outcome runner.Outcome[catalog.Info]) {
 	conditions.Set(plugin, v1alpha1.ConditionDuplicateActions, metav1.ConditionTrue, v1alpha1.ReasonDuplicateAction, message)
 }
 
-// shortest keeps a list within what the status can hold.
-func shortest(list []string) []string {
+// truncateList keeps a list within what the status can hold.
+func truncateList(list []string) []string {
 	const most, length = 64, 512
 	var out []string
 	for _, text := range list[:min(len(list), most)] {
@@ -158,16 +158,16 @@ func shortest(list []string) []string {
 	return out
 }
 
-func describe(err error) (reason, message string) {
+func describeLoadError(err error) (reason, message string) {
 	if loadErr, ok := errors.AsType[*catalog.LoadError](err); ok {
 		return loadErr.Reason, loadErr.Message
 	}
 	return "LoadFailed", "The plugin could not be loaded because of an internal error; see the operator's log"
 }
 
-// provided keeps the actions this version of the API knows, in the newest version of
+// toProvidedActions keeps the actions this version of the API knows, in the newest version of
 // each.
-func provided(info catalog.Info) []v1alpha1.ProvidedAction {
+func toProvidedActions(info catalog.Info) []v1alpha1.ProvidedAction {
 	known := map[v1alpha1.ActionKind]bool{
 		v1alpha1.ActionKindPreBackup: true, v1alpha1.ActionKindPostBackup: true,
 		v1alpha1.ActionKindPreRestore: true, v1alpha1.ActionKindPostRestore: true,
@@ -190,8 +190,8 @@ func provided(info catalog.Info) []v1alpha1.ProvidedAction {
 	return list
 }
 
-// inUse says why a deleted Plugin is still there.
-func (r *Reconciler) inUse(ctx context.Context, plugin *v1alpha1.Plugin, users []string) error {
+// markInUse says why a deleted Plugin is still there.
+func (r *Reconciler) markInUse(ctx context.Context, plugin *v1alpha1.Plugin, users []string) error {
 	before := plugin.DeepCopy()
 	plugin.Status.Message = fmt.Sprintf("The Plugin is being deleted and still needed by %d runs, for example %s; annotate it with %s=true to give them up, owed clean-up too",
 		len(users), users[0], v1alpha1.AnnotationAbandonCleanup)
@@ -199,10 +199,10 @@ func (r *Reconciler) inUse(ctx context.Context, plugin *v1alpha1.Plugin, users [
 	if equality.Semantic.DeepEqual(before.Status, plugin.Status) {
 		return nil
 	}
-	return r.write(ctx, before, plugin)
+	return r.patchStatus(ctx, before, plugin)
 }
 
-func (r *Reconciler) write(ctx context.Context, before, plugin *v1alpha1.Plugin) error {
+func (r *Reconciler) patchStatus(ctx context.Context, before, plugin *v1alpha1.Plugin) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, plugin, patch); err != nil {
 		return fmt.Errorf("writing the status of Plugin %s: %w", plugin.Name, err)

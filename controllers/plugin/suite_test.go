@@ -26,14 +26,14 @@ import (
 
 var (
 	cluster suite.Cluster
-	// binaries is the folder with the plugins of test/.
-	binaries string
+	// binaryWatcher is the folder with the plugins of test/.
+	binaryWatcher string
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(plugintesting.Main(context.Background(), func(dir string) int {
-		binaries = dir
-		return cluster.Run(m)
+	os.Exit(plugintesting.RunWithPlugins(context.Background(), func(dir string) int {
+		binaryWatcher = dir
+		return cluster.RunTests(m)
 	}, "exampleplugin"))
 }
 
@@ -103,7 +103,7 @@ func badly(context.Context, catalog.Spec) (catalog.Info, error) {
 // operator starts an operator with a catalog.
 func operator(t *testing.T, env *suite.Env, plugins plugin.Catalog, options ...func(*plugin.Reconciler)) (stop func()) {
 	t.Helper()
-	return env.Operate(func(mgr ctrl.Manager) error {
+	return env.StartManager(func(mgr ctrl.Manager) error {
 		r := &plugin.Reconciler{
 			Client: mgr.GetClient(), Catalog: plugins, Builder: builder{}, Recorder: mgr.GetEventRecorder("grapnel"), Dir: "/plugins",
 		}
@@ -119,11 +119,11 @@ func operator(t *testing.T, env *suite.Env, plugins plugin.Catalog, options ...f
 type builder struct{}
 
 // Build implements plugin.Builder.
-func (builder) Build(p *v1alpha1.Plugin) (*catalog.Declared, error) {
+func (builder) Build(p *v1alpha1.Plugin) (*catalog.DeclaredActions, error) {
 	if p.Spec.Executor.Job.Image == "bad" {
 		return nil, errors.New("action PreBackupAction(example.io/freeze): the image is bad")
 	}
-	return &catalog.Declared{Digest: p.Spec.Executor.Job.Image}, nil
+	return &catalog.DeclaredActions{Digest: p.Spec.Executor.Job.Image}, nil
 }
 
 // Endpoint implements plugin.Builder.
@@ -147,7 +147,7 @@ func create(t *testing.T, env *suite.Env, edits ...func(*v1alpha1.Plugin)) *v1al
 
 // await waits until Ready has a status and a reason for the current generation.
 func await(env *suite.Env, p *v1alpha1.Plugin, status metav1.ConditionStatus, reason string) {
-	suite.Await(env, p, func(p *v1alpha1.Plugin) string {
+	suite.WaitFor(env, p, func(p *v1alpha1.Plugin) string {
 		ready := conditions.Get(p, v1alpha1.ConditionReady)
 		if ready == nil || ready.Status != status || ready.Reason != reason || ready.ObservedGeneration != p.Generation {
 			return fmt.Sprintf("Ready is %+v at generation %d, want %s because of %s", ready, p.Generation, status, reason)

@@ -11,98 +11,129 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/ratelimit"
 	workloads "github.com/grapnel-dev/grapnel/internal/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
 const (
-	// recheck bounds how long a time is waited for that is far away: a timer does not notice
+	// recheckInterval bounds how long a time is waited for that is far away: a timer does not notice
 	// that a clock was set.
-	recheck = time.Hour
-	// The times between two tries if something could not be given back. An application waits.
-	firstRetry, lastRetry = time.Second, time.Minute
+	recheckInterval = time.Hour
+	// initialBackoff is the first wait if something could not be given back. An application waits.
+	initialBackoff = time.Second
 )
 
 // Quiescer gives back what is overdue. *quiesce.Quiescer of internal/quiesce is one.
 type Quiescer interface {
-	Overdue(ctx context.Context, now time.Time, refs ...state.Ref) (workloads.Result, error)
+	ReleaseExpired(ctx context.Context, now time.Time, ended []string, refs ...state.Ref) (workloads.Result, error)
 }
 
-// Reconciler gives back workloads that are quiesced for too long. Every field but Now is
+// Reconciler gives back workloads that are quiesced for too long, or for no unfinished run. Every field but Now is
 // required.
 type Reconciler struct {
 	// Client reads Backups and Restores; the one of the manager, which has them in its cache.
-	Client   client.Reader
-	Quiescer Quiescer
-	Recorder events.EventRecorder
+	Client client.Reader
+	// APIReader reads the metadata of Backups and Restores of all namespaces past the cache.
+	APIReader client.Reader
+	Quiescer  Quiescer
+	Recorder  events.EventRecorder
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
 
-	// quiesced reads the metadata of the workloads with the label.
-	quiesced client.Reader
+	// workloadReader reads the metadata of the workloads with the label.
+	workloadReader client.Reader
+	// holderTimes is what is remembered between two passes, of which there is one at a time.
+	holderTimes endedHolderTimes
 }
 
 // SetupWithManager registers the controller. Where there is a leader, only it works, and only
 // it watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if r.Client == nil || r.Quiescer == nil || r.Recorder == nil {
-		return errors.New("quiesce: Client, Quiescer and Recorder are required")
+	if r.Client == nil || r.APIReader == nil || r.Quiescer == nil || r.Recorder == nil {
+		return errors.New("quiesce: Client, Live, Quiescer and Recorder are required")
 	}
 	if r.Now == nil {
 		r.Now = time.Now
 	}
-	sources, err := r.watch(mgr)
+	sources, err := r.setupWorkloadSources(mgr)
 	if err != nil {
 		return err
 	}
-	b := ctrl.NewControllerManagedBy(mgr).Named("quiesce").WithOptions(controller.Options{
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	gaveUp := builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool { return hasBecomeFinalizedOrLost(e.ObjectOld, e.ObjectNew) },
 	})
+	b := ctrl.NewControllerManagedBy(mgr).Named("quiesce").
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(runToSingletonRequest), gaveUp).
+		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(runToSingletonRequest), gaveUp).
+		WithOptions(controller.Options{
+			RateLimiter: ratelimit.New(initialBackoff),
+		})
 	for _, s := range sources {
 		b = b.WatchesRawSource(s)
 	}
 	return b.Complete(r)
 }
 
-// Reconcile looks at all workloads that are quiesced, gives back those whose time is over, and
-// returns when the next one's is. There is one request for all of them: they are given back in
-// the order in which an application starts.
+// singletonRequest is the one request there is.
+func singletonRequest() []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: "all"}}}
+}
+
+func runToSingletonRequest(context.Context, client.Object) []reconcile.Request {
+	return singletonRequest()
+}
+
+// Reconcile reads all workloads that are quiesced, gives back those whose time is over or
+// whose holders have ended, and returns when the next one's may be. There is one request for all
+// of them: they are given back in the order in which an application starts.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	now := r.Now()
-	due, next, err := r.look(ctx, now)
+	held, err := r.listHeldWorkloads(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	ended, next, unknown := r.observeEndedHolders(ctx, held.holderUIDs(), now)
+	due, at := held.expiredWorkloads(now, ended)
+	next = earlierNonZeroTime(next, at)
 	if len(due) == 0 {
-		return r.sleep(next), nil
+		if unknown != nil {
+			return ctrl.Result{}, unknown
+		}
+		return r.requeueResult(next), nil
 	}
-	result, err := r.Quiescer.Overdue(ctx, now, slices.Collect(maps.Keys(due))...)
-	r.tell(ctx, due, result)
-	switch {
+	result, err := r.Quiescer.ReleaseExpired(ctx, now, ended, slices.Collect(maps.Keys(due))...)
+	r.emitReleaseEvents(ctx, due, ended, result)
+	switch err = errors.Join(err, unknown); {
 	case err != nil:
 		return ctrl.Result{}, err
-	case result.Again > 0:
-		return ctrl.Result{RequeueAfter: result.Again}, nil
+	case result.RetryAfter > 0:
+		return ctrl.Result{RequeueAfter: result.RetryAfter}, nil
 	}
-	return r.sleep(earlier(next, result.Next)), nil
+	return r.requeueResult(earlierNonZeroTime(next, result.NextExpiration)), nil
 }
 
-// sleep returns when to look again; the watch tells of what is quiesced until then.
-func (r *Reconciler) sleep(next time.Time) ctrl.Result {
+// requeueResult returns when to look again; the watch tells of what is quiesced until then.
+func (r *Reconciler) requeueResult(next time.Time) ctrl.Result {
 	if next.IsZero() {
 		return ctrl.Result{}
 	}
-	return ctrl.Result{RequeueAfter: max(time.Millisecond, min(next.Sub(r.Now()), recheck))}
+	return ctrl.Result{RequeueAfter: max(time.Millisecond, min(next.Sub(r.Now()), recheckInterval))}
 }
 
-// earlier returns the earlier of two times, of which zero is never.
-func earlier(a, b time.Time) time.Time {
+// earlierNonZeroTime returns the earlier of two times, of which zero is never.
+func earlierNonZeroTime(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
 	}

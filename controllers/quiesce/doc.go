@@ -4,7 +4,8 @@
 // Package quiesce ends what is quiesced for too long: it is what maxQuiesceDuration of a Plugin
 // promises when the Backup hangs, its hook never answers, or the operator was away.
 //
-// It knows nothing of hooks. Workloads that Grapnel quiesced have a label, and say in an
+// It also gives back what is quiesced for runs of which none is unfinished (holders.go). It knows
+// nothing of hooks. Workloads that Grapnel quiesced have a label, and say in an
 // annotation until when (internal/quiesce/state); this package watches the metadata of those,
 // of no others, and sleeps until the first of their times is over. Then it has internal/quiesce
 // give back what is due, and tells so, on the workload and on the Backup or Restore that it was
@@ -12,6 +13,7 @@
 //
 //	controller.go   one pass over all of them
 //	watch.go        the cache of what has the label
+//	holders.go      which runs will not give back what they hold
 //	tell.go         events
 package quiesce
 

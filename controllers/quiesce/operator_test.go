@@ -27,8 +27,8 @@ func (nobody) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 func (s *stage) operate() *Reconciler {
 	s.t.Helper()
 	var r *Reconciler
-	s.Operate(func(mgr ctrl.Manager) error {
-		r = &Reconciler{Client: mgr.GetClient(), Quiescer: s.quiescer, Recorder: mgr.GetEventRecorder("grapnel")}
+	s.StartManager(func(mgr ctrl.Manager) error {
+		r = &Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Quiescer: s.quiescer, Recorder: mgr.GetEventRecorder("grapnel")}
 		return r.SetupWithManager(mgr)
 	})
 	return r
@@ -37,7 +37,7 @@ func (s *stage) operate() *Reconciler {
 // awaitReplicas waits until a Deployment has as many replicas.
 func (s *stage) awaitReplicas(d *appsv1.Deployment, want int32) {
 	s.t.Helper()
-	suite.Await(s.Env, d, func(d *appsv1.Deployment) string {
+	suite.WaitFor(s.Env, d, func(d *appsv1.Deployment) string {
 		if *d.Spec.Replicas == want && d.Labels[state.Label] == "" {
 			return ""
 		}
@@ -54,20 +54,20 @@ func TestOperator(t *testing.T) {
 	s.quiesce(string(hangs.UID), time.Minute)
 	r := s.operate()
 	s.awaitReplicas(before, 2)
-	s.AwaitEvent(before, "Warning QuiesceOverdue: It was given back")
-	s.AwaitEvent(hangs, "Warning QuiesceOverdue: Its workloads were quiesced")
+	s.WaitForEvent(before, "Warning QuiesceOverdue: It was given back")
+	s.WaitForEvent(hangs, "Warning QuiesceOverdue: Its workloads were quiesced")
 
 	meanwhile := suite.Create(s.Env, deployment("meanwhile", 3))
 	suite.Create(s.Env, deployment("runs", 3))
 	s.now = time.Now()
-	s.quiesce("a", 2*time.Second)
+	s.quiesce(string(s.backup("a").UID), 2*time.Second)
 	s.awaitReplicas(meanwhile, 3)
 
 	// What is not quiesced is not in memory.
 	suite.Eventually(t, func() string {
 		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kindOf(state.Deployment))
-		if err := r.quiesced.List(t.Context(), list); err != nil {
+		list.SetGroupVersionKind(gvkForWorkloadKind(state.Deployment))
+		if err := r.workloadReader.List(t.Context(), list); err != nil {
 			return err.Error()
 		}
 		for _, object := range list.Items {

@@ -28,7 +28,7 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
 // stage is a namespace in which a test has workloads quiesced, and looks at them at the times
 // it likes. They are counted from start.
@@ -43,13 +43,13 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{Env: cluster.Env(t), t: t, start: time.Now().UTC().Truncate(time.Second)}
+	s := &stage{Env: cluster.NewEnv(t), t: t, start: time.Now().UTC().Truncate(time.Second)}
 	s.now = s.start
 	clock := func() time.Time { return s.now }
 	s.quiescer = kubequiesce.New(s.Client, workloads.Options{Now: clock})
 	// What others quiesce in this cluster is none of the test's business.
 	own := client.NewNamespacedClient(s.Client, s.Namespace)
-	s.r = &Reconciler{Client: own, Quiescer: s.quiescer, Recorder: s, Now: clock, quiesced: own}
+	s.r = &Reconciler{Client: own, APIReader: s.Client, Quiescer: s.quiescer, Recorder: s, Now: clock, workloadReader: own}
 	return s
 }
 
@@ -165,7 +165,7 @@ func (s *stage) shop() {
 func (s *stage) stopped() []string {
 	s.t.Helper()
 	var names []string
-	add := func(off bool, kind state.Kind, name string) {
+	add := func(off bool, kind state.WorkloadKind, name string) {
 		if off {
 			names = append(names, string(kind)+" "+name)
 		}

@@ -44,7 +44,7 @@ func withData(b v1alpha1.Backup, available metav1.ConditionStatus) v1alpha1.Back
 	return b
 }
 
-func TestPick(t *testing.T) {
+func TestSelectBackup(t *testing.T) {
 	planned := backup("planned", "", "", 1)
 	planned.Status, planned.Spec.StorageLocation = v1alpha1.BackupStatus{}, "main"
 	list := []v1alpha1.Backup{
@@ -66,29 +66,29 @@ func TestPick(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		spec v1alpha1.RestoreSpec
-		want stored
+		want storedBackup
 		text []string
 	}{
-		"a completed one":                 {spec: v1alpha1.RestoreSpec{BackupName: "done"}, want: stored{"main", "done", "u-done"}},
-		"a partly failed one":             {spec: v1alpha1.RestoreSpec{BackupName: "partly"}, want: stored{"main", "partly", "u-partly"}},
-		"in its location":                 {spec: v1alpha1.RestoreSpec{BackupName: "done", StorageLocation: "main"}, want: stored{"main", "done", "u-done"}},
-		"in another location":             {spec: v1alpha1.RestoreSpec{BackupName: "done", StorageLocation: "other"}, want: stored{"other", "done", ""}},
-		"an imported one":                 {spec: v1alpha1.RestoreSpec{BackupName: "renamed"}, want: stored{"other", "done", "v-1"}},
-		"without status":                  {spec: v1alpha1.RestoreSpec{BackupName: "bare"}, want: stored{"other", "bare", ""}},
-		"without status, in its location": {spec: v1alpha1.RestoreSpec{BackupName: "renamed", StorageLocation: "other"}, want: stored{"other", "done", "v-1"}},
-		"without status, elsewhere":       {spec: v1alpha1.RestoreSpec{BackupName: "renamed", StorageLocation: "main"}, want: stored{"main", "renamed", ""}},
-		"one without an object":           {spec: v1alpha1.RestoreSpec{BackupName: "elsewhere"}, want: stored{"", "elsewhere", ""}},
+		"a completed one":                 {spec: v1alpha1.RestoreSpec{BackupName: "done"}, want: storedBackup{"main", "done", "u-done"}},
+		"a partly failed one":             {spec: v1alpha1.RestoreSpec{BackupName: "partly"}, want: storedBackup{"main", "partly", "u-partly"}},
+		"in its location":                 {spec: v1alpha1.RestoreSpec{BackupName: "done", StorageLocation: "main"}, want: storedBackup{"main", "done", "u-done"}},
+		"in another location":             {spec: v1alpha1.RestoreSpec{BackupName: "done", StorageLocation: "other"}, want: storedBackup{"other", "done", ""}},
+		"an imported one":                 {spec: v1alpha1.RestoreSpec{BackupName: "renamed"}, want: storedBackup{"other", "done", "v-1"}},
+		"without status":                  {spec: v1alpha1.RestoreSpec{BackupName: "bare"}, want: storedBackup{"other", "bare", ""}},
+		"without status, in its location": {spec: v1alpha1.RestoreSpec{BackupName: "renamed", StorageLocation: "other"}, want: storedBackup{"other", "done", "v-1"}},
+		"without status, elsewhere":       {spec: v1alpha1.RestoreSpec{BackupName: "renamed", StorageLocation: "main"}, want: storedBackup{"main", "renamed", ""}},
+		"one without an object":           {spec: v1alpha1.RestoreSpec{BackupName: "elsewhere"}, want: storedBackup{"", "elsewhere", ""}},
 		"one that goes on":                {spec: v1alpha1.RestoreSpec{BackupName: "running"}, text: []string{"running has not ended", "wait for it"}},
 		"one that has not begun":          {spec: v1alpha1.RestoreSpec{BackupName: "planned", StorageLocation: "main"}, text: []string{"planned has not ended (New)"}},
 		"one that failed":                 {spec: v1alpha1.RestoreSpec{BackupName: "failed"}, text: []string{"ended as Failed", "another one"}},
-		"the newest of a schedule":        {spec: v1alpha1.RestoreSpec{ScheduleName: "nightly"}, want: stored{"main", "n-3", "u-n-3"}},
-		"the newest, from a copy":         {spec: v1alpha1.RestoreSpec{ScheduleName: "nightly", StorageLocation: "copy"}, want: stored{"copy", "n-6", "u-n-6"}},
+		"the newest of a schedule":        {spec: v1alpha1.RestoreSpec{ScheduleName: "nightly"}, want: storedBackup{"main", "n-3", "u-n-3"}},
+		"the newest, from a copy":         {spec: v1alpha1.RestoreSpec{ScheduleName: "nightly", StorageLocation: "copy"}, want: storedBackup{"copy", "n-6", "u-n-6"}},
 		"a schedule without successes":    {spec: v1alpha1.RestoreSpec{ScheduleName: "weekly"}, text: []string{"Schedule weekly has no Completed", "spec.backupName"}},
 		"a schedule whose data is gone":   {spec: v1alpha1.RestoreSpec{ScheduleName: "monthly"}, text: []string{"Schedule monthly has no Completed Backup with data"}},
 		"a schedule that is not there":    {spec: v1alpha1.RestoreSpec{ScheduleName: "hourly"}, text: []string{"Schedule hourly"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			of, problem := pick(&tc.spec, list)
+			of, problem := selectBackup(&tc.spec, list)
 			if of != tc.want {
 				t.Errorf("picked %+v, want %+v", of, tc.want)
 			}
@@ -111,6 +111,6 @@ func contains(t *testing.T, text string, parts ...string) {
 }
 
 func TestMissingSaysWhatToDo(t *testing.T) {
-	contains(t, missing("tonight", "main", []string{"nightly", "weekly"}),
+	contains(t, missingBackupMessage("tonight", "main", []string{"nightly", "weekly"}),
 		"main has no finished backup \"tonight\"", "nightly, weekly", "spec.storageLocation")
 }

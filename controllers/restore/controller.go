@@ -18,9 +18,9 @@ import (
 // Reconciler moves Restores through their life. Every field without a default is
 // required.
 type Reconciler struct {
-	run.Environment
-	Job     *job.Job
-	Actions Actions
+	run.Dependencies
+	Runner  *job.Runner
+	Actions ActionResolver
 	// MaxConcurrent is how many Restores may run at a time; 1 by default: two at a
 	// time would compete for the same objects.
 	MaxConcurrent int
@@ -37,6 +37,7 @@ type scope = run.Scope[*v1alpha1.Restore]
 // The steps of a run that take time. The runner carries them out.
 const (
 	stepFind     = "find"
+	stepVerify   = "verify"
 	stepRestore  = "restore"
 	stepFinalize = "finalize"
 	stepAbandon  = "abandon"
@@ -44,24 +45,25 @@ const (
 
 // SetupWithManager registers the controller and its background steps.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
-	if r.Job == nil || r.Actions == nil || r.Metrics == nil {
+	if r.Runner == nil || r.Actions == nil || r.Metrics == nil {
 		return errors.New("restore: a required field of the Reconciler is missing")
 	}
 	if r.metrics, err = newMetrics(r.Metrics); err != nil {
 		return err
 	}
 	r.driver = &run.Driver[*v1alpha1.Restore]{
-		Environment: r.Environment, Kind: run.Restore, Slots: max(r.MaxConcurrent, 1),
-		New:      func() *v1alpha1.Restore { return &v1alpha1.Restore{} },
-		NewList:  func() client.ObjectList { return &v1alpha1.RestoreList{} },
-		Location: func(o *v1alpha1.Restore) string { return o.Status.StorageLocation },
-		Schedule: scheduleOf,
-		Steps:    []string{stepFind, stepRestore, stepFinalize, stepAbandon, run.StepPostLog},
-		Written:  r.metrics.record,
-		Forget:   func(uid types.UID) { r.Job.Forget(string(uid)) },
+		Dependencies: r.Dependencies, Kind: run.RestoreKind, Slots: max(r.MaxConcurrent, 1),
+		New:            func() *v1alpha1.Restore { return &v1alpha1.Restore{} },
+		NewList:        func() client.ObjectList { return &v1alpha1.RestoreList{} },
+		Location:       func(o *v1alpha1.Restore) string { return o.Status.StorageLocation },
+		Schedule:       scheduleName,
+		StepNames:      []string{stepFind, stepVerify, stepRestore, stepFinalize, stepAbandon, run.StepPostLog},
+		StepTimeouts:   run.ShortStepTimeouts(stepFind, stepAbandon, run.StepPostLog),
+		OnStatusUpdate: r.metrics.recordStatusUpdate,
+		OnForget:       func(uid types.UID) { r.Runner.RemoveLocalFiles(string(uid)) },
 	}
-	r.driver.Phases = []run.Phase[*v1alpha1.Restore]{
-		r.driver.Plan(r.plan), r.driver.PreActions, r.restore, r.driver.AwaitOperations, r.conclude, r.abandon, r.driver.PostActions, r.driver.Finish(r.storePostLog, r.name),
+	r.driver.ReconcileFuncs = []run.ReconcileFunc[*v1alpha1.Restore]{
+		r.driver.NewPlanFunc(r.reconcilePlan), r.reconcileVerification, r.driver.RunPreActions, r.reconcileRestore, r.driver.AwaitOperations, r.reconcileOutcome, r.reconcileUnstoredResults, r.driver.RunPostActions, r.driver.NewFinalizeFunc(r.uploadPostActionLog, r.recordStoredFiles),
 	}
 	return r.driver.SetupWithManager(mgr)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 )
 
-// Actions reaches the RestoreItemActions of plugins.
-type Actions interface {
-	run.Loads
+// ActionResolver reaches the RestoreItemActions of plugins.
+type ActionResolver interface {
+	run.PluginLoader
 	// RestoreItemAction returns how to reach an action of a plugin, which need not be
 	// loaded yet. An empty kind means RestoreItemAction.
-	RestoreItemAction(pluginObject, kind, action string) caller.Resolve[adapter.RestoreItemAction]
+	RestoreItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.RestoreItemAction]
 }

@@ -18,26 +18,26 @@ type metrics struct{ items *prometheus.CounterVec }
 
 // newMetrics registers the metrics.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
-	m := &metrics{items: run.Restore.Counter("items_total", "Objects by what became of them.", "result")}
-	if err := run.Register(registry, m.items); err != nil {
+	m := &metrics{items: run.RestoreKind.NewCounter("items_total", "Objects by what became of them.", "result")}
+	if err := run.RegisterMetrics(registry, m.items); err != nil {
 		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}
 	return m, nil
 }
 
-// scheduleOf returns the name of the Schedule whose backup is restored.
-func scheduleOf(o *v1alpha1.Restore) string { return o.Spec.ScheduleName }
+// scheduleName returns the name of the Schedule whose backup is restored.
+func scheduleName(o *v1alpha1.Restore) string { return o.Spec.ScheduleName }
 
-// record counts what one status write changed.
-func (m *metrics) record(before, o *v1alpha1.Restore) {
+// recordStatusUpdate counts what one status write changed.
+func (m *metrics) recordStatusUpdate(before, o *v1alpha1.Restore) {
 	c := o.Status.Counts
-	if run.Decided(before) || !run.Decided(o) || c == nil {
+	if run.IsFinished(before) || !run.IsFinished(o) || c == nil {
 		return
 	}
 	for result, n := range map[string]int64{
 		"created": c.Created, "updated": c.Updated, "recreated": c.Recreated,
 		"unchanged": c.Unchanged, "skipped": c.Skipped, "failed": c.Failed,
 	} {
-		m.items.WithLabelValues(result, scheduleOf(o)).Add(float64(n))
+		m.items.WithLabelValues(result, scheduleName(o)).Add(float64(n))
 	}
 }

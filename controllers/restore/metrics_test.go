@@ -29,9 +29,9 @@ func TestObjectsAreMeasured(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
 	after.Status.CompletionTimestamp = &at
 	after.Status.Counts = &v1alpha1.RestoreCounts{Created: 6, Updated: 5, Recreated: 4, Unchanged: 3, Skipped: 2, Failed: 1}
-	m.record(before, before)
-	m.record(before, after)
-	m.record(after, after)
+	m.recordStatusUpdate(before, before)
+	m.recordStatusUpdate(before, after)
+	m.recordStatusUpdate(after, after)
 
 	recorder := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))

@@ -78,8 +78,8 @@ func TestTheNamespacesOfABackup(t *testing.T) {
 			if tc.list != "" {
 				put("backups/b/b-resource-list.json.gz", tc.list)
 			}
-			r := &Reconciler{Job: &job.Job{}}
-			got, err := r.backup(t.Context(), backupstore.New(objects, ""), stored{name: "b"})
+			r := &Reconciler{Runner: &job.Runner{}}
+			got, err := r.readManifest(t.Context(), backupstore.New(objects, ""), storedBackup{name: "b"}, job.Origin{})
 			if has := got.namespaces; err != nil || !slices.Equal(has.included, tc.want) || !slices.Equal(has.excluded, tc.not) {
 				t.Errorf("found %d namespaces, %.3q without %q, %v; want %q without %q", len(has.included), has.included, has.excluded, err, tc.want, tc.not)
 			}

@@ -15,66 +15,99 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// restore has the objects restored. It is done when that has ended, well or not.
-func (r *Reconciler) restore(ctx context.Context, s *scope) (bool, error) {
-	if run.Decided(s.Object) || run.Processed(s.Object) {
+// reconcileRestore has the objects restored. It is done when that has ended, well or not.
+func (r *Reconciler) reconcileRestore(ctx context.Context, s *scope) (bool, error) {
+	if run.IsFinished(s.Object) || run.HasProcessedItems(s.Object) {
 		return true, nil
 	}
-	if err := r.driver.FollowOperations(ctx, s, stepRestore); err != nil {
+	if err := r.driver.ReconcileOperations(ctx, s, stepRestore); err != nil {
 		return false, err
 	}
-	if s.Stopping() {
-		if r.driver.StopSteps(s, stepRestore) {
-			s.Running(v1alpha1.ReasonCancelling, "Stopping; what was restored stays")
+	if s.IsCancelRequested() {
+		if r.driver.CancelSteps(s, stepRestore) {
+			s.MarkRunning(v1alpha1.ReasonCancelling, "Stopping; what was restored stays")
 			return false, nil
 		}
-		if !r.driver.Begun(s, stepRestore) {
+		if !r.driver.HasStepStarted(s, stepRestore) {
 			return true, nil
 		}
-	} else if !r.driver.Begun(s, stepRestore) {
-		s.Object.Status.Attempts++
+	} else if may, err := r.beginRestoreAttempt(ctx, s); !may {
+		return false, err
 	}
-	s.Running(v1alpha1.ReasonRestoring, r.report(s.Object))
-	made, err := r.restored(ctx, s)
+	s.MarkRunning(v1alpha1.ReasonRestoring, r.updateProgress(s.Object))
+	made, err := r.startRestore(ctx, s)
 	if made == nil {
 		return false, err
 	}
-	s.GivenUp = made.Err != nil && !errors.Is(made.Err, job.ErrNotStored)
-	if made.Err == nil && made.Value.Operations+len(s.Operations) > 0 {
-		count(&s.Object.Status, made.Value)
-		s.SetProcessed(made.Value.Operations)
+	if err := r.addBackupLabels(ctx, s, made.Value.BackupLabels); err != nil {
+		return false, err
+	}
+	untold := errors.Is(made.Err, job.ErrResultsNotStored)
+	s.WorkFailed = made.Err != nil && !untold
+	if !s.WorkFailed && made.Value.Operations+len(s.Operations) > 0 {
+		recordItemCounts(&s.Object.Status, made.Value)
+		if untold {
+			r.recordResultsNotStored(s, v1alpha1.ReasonResultsNotStored, made.Err, made.Value.FirstErrors)
+		}
+		s.MarkItemsProcessed(made.Value.Operations)
 	}
 	return true, nil
 }
 
-// restored has the objects restored, and returns what came of it when that has ended.
-func (r *Reconciler) restored(ctx context.Context, s *scope) (*run.Ended[job.Result], error) {
-	preferred, _, err := r.priorities(ctx, s)
+// beginRestoreAttempt counts a new attempt, unless one goes on or it has to wait.
+func (r *Reconciler) beginRestoreAttempt(ctx context.Context, s *scope) (bool, error) {
+	admission, err := run.AttemptRefused, error(nil)
+	if !r.driver.HasStepStarted(s, stepRestore) {
+		admission, err = r.driver.AdmitAttempt(ctx, s, stepRestore)
+	}
+	if admission == run.AttemptAdmitted {
+		s.Object.Status.Attempts++
+	}
+	r.driver.EnforceWorkTimeout(s, stepRestore, "restore")
+	return admission != run.AttemptHeld, err
+}
+
+// startRestore has the objects restored, and returns what came of it when that has ended.
+func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*run.Result[job.Result], error) {
+	preferred, _, err := r.loadVersionPriorities(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	starts, err := r.startsQuiesced(ctx, s)
+	starts, err := r.hasUnquiesceAction(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	report, planned := r.driver.Reporter(s.Object), s.Object.Status.ItemActions
-	return run.InStore(r.driver, s, stepRestore, r.requestOf, func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
-		if err := run.AwaitLoads(ctx, r.Client, r.Actions, planned); err != nil {
+	var key []byte
+	if !s.Object.Spec.DryRun && !r.driver.HasStepStarted(s, stepRestore) {
+		if key, err = r.ensureStampKey(ctx, s.Object.Namespace); err != nil {
+			return nil, err
+		}
+	}
+	resumed := s.Object.Status.Attempts > 1
+	report, planned, source := r.driver.NewProgressReporter(s.Object), s.Object.Status.ItemActions, r.newBackupSource(s)
+	return run.ExecuteStepWithStore(r.driver, s, stepRestore, r.newRunnerRequest, func(ctx context.Context, store *backupstore.Store, request job.Request) (_ job.Result, err error) {
+		if request.Origin, err = source.readOrigin(ctx, r.Client); err != nil {
 			return job.Result{}, err
 		}
-		request.Engine.StartsQuiesced = starts
-		request.Engine.Progress, request.Engine.Priorities, request.Engine.Named = report, preferred.all, preferred.named
-		return r.Job.Restore(ctx, store, request)
+		if err := run.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
+			return job.Result{}, err
+		}
+		request.Engine.Resumed = resumed
+		request.Engine.StampKey, request.Engine.StartsQuiesced = key, starts
+		request.Warnings = append(request.Warnings, preferred.warnings...)
+		request.Engine.Progress, request.Engine.Priorities, request.Engine.PrioritizedResources = report, preferred.all, preferred.named
+		return r.Runner.Restore(ctx, store, request)
 	}), nil
 }
 
-// startsQuiesced says whether an action of the plan starts workloads that come back stopped. A dry
+// hasUnquiesceAction says whether an action of the plan starts workloads that come back stopped. A dry
 // run has none, and nothing to be told about what they would do.
-func (r *Reconciler) startsQuiesced(ctx context.Context, s *scope) (bool, error) {
+func (r *Reconciler) hasUnquiesceAction(ctx context.Context, s *scope) (bool, error) {
 	if s.Object.Spec.DryRun {
 		return true, nil
 	}
@@ -91,97 +124,95 @@ func (r *Reconciler) startsQuiesced(ctx context.Context, s *scope) (bool, error)
 	return false, nil
 }
 
-// conclude has what became of the operations stored, if there were any, and turns
+// reconcileOutcome has what became of the operations stored, if there were any, and turns
 // everything into the outcome.
-func (r *Reconciler) conclude(ctx context.Context, s *scope) (bool, error) {
+func (r *Reconciler) reconcileOutcome(ctx context.Context, s *scope) (bool, error) {
 	switch {
-	case run.Decided(s.Object):
+	case run.IsFinished(s.Object):
 		return true, nil
-	case run.Processed(s.Object):
-		return r.finalize(s), nil
-	case s.Stopping() && !r.driver.Begun(s, stepRestore):
-		s.Decide(s.CancelledOutcome(), r.Now())
+	case run.HasProcessedItems(s.Object):
+		return r.storeOperationResults(s), nil
+	case s.IsCancelRequested() && !r.driver.HasStepStarted(s, stepRestore):
+		s.RecordOutcome(s.CancelledOutcome(), r.Now())
 		return true, nil
 	}
-	made, err := r.restored(ctx, s)
+	made, err := r.startRestore(ctx, s)
 	if made == nil {
 		return false, err
 	}
-	r.settle(s, made)
+	r.recordOutcome(s, made)
 	return true, nil
 }
 
-// report copies the counts into the status and says them.
-func (r *Reconciler) report(o *v1alpha1.Restore) string {
+// updateProgress copies the counts into the status and says them.
+func (r *Reconciler) updateProgress(o *v1alpha1.Restore) string {
 	total, done, known := r.driver.Progress(o)
 	if !known {
 		return "Reading the archive"
 	}
 	o.Status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: done}
-	return fmt.Sprintf("Restoring: %d of %s", done, run.Count(total, "object"))
+	return fmt.Sprintf("Restoring: %d of %s", done, run.Pluralize(total, "object"))
 }
 
-// settle records the outcome of a restore.
-func (r *Reconciler) settle(s *scope, made *run.Ended[job.Result]) {
-	untold := errors.Is(made.Err, job.ErrNotStored)
+// recordOutcome records the outcome of a restore.
+func (r *Reconciler) recordOutcome(s *scope, made *run.Result[job.Result]) {
+	untold := errors.Is(made.Err, job.ErrResultsNotStored)
 	if made.Err != nil && !untold {
-		r.settleEarly(s, made)
+		r.recordFailedOutcome(s, made)
 		return
 	}
-	count(&s.Object.Status, made.Value)
-	o := outcome(s)
-	if untold { // a person can not tell what is wrong, so it must not look as if nothing were
-		o.Phase, o.Reason = run.PhaseFailed, v1alpha1.ReasonFailed
-		o.Message += "; " + r.Redactor.String(made.Err.Error())
+	recordItemCounts(&s.Object.Status, made.Value)
+	if untold {
+		r.recordResultsNotStored(s, v1alpha1.ReasonResultsNotStored, made.Err, made.Value.FirstErrors)
+		if objectstore.IsUnwritable(made.Err) {
+			recordResultsLost(s)
+		}
 	}
 	at := made.Value.Completed
 	if len(s.Operations) > 0 {
 		at = r.Now() // they ended later
 	}
-	s.Decide(o, at)
+	s.RecordOutcome(outcomeForCounts(s), at)
 }
 
-// outcome is what the counts in the status amount to.
-func outcome(s *scope) run.Outcome {
+// outcomeForCounts is what the counts in the status amount to.
+func outcomeForCounts(s *scope) run.Outcome {
 	status := &s.Object.Status
 	o := run.Outcome{
 		Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
-		Message: sum(status.Counts, s.Object.Spec.DryRun) + s.DescribeOperations(),
+		Message: describeCounts(status.Counts, s.Object.Spec.DryRun) + s.OperationsOutcomeText(),
 	}
 	if status.Errors > 0 {
 		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
-		o.Message += fmt.Sprintf("; %s, with the reason in the results file: mend what it says and restore again",
-			run.Count(status.Errors, "error"))
+		todo := ", with the reason in the results file: mend what it says and restore again"
+		if hasUnstoredResults(s.Object) {
+			todo = ": mend what caused it and restore again"
+		}
+		o.Message += "; " + run.Pluralize(status.Errors, "error") + todo
 	}
 	if status.Warnings > 0 {
-		o.Message += ", " + run.Count(status.Warnings, "warning")
+		o.Message += ", " + run.Pluralize(status.Warnings, "warning")
 	}
 	return o
 }
 
-// settleEarly records the outcome of a restore that did not come to its end. What was
+// recordFailedOutcome records the outcome of a restore that did not come to its end. What was
 // restored stays, so it is counted.
-func (r *Reconciler) settleEarly(s *scope, made *run.Ended[job.Result]) {
-	o := run.Outcome{
-		Phase: run.PhaseFailed, Reason: v1alpha1.ReasonFailed,
-		Message: "The restore failed: " + r.Redactor.String(made.Err.Error()),
-	}
-	if s.Stopping() {
-		o = s.CancelledOutcome()
-	}
+func (r *Reconciler) recordFailedOutcome(s *scope, made *run.Result[job.Result]) {
+	o := r.driver.FailedOutcome(s, "The restore failed", made.Err)
 	if done := made.Value.Total(); done > 0 {
 		status, of := &s.Object.Status, s.Object.Status.Progress
-		count(status, made.Value)
+		recordItemCounts(status, made.Value)
 		if of != nil {
 			status.Progress.TotalItems = max(of.TotalItems, int64(done))
 		}
-		o.Message += "; " + sum(status.Counts, s.Object.Spec.DryRun) + " before"
+		o.Message += "; " + describeCounts(status.Counts, s.Object.Spec.DryRun) + " before"
 	}
-	s.Decide(o, r.Now())
+	s.RecordOutcome(o, r.Now())
 }
 
-// count copies what became of the objects into the status.
-func count(status *v1alpha1.RestoreStatus, result job.Result) {
+// recordItemCounts copies what became of the objects into the status.
+func recordItemCounts(status *v1alpha1.RestoreStatus, result job.Result) {
 	counts, total := result.Counts, int64(result.Total())
 	status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: total}
 	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
@@ -192,8 +223,8 @@ func count(status *v1alpha1.RestoreStatus, result job.Result) {
 	}
 }
 
-// sum says what became of the objects.
-func sum(counts *v1alpha1.RestoreCounts, dry bool) string {
+// describeCounts says what became of the objects.
+func describeCounts(counts *v1alpha1.RestoreCounts, dry bool) string {
 	var parts []string
 	for _, part := range []struct {
 		n       int64

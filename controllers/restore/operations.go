@@ -10,13 +10,14 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// started returns what the engine tells of operations that actions started.
-func (r *Reconciler) started(s *scope) func(context.Context, restore.Operation) error {
-	record := r.driver.OperationRecorder(s)
+// newOperationRecorder returns what the engine tells of operations that actions started.
+func (r *Reconciler) newOperationRecorder(s *scope) func(context.Context, restore.Operation) error {
+	record := r.driver.NewOperationRecorder(s)
 	return func(ctx context.Context, op restore.Operation) error {
 		return record(ctx, run.StartedOperation{
 			Kind: op.Kind, Action: op.Action, Plugin: op.Plugin, ID: op.ID, PollInterval: op.PollInterval,
@@ -27,36 +28,44 @@ func (r *Reconciler) started(s *scope) func(context.Context, restore.Operation) 
 	}
 }
 
-// finalize has what became of the operations stored, and records the outcome. The
+// storeOperationResults has what became of the operations stored, and records the outcome. The
 // objects are restored, so a store that is silent for a while must not undo that.
-func (r *Reconciler) finalize(s *scope) bool {
-	s.Finalizing("Storing what became of the operations: " + s.OperationsSentence())
-	ended, started := s.EndedOperations(), 0
+func (r *Reconciler) storeOperationResults(s *scope) bool {
+	s.SetFinalizingPhase("Storing what became of the operations: " + s.OperationsMessage())
+	ended, started := s.ToVeleroOperations(), 0
 	if counts := s.Object.Status.Operations; counts != nil {
 		started = int(counts.Attempted)
 	}
-	stored := run.InStore(r.driver, s, stepFinalize, r.requestOf, func(ctx context.Context, store *backupstore.Store, request job.Request) (int, error) {
+	stored := run.ExecuteStepWithStore(r.driver, s, stepFinalize, r.newRunnerRequest, func(ctx context.Context, store *backupstore.Store, request job.Request) (int, error) {
 		request.Operations = started
-		return r.Job.Finalize(ctx, store, request, ended)
+		return r.Runner.Finalize(ctx, store, request, ended)
 	})
 	if stored == nil {
 		return false
 	}
-	s.Object.Status.Errors += int64(stored.Value)
-	switch {
-	case s.Stopping():
-		o := s.CancelledOutcome()
-		o.Message += "; " + sum(s.Object.Status.Counts, false) + " before" + s.DescribeOperations()
-		s.Decide(o, r.Now())
-	case stored.Err == nil:
-		s.Decide(outcome(s), r.Now())
-	case !errors.Is(stored.Err, job.ErrNoReport) && r.driver.RepeatWork(s, stepFinalize, "storing what became of the operations", stored.Err):
+	hopeless := errors.Is(stored.Err, job.ErrResultsUnreadable) || objectstore.IsUnwritable(stored.Err)
+	if stored.Err != nil && !s.IsCancelRequested() && !hopeless &&
+		r.driver.RetryFor(s, stepFinalize, "storing what became of the operations", stored.Err) {
 		return false
-	default:
-		o := outcome(s)
+	}
+	s.Object.Status.Errors += int64(job.CountOperationFailures(ended, started))
+	switch {
+	case s.IsCancelRequested():
+		o := s.CancelledOutcome()
+		o.Message += "; " + describeCounts(s.Object.Status.Counts, false) + " before" + s.OperationsOutcomeText()
+		s.RecordOutcome(o, r.Now())
+	case stored.Err == nil:
+		recordResultsStored(s.Object)
+		s.RecordOutcome(outcomeForCounts(s), r.Now())
+	case !run.IsCrashed(stored.Err):
+		r.recordResultsNotStored(s, v1alpha1.ReasonOperationsNotStored, stored.Err, nil)
+		recordResultsLost(s)
+		s.RecordOutcome(outcomeForCounts(s), r.Now())
+	default: // a person has to find out what is wrong with the operator
+		o := outcomeForCounts(s)
 		o.Phase, o.Reason = run.PhaseFailed, v1alpha1.ReasonFailed
 		o.Message += "; what became of the operations could not be stored: " + r.Redactor.String(stored.Err.Error())
-		s.Decide(o, r.Now())
+		s.RecordOutcome(o, r.Now())
 	}
 	return true
 }

@@ -29,44 +29,50 @@ const (
 	prioritiesKey       = "restoreResourcesVersionPriority"
 )
 
-// selectionOf translates the part of the spec that selects objects.
-func selectionOf(spec *v1alpha1.RestoreSpec) selection.Spec {
+// maxLineWarnings is about how many lines of the ConfigMap a Restore warns one by one.
+const maxLineWarnings = 20
+
+// toSelectionSpec translates the part of the spec that selects objects.
+func toSelectionSpec(spec *v1alpha1.RestoreSpec) selection.Spec {
 	return selection.Spec{
-		IncludedNamespaces:      run.Plain(spec.IncludedNamespaces),
-		ExcludedNamespaces:      run.Plain(spec.ExcludedNamespaces),
-		IncludedResources:       run.Plain(spec.IncludedResources),
-		ExcludedResources:       run.Plain(spec.ExcludedResources),
+		IncludedNamespaces:      run.ToStrings(spec.IncludedNamespaces),
+		ExcludedNamespaces:      run.ToStrings(spec.ExcludedNamespaces),
+		IncludedResources:       run.ToStrings(spec.IncludedResources),
+		ExcludedResources:       run.ToStrings(spec.ExcludedResources),
 		IncludeClusterResources: spec.IncludeClusterResources,
 		LabelSelector:           spec.LabelSelector,
 		OrLabelSelectors:        spec.OrLabelSelectors,
 	}
 }
 
-// validate returns everything that is wrong with the spec by itself.
-func validate(o *v1alpha1.Restore) []string {
+// validateSpec returns everything that is wrong with the spec by itself.
+func validateSpec(o *v1alpha1.Restore) []string {
 	var errs []string
 	if err := backupstore.ValidateName(o.Name); err != nil {
 		errs = append(errs, "metadata.name: "+err.Error())
 	}
-	for _, err := range restore.Validate(engineRequest(o)) {
+	for _, err := range restore.Validate(newEngineRequest(o)) {
 		errs = append(errs, err.Error())
 	}
 	return errs
 }
 
-// priorities are the API versions that a person prefers.
-type priorities struct {
+// versionPriorities are the API versions that a person prefers.
+type versionPriorities struct {
 	all version.Priorities
 	// named are the resources that the Restore itself names.
 	named []string
+	// warnings are about lines of the ConfigMap that are not used: it is for all Restores,
+	// and none must fail for them.
+	warnings []string
 }
 
-// priorities returns which API versions a person prefers, and what is wrong with
-// how they said it.
-func (r *Reconciler) priorities(ctx context.Context, s *scope) (priorities, []string, error) {
+// loadVersionPriorities returns which API versions a person prefers, and what is wrong with
+// how the Restore says it.
+func (r *Reconciler) loadVersionPriorities(ctx context.Context, s *scope) (versionPriorities, []string, error) {
 	own, faults := version.ParsePriorities(s.Object.Spec.APIVersionPriorities)
-	errs := located("spec.apiVersionPriorities", faults)
-	preferred := priorities{all: own, named: slices.Sorted(maps.Keys(own))}
+	errs := prefixErrors("spec.apiVersionPriorities", faults)
+	preferred := versionPriorities{all: own, named: slices.Sorted(maps.Keys(own))}
 	if !r.UseVersions {
 		return preferred, errs, nil
 	}
@@ -76,16 +82,20 @@ func (r *Reconciler) priorities(ctx context.Context, s *scope) (priorities, []st
 		return preferred, errs, nil
 	}
 	if err != nil {
-		return priorities{}, nil, fmt.Errorf("reading ConfigMap %s: %w", prioritiesConfigMap, err)
+		return versionPriorities{}, nil, fmt.Errorf("reading ConfigMap %s: %w", prioritiesConfigMap, err)
 	}
 	general, faults := version.ParsePriorities(config.Data[prioritiesKey])
-	errs = append(errs, located(fmt.Sprintf("ConfigMap %s, %s", prioritiesConfigMap, prioritiesKey), faults)...)
+	where := fmt.Sprintf("ConfigMap %s, %s", prioritiesConfigMap, prioritiesKey)
+	preferred.warnings = prefixErrors(where, faults[:min(len(faults), maxLineWarnings)])
+	if more := len(faults) - maxLineWarnings; more > 0 {
+		preferred.warnings = append(preferred.warnings, fmt.Sprintf("%s: %d more lines are not used", where, more))
+	}
 	maps.Copy(general, own)
 	preferred.all = general
 	return preferred, errs, nil
 }
 
-func located(where string, faults []error) []string {
+func prefixErrors(where string, faults []error) []string {
 	var errs []string
 	for _, fault := range faults {
 		errs = append(errs, where+": "+fault.Error())
@@ -93,24 +103,25 @@ func located(where string, faults []error) []string {
 	return errs
 }
 
-// engineRequest returns what the engine is told about a Restore.
-func engineRequest(o *v1alpha1.Restore) restore.Request {
+// newEngineRequest returns what the engine is told about a Restore.
+func newEngineRequest(o *v1alpha1.Restore) restore.Request {
 	engine := restore.Request{
-		Selection: selectionOf(&o.Spec), NamespaceMapping: run.PlainMap(o.Spec.NamespaceMapping),
+		Selection: toSelectionSpec(&o.Spec), NamespaceMapping: run.ToStringMap(o.Spec.NamespaceMapping),
 		Policy:            restore.ExistingPolicy(o.Spec.ExistingResourcePolicy),
+		TakeOver:          o.Spec.TakeOver,
 		PreserveNodePorts: o.Spec.PreserveNodePorts != nil && *o.Spec.PreserveNodePorts,
 		BackupName:        o.Status.BackupName, RestoreName: o.Name, RestoreUID: string(o.UID), DryRun: o.Spec.DryRun,
 	}
 	if status := o.Spec.RestoreStatus; status != nil {
 		engine.RestoreStatus = &restore.StatusFilter{
-			IncludedResources: run.Plain(status.IncludedResources), ExcludedResources: run.Plain(status.ExcludedResources),
+			IncludedResources: run.ToStrings(status.IncludedResources), ExcludedResources: run.ToStrings(status.ExcludedResources),
 		}
 	}
 	return engine
 }
 
-// requestOf returns what the job is told about a Restore.
-func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
+// newRunnerRequest returns what the job is told about a Restore.
+func (r *Reconciler) newRunnerRequest(s *scope) (job.Request, error) {
 	o := s.Object
 	spec, err := json.Marshal(o.Spec)
 	if err != nil {
@@ -119,11 +130,11 @@ func (r *Reconciler) requestOf(s *scope) (job.Request, error) {
 	request := job.Request{
 		Name: o.Name, Namespace: o.Namespace, UID: string(o.UID), BackupName: o.Status.BackupName,
 		Labels: o.Labels, Annotations: o.Annotations, Spec: spec,
-		Engine: engineRequest(o), UseVersions: r.UseVersions,
-		Started:          r.started(s),
-		OperationTimeout: r.Operations.Timeout,
-		ItemActions:      run.ItemSpecs(o, r.Actions.RestoreItemAction),
-		Warnings:         append(run.Ignored(s.Pre), o.Status.PlanWarnings...),
+		Engine: newEngineRequest(o), UseVersions: r.UseVersions,
+		OnOperationStarted: r.newOperationRecorder(s),
+		OperationTimeout:   r.Operations.Timeout,
+		ItemActions:        run.NewItemActionSpecs(o, r.Actions.RestoreItemAction),
+		Warnings:           append(run.IgnoredFailureWarnings(s.Pre), o.Status.PlanWarnings...),
 	}
 	if o.Status.StartTimestamp != nil {
 		request.Start = o.Status.StartTimestamp.Time

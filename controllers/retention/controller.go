@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/kube/scheduled"
+	"github.com/grapnel-dev/grapnel/internal/kube/servertime"
 )
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;update;patch
@@ -32,8 +33,11 @@ import (
 // +kubebuilder:rbac:groups=grapnel.dev,resources=restores;schedules,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconciler has the data of Backups destroyed whose time is over. Every field but Now is
-// required.
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations/status,verbs=get;update;patch
+
+// Reconciler has the data of Backups destroyed whose time is over. Every field but the last two
+// is required.
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
@@ -41,13 +45,16 @@ type Reconciler struct {
 	Metrics prometheus.Registerer
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
+	// ServerTime returns the time of the API server; by default it is asked for it.
+	ServerTime func(ctx context.Context, namespace string) (time.Time, error)
 
-	kept prometheus.Counter
+	dataLeftBehind prometheus.Counter
+	expiryCounts   expiryCountsCache
 }
 
-// recheck bounds how long a time is waited for that is far away: a clock may be set. It is
+// recheckInterval bounds how long a time is waited for that is far away: a clock may be set. It is
 // also how long a DeletionRun that did nothing stands in the way of the next one.
-const recheck = time.Hour
+const recheckInterval = time.Hour
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -57,19 +64,25 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Now == nil {
 		r.Now = time.Now
 	}
-	r.kept = prometheus.NewCounter(prometheus.CounterOpts{
+	if r.ServerTime == nil {
+		r.ServerTime = func(ctx context.Context, namespace string) (time.Time, error) {
+			return servertime.FetchTime(ctx, r.Client, namespace)
+		}
+	}
+	r.dataLeftBehind = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "grapnel_data_left_behind_total",
 		Help: "Backups with deletionPolicy Delete whose stored data stays, as their namespace was being deleted.",
 	})
-	if err := r.Metrics.Register(r.kept); err != nil {
+	if err := r.Metrics.Register(r.dataLeftBehind); err != nil {
 		return fmt.Errorf("registering the metrics of retention: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("retention").
 		For(&v1alpha1.Backup{}).
-		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.ofDeletionRun)).
-		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.ofRestore)).
-		Watches(&v1alpha1.Schedule{}, handler.EnqueueRequestsFromMapFunc(r.ofSchedule), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.deletionRunToBackup)).
+		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.restoreToBackups)).
+		Watches(&v1alpha1.Schedule{}, handler.EnqueueRequestsFromMapFunc(r.scheduleToBackups), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(r.locationToBackups), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Complete(r)
 }
 
@@ -80,18 +93,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !b.DeletionTimestamp.IsZero() {
-		return ctrl.Result{RequeueAfter: recheck}, r.finalize(ctx, &b)
+		return ctrl.Result{RequeueAfter: recheckInterval}, r.reconcileDeletedBackup(ctx, &b)
 	}
-	if changed, err := r.hold(ctx, &b); changed || err != nil {
+	if changed, err := r.reconcileFinalizer(ctx, &b); changed || err != nil {
 		return ctrl.Result{}, err // the watch brings what was changed
 	}
-	return r.expire(ctx, &b)
+	return r.reconcileExpiration(ctx, &b)
 }
 
-// hold has the finalizer on Backups that are to go with their data, or that a DeletionRun has
+// reconcileFinalizer has the finalizer on Backups that are to go with their data, or that a DeletionRun has
 // claimed, and on no others: what just goes must not need an operator.
-func (r *Reconciler) hold(ctx context.Context, b *v1alpha1.Backup) (changed bool, err error) {
-	claimed, err := r.claimed(ctx, b)
+func (r *Reconciler) reconcileFinalizer(ctx context.Context, b *v1alpha1.Backup) (changed bool, err error) {
+	claimed, err := r.hasActiveDeletionRun(ctx, b)
 	if err != nil {
 		return false, err
 	}
@@ -111,8 +124,8 @@ func (r *Reconciler) hold(ctx context.Context, b *v1alpha1.Backup) (changed bool
 	return true, nil
 }
 
-// ofDeletionRun returns the Backups that a DeletionRun is about.
-func (r *Reconciler) ofDeletionRun(_ context.Context, object client.Object) []reconcile.Request {
+// deletionRunToBackup returns the Backups that a DeletionRun is about.
+func (r *Reconciler) deletionRunToBackup(_ context.Context, object client.Object) []reconcile.Request {
 	d, ok := object.(*v1alpha1.DeletionRun)
 	if !ok {
 		return nil
@@ -124,23 +137,30 @@ func (r *Reconciler) ofDeletionRun(_ context.Context, object client.Object) []re
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: d.Namespace, Name: name}}}
 }
 
-// ofRestore returns the Backups whose time is over and that wait for the end of a Restore.
-func (r *Reconciler) ofRestore(ctx context.Context, object client.Object) []reconcile.Request {
+// restoreToBackups returns the Backups whose time is over and that wait for the end of a Restore.
+func (r *Reconciler) restoreToBackups(ctx context.Context, object client.Object) []reconcile.Request {
 	restore, ok := object.(*v1alpha1.Restore)
-	if !ok || (!run.Decided(restore) && restore.DeletionTimestamp.IsZero()) {
+	if !ok || (!run.IsFinished(restore) && restore.DeletionTimestamp.IsZero()) {
 		return nil
 	}
-	return r.overdue(ctx, restore.Namespace, func(b *v1alpha1.Backup) bool { return destroy.Reads(restore, b) })
+	return r.enqueueExpiredBackups(ctx, restore.Namespace, func(b *v1alpha1.Backup) bool { return destroy.UsesBackup(restore, b) })
 }
 
-// ofSchedule returns the Backups of a Schedule whose time is over: it may protect fewer of them
+// scheduleToBackups returns the Backups of a Schedule whose time is over: it may protect fewer of them
 // now, or be gone.
-func (r *Reconciler) ofSchedule(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.overdue(ctx, object.GetNamespace(), func(b *v1alpha1.Backup) bool { return scheduled.Belongs(b, object.GetName()) })
+func (r *Reconciler) scheduleToBackups(ctx context.Context, object client.Object) []reconcile.Request {
+	return r.enqueueExpiredBackups(ctx, object.GetNamespace(), func(b *v1alpha1.Backup) bool { return scheduled.BelongsToSchedule(b, object.GetName()) })
 }
 
-// overdue returns the Backups of a namespace whose time is over and that are wanted.
-func (r *Reconciler) overdue(ctx context.Context, namespace string, wanted func(*v1alpha1.Backup) bool) []reconcile.Request {
+// locationToBackups returns the Backups of a location whose time is over: a person may have allowed
+// that they go.
+func (r *Reconciler) locationToBackups(ctx context.Context, object client.Object) []reconcile.Request {
+	r.expiryCounts.deleteCounts(client.ObjectKeyFromObject(object))
+	return r.enqueueExpiredBackups(ctx, object.GetNamespace(), func(b *v1alpha1.Backup) bool { return b.Location() == object.GetName() })
+}
+
+// enqueueExpiredBackups returns the Backups of a namespace whose time is over and that are wanted.
+func (r *Reconciler) enqueueExpiredBackups(ctx context.Context, namespace string, wanted func(*v1alpha1.Backup) bool) []reconcile.Request {
 	var list v1alpha1.BackupList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache can not fail once it has started

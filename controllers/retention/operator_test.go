@@ -4,6 +4,7 @@
 package retention
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -21,10 +22,10 @@ func (s *stage) operate(at time.Duration) {
 	s.t.Helper()
 	now := s.start.Add(at)
 	s.now = now
-	s.Operate(func(mgr ctrl.Manager) error {
+	s.StartManager(func(mgr ctrl.Manager) error {
 		return (&Reconciler{
 			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("grapnel"), Metrics: prometheus.NewRegistry(),
-			Now: func() time.Time { return now },
+			Now: func() time.Time { return now }, ServerTime: func(context.Context, string) (time.Time, error) { return now, nil },
 		}).SetupWithManager(mgr)
 	})
 }
@@ -55,7 +56,7 @@ func TestWoken(t *testing.T) {
 	s.operate(2 * month)
 	later := s.backup("later") // what comes later is done after what was there, which took the same way
 	s.awaitDeletion(later, nil)
-	suite.Await(s.Env, b, func(b *v1alpha1.Backup) string {
+	suite.WaitFor(s.Env, b, func(b *v1alpha1.Backup) string {
 		if b.Status.Expiration == nil {
 			return "its expiration is not written"
 		}
@@ -66,13 +67,13 @@ func TestWoken(t *testing.T) {
 	restore.Status.Phase, restore.Status.CompletionTimestamp = v1alpha1.RestorePhaseCompleted, &metav1.Time{Time: s.now}
 	s.writeStatus(restore)
 	first := s.awaitDeletion(b, nil)
-	s.AwaitEvent(b, "Normal Expired: Its time was over at")
+	s.WaitForEvent(b, "Normal Expired: Its time was over at")
 	s.Delete(first) // cancelled, and its time is still over
 	second := s.awaitDeletion(b, first)
 
-	suite.Change(s.Env, b, func(b *v1alpha1.Backup) { b.Spec.TTL = nil })
-	s.AwaitGone(second)
-	suite.Change(s.Env, young, func(b *v1alpha1.Backup) { b.Spec.TTL = &metav1.Duration{Duration: month} })
+	suite.UpdateWithRetry(s.Env, b, func(b *v1alpha1.Backup) { b.Spec.TTL = nil })
+	s.WaitForDeletion(second)
+	suite.UpdateWithRetry(s.Env, young, func(b *v1alpha1.Backup) { b.Spec.TTL = &metav1.Duration{Duration: month} })
 	s.awaitDeletion(young, nil)
 }
 
@@ -85,9 +86,9 @@ func TestWokenByItsSchedule(t *testing.T) {
 	older, newest := s.night(1, night{phase: "Completed"}), s.night(2, night{phase: "Completed"})
 	s.operate(2 * month)
 	for _, b := range []*v1alpha1.Backup{older, newest} {
-		s.AwaitEvent(b, "Normal KeptByItsSchedule: ")
+		s.WaitForEvent(b, "Normal KeptByItsSchedule: ")
 	}
-	suite.Change(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.KeepLast = &one })
+	suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.KeepLast = &one })
 	s.awaitDeletion(older, nil)
 	s.expectDoomed(older.Name)
 	s.Delete(n)
@@ -100,7 +101,7 @@ func TestWokenByTheEndOfTheData(t *testing.T) {
 	s := newStage(t)
 	b := s.backup("nightly", without, goes)
 	s.operate(0)
-	suite.Await(s.Env, b, func(b *v1alpha1.Backup) string {
+	suite.WaitFor(s.Env, b, func(b *v1alpha1.Backup) string {
 		if len(b.Finalizers) == 0 {
 			return "nothing holds it"
 		}
@@ -109,7 +110,7 @@ func TestWokenByTheEndOfTheData(t *testing.T) {
 	s.Delete(b)
 	d := s.awaitDeletion(b, nil)
 	s.destroys(d, b)
-	s.AwaitGone(b)
+	s.WaitForDeletion(b)
 }
 
 // TestSetup refuses what could not work.

@@ -26,7 +26,7 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
 // month is the ttl of Backups, unless a test says otherwise.
 const month = 720 * time.Hour
@@ -38,17 +38,20 @@ type stage struct {
 	t     *testing.T
 	start time.Time
 	now   time.Time
-	told  []string
-	r     *Reconciler
+	// skew is how far the clock of the API server is ahead.
+	skew time.Duration
+	told []string
+	r    *Reconciler
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{Env: cluster.Env(t), t: t, start: time.Now().UTC().Truncate(time.Second)}
+	s := &stage{Env: cluster.NewEnv(t), t: t, start: time.Now().UTC().Truncate(time.Second)}
 	s.now = s.start
 	s.r = &Reconciler{
 		Client: s.Client, Recorder: s, Now: func() time.Time { return s.now },
-		kept: prometheus.NewCounter(prometheus.CounterOpts{Name: "kept"}),
+		ServerTime:     func(context.Context, string) (time.Time, error) { return s.now.Add(s.skew), nil },
+		dataLeftBehind: prometheus.NewCounter(prometheus.CounterOpts{Name: "kept"}),
 	}
 	return s
 }
@@ -64,7 +67,7 @@ func (s *stage) backup(name string, edits ...func(*v1alpha1.Backup)) *v1alpha1.B
 	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.BackupSpec{TTL: &metav1.Duration{Duration: month}}}
 	b.Status.Phase, b.Status.StorageLocation = v1alpha1.BackupPhaseCompleted, "main"
 	b.Status.StartTimestamp, b.Status.CompletionTimestamp = &metav1.Time{Time: s.start}, &metav1.Time{Time: s.start.Add(time.Minute)}
-	conditions.Summary(b, conditions.Current, "Completed", "")
+	conditions.SetSummary(b, conditions.Current, "Completed", "")
 	for _, edit := range edits {
 		edit(b)
 	}
@@ -98,7 +101,7 @@ func (s *stage) at(since time.Duration, b *v1alpha1.Backup) ctrl.Result {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if !suite.Read(s.Env, b) || b.ResourceVersion == before {
+		if !suite.GetIfExists(s.Env, b) || b.ResourceVersion == before {
 			return result
 		}
 	}
@@ -184,7 +187,7 @@ func (s *stage) destroys(d *v1alpha1.DeletionRun, b *v1alpha1.Backup) {
 // holds adds a finalizer that keeps an object as long as a test likes.
 func holds[T client.Object](s *stage, object T) T {
 	s.t.Helper()
-	suite.Change(s.Env, object, func(object T) { object.SetFinalizers(append(object.GetFinalizers(), "grapnel.dev/test")) })
+	suite.UpdateWithRetry(s.Env, object, func(object T) { object.SetFinalizers(append(object.GetFinalizers(), "grapnel.dev/test")) })
 	return object
 }
 
@@ -210,7 +213,7 @@ func (s *stage) expectTold(want ...string) {
 func (s *stage) expectKept(want float64) {
 	s.t.Helper()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(s.r.kept)
+	registry.MustRegister(s.r.dataLeftBehind)
 	families, err := registry.Gather()
 	if err != nil || len(families) != 1 {
 		s.t.Fatalf("there are %d metrics: %v", len(families), err)
@@ -223,7 +226,7 @@ func (s *stage) expectKept(want float64) {
 // expectHeld looks whether a Backup is there with the finalizer, or without it.
 func (s *stage) expectHeld(b *v1alpha1.Backup, want bool) {
 	s.t.Helper()
-	if !suite.Read(s.Env, b) {
+	if !suite.GetIfExists(s.Env, b) {
 		s.t.Fatalf("Backup %s is gone", b.Name)
 	}
 	if got := slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData); got != want {

@@ -20,10 +20,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/schedule"
 )
 
-// cancel cancels the Backups that a newer one replaces.
-func (p *pass) cancel(ctx context.Context) error {
+// cancelReplacedBackups cancels the Backups that a newer one replaces.
+func (p *reconcileScope) cancelReplacedBackups(ctx context.Context) error {
 	for _, name := range p.decision.Cancel {
-		b := p.seen.backups[name].DeepCopy()
+		b := p.observed.backups[name].DeepCopy()
 		if b.Spec.DesiredState == v1alpha1.DesiredStateCancel {
 			continue
 		}
@@ -33,14 +33,14 @@ func (p *pass) cancel(ctx context.Context) error {
 		if err := p.r.Client.Patch(ctx, b, patch); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("cancelling Backup %s, which a newer one replaces: %w", name, err)
 		}
-		p.event(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonReplaced, "Cancel",
+		p.emitEvent(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonReplaced, "Cancel",
 			"Cancelled Backup "+name+" for a newer one: concurrencyPolicy is Replace")
 	}
 	return nil
 }
 
-// create creates the Backup that is due. If that fails, it is as if it had not been tried.
-func (p *pass) create(ctx context.Context) {
+// createDueBackup creates the Backup that is due. If that fails, it is as if it had not been tried.
+func (p *reconcileScope) createDueBackup(ctx context.Context) {
 	due := p.decision.Create
 	if due == nil {
 		return
@@ -49,31 +49,31 @@ func (p *pass) create(ctx context.Context) {
 	err := p.r.Client.Create(ctx, b)
 	switch {
 	case err == nil:
-		p.created = true
-		p.seen.runs = append(p.seen.runs, scheduled.Runs(p.s.Name, []v1alpha1.Backup{*b})...)
-		p.r.Metrics.created(p.s.Name)
-		p.event(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonBackupCreated, "Create",
+		p.backupCreated = true
+		p.observed.runs = append(p.observed.runs, scheduled.ToRuns(p.s.Name, []v1alpha1.Backup{*b})...)
+		p.r.Metrics.recordCreated(p.s.Name)
+		p.emitEvent(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonBackupCreated, "Create",
 			fmt.Sprintf("Created Backup %s for %s", b.Name, due.Scheduled.Format(time.RFC3339)))
 	case apierrors.IsAlreadyExists(err):
-		p.found(ctx, b)
+		p.resolveNameConflict(ctx, b)
 	default:
-		p.problem = fmt.Errorf("creating Backup %s: %w", b.Name, err)
+		p.createError = fmt.Errorf("creating Backup %s: %w", b.Name, err)
 	}
 }
 
-// found finds out whose the Backup is that has the name of the one that is due.
-func (p *pass) found(ctx context.Context, b *v1alpha1.Backup) {
+// resolveNameConflict finds out whose the Backup is that has the name of the one that is due.
+func (p *reconcileScope) resolveNameConflict(ctx context.Context, b *v1alpha1.Backup) {
 	var there v1alpha1.Backup
 	if err := p.r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &there); err != nil {
-		p.problem = fmt.Errorf("reading Backup %s, which exists already: %w", b.Name, err)
+		p.createError = fmt.Errorf("reading Backup %s, which exists already: %w", b.Name, err)
 		return
 	}
-	if _, created := scheduled.Created(&there, p.s.Name); created {
+	if _, created := scheduled.NominalTimeBy(&there, p.s.Name); created {
 		return // it was created before, and the cache does not show it yet
 	}
 	t := p.decision.LastSchedule
 	p.decision.Create = nil
-	p.decision.LastSchedule = timeOf(p.before.Status.LastScheduleTime)
+	p.decision.LastSchedule = fromStatusTime(p.original.Status.LastScheduleTime)
 	p.decision.LastSkipped = t
 	p.decision.Skipped = append(p.decision.Skipped, schedule.Skip{
 		Reason: v1alpha1.ReasonNameTaken, Time: t,
@@ -83,9 +83,9 @@ func (p *pass) found(ctx context.Context, b *v1alpha1.Backup) {
 }
 
 // newBackup returns the Backup of a Schedule for a time.
-func newBackup(s *v1alpha1.Schedule, due schedule.Create) *v1alpha1.Backup {
+func newBackup(s *v1alpha1.Schedule, due schedule.RunToCreate) *v1alpha1.Backup {
 	labels, annotations := templateMetadata(s)
-	labels[v1alpha1.LabelScheduleName] = shortname.Label(s.Name)
+	labels[v1alpha1.LabelScheduleName] = shortname.LabelValue(s.Name)
 	annotations[v1alpha1.AnnotationScheduledTime] = due.Scheduled.Format(time.RFC3339)
 	b := &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: due.Name, Labels: labels, Annotations: annotations},
@@ -95,7 +95,7 @@ func newBackup(s *v1alpha1.Schedule, due schedule.Create) *v1alpha1.Backup {
 	if stored := b.Spec.Metadata; stored != nil {
 		// Who finds the backup in its location puts these on an object, too.
 		for key := range stored.Labels {
-			if gitops.Tracks(key) {
+			if gitops.IsTrackingKey(key) {
 				delete(stored.Labels, key)
 			}
 		}
@@ -107,18 +107,20 @@ func newBackup(s *v1alpha1.Schedule, due schedule.Create) *v1alpha1.Backup {
 func templateMetadata(s *v1alpha1.Schedule) (labels, annotations map[string]string) {
 	labels, annotations = map[string]string{}, map[string]string{}
 	for key, value := range s.Spec.Template.Metadata.Labels {
-		if !gitops.Tracks(key) {
+		if !gitops.IsTrackingKey(key) {
 			labels[key] = string(value)
 		}
 	}
 	for key, value := range s.Spec.Template.Metadata.Annotations {
-		if !gitops.Tracks(key) {
+		if !gitops.IsTrackingKey(key) {
 			annotations[key] = string(value)
 		}
 	}
 	return labels, annotations
 }
 
-// ending reports whether something could not be created because the namespace is being
+// isNamespaceTerminating reports whether something could not be created because the namespace is being
 // deleted, and the Schedule with it.
-func ending(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }
+func isNamespaceTerminating(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}

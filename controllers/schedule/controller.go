@@ -35,9 +35,9 @@ type Reconciler struct {
 	Now func() time.Time
 }
 
-// longestTimer is how long a timer runs at most: it does not notice that the clock was
+// maxRequeue is how long a timer runs at most: it does not notice that the clock was
 // changed.
-const longestTimer = time.Hour
+const maxRequeue = time.Hour
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -47,7 +47,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Now == nil {
 		r.Now = time.Now
 	}
-	return r.watch(ctrl.NewControllerManagedBy(mgr).
+	return r.addWatches(ctrl.NewControllerManagedBy(mgr).
 		Named("schedule").
 		For(&v1alpha1.Schedule{})).
 		Complete(r)
@@ -58,63 +58,63 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var s v1alpha1.Schedule
 	if err := r.Client.Get(ctx, req.NamespacedName, &s); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.Metrics.forget(req.Name)
+			r.Metrics.deleteSeries(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !s.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	seen, err := r.observe(ctx, &s)
+	seen, err := r.observeSchedule(ctx, &s)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	p := &pass{r: r, before: s.DeepCopy(), s: &s, seen: seen, now: r.Now()}
-	cron, err := valid(&s)
+	p := &reconcileScope{r: r, original: s.DeepCopy(), s: &s, observed: seen, now: r.Now()}
+	cron, err := parseAndValidate(&s)
 	if err != nil {
-		return ctrl.Result{}, p.refuse(ctx, err)
+		return ctrl.Result{}, p.recordInvalidSpec(ctx, err)
 	}
-	return p.run(ctx, cron)
+	return p.reconcileSchedule(ctx, cron)
 }
 
-// pass is one look at a Schedule.
-type pass struct {
+// reconcileScope is one look at a Schedule.
+type reconcileScope struct {
 	r *Reconciler
-	// before is the Schedule as it was read, and s with its new status.
-	before, s *v1alpha1.Schedule
-	seen      *world
-	now       time.Time
+	// original is the Schedule as it was read, and s with its new status.
+	original, s *v1alpha1.Schedule
+	observed    *observedState
+	now         time.Time
 
 	decision schedule.Decision
-	// created says that this pass created the Backup.
-	created bool
-	// problem says why the Backup that is due could not be created.
-	problem error
+	// backupCreated says that this pass created the Backup.
+	backupCreated bool
+	// createError says why the Backup that is due could not be created.
+	createError error
 }
 
-// run carries out what is decided.
-func (p *pass) run(ctx context.Context, cron schedule.Cron) (ctrl.Result, error) {
-	p.decision = schedule.Decide(p.input(cron))
-	if err := p.cancel(ctx); err != nil {
+// reconcileSchedule carries out what is decided.
+func (p *reconcileScope) reconcileSchedule(ctx context.Context, cron schedule.Cron) (ctrl.Result, error) {
+	p.decision = schedule.Decide(p.newDecisionInput(cron))
+	if err := p.cancelReplacedBackups(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	p.create(ctx)
-	if ending(p.problem) {
+	p.createDueBackup(ctx)
+	if isNamespaceTerminating(p.createError) {
 		return ctrl.Result{}, nil
 	}
-	p.record()
-	if written, err := p.write(ctx); err != nil || !written {
-		return ctrl.Result{}, errors.Join(err, p.problem)
+	p.setStatusFromDecision()
+	if written, err := p.patchStatus(ctx); err != nil || !written {
+		return ctrl.Result{}, errors.Join(err, p.createError)
 	}
-	p.tell(ctx)
-	if err := errors.Join(p.problem, p.limit(ctx)); err != nil {
+	p.emitDecisionEvents(ctx)
+	if err := errors.Join(p.createError, p.enforceKeepLimits(ctx)); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: p.timer()}, nil
+	return ctrl.Result{RequeueAfter: p.timeUntilNextReconcile()}, nil
 }
 
-// timer returns when to look again at the latest.
-func (p *pass) timer() time.Duration {
-	wait := p.decision.NextWake.Sub(p.r.Now())
-	return max(time.Millisecond, min(wait, longestTimer))
+// timeUntilNextReconcile returns when to look again at the latest.
+func (p *reconcileScope) timeUntilNextReconcile() time.Duration {
+	wait := p.decision.NextScheduleTime.Sub(p.r.Now())
+	return max(time.Millisecond, min(wait, maxRequeue))
 }

@@ -42,7 +42,7 @@ func TestBadInput(t *testing.T) {
 			s := newStage(t)
 			n := s.nightly()
 			good := *n.Spec.DeepCopy()
-			suite.Change(s.Env, n, func(n *v1alpha1.Schedule) { tc.spoil(&n.Spec) })
+			suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { tc.spoil(&n.Spec) })
 			for _, at := range []string{"1 02:00", "1 03:00"} {
 				if result := s.at(at, n); result.RequeueAfter != 0 {
 					t.Errorf("it is looked at again after %v", result.RequeueAfter)
@@ -55,7 +55,7 @@ func TestBadInput(t *testing.T) {
 			}
 			s.expectTold("Warning FailedValidation Validate: …" + tc.says)
 
-			suite.Change(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec = good })
+			suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec = good })
 			s.at("1 03:10", n)
 			s.expectMade("1 03:00") // it was meant to be, and the mistake lasted over it
 			s.expectTold("Normal BackupCreated")
@@ -72,7 +72,7 @@ func TestBadFromTheBeginning(t *testing.T) {
 	s := newStage(t)
 	n := s.fresh("each hour")
 	s.at("1 12:00", n)
-	suite.Change(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Schedule = "0 * * * *" })
+	suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Schedule = "0 * * * *" })
 	s.at("1 12:30", n)
 	s.expectMade()
 	s.expectStatus(n, expect{Phase: "Enabled", Next: "1 13:00", Ready: "Scheduled"})
@@ -99,7 +99,7 @@ func TestNameTaken(t *testing.T) {
 			}
 			s.expectTold("Warning Skipped NameTaken: nothing ran …" + other.Name)
 			version := other.ResourceVersion
-			if !suite.Read(s.Env, other) || other.ResourceVersion != version {
+			if !suite.GetIfExists(s.Env, other) || other.ResourceVersion != version {
 				t.Error("the other Backup was touched")
 			}
 			s.Delete(other) // which was told, and is settled

@@ -14,55 +14,55 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
 )
 
-// mostAtOnce is how many Backups of a Schedule are destroyed at the same time, so that a limit
+// maxConcurrentDeletions is how many Backups of a Schedule are destroyed at the same time, so that a limit
 // that is set late makes no thousand DeletionRuns at once.
-const mostAtOnce = 50
+const maxConcurrentDeletions = 50
 
-// limit has the Backups destroyed of which there are more than are kept. One for which there
+// enforceKeepLimits has the Backups destroyed of which there are more than are kept. One for which there
 // was a DeletionRun that could not do it gets another when that is gone.
-func (p *pass) limit(ctx context.Context) error {
+func (p *reconcileScope) enforceKeepLimits(ctx context.Context) error {
 	var surplus []*v1alpha1.Backup
 	for _, name := range p.decision.Delete {
-		if b := p.seen.backups[name]; !p.seen.deletions[deletionOf(b).Name] {
+		if b := p.observed.backups[name]; !p.observed.deletionRunNames[newLimitDeletionRun(b).Name] {
 			surplus = append(surplus, b)
 		}
 	}
-	if len(surplus) == 0 || p.room() == 0 {
+	if len(surplus) == 0 || p.numDeletionsAllowed() == 0 {
 		return nil // the end of one has the Schedule looked at again
 	}
 	// A deletion can not be stopped, so that the cache is not enough.
-	restores, err := destroy.OpenRestores(ctx, p.r.Reader, p.s.Namespace)
+	restores, err := destroy.ListUnfinishedRestores(ctx, p.r.Reader, p.s.Namespace)
 	if err != nil {
 		return err
 	}
-	for _, b := range surplus[:min(len(surplus), p.room())] {
-		if destroy.IsRead(b, restores) {
+	for _, b := range surplus[:min(len(surplus), p.numDeletionsAllowed())] {
+		if destroy.IsUsedByRestore(b, restores) {
 			continue // the end of the Restore has the Schedule looked at again
 		}
-		if err := p.destroy(ctx, b); err != nil {
+		if err := p.createDeletionRun(ctx, b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// room is how many more Backups may be destroyed now.
-func (p *pass) room() int {
+// numDeletionsAllowed is how many more Backups may be destroyed now.
+func (p *reconcileScope) numDeletionsAllowed() int {
 	going := 0
-	for i := range p.seen.runs {
-		if p.seen.runs[i].Deleting {
+	for i := range p.observed.runs {
+		if p.observed.runs[i].Deleting {
 			going++
 		}
 	}
-	return max(0, mostAtOnce-going)
+	return max(0, maxConcurrentDeletions-going)
 }
 
-// destroy creates the DeletionRun of a Backup.
-func (p *pass) destroy(ctx context.Context, b *v1alpha1.Backup) error {
-	deletion := deletionOf(b)
+// createDeletionRun creates the DeletionRun of a Backup.
+func (p *reconcileScope) createDeletionRun(ctx context.Context, b *v1alpha1.Backup) error {
+	deletion := newLimitDeletionRun(b)
 	err := p.r.Client.Create(ctx, deletion)
 	switch {
-	case apierrors.IsAlreadyExists(err), ending(err):
+	case apierrors.IsAlreadyExists(err), isNamespaceTerminating(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("creating a DeletionRun for Backup %s, which is one more than is kept: %w", b.Name, err)
@@ -71,6 +71,6 @@ func (p *pass) destroy(ctx context.Context, b *v1alpha1.Backup) error {
 	return nil
 }
 
-func deletionOf(b *v1alpha1.Backup) *v1alpha1.DeletionRun {
-	return destroy.Run(b, v1alpha1.DeletionCauseScheduleLimit)
+func newLimitDeletionRun(b *v1alpha1.Backup) *v1alpha1.DeletionRun {
+	return destroy.NewDeletionRun(b, v1alpha1.DeletionCauseScheduleLimit)
 }

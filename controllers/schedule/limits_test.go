@@ -101,7 +101,7 @@ func TestLimits(t *testing.T) {
 				}
 			}
 			// A paused Schedule creates nothing, and keeps its limits.
-			suite.Change(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Paused = true })
+			suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Paused = true })
 			if tc.also != nil {
 				tc.also(s)
 			}
@@ -165,7 +165,7 @@ func operate(t *testing.T, env *suite.Env) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Operate(func(mgr ctrl.Manager) error {
+	env.StartManager(func(mgr ctrl.Manager) error {
 		return (&schedule.Reconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("grapnel"), Metrics: metrics,
 		}).SetupWithManager(mgr)
@@ -179,30 +179,30 @@ func TestWoken(t *testing.T) {
 	s := newStage(t)
 	operate(t, s.Env)
 	n := s.fresh("@every 1s")
-	suite.Await(s.Env, n, func(n *v1alpha1.Schedule) string {
+	suite.WaitFor(s.Env, n, func(n *v1alpha1.Schedule) string {
 		if n.Status.LastBackup == "" || n.Status.LastSkippedReason != "ConcurrencyForbid" {
 			return fmt.Sprintf("status is %+v", n.Status)
 		}
 		return ""
 	})
-	s.AwaitEvent(n, "Normal BackupCreated: Created Backup "+n.Status.LastBackup)
+	s.WaitForEvent(n, "Normal BackupCreated: Created Backup "+n.Status.LastBackup)
 	first := s.backups()
 	if len(first) != 1 {
 		t.Fatalf("there are %d Backups", len(first))
 	}
 	s.end(&first[0], "Completed", "1 00:00")
-	suite.Await(s.Env, n, func(n *v1alpha1.Schedule) string {
+	suite.WaitFor(s.Env, n, func(n *v1alpha1.Schedule) string {
 		if n.Status.LastBackup == first[0].Name || n.Status.LastSuccessfulTime == nil {
 			return fmt.Sprintf("status is %+v", n.Status)
 		}
 		return ""
 	})
-	suite.Change(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Schedule = "now and then" })
-	suite.Await(s.Env, n, func(n *v1alpha1.Schedule) string {
+	suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Schedule = "now and then" })
+	suite.WaitFor(s.Env, n, func(n *v1alpha1.Schedule) string {
 		return map[bool]string{false: "no"}[n.Status.Phase == "FailedValidation"]
 	})
 	s.Delete(n)
-	s.AwaitGone(n)
+	s.WaitForDeletion(n)
 	if made := s.backups(); len(made) < 2 {
 		t.Errorf("the Backups went with their Schedule: %d are left", len(made))
 	}
@@ -238,5 +238,5 @@ func TestWokenByTheEndOfARestore(t *testing.T) {
 	}
 	suite.Eventually(t, doomed(2))
 	s.expectDoomed("1 03:00", "2 03:00")
-	suite.Read(s.Env, n)
+	suite.GetIfExists(s.Env, n)
 }

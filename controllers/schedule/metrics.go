@@ -11,23 +11,23 @@ import (
 
 // Metrics counts what Schedules do. It is safe for concurrent use.
 type Metrics struct {
-	made  *prometheus.CounterVec
-	skips *prometheus.CounterVec
+	backupsCreated *prometheus.CounterVec
+	timesSkipped   *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics. The label schedule has the value that it has for
 // Backups: names of more than 63 characters are shortened.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
-		made: prometheus.NewCounterVec(prometheus.CounterOpts{
+		backupsCreated: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "grapnel_schedule_backups_created_total", Help: "Backups that Schedules created.",
 		}, []string{"schedule"}),
-		skips: prometheus.NewCounterVec(prometheus.CounterOpts{
+		timesSkipped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "grapnel_schedule_skipped_total",
 			Help: "Times at which a Schedule created no Backup although one was due, by reason. With ConcurrencyForbid it may follow later.",
 		}, []string{"schedule", "reason"}),
 	}
-	for _, c := range []prometheus.Collector{m.made, m.skips} {
+	for _, c := range []prometheus.Collector{m.backupsCreated, m.timesSkipped} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -35,15 +35,17 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-func (m *Metrics) created(name string) { m.made.WithLabelValues(shortname.Label(name)).Inc() }
-
-func (m *Metrics) skipped(name, reason string) {
-	m.skips.WithLabelValues(shortname.Label(name), reason).Inc()
+func (m *Metrics) recordCreated(name string) {
+	m.backupsCreated.WithLabelValues(shortname.LabelValue(name)).Inc()
 }
 
-// forget drops what was counted of a Schedule that is gone.
-func (m *Metrics) forget(name string) {
-	labels := prometheus.Labels{"schedule": shortname.Label(name)}
-	m.made.DeletePartialMatch(labels)
-	m.skips.DeletePartialMatch(labels)
+func (m *Metrics) recordSkipped(name, reason string) {
+	m.timesSkipped.WithLabelValues(shortname.LabelValue(name), reason).Inc()
+}
+
+// deleteSeries drops what was counted of a Schedule that is gone.
+func (m *Metrics) deleteSeries(name string) {
+	labels := prometheus.Labels{"schedule": shortname.LabelValue(name)}
+	m.backupsCreated.DeletePartialMatch(labels)
+	m.timesSkipped.DeletePartialMatch(labels)
 }

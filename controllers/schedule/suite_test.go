@@ -26,7 +26,7 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
 // stage is a namespace in which a test makes one pass after the other, at the times it
 // likes. Days are counted from the first midnight after it began, which is that of day 1.
@@ -42,7 +42,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	s := &stage{Env: env, t: t, midnight: time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1), registry: prometheus.NewRegistry()}
 	metrics, err := schedule.NewMetrics(s.registry)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *stage) at(text string, n *v1alpha1.Schedule) ctrl.Result {
 func (s *stage) pass(n *v1alpha1.Schedule) (ctrl.Result, error) {
 	s.t.Helper()
 	result, err := s.r.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(n)})
-	suite.Read(s.Env, n)
+	suite.GetIfExists(s.Env, n)
 	return result, err
 }
 
@@ -161,7 +161,7 @@ func (s *stage) expectMade(want ...string) {
 func (s *stage) backup(text string) *v1alpha1.Backup {
 	s.t.Helper()
 	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.backupName(text)}}
-	if !suite.Read(s.Env, b) {
+	if !suite.GetIfExists(s.Env, b) {
 		s.t.Fatalf("there is no Backup %s", b.Name)
 	}
 	return b
@@ -185,7 +185,7 @@ func (s *stage) end(b *v1alpha1.Backup, phase v1alpha1.BackupPhase, text string)
 	s.t.Helper()
 	before := b.DeepCopy()
 	b.Status.Phase, b.Status.CompletionTimestamp = phase, &metav1.Time{Time: s.time(text)}
-	conditions.Summary(b, conditions.Current, string(phase), "")
+	conditions.SetSummary(b, conditions.Current, string(phase), "")
 	if err := s.Client.Status().Patch(s.t.Context(), b, client.MergeFrom(before)); err != nil {
 		s.t.Fatal(err)
 	}

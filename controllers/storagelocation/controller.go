@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
@@ -38,10 +38,10 @@ import (
 type Opener interface {
 	// Open opens a location.
 	Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*location.Store, error)
-	// Forget ends what is kept for a location that was deleted.
-	Forget(ctx context.Context, key types.NamespacedName)
-	// ForgetUID ends what is kept for a location in whose place there is another one.
-	ForgetUID(ctx context.Context, uid types.UID)
+	// ReleaseDeletedLocation ends what is kept for a location that was deleted.
+	ReleaseDeletedLocation(ctx context.Context, key types.NamespacedName)
+	// ReleaseReplacedLocation ends what is kept for a location in whose place there is another one.
+	ReleaseReplacedLocation(ctx context.Context, uid types.UID)
 }
 
 // Reconciler checks locations. Every field but the last three is required.
@@ -57,19 +57,24 @@ type Reconciler struct {
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
 
-	checks *runner.Runner[check]
-	// providers has what Plugins said about the provider of a location when it was
+	checks *runner.Runner[checkResult]
+	// providerStates has what Plugins said about the provider of a location when it was
 	// checked last, by its key.
-	providers sync.Map
+	providerStates sync.Map
 	// uids has the UID that a location had when it was seen last, by its key.
 	uids sync.Map
+	// checkStarts has when the check began that is under way, by its id.
+	checkStarts sync.Map
 }
 
-// check is what one look at a location found.
-type check struct {
+// checkResult is what one look at a location found.
+type checkResult struct {
 	// putIfAbsent is nil if the location could not be asked.
 	putIfAbsent *bool
 	problem     error
+	// fullError is why nothing can be written to a location that can be read.
+	fullError error
+	space     objectstore.Space
 }
 
 // SetupWithManager registers the controller and its background checks.
@@ -87,7 +92,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		r.Now = time.Now
 	}
 	woken := make(chan event.GenericEvent, 64)
-	r.checks = runner.New[check](func(owner types.NamespacedName) {
+	r.checks = runner.New[checkResult](func(owner types.NamespacedName) {
 		woken <- event.GenericEvent{Object: &v1alpha1.BackupStorageLocation{
 			ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name},
 		}}
@@ -98,7 +103,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("storagelocation").
 		For(&v1alpha1.BackupStorageLocation{}).
-		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(r.inPlugins)).
+		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(r.pluginToLocations)).
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }
@@ -108,131 +113,184 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var bsl v1alpha1.BackupStorageLocation
 	if err := r.Client.Get(ctx, req.NamespacedName, &bsl); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.Opener.Forget(ctx, req.NamespacedName)
-			r.providers.Delete(req.NamespacedName)
+			r.Opener.ReleaseDeletedLocation(ctx, req.NamespacedName)
+			r.providerStates.Delete(req.NamespacedName)
 			r.uids.Delete(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	r.forgetPredecessor(ctx, &bsl)
+	r.releaseReplacedLocation(ctx, &bsl)
 	if !bsl.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	provider, err := r.provider(ctx, &bsl)
+	provider, err := r.providerState(ctx, &bsl)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	id := fmt.Sprintf("%s/%d", bsl.UID, bsl.Generation)
-	outcome, known := r.checks.State(id)
+	outcome, known := r.checks.LookupOutcome(id)
 	switch {
 	case known && outcome == nil:
-		return ctrl.Result{}, nil
+		return r.reconcileRunningCheck(ctx, &bsl, id)
 	case known:
-		if err := r.record(ctx, &bsl, *outcome); err != nil {
+		r.checkStarts.Delete(id)
+		if err := r.recordCheckResult(ctx, &bsl, *outcome); err != nil {
 			return ctrl.Result{}, ignoreConflict(err)
 		}
 		r.checks.Forget(id)
-		if !r.isNews(req.NamespacedName, provider) {
-			return ctrl.Result{RequeueAfter: r.Interval}, nil
+		if !r.hasProviderChanged(req.NamespacedName, provider) {
+			return ctrl.Result{RequeueAfter: r.checkInterval(&bsl)}, nil
 		}
 	}
-	if wait := r.untilDue(&bsl); wait > 0 && !r.isNews(req.NamespacedName, provider) {
+	if wait := r.timeUntilCheck(&bsl); wait > 0 && !r.hasProviderChanged(req.NamespacedName, provider) {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	r.providers.Store(req.NamespacedName, provider)
-	if !r.checks.Ensure(id, req.NamespacedName, func(ctx context.Context) (check, error) { return r.look(ctx, &bsl), nil }) {
+	r.providerStates.Store(req.NamespacedName, provider)
+	r.checkStarts.Store(id, r.Now())
+	if !r.checks.EnsureStarted(id, req.NamespacedName, func(ctx context.Context) (checkResult, error) { return r.checkLocation(ctx, &bsl), nil }) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: 2 * r.Timeout}, nil
 }
 
-// forgetPredecessor ends what is kept for an earlier location of that name: one that is
+// reconcileRunningCheck waits for a check that is under way. One that does not end although its time
+// is over makes the location Unavailable.
+func (r *Reconciler) reconcileRunningCheck(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, id string) (ctrl.Result, error) {
+	begun, _ := r.checkStarts.Load(id)
+	at, _ := begun.(time.Time)
+	if wait := at.Add(2 * r.Timeout).Sub(r.Now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if available := conditions.Get(bsl, v1alpha1.ConditionAvailable); available != nil &&
+		available.Status == metav1.ConditionFalse && available.ObservedGeneration == bsl.Generation {
+		return ctrl.Result{RequeueAfter: r.Interval}, nil
+	}
+	hung := runner.Outcome[checkResult]{Value: checkResult{problem: r.notRespondingError()}}
+	return ctrl.Result{RequeueAfter: r.Interval}, ignoreConflict(r.recordCheckResult(ctx, bsl, hung))
+}
+
+// notRespondingError is the problem of a location that does not answer.
+func (r *Reconciler) notRespondingError() error {
+	return fmt.Errorf("the location does not answer: a check has not ended within %s; check the volume or the service that keeps it", r.Timeout)
+}
+
+// releaseReplacedLocation ends what is kept for an earlier location of that name: one that is
 // created again at once is never seen to be missing. What is read here gets only newer,
 // which is not so for the objects that others open: those may be of the predecessor.
-func (r *Reconciler) forgetPredecessor(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) {
+func (r *Reconciler) releaseReplacedLocation(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) {
 	before, _ := r.uids.Swap(client.ObjectKeyFromObject(bsl), bsl.UID)
 	if uid, known := before.(types.UID); known && uid != bsl.UID {
-		r.Opener.ForgetUID(ctx, uid)
+		r.Opener.ReleaseReplacedLocation(ctx, uid)
 	}
 }
 
-// untilDue returns how long the last check of this generation is still good.
-func (r *Reconciler) untilDue(bsl *v1alpha1.BackupStorageLocation) time.Duration {
+// timeUntilCheck returns how long the last check of this generation is still good. One in the future
+// was recorded by a clock that has been set back since.
+func (r *Reconciler) timeUntilCheck(bsl *v1alpha1.BackupStorageLocation) time.Duration {
 	available := conditions.Get(bsl, v1alpha1.ConditionAvailable)
 	if available == nil || available.ObservedGeneration != bsl.Generation || bsl.Status.LastValidationTime == nil {
 		return 0
 	}
-	return bsl.Status.LastValidationTime.Add(r.Interval).Sub(r.Now())
+	interval := r.checkInterval(bsl)
+	if wait := bsl.Status.LastValidationTime.Add(interval).Sub(r.Now()); wait <= interval {
+		return wait
+	}
+	return 0
 }
 
-// look opens the location and tries it.
-func (r *Reconciler) look(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) check {
+// fullCheckInterval is the time between two checks of a location that is full, so that it can
+// be used soon after something was deleted.
+const fullCheckInterval = 10 * time.Second
+
+// checkInterval returns the time until the next check of a location.
+func (r *Reconciler) checkInterval(bsl *v1alpha1.BackupStorageLocation) time.Duration {
+	if bsl.Status.Phase == v1alpha1.LocationPhaseFull {
+		return min(r.Interval, fullCheckInterval)
+	}
+	return r.Interval
+}
+
+// checkLocation opens the location and tries it.
+func (r *Reconciler) checkLocation(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) checkResult {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
+	found := r.probeLocation(ctx, bsl)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && found.problem != nil {
+		found.problem = fmt.Errorf("%w (%w)", r.notRespondingError(), found.problem)
+	}
+	return found
+}
+
+// probeLocation opens the location, lists it, and writes, reads and deletes an object where that is
+// allowed.
+func (r *Reconciler) probeLocation(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (found checkResult) {
 	store, err := r.Opener.Open(ctx, bsl)
 	if err != nil {
-		return check{problem: err}
+		return checkResult{problem: err}
 	}
+	defer func() { found.problem = errors.Join(found.problem, store.Close()) }()
 	if bsl.Spec.AccessMode == v1alpha1.AccessModeReadOnly {
 		err = store.ProbeReadOnly(ctx)
 	} else {
 		err = store.Probe(ctx)
 	}
-	found := check{problem: errors.Join(err, store.Close())}
-	if err == nil {
-		can := store.Capabilities().PutIfAbsent
-		found.putIfAbsent = &can
+	switch {
+	case errors.Is(err, objectstore.ErrNoSpace): // it was listed before
+		return checkResult{fullError: err}
+	case err != nil:
+		return checkResult{problem: err}
+	}
+	can := store.Capabilities().PutIfAbsent
+	found.putIfAbsent = &can
+	found.space, err = store.Space(ctx)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Reading the free space of a location failed", "location", bsl.Name)
 	}
 	return found
 }
 
-// record writes what a check found, and tells people when it changed.
-func (r *Reconciler) record(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, outcome runner.Outcome[check]) error {
+// recordCheckResult writes what a check found, and tells people when it changed.
+func (r *Reconciler) recordCheckResult(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, outcome runner.Outcome[checkResult]) error {
 	problem := outcome.Value.problem
 	if outcome.Err != nil {
 		ctrl.LoggerFrom(ctx).Error(outcome.Err, "The check of a location failed inside the operator")
 		problem = errInternal
 	}
-	was := bsl.Status.Phase
+	was, wasWritable := bsl.Status.Phase, writableReason(bsl)
 	before := bsl.DeepCopy()
 	now := metav1.NewTime(r.Now())
 	bsl.Status.LastValidationTime = &now
 	if outcome.Value.putIfAbsent != nil {
 		bsl.Status.PutIfAbsent = outcome.Value.putIfAbsent
 	}
-	if problem == nil {
-		bsl.Status.Phase, bsl.Status.Message = v1alpha1.LocationPhaseAvailable, ""
-		const message = "The location can be used"
-		conditions.Set(bsl, v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonAvailable, message)
-		conditions.Summary(bsl, conditions.Current, v1alpha1.ReasonAvailable, message)
-	} else {
-		reason := v1alpha1.ReasonUnavailable
-		if errors.Is(problem, location.ErrSpec) {
-			reason = v1alpha1.ReasonInvalidSpec
-		}
-		message := executor.OneLine(r.Redactor.String(problem.Error()))
-		bsl.Status.Phase, bsl.Status.Message = v1alpha1.LocationPhaseUnavailable, message
-		conditions.Set(bsl, v1alpha1.ConditionAvailable, metav1.ConditionFalse, reason, message)
-		conditions.Summary(bsl, conditions.StalledRetrying, reason, message)
-	}
+	r.setStatusFromCheck(bsl, problem, outcome.Value)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, bsl, patch); err != nil {
 		return fmt.Errorf("writing the status of location %s: %w", bsl.Name, err)
 	}
-	if bsl.Status.Phase != was {
-		r.tell(bsl)
+	if bsl.Status.Phase != was || (writableReason(bsl) != wasWritable && writableReason(bsl) == v1alpha1.ReasonAlmostFull) {
+		r.emitCheckEvent(bsl)
 	}
 	return nil
 }
 
 var errInternal = errors.New("internal error; see the operator's log")
 
-func (r *Reconciler) tell(bsl *v1alpha1.BackupStorageLocation) {
-	if bsl.Status.Phase == v1alpha1.LocationPhaseAvailable {
-		r.Recorder.Eventf(bsl, nil, corev1.EventTypeNormal, v1alpha1.ReasonAvailable, "Check", "The location can be used")
-		return
+// emitCheckEvent publishes what a check found.
+func (r *Reconciler) emitCheckEvent(bsl *v1alpha1.BackupStorageLocation) {
+	emit := func(kind, reason, message string) {
+		r.Recorder.Eventf(bsl, nil, kind, reason, "Check", "%s", message)
 	}
-	r.Recorder.Eventf(bsl, nil, corev1.EventTypeWarning, v1alpha1.ReasonUnavailable, "Check", "%s", bsl.Status.Message)
+	switch {
+	case bsl.Status.Phase == v1alpha1.LocationPhaseUnavailable:
+		emit(corev1.EventTypeWarning, v1alpha1.ReasonUnavailable, bsl.Status.Message)
+	case bsl.Status.Phase == v1alpha1.LocationPhaseFull:
+		emit(corev1.EventTypeWarning, v1alpha1.ReasonFull, bsl.Status.Message)
+	case writableReason(bsl) == v1alpha1.ReasonAlmostFull:
+		emit(corev1.EventTypeWarning, v1alpha1.ReasonAlmostFull, conditions.Get(bsl, v1alpha1.ConditionWritable).Message)
+	default:
+		emit(corev1.EventTypeNormal, v1alpha1.ReasonAvailable, availableMessage)
+	}
 }
 
 // ignoreConflict drops the error of a write that lost against a newer one: the

@@ -42,7 +42,7 @@ func files(t *testing.T, root string) []string {
 
 func TestFolder(t *testing.T) {
 	t.Parallel()
-	env, root := cluster.Env(t), t.TempDir()
+	env, root := cluster.NewEnv(t), t.TempDir()
 	operator(t, env, root)
 	bsl := folder(env, "archives/main")
 	await(env, bsl, available)
@@ -52,20 +52,20 @@ func TestFolder(t *testing.T) {
 	if left := files(t, root); len(left) > 0 {
 		t.Errorf("the check left %q behind", left)
 	}
-	env.AwaitEvent(bsl, "Normal Available: The location can be used")
+	env.WaitForEvent(bsl, "Normal Available: The location can be used")
 
 	// A change is looked at immediately, not within the hour.
 	write(t, root, "occupied")
-	suite.Change(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "occupied/below" })
+	suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "occupied/below" })
 	await(env, bsl, unavailable(`opening folder "occupied/below"`))
-	env.AwaitEvent(bsl, "Warning Unavailable: opening folder")
+	env.WaitForEvent(bsl, "Warning Unavailable: opening folder")
 }
 
 // TestFolderThatCannotBeUsed has each folder beside a good one, which must not be
 // disturbed.
 func TestFolderThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
-	env, root := cluster.Env(t), t.TempDir()
+	env, root := cluster.NewEnv(t), t.TempDir()
 	write(t, root, "file")
 	write(t, root, "unwritable/backups")
 	write(t, root, "foreign/photos/summer.jpg")
@@ -93,12 +93,12 @@ func TestFolderThatCannotBeUsed(t *testing.T) {
 // TestReadOnly accepts a location that can not be written, and writes nothing.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	env, root := cluster.Env(t), t.TempDir()
+	env, root := cluster.NewEnv(t), t.TempDir()
 	write(t, root, "unwritable/backups")
 	operator(t, env, root)
 	bsl := folder(env, "unwritable", readOnly)
 	await(env, bsl, available)
-	suite.Change(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.AccessMode = v1alpha1.AccessModeReadWrite })
+	suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.AccessMode = v1alpha1.AccessModeReadWrite })
 	await(env, bsl, unavailable("writing to it"))
 }
 
@@ -106,13 +106,13 @@ func TestOperatorWithoutRoot(t *testing.T) {
 	t.Parallel()
 	t.Run("not set", func(t *testing.T) {
 		t.Parallel()
-		env := cluster.Env(t)
+		env := cluster.NewEnv(t)
 		operator(t, env, "")
 		await(env, folder(env, "main"), invalid("--store-root"))
 	})
 	t.Run("not there", func(t *testing.T) {
 		t.Parallel()
-		env := cluster.Env(t)
+		env := cluster.NewEnv(t)
 		operator(t, env, filepath.Join(t.TempDir(), "not-mounted"))
 		await(env, folder(env, "main"), unavailable("opening the root of filesystem locations"))
 	})
@@ -121,7 +121,7 @@ func TestOperatorWithoutRoot(t *testing.T) {
 // TestMended breaks and mends a folder behind the operator's back.
 func TestMended(t *testing.T) {
 	t.Parallel()
-	env, root := cluster.Env(t), t.TempDir()
+	env, root := cluster.NewEnv(t), t.TempDir()
 	operator(t, env, root, often)
 	bsl := folder(env, "main")
 	await(env, bsl, available)
@@ -134,5 +134,5 @@ func TestMended(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(env, bsl, available)
-	env.AwaitEvent(bsl, "Warning Unavailable")
+	env.WaitForEvent(bsl, "Warning Unavailable")
 }

@@ -45,10 +45,10 @@ func withPlugins(t *testing.T, env *suite.Env, options ...func(*storagelocation.
 		plugins.Close(ctx)
 	}
 	t.Cleanup(closeAll)
-	stopManager := env.Operate(func(mgr ctrl.Manager) error {
+	stopManager := env.StartManager(func(mgr ctrl.Manager) error {
 		loads := &plugin.Reconciler{
 			Client: mgr.GetClient(), Catalog: plugins, Builder: &declared.Builder{}, Recorder: mgr.GetEventRecorder("grapnel"),
-			Dir: filepath.Dir(self), Retry: 100 * time.Millisecond,
+			Dir: filepath.Dir(self), InitialBackoff: 100 * time.Millisecond,
 		}
 		if err := loads.SetupWithManager(mgr); err != nil {
 			return err
@@ -71,7 +71,7 @@ func withPlugins(t *testing.T, env *suite.Env, options ...func(*storagelocation.
 }
 
 // newPlugin creates a Plugin whose program serves the folder.
-func newPlugin(t *testing.T, env *suite.Env, folder *storeplugin.Folder) *v1alpha1.Plugin {
+func newPlugin(t *testing.T, env *suite.Env, folder *storeplugin.BucketDir) *v1alpha1.Plugin {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -105,9 +105,9 @@ func withCredential(bsl *v1alpha1.BackupStorageLocation) {
 // TestPluginComesAndGoes checks within an hour what is otherwise checked every hour.
 func TestPluginComesAndGoes(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	withPlugins(t, env)
-	store := storeplugin.NewFolder(t, "bucket")
+	store := storeplugin.NewBucketDir(t, "bucket")
 	bsl := inPlugin(env, "bucket")
 	await(env, bsl, unavailable(`no Plugin provides the ObjectStore "test.example.io/folder": create the Plugin`))
 	if bsl.Status.PutIfAbsent != nil {
@@ -122,7 +122,7 @@ func TestPluginComesAndGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(env, bsl, unavailable("the Plugin "+folders.Name+", which did, was deleted"))
-	env.AwaitEvent(bsl, "Warning Unavailable: no Plugin provides")
+	env.WaitForEvent(bsl, "Warning Unavailable: no Plugin provides")
 	newPlugin(t, env, store)
 	await(env, bsl, available)
 }
@@ -130,45 +130,45 @@ func TestPluginComesAndGoes(t *testing.T) {
 // TestPluginThatIsNotReady starts an operator whose Plugin cannot be loaded any more.
 func TestPluginThatIsNotReady(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	_, stop := withPlugins(t, env)
-	folders := newPlugin(t, env, storeplugin.NewFolder(t, "bucket"))
+	folders := newPlugin(t, env, storeplugin.NewBucketDir(t, "bucket"))
 	bsl := inPlugin(env, "bucket")
 	await(env, bsl, available)
 	stop()
 	command := folders.Spec.Executor.Process.Command
-	suite.Change(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = "missing" })
+	suite.UpdateWithRetry(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = "missing" })
 	withPlugins(t, env)
 	await(env, bsl, unavailable("the Plugin "+folders.Name+`, which provides the ObjectStore "test.example.io/folder", is not ready: `))
-	suite.Await(env, folders, func(p *v1alpha1.Plugin) string {
-		suite.Read(env, bsl)
+	suite.WaitFor(env, folders, func(p *v1alpha1.Plugin) string {
+		suite.GetIfExists(env, bsl)
 		if ready := conditions.Get(p, v1alpha1.ConditionReady); !strings.Contains(bsl.Status.Message, ready.Message) {
 			return "the location says " + bsl.Status.Message + ", the Plugin " + ready.Message
 		}
 		return ""
 	})
-	suite.Change(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = command })
+	suite.UpdateWithRetry(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = command })
 	await(env, bsl, available)
 }
 
 // TestPluginRefuses shows the words of a plugin, and what mends it.
 func TestPluginRefuses(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	scratch, _ := withPlugins(t, env, often)
-	store := storeplugin.NewFolder(t, "bucket")
+	store := storeplugin.NewBucketDir(t, "bucket")
 	newPlugin(t, env, store)
 
 	bucketless := inPlugin(env, "missing")
 	await(env, bucketless, unavailable(`the bucket "missing" does not exist`))
-	store.MakeBucket("missing")
+	store.CreateBucket("missing")
 	await(env, bucketless, available)
 
 	odd := inPlugin(env, "bucket", func(bsl *v1alpha1.BackupStorageLocation) {
 		bsl.Spec.Plugin.Config = v1alpha1.ProviderConfig{"regoin": "x"}
 	})
 	await(env, odd, unavailable("config has invalid key regoin"))
-	suite.Change(env, odd, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Plugin.Config = nil })
+	suite.UpdateWithRetry(env, odd, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Plugin.Config = nil })
 	await(env, odd, available)
 
 	const wrong = "wrong-swordfish"
@@ -176,14 +176,14 @@ func TestPluginRefuses(t *testing.T) {
 	await(env, bsl, unavailable("reading the Secret cloud that the location names"))
 	secret := credentials(env, "cloud", map[string]string{"ini": "password=" + wrong})
 	await(env, bsl, unavailable("nobody knows the credentials [REDACTED]"))
-	suite.Change(env, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"ini": "password=right"} })
+	suite.UpdateWithRetry(env, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"ini": "password=right"} })
 	await(env, bsl, available)
-	for _, event := range env.Events(bsl) {
+	for _, event := range env.ListEventsFor(bsl) {
 		if strings.Contains(event, wrong) {
 			t.Errorf("an event tells the password: %s", event)
 		}
 	}
-	if starts := store.Starts(); starts[len(starts)-1].Credentials != "password=right" {
+	if starts := store.AcceptedInits(); starts[len(starts)-1].Credentials != "password=right" {
 		t.Errorf("the store was initialised so: %+v", starts[len(starts)-1])
 	}
 

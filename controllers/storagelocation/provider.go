@@ -15,9 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 )
 
-// inPlugins wakes the locations that plugins keep when a Plugin changes: it may be
+// pluginToLocations wakes the locations that plugins keep when a Plugin changes: it may be
 // theirs now, or no longer.
-func (r *Reconciler) inPlugins(ctx context.Context, _ client.Object) []reconcile.Request {
+func (r *Reconciler) pluginToLocations(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1alpha1.BackupStorageLocationList
 	if err := r.Client.List(ctx, &list); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the locations that wait for a Plugin failed; they are looked at later")
@@ -32,19 +32,19 @@ func (r *Reconciler) inPlugins(ctx context.Context, _ client.Object) []reconcile
 	return requests
 }
 
-// provider returns what Plugins say about the provider of a location, "" if it needs
+// providerState returns what Plugins say about the provider of a location, "" if it needs
 // none.
-func (r *Reconciler) provider(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (string, error) {
+func (r *Reconciler) providerState(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (string, error) {
 	if bsl.Spec.Plugin == nil {
 		return "", nil
 	}
-	return location.ProviderState(ctx, r.Client, bsl.Spec.Plugin.Provider)
+	return location.ProviderFingerprint(ctx, r.Client, bsl.Spec.Plugin.Provider)
 }
 
-// isNews reports whether the last check knew something else about the provider. The
+// hasProviderChanged reports whether the last check knew something else about the provider. The
 // first look of an operator at the location of a plugin is always news.
-func (r *Reconciler) isNews(key types.NamespacedName, provider string) bool {
-	known, found := r.providers.Load(key)
+func (r *Reconciler) hasProviderChanged(key types.NamespacedName, provider string) bool {
+	known, found := r.providerStates.Load(key)
 	if !found {
 		return provider != ""
 	}

@@ -38,13 +38,13 @@ func (p *paused) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 // the first one goes, and what there is for the second stays.
 func TestCreatedAgain(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	reads := &paused{}
 	scratch, _ := withPlugins(t, env, func(r *storagelocation.Reconciler) {
 		reads.Client = r.Client
 		r.Client = reads
 	})
-	store := storeplugin.NewFolder(t, "bucket")
+	store := storeplugin.NewBucketDir(t, "bucket")
 	newPlugin(t, env, store)
 	credentials(env, "cloud", map[string]string{"ini": "password=right"})
 	named := func(bsl *v1alpha1.BackupStorageLocation) { bsl.GenerateName, bsl.Name = "", "again" }
@@ -66,7 +66,7 @@ func TestCreatedAgain(t *testing.T) {
 	resume()
 
 	await(env, second, available)
-	starts := store.Starts()
+	starts := store.AcceptedInits()
 	if len(starts) != 2 {
 		t.Fatalf("the store was initialised so: %+v", starts)
 	}

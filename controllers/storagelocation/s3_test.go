@@ -43,23 +43,23 @@ func credentials(env *suite.Env, name string, data map[string]string) *corev1.Se
 // TestBucket gives the wrong credentials in every way, and then the right ones.
 func TestBucket(t *testing.T) {
 	t.Parallel()
-	env, server := cluster.Env(t), s3server.Start(t, s3server.Options{})
+	env, server := cluster.NewEnv(t), s3server.Start(t, s3server.Options{})
 	operator(t, env, "", often)
 	bsl := bucket(env, server, "keys")
 	await(env, bsl, unavailable(`reading the Secret keys that the location names: secrets "keys" not found`))
 	const wrong = "not-the-right-key"
 	secret := credentials(env, "keys", map[string]string{"accessKeyID": server.AccessKey})
 	await(env, bsl, invalid("Secret keys needs the keys accessKeyID and secretAccessKey"))
-	suite.Change(env, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"secretAccessKey": wrong} })
+	suite.UpdateWithRetry(env, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"secretAccessKey": wrong} })
 	await(env, bsl, unavailable("checking the storage location: listing it"))
-	suite.Change(env, secret, func(secret *corev1.Secret) {
+	suite.UpdateWithRetry(env, secret, func(secret *corev1.Secret) {
 		secret.StringData = map[string]string{"secretAccessKey": server.SecretKey}
 	})
 	await(env, bsl, available)
 	if bsl.Status.PutIfAbsent == nil || !*bsl.Status.PutIfAbsent {
 		t.Errorf("putIfAbsent is %v", bsl.Status.PutIfAbsent)
 	}
-	for _, event := range env.Events(bsl) {
+	for _, event := range env.ListEventsFor(bsl) {
 		if strings.Contains(event, wrong) || strings.Contains(event, server.SecretKey) {
 			t.Errorf("an event tells the key: %s", event)
 		}
@@ -68,7 +68,7 @@ func TestBucket(t *testing.T) {
 
 func TestBucketThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
-	env, server := cluster.Env(t), s3server.Start(t, s3server.Options{})
+	env, server := cluster.NewEnv(t), s3server.Start(t, s3server.Options{})
 	operator(t, env, "", func(r *storagelocation.Reconciler) { r.Timeout = 5 * time.Second })
 	credentials(env, "keys", map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": server.SecretKey})
 	await(env, bucket(env, server, "keys", func(s *v1alpha1.S3Location) { s.Bucket = "no-such-bucket" }), unavailable("bucket"))
@@ -79,7 +79,7 @@ func TestBucketThatCannotBeUsed(t *testing.T) {
 // TestBucketWithoutConditions says of a server that it may overwrite.
 func TestBucketWithoutConditions(t *testing.T) {
 	t.Parallel()
-	env, server := cluster.Env(t), s3server.Start(t, s3server.Options{IgnoreConditions: true})
+	env, server := cluster.NewEnv(t), s3server.Start(t, s3server.Options{IgnoreConditions: true})
 	operator(t, env, "")
 	credentials(env, "keys", map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": server.SecretKey})
 	bsl := bucket(env, server, "keys")
@@ -97,17 +97,17 @@ func (o opener) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (
 	return nil, o(ctx, bsl)
 }
 
-// Forget implements storagelocation.Opener.
-func (o opener) Forget(context.Context, types.NamespacedName) {}
+// ReleaseDeletedLocation implements storagelocation.Opener.
+func (o opener) ReleaseDeletedLocation(context.Context, types.NamespacedName) {}
 
-// ForgetUID implements storagelocation.Opener.
-func (o opener) ForgetUID(context.Context, types.UID) {}
+// ReleaseReplacedLocation implements storagelocation.Opener.
+func (o opener) ReleaseReplacedLocation(context.Context, types.UID) {}
 
 // TestOddities: a location that hangs delays no other, a panic ends nothing, and no
 // message tells what is secret or grows without limit.
 func TestOddities(t *testing.T) {
 	t.Parallel()
-	env := cluster.Env(t)
+	env := cluster.NewEnv(t)
 	operator(t, env, "", func(r *storagelocation.Reconciler) {
 		r.Timeout = 3 * time.Second
 		r.Redactor.AddValues("tell-nobody-123")
@@ -140,5 +140,5 @@ func TestOddities(t *testing.T) {
 			t.Errorf("the message tells a secret: %s", bsl.Status.Message)
 		}
 	}
-	env.AwaitEvent(long, "Warning Unavailable: €€")
+	env.WaitForEvent(long, "Warning Unavailable: €€")
 }

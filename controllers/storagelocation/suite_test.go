@@ -26,14 +26,14 @@ var cluster suite.Cluster
 
 func TestMain(m *testing.M) {
 	storeplugin.ServeIfAsked()
-	os.Exit(cluster.Run(m))
+	os.Exit(cluster.RunTests(m))
 }
 
 // operator starts an operator whose filesystem locations are below root. It checks
 // each location once, and again after a second where a test asks for that.
 func operator(t *testing.T, env *suite.Env, root string, options ...func(*storagelocation.Reconciler)) {
 	t.Helper()
-	env.Operate(func(mgr ctrl.Manager) error {
+	env.StartManager(func(mgr ctrl.Manager) error {
 		redactor := redact.New()
 		r := &storagelocation.Reconciler{
 			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("grapnel"), Redactor: redactor, Interval: time.Hour,
@@ -86,7 +86,7 @@ func invalid(message string) verdict {
 func await(env *suite.Env, bsl *v1alpha1.BackupStorageLocation, want verdict) {
 	is := map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}
 	good := want.phase == v1alpha1.LocationPhaseAvailable
-	suite.Await(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) string {
+	suite.WaitFor(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) string {
 		s := bsl.Status
 		for of, status := range map[string]metav1.ConditionStatus{
 			v1alpha1.ConditionAvailable: is[good], v1alpha1.ConditionReady: is[good], v1alpha1.ConditionStalled: is[!good],

@@ -106,11 +106,11 @@ func (m *deleted) expire(ctx context.Context, e *environment) error {
 				}
 				delete(open, d.Name)
 				switch {
-				case kuberun.Decided(d) && d.Status.Phase != v1alpha1.DeletionRunPhaseCompleted:
+				case kuberun.IsFinished(d) && d.Status.Phase != v1alpha1.DeletionRunPhaseCompleted:
 					return fmt.Errorf("DeletionRun %s ended as %s: %s", d.Name, d.Status.Phase, d.Status.Message)
-				case kuberun.Decided(d):
+				case kuberun.IsFinished(d):
 					ended[d.Name] = true
-				case kuberun.Planned(d):
+				case kuberun.IsPlanned(d):
 					open[d.Name] = true
 					m.most = max(m.most, len(open))
 				}
@@ -133,7 +133,7 @@ func storeExpired(ctx context.Context, e *environment, i int) (err error) {
 	b.Status.StartTimestamp, b.Status.CompletionTimestamp = &ended, &ended
 	conditions.Set(b, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, "planned")
 	conditions.Set(b, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonCompleted, "done")
-	conditions.Summary(b, conditions.Current, v1alpha1.ReasonCompleted, "done")
+	conditions.SetSummary(b, conditions.Current, v1alpha1.ReasonCompleted, "done")
 	if err := e.createEnded(ctx, b); err != nil {
 		return err
 	}
@@ -150,12 +150,16 @@ func storeOne(ctx context.Context, store *backupstore.Store, name, uid string) e
 	if err := store.Claim(ctx, name, backupstore.Claim{BackupUID: uid}); err != nil {
 		return err
 	}
-	contents, err := store.PutContents(ctx, name, uid, bytes.NewReader([]byte("no archive")))
+	attempt, err := store.BeginAttempt(ctx, name, uid)
+	if err != nil {
+		return err
+	}
+	contents, err := attempt.PutContents(ctx, bytes.NewReader([]byte("no archive")))
 	if err != nil {
 		return err
 	}
 	manifest := fmt.Appendf(nil, `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":%q,"uid":%q},"status":{"phase":"Completed"}}`, name, uid)
-	return store.Commit(ctx, name, backupstore.Manifest{VeleroBackup: manifest, Grapnel: backupstore.GrapnelManifest{
+	return attempt.Commit(ctx, backupstore.Manifest{VeleroBackup: manifest, Grapnel: backupstore.GrapnelManifest{
 		BackupUID: uid, Files: map[backupstore.File]backupstore.Digest{backupstore.Contents: contents},
 	}})
 }
@@ -192,7 +196,7 @@ type counting struct {
 
 func (c *counting) note(key string) {
 	switch filepath.Base(key) {
-	case "velero-backup.json", "many-grapnel.json", "many-claim.json":
+	case "velero-backup.json", "many-grapnel.json", "many-claim.json", "many-claim-2.json":
 	default:
 		c.calls.Add(1)
 	}

@@ -47,13 +47,13 @@ type environment struct {
 // after an error.
 func setUp(ctx context.Context, notes io.Writer) (*environment, error) {
 	e := &environment{notes: notes, start: time.Now()}
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		return e, err
 	}
 	bin := filepath.Join(root, "bin")
 	e.note("Building the programs")
-	if e.programs, err = operator.Build(ctx); err != nil {
+	if e.programs, err = operator.BuildPrograms(ctx); err != nil {
 		return e, err
 	}
 	e.limit = filepath.Join(bin, "test", "programs", "limit")
@@ -85,7 +85,7 @@ func (e *environment) startPlane(ctx context.Context, root string) error {
 // replacePlane ends the control plane with everything in it and starts an empty
 // one. The backups stay in the store.
 func (e *environment) replacePlane(ctx context.Context) error {
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (e *environment) install(ctx context.Context) error {
 	if e.client, err = client.NewWithWatch(e.plane.Config(), client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	if err := operator.Install(ctx, e.client); err != nil {
+	if err := operator.CreateNamespace(ctx, e.client); err != nil {
 		return err
 	}
 	location := &v1alpha1.BackupStorageLocation{
@@ -134,7 +134,7 @@ func (e *environment) close() error {
 // withOperator runs measure while a fresh operator with some flags runs.
 func (e *environment) withOperator(ctx context.Context, measure func(op *operator.Operator) error, args ...string) error {
 	op, err := operator.Start(ctx, operator.Options{
-		Programs: e.programs, Kubeconfig: e.plane.Kubeconfig(), Dir: filepath.Join(e.dir, "operator"), Args: args,
+		Programs: e.programs, Kubeconfig: e.plane.KubeconfigPath(), Dir: filepath.Join(e.dir, "operator"), Args: args,
 	})
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (e *environment) awaitAtWork(ctx context.Context) error {
 // installPlugin builds the plugin in a folder here, and gives it to operators by the
 // same name.
 func (e *environment) installPlugin(ctx context.Context, name string) error {
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (e *environment) askLimit(ctx context.Context, request, result any, args ..
 	if err != nil {
 		return fmt.Errorf("writing the request for a limit: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, e.limit, append([]string{"-kubeconfig", e.plane.Kubeconfig()}, args...)...)
+	cmd := exec.CommandContext(ctx, e.limit, append([]string{"-kubeconfig", e.plane.KubeconfigPath()}, args...)...)
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.Stderr = e.notes
 	out, err := cmd.Output()

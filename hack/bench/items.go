@@ -125,7 +125,7 @@ func (i *items) measureInProcess(ctx context.Context, e *environment, rounds int
 	for range rounds {
 		for seconds, actions := range map[*[]float64][]itemaction.Action{&i.engine: nil, &i.inProcess: {idle{}}} {
 			start := time.Now()
-			result, err := engine.Run(ctx, backup.Request{
+			result, err := engine.WriteArchive(ctx, backup.ArchiveRequest{
 				Selection: selection.Spec{IncludedNamespaces: namespaces}, StartTime: start, Actions: actions,
 			}, io.Discard)
 			if err != nil {
@@ -147,7 +147,7 @@ func (idle) Name() string { return "idle" }
 
 func (idle) AppliesTo(schema.GroupResource) bool { return true }
 
-func (idle) Adds() []schema.GroupResource { return nil }
+func (idle) RelatedResources() []schema.GroupResource { return nil }
 
 func (idle) Execute(context.Context, itemaction.Item) (itemaction.Result, error) {
 	return itemaction.Result{}, nil

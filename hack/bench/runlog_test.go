@@ -25,7 +25,7 @@ func TestFindArchiving(t *testing.T) {
 	log.Info("Archiving objects", "backup", "a/b")
 	after := time.Now()
 	log.Info("Storing results")
-	lines, err := book.Reader("run", runlog.Main)
+	lines, err := book.OpenReader("run", runlog.Main)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func rules() []rule {
 		{[]string{"metadata.name"}, "its controller made a new one", isMadeAnew},
 		{[]string{"metadata.labels." + clean.LabelBackupName}, "it says where the object is from", hasBackup},
 		{[]string{"metadata.labels." + clean.LabelRestoreName}, "it says what restored it", hasRestore},
-		{[]string{"metadata.annotations." + compare.Restored}, "it says what was done", hasStamp},
+		{[]string{"metadata.annotations." + compare.RestoredAnnotation}, "it says what was done", hasStamp},
 		{[]string{"metadata.annotations.endpoints.kubernetes.io/last-change-trigger-time"}, "its controller made it again", bothSet},
 		{[]string{"spec.clusterIP", "spec.clusterIPs"}, "the cluster chooses an address", isOfService},
 		{[]string{"spec.ports"}, "the cluster chooses a node port", isNodePort},
@@ -78,7 +78,8 @@ func hasBackup(r *restored, d difference) bool { return d.before == nil && d.aft
 func hasRestore(r *restored, d difference) bool { return d.before == nil && d.after == r.restore }
 
 func hasStamp(r *restored, d difference) bool {
-	return d.before == nil && d.after == "created "+r.uid
+	after, _ := d.after.(string)
+	return d.before == nil && strings.HasPrefix(after, "created "+r.uid+" ")
 }
 
 func isOfService(r *restored, d difference) bool {

@@ -32,7 +32,7 @@ const after = `
 {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"data-2","uid":"n3","labels":{"kubernetes.io/metadata.name":"data-2","grapnel.dev/backup-name":"b","grapnel.dev/restore-name":"r"}}}
 {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"web","uid":"n4","labels":{"kubernetes.io/metadata.name":"web"}}}
 {"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"data-2","name":"key","uid":"s2",
-	"labels":{"grapnel.dev/backup-name":"b","grapnel.dev/restore-name":"r"},"annotations":{"grapnel.dev/restored":"created u"}},"data":{"a":"eA=="}}
+	"labels":{"grapnel.dev/backup-name":"b","grapnel.dev/restore-name":"r"},"annotations":{"grapnel.dev/restored":"created u m"}},"data":{"a":"eA=="}}
 {"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"namespace":"web","name":"rs","uid":"r2"},"spec":{"replicas":2}}
 {"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"web","name":"pod","uid":"p2",
 	"ownerReferences":[{"kind":"ReplicaSet","name":"rs","uid":"r2"}]},"spec":{"containers":[{"name":"c","image":"i:1"}]},"status":{"phase":"Running"}}
@@ -126,7 +126,7 @@ func TestWhatIsNotMeantToDiffer(t *testing.T) {
 		"an empty list that is new":   {`"data":{"a":"eA=="}`, `"data":{"a":"eA=="},"x":[]`, "Secret data/key x"},
 		"another label":               {`"labels":{"grapnel.dev/backup-name":"b","grapnel.dev/restore-name":"r"},"annotations"`, `"labels":{"a":"b"},"annotations"`, "Secret data/key metadata.labels.a"},
 		"the label of another backup": {`"labels":{"grapnel.dev/backup-name":"b","grapnel.dev/restore-name":"r"},"annotations"`, `"labels":{"grapnel.dev/backup-name":"c"},"annotations"`, "Secret data/key metadata.labels.grapnel.dev/backup-name"},
-		"the stamp of another run":    {`"created u"`, `"created x"`, "Secret data/key metadata.annotations.grapnel.dev/restored"},
+		"the stamp of another run":    {`"created u m"`, `"created x m"`, "Secret data/key metadata.annotations.grapnel.dev/restored"},
 		"no UID":                      {`,"uid":"s2"`, ``, "Secret data/key metadata.uid"},
 		"no owner":                    {`"ownerReferences":[{"kind":"ReplicaSet","name":"rs","uid":"r2"}]`, `"x":1`, "Pod web/pod metadata.ownerReferences,Pod web/pod metadata.x"},
 		"an owner that is not there":  {`"name":"rs","uid":"r2"}]`, `"name":"rs","uid":"gone"}]`, "Pod web/pod metadata.ownerReferences[0].uid"},

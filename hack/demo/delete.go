@@ -35,7 +35,7 @@ func (d *demo) destroy(ctx context.Context) error {
 		return err
 	}
 	d.gap()
-	return d.start(ctx, run.Deletion, deletionName, manifests+"deletionrun.yaml")
+	return d.start(ctx, run.DeletionRunKind, deletionName, manifests+"deletionrun.yaml")
 }
 
 // storeDir is the folder of the location, and copyDir the one in which the example plugin keeps

@@ -53,7 +53,7 @@ func (d *demo) run(ctx context.Context) error {
 	d.write("Grapnel: a backup and a restore with hooks, and the end of the backup, on a real Kubernetes API server on this machine.\n")
 	err := d.steps(ctx)
 	if err != nil && ctx.Err() == nil && d.operator != nil {
-		d.write("\n--- the end of %s\n%s\n", d.short(d.operator.LogPath()), d.operator.LastLines())
+		d.write("\n--- the end of %s\n%s\n", d.short(d.operator.LogPath()), d.operator.LastLogLines())
 	}
 	if err := errors.Join(err, d.stop()); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (d *demo) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := os.ReadFile(d.plane.Kubeconfig())
+	config, err := os.ReadFile(d.plane.KubeconfigPath())
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (d *demo) startControlPlane(ctx context.Context) error {
 	d.say("etcd, kube-apiserver and kube-controller-manager run after %s. There is no node, so", seconds(time.Since(began)))
 	d.say("pods are made but never start. The commands below are run in %s with", d.root)
 	d.gap()
-	d.command("export KUBECONFIG=$PWD/" + d.short(d.kubeconfig()) + " PATH=$PWD/" + d.short(filepath.Dir(d.plane.Kubectl())) + ":$PATH")
+	d.command("export KUBECONFIG=$PWD/" + d.short(d.kubeconfig()) + " PATH=$PWD/" + d.short(filepath.Dir(d.plane.KubectlPath())) + ":$PATH")
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (d *demo) install(ctx context.Context) error {
 	}
 	d.gap()
 	d.say("The operator and the plugin are built now, which takes a while the first time.")
-	programs, err := operator.Build(ctx)
+	programs, err := operator.BuildPrograms(ctx)
 	if err != nil {
 		return err
 	}
@@ -194,11 +194,11 @@ func (d *demo) configure(ctx context.Context) error {
 }
 
 func (d *demo) backUp(ctx context.Context) error {
-	return d.start(ctx, run.Backup, backupName, manifests+"backup.yaml")
+	return d.start(ctx, run.BackupKind, backupName, manifests+"backup.yaml")
 }
 
 // start shows and applies the manifest of a run, and follows the run to its end.
-func (d *demo) start(ctx context.Context, kind run.Kind, name, file string) error {
+func (d *demo) start(ctx context.Context, kind run.KindTraits, name, file string) error {
 	manifest, err := os.ReadFile(filepath.Join(d.root, file))
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ func (d *demo) wait(ctx context.Context) error {
 	d.say("Everything keeps running until you press ctrl-C. In another terminal:")
 	d.gap()
 	d.command("cd " + d.root)
-	d.command("export KUBECONFIG=" + d.kubeconfig() + " PATH=" + filepath.Dir(d.plane.Kubectl()) + ":$PATH")
+	d.command("export KUBECONFIG=" + d.kubeconfig() + " PATH=" + filepath.Dir(d.plane.KubectlPath()) + ":$PATH")
 	d.command("kubectl get backups,restores,deletionruns,hookruns,asyncoperations -n " + namespace + " -w")
 	select {
 	case <-ctx.Done():

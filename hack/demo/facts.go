@@ -57,7 +57,7 @@ func (d *demo) collect(ctx context.Context) (*facts, error) {
 	}
 	var err error
 	copied := filepath.Join(d.state(), "example-copies", string(f.backup.UID), dataNamespace, claim)
-	if f.ran, err = d.collectRun(ctx, run.Backup, &f.backup, copied); err != nil {
+	if f.ran, err = d.collectRun(ctx, run.BackupKind, &f.backup, copied); err != nil {
 		return nil, err
 	}
 	database := &unstructured.Unstructured{}
@@ -84,17 +84,17 @@ func (d *demo) readStore(ctx context.Context, f *facts) (err error) {
 	}
 	store := backupstore.New(objects, "")
 	f.damage = store.Verify(ctx, backupName)
-	if f.log, err = readLog(store.Get(ctx, backupName, backupstore.Logs)); err != nil {
+	if f.log, err = readLog(store.GetFile(ctx, backupName, backupstore.Logs)); err != nil {
 		return err
 	}
-	if f.postLog, err = readLog(store.Get(ctx, backupName, backupstore.PostLogs)); err != nil {
+	if f.postLog, err = readLog(store.GetFile(ctx, backupName, backupstore.PostLogs)); err != nil {
 		return err
 	}
 	return readArchive(ctx, store, f)
 }
 
 func readArchive(ctx context.Context, store *backupstore.Store, f *facts) (err error) {
-	r, err := store.Get(ctx, backupName, backupstore.Contents)
+	r, err := store.GetFile(ctx, backupName, backupstore.Contents)
 	if errors.Is(err, objectstore.ErrNotExist) {
 		return nil
 	}

@@ -21,7 +21,7 @@ import (
 
 // follow watches Backups, Restores or DeletionRuns, HookRuns and AsyncOperations, starts a run with its
 // name, and prints every change until there is nothing left to do.
-func (d *demo) follow(ctx context.Context, kind run.Kind, name string, start func() error) error {
+func (d *demo) follow(ctx context.Context, kind run.KindTraits, name string, start func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the %s is not done after %s", kind.Name, patience))
 	defer cancel()
 	subjects, err := d.client.Watch(ctx, listOf(kind), client.InNamespace(namespace))
@@ -67,11 +67,11 @@ func (d *demo) follow(ctx context.Context, kind run.Kind, name string, start fun
 	return nil
 }
 
-func listOf(kind run.Kind) client.ObjectList {
+func listOf(kind run.KindTraits) client.ObjectList {
 	switch kind {
-	case run.Restore:
+	case run.RestoreKind:
 		return &v1alpha1.RestoreList{}
-	case run.Deletion:
+	case run.DeletionRunKind:
 		return &v1alpha1.DeletionRunList{}
 	default:
 		return &v1alpha1.BackupList{}
@@ -91,7 +91,7 @@ func (d *demo) storyLine(c change) {
 // story turns events into lines: one for each change that a person can see.
 type story struct {
 	// kind and name are those of the run that it is about.
-	kind  run.Kind
+	kind  run.KindTraits
 	name  string
 	print func(change)
 	began time.Time
@@ -114,7 +114,7 @@ func (s *story) take(event watch.Event, ok bool) error {
 		s.began = time.Now()
 	}
 	switch object := event.Object.(type) {
-	case run.Subject:
+	case run.Object:
 		if object.GetName() != s.name {
 			return nil
 		}
@@ -171,7 +171,7 @@ func (s *story) tell(key string, c change) bool {
 	return true
 }
 
-func subjectText(s run.Subject) string {
+func subjectText(s run.Object) string {
 	if s.GetPhase() == "" {
 		return "created"
 	}
@@ -182,7 +182,7 @@ func subjectText(s run.Subject) string {
 }
 
 // progress returns how many objects are done, if they are counted.
-func progress(s run.Subject) (done, total int64, counted bool) {
+func progress(s run.Object) (done, total int64, counted bool) {
 	switch s := s.(type) {
 	case *v1alpha1.Backup:
 		if p := s.Status.Progress; p != nil {
@@ -197,7 +197,7 @@ func progress(s run.Subject) (done, total int64, counted bool) {
 }
 
 // isSettled says that the operator will do nothing more for the run.
-func isSettled(s run.Subject) bool {
+func isSettled(s run.Object) bool {
 	return meta.IsStatusConditionTrue(s.GetConditions(), v1alpha1.ConditionReady) ||
 		meta.IsStatusConditionTrue(s.GetConditions(), v1alpha1.ConditionStalled)
 }

@@ -18,7 +18,7 @@ import (
 func TestStory(t *testing.T) {
 	var lines []string
 	s := story{
-		kind: run.Backup, name: "shop",
+		kind: run.BackupKind, name: "shop",
 		print: func(c change) { lines = append(lines, c.what+" "+c.name+": "+c.phase+" "+c.text) },
 		open:  map[string]bool{}, said: map[string]change{},
 	}
@@ -91,7 +91,7 @@ func TestStory(t *testing.T) {
 func TestStoryOfARestore(t *testing.T) {
 	var lines []string
 	s := story{
-		kind: run.Restore, name: "again",
+		kind: run.RestoreKind, name: "again",
 		print: func(c change) { lines = append(lines, c.what+" "+c.name+": "+c.phase+" "+c.text) },
 		open:  map[string]bool{}, said: map[string]change{},
 	}

@@ -24,7 +24,7 @@ func (d *demo) shell(ctx context.Context, line string) (string, error) {
 	cmd.Dir = d.root
 	cmd.Env = append(os.Environ(),
 		"KUBECONFIG="+d.kubeconfig(),
-		"PATH="+filepath.Dir(d.plane.Kubectl())+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"PATH="+filepath.Dir(d.plane.KubectlPath())+string(os.PathListSeparator)+os.Getenv("PATH"),
 	)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems

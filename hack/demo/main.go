@@ -54,7 +54,7 @@ func demonstrate(ctx context.Context, out io.Writer, keep bool) int {
 
 // newDemo takes the folder bin/demo and empties it.
 func newDemo(p printer, keep bool) (*demo, error) {
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ import (
 
 // ran is what came of a backup or a restore, as far as they are the same.
 type ran struct {
-	kind run.Kind
-	of   run.Subject
+	kind run.KindTraits
+	of   run.Object
 	// runs are the HookRuns: first those before the work on objects.
 	runs []v1alpha1.HookRun
 	operated
@@ -38,7 +38,7 @@ type ran struct {
 }
 
 // collectRun reads all but the logs, and the data that was copied to a folder.
-func (d *demo) collectRun(ctx context.Context, kind run.Kind, of run.Subject, copied string) (ran, error) {
+func (d *demo) collectRun(ctx context.Context, kind run.KindTraits, of run.Object, copied string) (ran, error) {
 	var all v1alpha1.HookRunList
 	if err := d.client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
 		return ran{}, err

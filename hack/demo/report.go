@@ -37,13 +37,13 @@ func (d *demo) report(ctx context.Context, f *facts) error {
 	d.say("The archive has %d objects:", len(f.objects))
 	d.table(objectRows(f.objects))
 	d.gap()
-	d.command("tar tzf " + d.stored(backupstore.Key("", backupName, backupstore.Contents)) + " | grep databases")
+	d.command("tar tzf " + d.stored(backupstore.FileKey("", backupName, backupstore.Contents)) + " | grep databases")
 	d.text(strings.Join(pathsWith(f.paths, "databases"), "\n"))
 	d.gap()
 	d.say("Its files, in %s:", d.short(path.Join(d.dir, "store", "main")))
 	d.table(fileRows(f.files))
-	d.showLog(backupstore.Key("", backupName, backupstore.Logs), f.log)
-	d.showLog(backupstore.Key("", backupName, backupstore.PostLogs), f.postLog)
+	d.showLog(backupstore.FileKey("", backupName, backupstore.Logs), f.log)
+	d.showLog(backupstore.FileKey("", backupName, backupstore.PostLogs), f.postLog)
 	return nil
 }
 

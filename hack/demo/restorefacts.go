@@ -41,7 +41,7 @@ func (d *demo) collectRestore(ctx context.Context) (*restoreFacts, error) {
 		return nil, err
 	}
 	var err error
-	if f.ran, err = d.collectRun(ctx, run.Restore, &f.restore, d.dataOf(namespaceMapping()[dataNamespace])); err != nil {
+	if f.ran, err = d.collectRun(ctx, run.RestoreKind, &f.restore, d.dataOf(namespaceMapping()[dataNamespace])); err != nil {
 		return nil, err
 	}
 	if err := d.readRestoreFiles(ctx, f); err != nil {

@@ -31,7 +31,7 @@ func (d *demo) reportRestore(ctx context.Context, f *restoreFacts) error {
 	d.gap()
 	d.say("What became of the objects; those that are skipped are made by controllers:")
 	d.table(outcomeRows(f.outcomes))
-	d.showLog(backupstore.RestoreKey("", restoreName, backupstore.RestorePostLogs), f.postLog)
+	d.showLog(backupstore.RestoreFileKey("", restoreName, backupstore.RestorePostLogs), f.postLog)
 	return nil
 }
 

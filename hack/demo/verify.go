@@ -69,7 +69,7 @@ func wantedFiles() []string {
 	for _, file := range []backupstore.File{
 		backupstore.Contents, backupstore.Logs, backupstore.PostLogs, backupstore.Results, backupstore.ResourceList,
 	} {
-		wanted = append(wanted, backupstore.Key("", backupName, file))
+		wanted = append(wanted, backupstore.FileKey("", backupName, file))
 	}
 	return wanted
 }

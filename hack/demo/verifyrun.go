@@ -72,11 +72,11 @@ func (r *ran) checkActions() error {
 	first, second := r.of.ActionsStatuses()
 	pre, err := onlyAction(*first)
 	if err != nil {
-		return fmt.Errorf("the %s actions: %w", r.kind.Pre(), err)
+		return fmt.Errorf("the %s actions: %w", r.kind.PreHookPoint(), err)
 	}
 	post, err := onlyAction(*second)
 	if err != nil {
-		return fmt.Errorf("the %s actions: %w", r.kind.Post(), err)
+		return fmt.Errorf("the %s actions: %w", r.kind.PostHookPoint(), err)
 	}
 	done := r.of.Run().CompletionTimestamp
 	if done == nil || pre.CompletionTimestamp.After(done.Time) || post.StartTimestamp.Before(done) {
@@ -112,7 +112,7 @@ func (r *ran) checkRuns() error {
 			errs = append(errs, fmt.Errorf("%s does not belong to the %s", hookRun.Name, r.kind.Name))
 		}
 	}
-	if want := []string{string(r.kind.Pre()) + " " + actionName, string(r.kind.Post()) + " " + actionName}; !slices.Equal(points, want) {
+	if want := []string{string(r.kind.PreHookPoint()) + " " + actionName, string(r.kind.PostHookPoint()) + " " + actionName}; !slices.Equal(points, want) {
 		errs = append(errs, fmt.Errorf("the HookRuns are for %q, want %q", points, want))
 	}
 	return errors.Join(errs...)

@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		// A process of the cluster does not run in the repository.
 		return cluster.Enforce(ctx, args[1])
 	}
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		return err
 	}

@@ -26,11 +26,11 @@ const (
 	ustarPrefixOffset   = 345
 )
 
-// headers formats tar headers. Two headers are written per object, and the
+// headerFormatter formats tar headers. Two headers are written per object, and the
 // general code of archive/tar is a measurable part of a backup; so headers
 // that differ only in name and size are stamped from a template that
 // archive/tar made, and all others are left to archive/tar itself.
-type headers struct {
+type headerFormatter struct {
 	modTime  time.Time
 	template [blockSize]byte
 	// sum of the template's bytes, with the checksum field as spaces and the
@@ -38,10 +38,10 @@ type headers struct {
 	sum int
 }
 
-// newHeaders makes the template.
-func newHeaders(modTime time.Time) (*headers, error) {
-	h := &headers{modTime: modTime.Truncate(time.Second)}
-	block, err := h.general("x", 0)
+// newHeaderFormatter makes the template.
+func newHeaderFormatter(modTime time.Time) (*headerFormatter, error) {
+	h := &headerFormatter{modTime: modTime.Truncate(time.Second)}
+	block, err := h.formatGenericHeader("x", 0)
 	if err != nil {
 		return nil, fmt.Errorf("making a tar header: %w", err)
 	}
@@ -56,11 +56,11 @@ func newHeaders(modTime time.Time) (*headers, error) {
 	return h, nil
 }
 
-// appendTo appends the header blocks of a regular file to b.
-func (h *headers) appendTo(b, path []byte, size int) ([]byte, error) {
-	prefix, name, ok := splitUSTAR(path)
+// appendHeader appends the header blocks of a regular file to b.
+func (h *headerFormatter) appendHeader(b, path []byte, size int) ([]byte, error) {
+	prefix, name, ok := splitUSTARPath(path)
 	if !ok || size > ustarMaxSize {
-		block, err := h.general(string(path), size)
+		block, err := h.formatGenericHeader(string(path), size)
 		return append(b, block...), err
 	}
 	start := len(b)
@@ -76,8 +76,8 @@ func (h *headers) appendTo(b, path []byte, size int) ([]byte, error) {
 	return b, nil
 }
 
-// general formats any header, extended (PAX) if it must be.
-func (h *headers) general(path string, size int) ([]byte, error) {
+// formatGenericHeader formats any header, extended (PAX) if it must be.
+func (h *headerFormatter) formatGenericHeader(path string, size int) ([]byte, error) {
 	var out bytes.Buffer
 	err := tar.NewWriter(&out).WriteHeader(&tar.Header{
 		Typeflag: tar.TypeReg,
@@ -89,9 +89,9 @@ func (h *headers) general(path string, size int) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// splitUSTAR divides a path into the two fields of a plain header. It reports
+// splitUSTARPath divides a path into the two fields of a plain header. It reports
 // false if the path does not fit or is not plain ASCII.
-func splitUSTAR(path []byte) (prefix, name []byte, ok bool) {
+func splitUSTARPath(path []byte) (prefix, name []byte, ok bool) {
 	for _, c := range path {
 		if c >= 0x80 {
 			return nil, nil, false

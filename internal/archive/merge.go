@@ -18,7 +18,7 @@ type MergeOptions struct {
 	Level int
 	// ModTime is the modification time of every file, whole seconds.
 	ModTime time.Time
-	// Limits of the base.
+	// Limits of the base, and of what is written.
 	Limits Limits
 	// SHA256 of the compressed base in hexadecimal, empty if it is not known.
 	SHA256 string
@@ -26,8 +26,8 @@ type MergeOptions struct {
 	Size int64
 }
 
-// Merged says what Merge did. Each version of an object counts.
-type Merged struct {
+// MergeResult says what Merge did. Each version of an object counts.
+type MergeResult struct {
 	// Replaced is how many objects of the base were replaced.
 	Replaced int
 	// Added is how many objects came behind those of the base.
@@ -44,34 +44,34 @@ type Merged struct {
 // the two archives do not have the same preferred version of a resource, as after an
 // upgrade of the API server between them: no restore could tell then which one to
 // believe. After any error what was written is useless. It ends early when ctx does.
-func Merge(ctx context.Context, out io.Writer, base io.Reader, overlay *Spool, opts MergeOptions) (Merged, error) {
+func Merge(ctx context.Context, out io.Writer, base io.Reader, overlay *Spool, opts MergeOptions) (MergeResult, error) {
 	if overlay.FormatVersion() != FormatVersion {
-		return Merged{}, fmt.Errorf("merging archives: %w", errVersion("overlay", overlay.FormatVersion()))
+		return MergeResult{}, fmt.Errorf("merging archives: %w", newVersionError("overlay", overlay.FormatVersion()))
 	}
-	w, err := NewWriter(out, WriterOptions{Level: opts.Level, ModTime: opts.ModTime})
+	w, err := NewWriter(out, WriterOptions{Level: opts.Level, ModTime: opts.ModTime, Limits: opts.Limits})
 	if err != nil {
-		return Merged{}, err
+		return MergeResult{}, err
 	}
 	m := newMerger(w, overlay)
 	source := newVerifier(base, opts.SHA256, opts.Size, ctx.Err)
-	if err := walk(source, opts.Limits, func(Entry) bool { return true }, m.take); err != nil {
-		return Merged{}, err
+	if err := walkEntries(source, opts.Limits, func(Entry) bool { return true }, m.mergeBaseEntry); err != nil {
+		return MergeResult{}, err
 	}
 	// The verdict comes with the last byte, whether or not walk needed it.
 	if _, err := io.Copy(io.Discard, source); err != nil {
-		return Merged{}, fmt.Errorf("reading archive: %w", err)
+		return MergeResult{}, fmt.Errorf("reading archive: %w", err)
 	}
-	if !m.versioned {
-		return Merged{}, fmt.Errorf("merging archives: %w", errVersion("base", ""))
+	if !m.hasFormatVersion {
+		return MergeResult{}, fmt.Errorf("merging archives: %w", newVersionError("base", ""))
 	}
-	if err := m.addRest(ctx); err != nil {
-		return Merged{}, err
+	if err := m.addRemainingObjects(ctx); err != nil {
+		return MergeResult{}, err
 	}
-	return m.merged, w.Close()
+	return m.result, w.Close()
 }
 
-// errVersion is about an archive of which nobody knows how to write a part.
-func errVersion(which, version string) error {
+// newVersionError is about an archive of which nobody knows how to write a part.
+func newVersionError(which, version string) error {
 	return fmt.Errorf("the %s has the format version %q, and only %s can be merged", which, version, FormatVersion)
 }
 
@@ -80,61 +80,60 @@ type merger struct {
 	out       *Writer
 	overlay   *Spool
 	preferred map[string]string // of the overlay, by resource
-	folders   map[folder]*mergedFolder
-	merged    Merged
-	// versioned says that the base had its format version.
-	versioned bool
-	path      []byte
-	content   []byte
+	folders   map[folderKey]*overlayFolder
+	result    MergeResult
+	// hasFormatVersion says that the base had its format version.
+	hasFormatVersion bool
+	content          []byte
 }
 
-// mergedFolder is a folder of the overlay.
-type mergedFolder struct {
+// overlayFolder is a folder of the overlay.
+type overlayFolder struct {
 	objects Objects
 	// written are those that are in the place of another already.
 	written []bool
 }
 
 func newMerger(out *Writer, overlay *Spool) *merger {
-	m := &merger{out: out, overlay: overlay, preferred: map[string]string{}, folders: map[folder]*mergedFolder{}}
+	m := &merger{out: out, overlay: overlay, preferred: map[string]string{}, folders: map[folderKey]*overlayFolder{}}
 	for _, resource := range overlay.Resources() {
 		m.preferred[resource.Name] = resource.Preferred
 		for _, version := range append(slices.Clone(resource.Versions), "") {
 			objects := overlay.Objects(resource.Name, version)
-			m.folders[folder{resource.Name, version}] = &mergedFolder{objects: objects, written: make([]bool, objects.Len())}
+			m.folders[folderKey{resource.Name, version}] = &overlayFolder{objects: objects, written: make([]bool, objects.Len())}
 		}
 	}
 	return m
 }
 
-// take writes one file of the base, or what replaces it.
-func (m *merger) take(entry Entry) error {
+// mergeBaseEntry writes one file of the base, or what replaces it.
+func (m *merger) mergeBaseEntry(entry Entry) error {
 	if !entry.IsObject() {
-		return m.metadata(entry)
+		return m.mergeMetadata(entry)
 	}
 	resource := entry.Object.GroupResource()
-	if err := m.check(resource, entry.Object); err != nil {
+	if err := m.checkPreferredVersion(resource, entry.Object); err != nil {
 		return fmt.Errorf("merging archives: %w", err)
 	}
-	in, at, found := m.find(folder{resource, entry.Object.Version}, entry.Object)
+	in, at, found := m.findInOverlay(folderKey{resource, entry.Object.Version}, entry.Object)
 	if !found {
-		return m.write(entry.Object, entry.Content)
+		return m.writeObject(entry.Object, entry.Content)
 	}
 	if in.written[at] {
 		return fmt.Errorf("reading archive: %w: %q", ErrDuplicate, entry.Path)
 	}
 	if entry.Object.Version != "" {
-		m.merged.Replaced++
+		m.result.Replaced++
 	}
-	content, err := m.read(in, at)
+	content, err := m.readOverlayObject(in, at)
 	if err != nil {
 		return err
 	}
-	return m.write(entry.Object, content)
+	return m.writeObject(entry.Object, content)
 }
 
-// find returns where an object of the base is in the overlay.
-func (m *merger) find(place folder, id Identity) (in *mergedFolder, at int, found bool) {
+// findInOverlay returns where an object of the base is in the overlay.
+func (m *merger) findInOverlay(place folderKey, id Identity) (in *overlayFolder, at int, found bool) {
 	in, found = m.folders[place]
 	if found {
 		at, found = in.objects.Find(id.Namespace, id.Name)
@@ -142,59 +141,59 @@ func (m *merger) find(place folder, id Identity) (in *mergedFolder, at int, foun
 	return in, at, found
 }
 
-// metadata writes a file that is no object. The Writer has written the version.
-func (m *merger) metadata(entry Entry) error {
+// mergeMetadata writes a file that is no object. The Writer has written the version.
+func (m *merger) mergeMetadata(entry Entry) error {
 	if entry.Path != versionPath {
-		return m.out.file([]byte(entry.Path), entry.Content)
+		return m.out.writeTarFile([]byte(entry.Path), entry.Content)
 	}
 	if version := strings.TrimSpace(string(entry.Content[:min(len(entry.Content), maxFormatVersion)])); version != FormatVersion {
-		return fmt.Errorf("merging archives: %w", errVersion("base", version))
+		return fmt.Errorf("merging archives: %w", newVersionError("base", version))
 	}
-	if m.versioned {
+	if m.hasFormatVersion {
 		return fmt.Errorf("reading archive: %w: %q", ErrDuplicate, entry.Path)
 	}
-	m.versioned = true
+	m.hasFormatVersion = true
 	return nil
 }
 
-// check compares the version that a resource prefers in the base with that of the
+// checkPreferredVersion compares the version that a resource prefers in the base with that of the
 // overlay. Either may have none.
-func (m *merger) check(resource string, id Identity) error {
+func (m *merger) checkPreferredVersion(resource string, id Identity) error {
 	if id.Version == "" {
 		return nil
 	}
 	preferred := m.preferred[resource]
-	_, shared := m.folders[folder{resource, id.Version}]
+	_, shared := m.folders[folderKey{resource, id.Version}]
 	if shared && id.Preferred != (id.Version == preferred) || id.Preferred && preferred != "" && preferred != id.Version {
 		return fmt.Errorf("%w: the overlay has %s in another preferred version (%q) than the base", ErrAmbiguous, resource, preferred)
 	}
 	return nil
 }
 
-// addRest writes what is in the overlay alone, the copies of an object next to each
+// addRemainingObjects writes what is in the overlay alone, the copies of an object next to each
 // other.
-func (m *merger) addRest(ctx context.Context) error {
+func (m *merger) addRemainingObjects(ctx context.Context) error {
 	for _, resource := range m.overlay.Resources() {
-		plain := m.folders[folder{resource.Name, ""}]
+		plain := m.folders[folderKey{resource.Name, ""}]
 		for _, version := range resource.Versions {
 			preferred := version == resource.Preferred
-			in := m.folders[folder{resource.Name, version}]
+			in := m.folders[folderKey{resource.Name, version}]
 			for at, item := range in.objects.All() {
 				if err := ctx.Err(); err != nil {
 					return fmt.Errorf("merging archives: %w", err)
 				}
 				if twin, found := plain.objects.Find(item.Namespace, item.Name); preferred && found {
-					if err := m.add(resource.Name, "", false, plain, twin); err != nil {
+					if err := m.addOverlayObject(resource.Name, "", false, plain, twin); err != nil {
 						return err
 					}
 				}
-				if err := m.add(resource.Name, version, preferred, in, at); err != nil {
+				if err := m.addOverlayObject(resource.Name, version, preferred, in, at); err != nil {
 					return err
 				}
 			}
 		}
 		for at := range plain.objects.All() {
-			if err := m.add(resource.Name, "", false, plain, at); err != nil {
+			if err := m.addOverlayObject(resource.Name, "", false, plain, at); err != nil {
 				return err
 			}
 		}
@@ -202,33 +201,32 @@ func (m *merger) addRest(ctx context.Context) error {
 	return nil
 }
 
-// add writes an object of the overlay, unless it was written.
-func (m *merger) add(resource, version string, preferred bool, in *mergedFolder, at int) error {
+// addOverlayObject writes an object of the overlay, unless it was written.
+func (m *merger) addOverlayObject(resource, version string, preferred bool, in *overlayFolder, at int) error {
 	if in.written[at] {
 		return nil
 	}
-	content, err := m.read(in, at)
+	content, err := m.readOverlayObject(in, at)
 	if err != nil {
 		return err
 	}
 	if version != "" {
-		m.merged.Added++
+		m.result.Added++
 	}
 	item := in.objects.At(at)
 	id := Identity{Version: version, Preferred: preferred, Namespace: item.Namespace, Name: item.Name}
 	id.Resource, id.Group, _ = strings.Cut(resource, ".")
-	return m.write(id, content)
+	return m.writeObject(id, content)
 }
 
-// read returns an object of the overlay, which is written once.
-func (m *merger) read(in *mergedFolder, at int) ([]byte, error) {
+// readOverlayObject returns an object of the overlay, which is written once.
+func (m *merger) readOverlayObject(in *overlayFolder, at int) ([]byte, error) {
 	in.written[at] = true
 	var err error
 	m.content, err = m.overlay.Read(in.objects.At(at), m.content)
 	return m.content, err
 }
 
-func (m *merger) write(id Identity, content []byte) error {
-	m.path = id.appendPath(m.path[:0], id.Version != "")
-	return m.out.file(m.path, content)
+func (m *merger) writeObject(id Identity, content []byte) error {
+	return m.out.writeObjectCopy(id, content)
 }

@@ -33,7 +33,7 @@ func widgetItem(version string, preferred bool, name, text string) Item {
 }
 
 // merged merges two archives that must be accepted.
-func merged(t testing.TB, base, overlay []byte) ([]byte, Merged) {
+func merged(t testing.TB, base, overlay []byte) ([]byte, MergeResult) {
 	t.Helper()
 	var out bytes.Buffer
 	got, err := Merge(t.Context(), &out, bytes.NewReader(base), spooled(t, overlay, SpoolOptions{}),
@@ -49,18 +49,18 @@ func TestMerge(t *testing.T) {
 	a, b, c := podItem("shop", "a", "old"), podItem("shop", "b", "old"), podItem("office", "c", "old")
 	for name, tc := range map[string]struct {
 		base, overlay, want []Item
-		merged              Merged
+		merged              MergeResult
 	}{
 		"nothing to add": {base: []Item{a, b}, want: []Item{a, b}},
-		"an empty base":  {overlay: []Item{b, a}, want: []Item{a, b}, merged: Merged{Added: 2}},
+		"an empty base":  {overlay: []Item{b, a}, want: []Item{a, b}, merged: MergeResult{Added: 2}},
 		"replaced, in its place": {
 			base: []Item{a, b, c}, overlay: []Item{podItem("shop", "b", "new and longer")},
-			want: []Item{a, podItem("shop", "b", "new and longer"), c}, merged: Merged{Replaced: 1},
+			want: []Item{a, podItem("shop", "b", "new and longer"), c}, merged: MergeResult{Replaced: 1},
 		},
 		"added, behind the last": {
 			base: []Item{c}, overlay: []Item{widgetItem("v1", true, "w", "new"), a, podItem("office", "a", "new")},
 			want:   []Item{c, podItem("office", "a", "new"), a, widgetItem("v1", true, "w", "new")},
-			merged: Merged{Added: 3},
+			merged: MergeResult{Added: 3},
 		},
 		"both, in every version": {
 			base: []Item{
@@ -74,13 +74,13 @@ func TestMerge(t *testing.T) {
 				widgetItem("v1", true, "w", "new"), widgetItem("v1beta1", false, "w", "new"), a, widgetItem("v0", false, "u", "old"),
 				widgetItem("v1", true, "x", "new"), widgetItem("v1beta1", false, "x", "new"),
 			},
-			merged: Merged{Replaced: 2, Added: 2},
+			merged: MergeResult{Replaced: 2, Added: 2},
 		},
 		"the preferred version could not be read again": {
 			base:    []Item{widgetItem("v1", true, "w", "old"), widgetItem("v1beta1", false, "w", "old")},
 			overlay: []Item{widgetItem("v1beta1", false, "w", "new")},
 			want:    []Item{widgetItem("v1", true, "w", "old"), widgetItem("v1beta1", false, "w", "new")},
-			merged:  Merged{Replaced: 1},
+			merged:  MergeResult{Replaced: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,12 +152,12 @@ func TestMergeRefusesWhatCannotBeTrusted(t *testing.T) {
 		want          error
 		text          string
 	}{
-		"another base":       {base: base, opts: MergeOptions{SHA256: digest(overlay)}, want: ErrDigest},
-		"a longer base":      {base: base, opts: MergeOptions{Size: 10}, want: ErrDigest},
+		"another base":       {base: base, opts: MergeOptions{SHA256: digest(overlay)}, want: ErrDigestMismatch},
+		"a longer base":      {base: base, opts: MergeOptions{Size: 10}, want: ErrDigestMismatch},
 		"half a base":        {base: base[:len(base)/2], want: io.ErrUnexpectedEOF},
 		"a base and more":    {base: slices.Concat(base, base), want: ErrTrailingData},
 		"a checksum":         {base: flipLast(slices.Clone(base)), text: "checksum"},
-		"too many files":     {base: base, opts: MergeOptions{Limits: Limits{Entries: 2}}, want: ErrLimit},
+		"too many files":     {base: base, opts: MergeOptions{Limits: Limits{Entries: 2}}, want: ErrLimitExceeded},
 		"a path that climbs": {base: tarball(t, regular("resources/pods/namespaces/../a.json", 1)), want: ErrInvalidName},
 		"a link":             {base: tarball(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "resources/pods/cluster/a.json"}), want: ErrInvalidName},
 		"an object twice":    {base: tarball(t, regular("resources/pods/namespaces/shop/a.json", 1), regular("resources/pods/namespaces/shop/a.json", 1)), want: ErrDuplicate},

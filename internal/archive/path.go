@@ -76,15 +76,15 @@ func (id Identity) Validate() error {
 		if part.value == "" && part.optional {
 			continue
 		}
-		if !validElement(part.value) {
+		if !isValidPathElement(part.value) {
 			return fmt.Errorf("%w: %s %q", ErrInvalidName, part.what, part.value)
 		}
 	}
 	return nil
 }
 
-// validElement reports whether s is safe as one element of a path.
-func validElement(s string) bool {
+// isValidPathElement reports whether s is safe as one element of a path.
+func isValidPathElement(s string) bool {
 	if s == "" || s == "." || s == ".." {
 		return false
 	}
@@ -118,9 +118,9 @@ func (id Identity) appendPath(b []byte, versioned bool) []byte {
 	return append(b, jsonSuffix...)
 }
 
-// parsePath is the reverse of appendPath. It accepts nothing that appendPath
+// parseObjectPath is the reverse of appendPath. It accepts nothing that appendPath
 // would not have written.
-func parsePath(path string) (Identity, error) {
+func parseObjectPath(path string) (Identity, error) {
 	invalid := fmt.Errorf("%w: path %q", ErrInvalidName, path)
 	rest, ok := strings.CutPrefix(path, resourcesDir)
 	if !ok {
@@ -132,7 +132,7 @@ func parsePath(path string) (Identity, error) {
 	}
 	parts := strings.Split(rest, "/")
 	for _, part := range parts {
-		if !validElement(part) {
+		if !isValidPathElement(part) {
 			return Identity{}, invalid
 		}
 	}

@@ -14,42 +14,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-var (
-	// ErrLimit is returned by Walk when an archive exceeds one of its limits.
-	ErrLimit = errors.New("archive exceeds limit")
-	// ErrTrailingData is returned by Walk for an archive that goes on after its
-	// end: a second one, for example, of which nobody would see anything.
-	ErrTrailingData = errors.New("archive goes on after its end")
-)
-
-// Limits bound what Walk accepts. A zero field means its default.
-type Limits struct {
-	// Entries in the archive, default 20 million.
-	Entries int64
-	// EntryBytes is the size of one file, default 16 MiB. The API server's own
-	// limit is 3 MiB for a request and 1.5 MiB in etcd.
-	EntryBytes int64
-	// TotalBytes of the archive after decompression, default 1 TiB.
-	TotalBytes int64
-	// PathBytes is the length of one path, default 1024.
-	PathBytes int
-}
-
-func (l Limits) withDefaults() Limits {
-	if l.Entries == 0 {
-		l.Entries = 20_000_000
-	}
-	if l.EntryBytes == 0 {
-		l.EntryBytes = 16 << 20
-	}
-	if l.TotalBytes == 0 {
-		l.TotalBytes = 1 << 40
-	}
-	if l.PathBytes == 0 {
-		l.PathBytes = 1024
-	}
-	return l
-}
+// ErrTrailingData is returned by Walk for an archive that goes on after its end: a second
+// one, for example, of which nothing would be seen.
+var ErrTrailingData = errors.New("archive goes on after its end")
 
 // Entry is one file of an archive.
 type Entry struct {
@@ -69,27 +36,30 @@ func (e Entry) IsObject() bool { return e.Object != (Identity{}) }
 // order. It stops at the first error of visit and returns it. The archive is
 // treated as hostile: anything but regular files with paths of the format,
 // each at most once, within the limits, with nothing behind them, is an error
-// (ErrInvalidName, ErrDuplicate, ErrLimit, ErrTrailingData or one of the
+// (ErrInvalidName, ErrDuplicate, ErrLimitExceeded, ErrTrailingData or one of the
 // decoders). Folder entries and "./" in front of paths, which other writers
 // add, are passed over.
 func Walk(r io.Reader, limits Limits, visit func(Entry) error) error {
-	seen := newHashSet()
-	return walk(r, limits, func(entry Entry) bool { return seen.add([]byte(entry.Path)) }, visit)
+	seen := newPathSet()
+	return walkEntries(r, limits, func(entry Entry) bool { return seen.addPath([]byte(entry.Path)) }, visit)
 }
 
-// walk is Walk with another way to find what is there twice. The entries that
-// isNew is asked about have no content yet.
-func walk(r io.Reader, limits Limits, isNew func(Entry) bool, visit func(Entry) error) error {
+// walkEntries is Walk with another way to find what is there twice. The entries that
+// isNewEntry is asked about have no content yet.
+func walkEntries(r io.Reader, limits Limits, isNew func(Entry) bool, visit func(Entry) error) error {
 	limits = limits.withDefaults()
-	decompressed, err := gzip.NewReader(bufio.NewReaderSize(r, outputBufferSize))
+	// No compression adds more than a few bytes for 64 KiB. Without a limit a stream of
+	// empty blocks would be read for ever.
+	compressed := &countingReader{r: r, limit: limits.TotalBytes + limits.TotalBytes/1024 + outputBufferSize}
+	decompressed, err := gzip.NewReader(bufio.NewReaderSize(compressed, outputBufferSize))
 	if err != nil {
 		return fmt.Errorf("reading archive: %w", err)
 	}
 	defer func() { _ = decompressed.Close() }()
-	capped := &cappedReader{r: decompressed, left: limits.TotalBytes}
-	w := walker{limits: limits, tar: tar.NewReader(capped), isNew: isNew}
+	capped := &cappedReader{r: decompressed, limits: limits, compressed: compressed}
+	w := walker{limits: limits, tar: tar.NewReader(capped), isNewEntry: isNew, compressed: compressed}
 	for {
-		entry, err := w.next()
+		entry, err := w.nextFileEntry()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -110,15 +80,19 @@ func walk(r io.Reader, limits Limits, isNew func(Entry) bool, visit func(Entry) 
 
 // walker is the state of one Walk.
 type walker struct {
-	limits  Limits
-	tar     *tar.Reader
-	isNew   func(Entry) bool
-	entries int64
-	content []byte
+	limits     Limits
+	tar        *tar.Reader
+	isNewEntry func(Entry) bool
+	entries    int64
+	content    []byte
+	// compressed counts what was read, and contents is the size of all files. Holes in
+	// sparse files take no bytes in the archive.
+	compressed   *countingReader
+	contentTotal int64
 }
 
-// next returns the next regular file, and io.EOF alone after the last.
-func (w *walker) next() (Entry, error) {
+// nextFileEntry returns the next regular file, and io.EOF alone after the last.
+func (w *walker) nextFileEntry() (Entry, error) {
 	for {
 		header, err := w.tar.Next()
 		if errors.Is(err, io.EOF) {
@@ -129,50 +103,54 @@ func (w *walker) next() (Entry, error) {
 		}
 		w.entries++
 		header.Name = strings.TrimPrefix(header.Name, "./")
-		if err := w.check(header); err != nil {
+		if err := w.checkTarHeader(header); err != nil {
 			return Entry{}, err
 		}
 		if header.Typeflag == tar.TypeDir {
 			continue
 		}
-		return w.entry(header)
+		return w.readFileEntry(header)
 	}
 }
 
-// check refuses what no archive of ours or Velero's contains.
-func (w *walker) check(header *tar.Header) error {
+// checkTarHeader refuses what no archive of ours or Velero's contains.
+func (w *walker) checkTarHeader(header *tar.Header) error {
 	switch {
 	case w.entries > w.limits.Entries:
-		return fmt.Errorf("%w: more than %d entries", ErrLimit, w.limits.Entries)
+		return fmt.Errorf("%w: more than %d entries", ErrLimitExceeded, w.limits.Entries)
 	case len(header.Name) > w.limits.PathBytes:
-		return fmt.Errorf("%w: path of %d bytes", ErrLimit, len(header.Name))
+		return fmt.Errorf("%w: path of %d bytes", ErrLimitExceeded, len(header.Name))
 	case header.Typeflag != tar.TypeReg && header.Typeflag != tar.TypeDir:
 		return fmt.Errorf("%w: %q is neither a file nor a folder", ErrInvalidName, header.Name)
 	case header.Size > w.limits.EntryBytes:
-		return fmt.Errorf("%w: %q has %d bytes", ErrLimit, header.Name, header.Size)
+		return fmt.Errorf("%w: %q has %d bytes", ErrLimitExceeded, header.Name, header.Size)
 	}
 	return nil
 }
 
-// entry reads the content of one regular file.
-func (w *walker) entry(header *tar.Header) (Entry, error) {
+// readFileEntry reads the content of one regular file.
+func (w *walker) readFileEntry(header *tar.Header) (Entry, error) {
 	entry := Entry{Path: header.Name}
 	if !isMetadataPath(header.Name) {
-		id, err := parsePath(header.Name)
+		id, err := parseObjectPath(header.Name)
 		if err != nil {
 			return Entry{}, err
 		}
 		entry.Object = id
 	}
-	if !w.isNew(entry) {
+	if !w.isNewEntry(entry) {
 		return Entry{}, fmt.Errorf("%w: %q", ErrDuplicate, header.Name)
+	}
+	w.contentTotal += header.Size
+	if err := w.limits.checkRatio(w.compressed.read, w.contentTotal); err != nil {
+		return Entry{}, err
 	}
 	if int64(cap(w.content)) < header.Size {
 		w.content = make([]byte, header.Size)
 	}
 	w.content = w.content[:header.Size]
 	if _, err := io.ReadFull(w.tar, w.content); err != nil {
-		return Entry{}, fmt.Errorf("%q: %w", header.Name, noEOF(err))
+		return Entry{}, fmt.Errorf("%q: %w", header.Name, toUnexpectedEOF(err))
 	}
 	entry.Content = w.content
 	return entry, nil
@@ -181,37 +159,44 @@ func (w *walker) entry(header *tar.Header) (Entry, error) {
 // isMetadataPath reports whether path is a file directly below metadata/.
 func isMetadataPath(path string) bool {
 	name, ok := strings.CutPrefix(path, "metadata/")
-	return ok && validElement(name)
+	return ok && isValidPathElement(name)
 }
 
-// noEOF keeps a truncated file from looking like the end of the archive.
-func noEOF(err error) error {
+// toUnexpectedEOF keeps a truncated file from looking like the end of the archive.
+func toUnexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// cappedReader fails once more than a number of bytes were read.
+// cappedReader fails once more than a number of bytes were read, or more than its
+// compressed bytes may become.
 type cappedReader struct {
-	r    io.Reader
-	left int64
+	r          io.Reader
+	limits     Limits
+	compressed *countingReader
+	read       int64
 }
 
 func (c *cappedReader) Read(p []byte) (int, error) {
-	if c.left <= 0 {
+	left := c.limits.TotalBytes - c.read
+	if left <= 0 {
 		// One byte more decides whether the stream ends here or goes on.
 		var one [1]byte
 		if n, err := c.r.Read(one[:]); n == 0 {
 			return 0, err
 		}
-		return 0, fmt.Errorf("%w: too many bytes", ErrLimit)
+		return 0, fmt.Errorf("%w: too many bytes", ErrLimitExceeded)
 	}
-	if int64(len(p)) > c.left {
-		p = p[:c.left]
+	if int64(len(p)) > left {
+		p = p[:left]
 	}
 	n, err := c.r.Read(p)
-	c.left -= int64(n)
+	c.read += int64(n)
+	if ratioErr := c.limits.checkRatio(c.compressed.read, c.read); ratioErr != nil {
+		return 0, ratioErr
+	}
 	return n, err
 }
 

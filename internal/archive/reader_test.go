@@ -68,17 +68,17 @@ func TestWalkRefusesHostileArchives(t *testing.T) {
 		"hard link":              {archive: tarball(t, tar.Header{Typeflag: tar.TypeLink, Name: good.Name, Linkname: "x"}), want: ErrInvalidName},
 		"device":                 {archive: tarball(t, tar.Header{Typeflag: tar.TypeChar, Name: good.Name}), want: ErrInvalidName},
 		"same file twice":        {archive: tarball(t, good, good), want: ErrDuplicate},
-		"large file":             {archive: tarball(t, good), limits: Limits{EntryBytes: 9}, want: ErrLimit},
-		"many files":             {archive: tarball(t, good, regular("metadata/version", 1)), limits: Limits{Entries: 1}, want: ErrLimit},
-		"many bytes":             {archive: tarball(t, good), limits: Limits{TotalBytes: 600}, want: ErrLimit},
-		"long path":              {archive: tarball(t, regular("resources/pods/cluster/"+strings.Repeat("a", 300)+".json", 1)), limits: Limits{PathBytes: 200}, want: ErrLimit},
+		"large file":             {archive: tarball(t, good), limits: Limits{EntryBytes: 9}, want: ErrLimitExceeded},
+		"many files":             {archive: tarball(t, good, regular("metadata/version", 1)), limits: Limits{Entries: 1}, want: ErrLimitExceeded},
+		"many bytes":             {archive: tarball(t, good), limits: Limits{TotalBytes: 600}, want: ErrLimitExceeded},
+		"long path":              {archive: tarball(t, regular("resources/pods/cluster/"+strings.Repeat("a", 300)+".json", 1)), limits: Limits{PathBytes: 200}, want: ErrLimitExceeded},
 		"cut off":                {archive: tarball(t, good)[:60], want: io.ErrUnexpectedEOF},
 		"no archive":             {archive: []byte("hello, this is no gzip stream"), want: gzip.ErrHeader},
 		"wrong checksum":         {archive: flipLast(tarball(t, good)), want: gzip.ErrChecksum},
 		"same file with ./":      {archive: tarball(t, good, regular("./"+good.Name, 1)), want: ErrDuplicate},
 		"traversal behind ./":    {archive: tarball(t, regular("./../resources/pods/cluster/a.json", 1)), want: ErrInvalidName},
 		"files behind the files": {archive: append(tarball(t, good), tarball(t, good)...), want: ErrTrailingData},
-		"zeros behind the files": {archive: append(tarball(t, good), gzipped(t, make([]byte, 4000))...), limits: Limits{TotalBytes: 4000}, want: ErrLimit},
+		"zeros behind the files": {archive: append(tarball(t, good), gzipped(t, make([]byte, 4000))...), limits: Limits{TotalBytes: 4000}, want: ErrLimitExceeded},
 		"bytes behind the end":   {archive: append(tarball(t, good), "some bytes that are no gzip stream"...), want: gzip.ErrHeader},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func FuzzParsePath(f *testing.F) {
 	f.Add("resources/deployments.apps/v1-preferredversion/cluster/b.json")
 	f.Add("resources/a/../cluster/b.json")
 	f.Fuzz(func(t *testing.T, path string) {
-		id, err := parsePath(path)
+		id, err := parseObjectPath(path)
 		if err != nil {
 			return
 		}

@@ -10,8 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/scratch"
 )
 
 // maxFormatVersion is the length of the content of metadata/version.
@@ -19,15 +20,13 @@ const maxFormatVersion = 64
 
 // SpoolOptions are the options of NewSpool.
 type SpoolOptions struct {
-	// Dir is where the scratch file is made, the system's folder for temporary
-	// files by default. Nothing is left there, whatever happens.
+	// Dir is where the scratch file is created if Scratch is nil, the system's directory
+	// for temporary files by default. Nothing is left there, whatever happens.
 	Dir string
+	// Scratch is the directory of the scratch file, if its space is shared with others.
+	Scratch *scratch.Dir
 	// Limits of the archive. TotalBytes limits the scratch file too.
 	Limits Limits
-	// IndexBytes limits the memory that remembers which object is where, by an
-	// estimate; default 256 MiB, a quarter of what the operator's container may
-	// have. An object of usual names takes 60 bytes.
-	IndexBytes int64
 	// SHA256 of the compressed archive in hexadecimal, empty if it is not known.
 	SHA256 string
 	// Size of the compressed archive in bytes, 0 if it is not known.
@@ -39,10 +38,10 @@ type SpoolOptions struct {
 // nobody can change it and that it is gone with the process. Everything but
 // Close may be called from any goroutine at any time.
 type Spool struct {
-	file          *os.File
+	file          *scratch.File
 	formatVersion string
 	resources     []Resource
-	index         *index
+	index         *spoolIndex
 }
 
 // Resource is a kind of objects in an archive.
@@ -57,8 +56,8 @@ type Resource struct {
 	Preferred string
 }
 
-// Spooled is one object in a Spool, in one version. It belongs to that Spool.
-type Spooled struct {
+// SpooledObject is one object in a Spool, in one version. It belongs to that Spool.
+type SpooledObject struct {
 	// Namespace of the object, empty for a cluster-scoped one.
 	Namespace string
 	// Name of the object.
@@ -69,16 +68,22 @@ type Spooled struct {
 
 // NewSpool reads the archive r to its end and returns it for reading in any
 // order. Before it returns, everything was verified: the digest and size of
-// opts (ErrDigest), the checksum of the compression, the Limits (ErrLimit),
+// opts (ErrDigestMismatch), the checksum of the compression, the Limits (ErrLimitExceeded),
 // that there is nothing but files with a path of the format (ErrInvalidName),
 // each once (ErrDuplicate), with nothing behind them (ErrTrailingData), and
 // that it is clear which version is the preferred one (ErrAmbiguous). It does
-// not look into the objects. The caller must Close the Spool; after an error
-// there is none, and nothing is left behind. It ends early when ctx does.
+// not look into the objects. The error is scratch.ErrUnusable if it is one of the
+// scratch file. The caller must Close the Spool; after an error there is none, and
+// nothing is left behind. It ends early when ctx does.
 func NewSpool(ctx context.Context, r io.Reader, opts SpoolOptions) (_ *Spool, err error) {
-	file, err := scratchFile(opts.Dir)
+	dir := opts.Scratch
+	if dir == nil {
+		dir = &scratch.Dir{Path: opts.Dir}
+	}
+	// What is kept is hardly smaller than the archive, although it is kept once of two copies.
+	file, err := dir.CreateFile(opts.Size)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("spooling archive: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -86,61 +91,47 @@ func NewSpool(ctx context.Context, r io.Reader, opts SpoolOptions) (_ *Spool, er
 		}
 	}()
 	s := newSpooler(file, opts)
-	if err := s.readAll(newVerifier(r, opts.SHA256, opts.Size, ctx.Err), opts.Limits); err != nil {
+	if err := s.spoolAll(newVerifier(r, opts.SHA256, opts.Size, ctx.Err), opts.Limits); err != nil {
 		return nil, err
 	}
-	resources, err := s.index.finish()
+	resources, err := s.index.buildResources()
 	if err != nil {
 		return nil, fmt.Errorf("reading archive: %w", err)
 	}
 	return &Spool{file: file, formatVersion: s.formatVersion, resources: resources, index: s.index}, nil
 }
 
-// scratchFile makes a file that only its descriptor leads to.
-func scratchFile(dir string) (*os.File, error) {
-	file, err := os.CreateTemp(dir, ".grapnel-spool-*")
-	if err != nil {
-		return nil, fmt.Errorf("spooling archive: %w", err)
-	}
-	if err := os.Remove(file.Name()); err != nil {
-		return nil, fmt.Errorf("spooling archive: %w", errors.Join(err, file.Close()))
-	}
-	return file, nil
-}
-
 // spooler is the state of one NewSpool.
 type spooler struct {
 	out           *bufio.Writer
-	index         *index
-	metadataPaths *hashSet
+	index         *spoolIndex
+	metadataPaths *pathSet
 	formatVersion string
-	// left is how many bytes the archive may still have. Walk does not count
+	// bytesLeft is how many bytes the archive may still have. Walk does not count
 	// holes in sparse files, which take no bytes in the archive.
-	left int64
-	// end of what was written, and the content written last, right before it.
-	end  int64
-	last []byte
+	bytesLeft int64
+	// endOffset of what was written, and the content written last, right before it.
+	endOffset int64
+	last      []byte
 }
 
 func newSpooler(out io.Writer, opts SpoolOptions) *spooler {
+	limits := opts.Limits.withDefaults()
 	return &spooler{
-		out:   bufio.NewWriterSize(out, outputBufferSize),
-		left:  opts.Limits.withDefaults().TotalBytes,
-		index: newIndex(opts.IndexBytes),
-
-		metadataPaths: newHashSet(),
+		out: bufio.NewWriterSize(out, outputBufferSize), bytesLeft: limits.TotalBytes,
+		index: newSpoolIndex(limits.IndexBytes), metadataPaths: newPathSet(),
 	}
 }
 
-// isNew leaves it to the index to find an object that is there twice, which
+// isNewEntry leaves it to the index to find an object that is there twice, which
 // needs no memory for that.
-func (s *spooler) isNew(entry Entry) bool {
-	return entry.IsObject() || s.metadataPaths.add([]byte(entry.Path))
+func (s *spooler) isNewEntry(entry Entry) bool {
+	return entry.IsObject() || s.metadataPaths.addPath([]byte(entry.Path))
 }
 
-// readAll takes the whole archive.
-func (s *spooler) readAll(source io.Reader, limits Limits) error {
-	if err := walk(source, limits, s.isNew, s.add); err != nil {
+// spoolAll takes the whole archive.
+func (s *spooler) spoolAll(source io.Reader, limits Limits) error {
+	if err := walkEntries(source, limits, s.isNewEntry, s.spoolEntry); err != nil {
 		return err
 	}
 	// The verdict comes with the last byte, whether or not Walk needed it.
@@ -153,13 +144,13 @@ func (s *spooler) readAll(source io.Reader, limits Limits) error {
 	return nil
 }
 
-// add takes one file of the archive.
-func (s *spooler) add(entry Entry) error {
+// spoolEntry takes one file of the archive.
+func (s *spooler) spoolEntry(entry Entry) error {
 	if !entry.IsObject() {
-		return s.metadata(entry)
+		return s.spoolMetadata(entry)
 	}
-	if s.left -= int64(len(entry.Content)); s.left < 0 {
-		return fmt.Errorf("reading archive: %w: too many bytes", ErrLimit)
+	if s.bytesLeft -= int64(len(entry.Content)); s.bytesLeft < 0 {
+		return fmt.Errorf("reading archive: %w: too many bytes", ErrLimitExceeded)
 	}
 	// The two copies of an object are neighbours in the archives of every
 	// writer of the format. They share their bytes.
@@ -168,22 +159,22 @@ func (s *spooler) add(entry Entry) error {
 			return fmt.Errorf("spooling archive: %w", err)
 		}
 		s.last = append(s.last[:0], entry.Content...)
-		s.end += int64(len(s.last))
+		s.endOffset += int64(len(s.last))
 	}
 	size := int64(len(s.last))
-	if err := s.index.add(entry.Object, s.end-size, size); err != nil {
+	if err := s.index.addObjectRef(entry.Object, s.endOffset-size, size); err != nil {
 		return fmt.Errorf("reading archive: %w", err)
 	}
 	return nil
 }
 
-// metadata takes a file that is no object.
-func (s *spooler) metadata(entry Entry) error {
+// spoolMetadata takes a file that is no object.
+func (s *spooler) spoolMetadata(entry Entry) error {
 	if entry.Path != versionPath {
 		return nil
 	}
 	if len(entry.Content) > maxFormatVersion {
-		return fmt.Errorf("reading archive: %w: %q has %d bytes", ErrLimit, entry.Path, len(entry.Content))
+		return fmt.Errorf("reading archive: %w: %q has %d bytes", ErrLimitExceeded, entry.Path, len(entry.Content))
 	}
 	s.formatVersion = strings.TrimSpace(string(entry.Content))
 	return nil
@@ -200,7 +191,7 @@ func (s *Spool) Resources() []Resource { return s.resources }
 // Objects returns those of a resource ("deployments.apps") in a version, or
 // those that are stored without one.
 func (s *Spool) Objects(resource, version string) Objects {
-	return s.index.objects(resource, version)
+	return s.index.objectsInVersion(resource, version)
 }
 
 // Len returns the number of objects, each counted as often as it is stored.
@@ -208,13 +199,13 @@ func (s *Spool) Len() int { return s.index.files }
 
 // Read returns the content of an object of this Spool, in buf if it has the
 // capacity.
-func (s *Spool) Read(item Spooled, buf []byte) ([]byte, error) {
+func (s *Spool) Read(item SpooledObject, buf []byte) ([]byte, error) {
 	if int64(cap(buf)) < item.size {
 		buf = make([]byte, item.size)
 	}
 	buf = buf[:item.size]
 	if _, err := s.file.ReadAt(buf, item.offset); err != nil {
-		return nil, fmt.Errorf("reading %q from the spool: %w", item.Name, noEOF(err))
+		return nil, fmt.Errorf("reading %q from the spool: %w", item.Name, toUnexpectedEOF(err))
 	}
 	return buf, nil
 }

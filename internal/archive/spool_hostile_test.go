@@ -31,12 +31,12 @@ func TestSpoolRefusesWhatCannotBeTrusted(t *testing.T) {
 		opts    SpoolOptions
 		want    error // nil: any
 	}{
-		"another digest":              {good, SpoolOptions{SHA256: digest([]byte("other"))}, ErrDigest},
-		"no digest at all":            {good, SpoolOptions{SHA256: "abc"}, ErrDigest},
+		"another digest":              {good, SpoolOptions{SHA256: digest([]byte("other"))}, ErrDigestMismatch},
+		"no digest at all":            {good, SpoolOptions{SHA256: "abc"}, ErrDigestMismatch},
 		"damaged":                     {damaged, SpoolOptions{}, nil},
-		"shorter than expected":       {good, SpoolOptions{Size: size + 1}, ErrDigest},
-		"longer than expected":        {good, SpoolOptions{Size: size - 1}, ErrDigest},
-		"cut off, expected size":      {good[:size/2], SpoolOptions{Size: size, SHA256: digest(good)}, ErrDigest},
+		"shorter than expected":       {good, SpoolOptions{Size: size + 1}, ErrDigestMismatch},
+		"longer than expected":        {good, SpoolOptions{Size: size - 1}, ErrDigestMismatch},
+		"cut off, expected size":      {good[:size/2], SpoolOptions{Size: size, SHA256: digest(good)}, ErrDigestMismatch},
 		"cut off":                     {good[:size/2], SpoolOptions{}, io.ErrUnexpectedEOF},
 		"empty":                       {nil, SpoolOptions{}, io.EOF},
 		"garbage behind it":           {append(slices.Clone(good), "more than ten bytes"...), SpoolOptions{}, gzip.ErrHeader},
@@ -44,12 +44,12 @@ func TestSpoolRefusesWhatCannotBeTrusted(t *testing.T) {
 		"path traversal":              {tarball(t, a, regular("resources/pods/namespaces/../../a.json", 1)), SpoolOptions{}, ErrInvalidName},
 		"link":                        {tarball(t, a, tar.Header{Typeflag: tar.TypeSymlink, Name: "x", Linkname: "/"}), SpoolOptions{}, ErrInvalidName},
 		"same file twice":             {tarball(t, a, a), SpoolOptions{}, ErrDuplicate},
-		"large file":                  {good, SpoolOptions{Limits: Limits{EntryBytes: 9}}, ErrLimit},
-		"many folders":                {tarball(t, directories(3)...), SpoolOptions{Limits: Limits{Entries: 2}}, ErrLimit},
-		"bomb":                        {bomb(t), SpoolOptions{Limits: Limits{TotalBytes: 1 << 20}}, ErrLimit},
-		"bomb of holes":               {gzipped(t, sparse(t, 1<<20)), SpoolOptions{Limits: Limits{TotalBytes: 1 << 20}}, ErrLimit},
-		"more than the memory":        {tarball(t, a, regular("resources/pods/namespaces/ns/b.json", 1)), SpoolOptions{IndexBytes: 640}, ErrLimit},
-		"an essay as format version":  {tarball(t, regular("metadata/version", 65)), SpoolOptions{}, ErrLimit},
+		"large file":                  {good, SpoolOptions{Limits: Limits{EntryBytes: 9}}, ErrLimitExceeded},
+		"many folders":                {tarball(t, directories(3)...), SpoolOptions{Limits: Limits{Entries: 2}}, ErrLimitExceeded},
+		"bomb":                        {bomb(t), SpoolOptions{Limits: Limits{TotalBytes: 1 << 20}}, ErrLimitExceeded},
+		"bomb of holes":               {gzipped(t, sparse(t, 1<<20, 2)), SpoolOptions{Limits: Limits{TotalBytes: 1 << 20}}, ErrLimitExceeded},
+		"more than the memory":        {tarball(t, a, regular("resources/pods/namespaces/ns/b.json", 1)), SpoolOptions{Limits: Limits{IndexBytes: 860}}, ErrLimitExceeded},
+		"an essay as format version":  {tarball(t, regular("metadata/version", 65)), SpoolOptions{}, ErrLimitExceeded},
 		"preferred and not preferred": {tarball(t, regular("resources/pods/v1-preferredversion/cluster/a.json", 1), regular("resources/pods/v1/cluster/b.json", 1)), SpoolOptions{}, ErrAmbiguous},
 		"two preferred versions":      {tarball(t, regular("resources/pods/v1-preferredversion/cluster/a.json", 1), regular("resources/pods/v2-preferredversion/cluster/b.json", 1)), SpoolOptions{}, ErrAmbiguous},
 	} {
@@ -99,9 +99,9 @@ func bomb(t *testing.T) []byte {
 	return archive
 }
 
-// sparse is a tar stream of two files that consist of holes of a size each, and
-// so take next to nothing in it.
-func sparse(t *testing.T, size int) []byte {
+// sparse is a tar stream of files that consist of holes of a size each, and so
+// take next to nothing in it.
+func sparse(t *testing.T, size, files int) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -117,7 +117,7 @@ func sparse(t *testing.T, size int) []byte {
 			t.Fatal(err)
 		}
 	}
-	for i := range 2 {
+	for i := range files {
 		record := ""
 		for _, line := range []string{
 			"GNU.sparse.major=1", "GNU.sparse.minor=0",
@@ -144,7 +144,7 @@ func retype(header []byte, kind byte) {
 }
 
 func TestSpoolTakesHoles(t *testing.T) {
-	got := contents(t, spooled(t, gzipped(t, sparse(t, 2000)), SpoolOptions{}))
+	got := contents(t, spooled(t, gzipped(t, sparse(t, 2000, 2)), SpoolOptions{}))
 	want := strings.Repeat("\x00", 2000)
 	if len(got) != 2 || got["resources/pods/cluster/0.json"] != want {
 		t.Errorf("contents: %q", got)
@@ -155,7 +155,7 @@ func TestSpoolStopsWhereTheArchiveShouldHaveEnded(t *testing.T) {
 	archive := tarball(t, regular("resources/pods/cluster/a.json", 10))
 	opts := SpoolOptions{Dir: t.TempDir(), Size: int64(len(archive)), Limits: Limits{TotalBytes: 1 << 20}}
 	more := io.MultiReader(bytes.NewReader(archive), iotest.OneByteReader(bytes.NewReader(gzipped(t, make([]byte, 2<<20)))))
-	if _, err := NewSpool(t.Context(), more, opts); !errors.Is(err, ErrDigest) {
-		t.Errorf("NewSpool: %v, want %v", err, ErrDigest)
+	if _, err := NewSpool(t.Context(), more, opts); !errors.Is(err, ErrDigestMismatch) {
+		t.Errorf("NewSpool: %v, want %v", err, ErrDigestMismatch)
 	}
 }

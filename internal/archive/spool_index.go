@@ -12,140 +12,165 @@ import (
 	"strings"
 )
 
-// What the index takes in memory, roughly: a ref in a slice that grows by a
-// quarter, and what comes with the first object of a folder or namespace.
+// nameBlockSize is how many bytes names are kept in together. A string that grows would be
+// copied again and again.
 const (
-	defaultIndexBytes = 256 << 20
-	refCost           = 32
-	namespaceCost     = 64
-	folderCost        = 512
+	nameBlockBits = 20
+	nameBlockSize = 1 << nameBlockBits
 )
 
 // ErrAmbiguous is returned by NewSpool for an archive in which two versions of
 // a resource are the preferred one, or one is and is not.
 var ErrAmbiguous = errors.New("archive is ambiguous")
 
-// folder is a resource in one version, or without one.
-type folder struct{ resource, version string }
+// folderKey is a resource in one version, or without one.
+type folderKey struct{ resource, version string }
 
-// ref is a Spooled in a few bytes: there may be millions of them.
-type ref struct {
+// objectRef is a Spooled in a few bytes: there may be millions of them.
+type objectRef struct {
 	offset     int64
 	size       uint32
-	name       uint32 // where it begins in index.names
+	name       uint32 // where it begins in names
 	namespace  uint32 // in index.namespaces
 	nameLength uint16
 }
 
 // spooledFolder is what a folder holds.
 type spooledFolder struct {
-	refs      []ref
+	refs      []objectRef
 	preferred bool
 }
 
-// index says where in a Spool an object is. While it is filled, it belongs to
+// spoolIndex says where in a Spool an object is. While it is filled, it belongs to
 // one goroutine; after finish it does not change.
-type index struct {
-	folders   map[folder]*spooledFolder
+type spoolIndex struct {
+	folders   map[folderKey]*spooledFolder
 	preferred map[string]string // by resource
 	// twins are, by resource, the objects that are in two folders, the one
 	// without a version and the preferred one. They are kept once.
-	twins map[string][]ref
-	files int
-	// left is the memory it may still take, in bytes.
-	left int64
+	twins  map[string][]objectRef
+	files  int
+	memory indexMemory
 	// names are those of all objects, one after the other, and namespaces all
 	// that they are in; numbers has their places in it.
-	names      strings.Builder
-	namespaces []string
-	numbers    map[string]uint32
-	lastName   string
-	last       addition
+	names            nameTable
+	namespaces       []string
+	namespaceNumbers map[string]uint32
+	lastName         string
+	lastNameStart    uint32
+	last             addedObject
 }
 
-// addition is what was added last.
-type addition struct {
-	resource string
-	in       *spooledFolder
-	plain    bool // without a version
-	ref      ref
+// addedObject is what was added last.
+type addedObject struct {
+	resource    string
+	in          *spooledFolder
+	unversioned bool // without a version
+	ref         objectRef
 }
 
-func newIndex(limit int64) *index {
-	if limit == 0 {
-		limit = defaultIndexBytes
+// nameTable are strings of less than nameBlockSize bytes, one after the other in blocks, so that
+// 32 bits say where one begins.
+type nameTable struct {
+	blocks []string
+	last   strings.Builder
+}
+
+// isFull reports whether no 32 bits say where another name would begin.
+func (n *nameTable) isFull() bool { return len(n.blocks) >= math.MaxUint32>>nameBlockBits }
+
+// appendName returns where the name begins.
+func (n *nameTable) appendName(name string) uint32 {
+	if n.last.Len()+len(name) > nameBlockSize {
+		n.blocks = append(n.blocks, n.last.String())
+		n.last = strings.Builder{}
 	}
-	return &index{
-		folders:    map[folder]*spooledFolder{},
-		preferred:  map[string]string{},
-		twins:      map[string][]ref{},
-		namespaces: []string{""},
-		numbers:    map[string]uint32{"": 0},
-		left:       limit,
+	if n.last.Cap() == 0 {
+		n.last.Grow(nameBlockSize)
+	}
+	begin := len(n.blocks)<<nameBlockBits + n.last.Len()
+	n.last.WriteString(name)
+	return uint32(begin) //nolint:gosec // isFull is asked before
+}
+
+// finishBlock ends the last block. Names can be read then.
+func (n *nameTable) finishBlock() {
+	n.blocks = append(n.blocks, strings.Clone(n.last.String()))
+	n.last = strings.Builder{}
+}
+
+func (n *nameTable) nameAt(r objectRef) string {
+	return n.blocks[r.name>>nameBlockBits][r.name&(nameBlockSize-1):][:r.nameLength]
+}
+
+func newSpoolIndex(limit int64) *spoolIndex {
+	return &spoolIndex{
+		folders:          map[folderKey]*spooledFolder{},
+		preferred:        map[string]string{},
+		twins:            map[string][]objectRef{},
+		namespaces:       []string{""},
+		namespaceNumbers: map[string]uint32{"": 0},
+		memory:           indexMemory{limit: limit},
 	}
 }
 
-// add remembers where an object is.
-func (x *index) add(id Identity, offset, size int64) error {
-	in, err := x.folder(id)
+// addObjectRef remembers where an object is.
+func (x *spoolIndex) addObjectRef(id Identity, offset, size int64) error {
+	in, err := x.getOrCreateFolder(id)
 	if err != nil {
 		return err
 	}
-	if len(id.Name) > math.MaxUint16 || size > math.MaxUint32 || x.names.Len() > math.MaxUint32-math.MaxUint16 {
-		return fmt.Errorf("%w: object %d has %d bytes and a name of %d, after %d bytes of names",
-			ErrLimit, x.files+1, size, len(id.Name), x.names.Len())
+	if len(id.Name) > math.MaxUint16 || size > math.MaxUint32 || x.names.isFull() {
+		return fmt.Errorf("%w: object %d has %d bytes and a name of %d, after %d MiB of names",
+			ErrLimitExceeded, x.files+1, size, len(id.Name), len(x.names.blocks))
 	}
-	now := addition{resource: id.GroupResource(), in: in, plain: id.Version == "", ref: ref{
-		offset: offset, size: uint32(size), name: x.name(id.Name), nameLength: uint16(len(id.Name)), //nolint:gosec // checked
-		namespace: x.namespace(id.Namespace),
+	if x.files == 0 || id.Name != x.lastName { // the copies of an object follow each other
+		x.lastName = strings.Clone(id.Name)
+		x.lastNameStart = x.names.appendName(id.Name)
+		x.memory.addObjectName(id.Name)
+	}
+	now := addedObject{resource: id.GroupResource(), in: in, unversioned: id.Version == "", ref: objectRef{
+		offset: offset, size: uint32(size), name: x.lastNameStart, nameLength: uint16(len(id.Name)), //nolint:gosec // checked
+		namespace: x.internNamespace(id.Namespace),
 	}}
 	if x.last.in != nil && now.isTwinOf(x.last) {
 		x.last.in.refs = x.last.in.refs[:len(x.last.in.refs)-1]
-		x.twins[now.resource] = append(x.twins[now.resource], now.ref)
+		x.twins[now.resource] = appendObjectRef(x.twins[now.resource], now.ref)
 		now.in = nil
 	} else {
-		in.refs = append(in.refs, now.ref)
-		x.left -= refCost
+		in.refs = appendObjectRef(in.refs, now.ref)
+		x.memory.addObjectRef()
 	}
 	x.last = now
 	x.files++
-	return x.checkLimit()
+	return x.memory.checkLimit(int64(x.files))
 }
 
-// name returns where a name begins. The copies of an object follow each other.
-func (x *index) name(name string) uint32 {
-	if name != x.lastName {
-		x.lastName = strings.Clone(name)
-		x.names.WriteString(name)
-		x.left -= int64(len(name))
+// appendObjectRef is append with a growth that footprint counts on: append doubles small slices.
+func appendObjectRef(refs []objectRef, r objectRef) []objectRef {
+	if len(refs) == cap(refs) {
+		refs = append(make([]objectRef, 0, len(refs)+len(refs)/4+4), refs...)
 	}
-	return uint32(x.names.Len() - len(name)) //nolint:gosec // add checks it
+	return append(refs, r)
 }
 
 // isTwinOf reports whether two additions are the two copies of one object.
-func (a addition) isTwinOf(b addition) bool {
+func (a addedObject) isTwinOf(b addedObject) bool {
 	return a.ref == b.ref && a.resource == b.resource &&
-		(a.plain && b.in.preferred || b.plain && a.in.preferred)
+		(a.unversioned && b.in.preferred || b.unversioned && a.in.preferred)
 }
 
-func (x *index) checkLimit() error {
-	if x.left < 0 {
-		return fmt.Errorf("%w: too many objects to remember after %d", ErrLimit, x.files)
-	}
-	return nil
-}
-
-// folder returns the folder that id belongs in. What it keeps of id is cloned:
+// getOrCreateFolder returns the folder that id belongs in. What it keeps of id is cloned:
 // it is a part of a whole path otherwise.
-func (x *index) folder(id Identity) (*spooledFolder, error) {
-	key := folder{id.GroupResource(), id.Version}
+func (x *spoolIndex) getOrCreateFolder(id Identity) (*spooledFolder, error) {
+	key := folderKey{id.GroupResource(), id.Version}
 	if in, ok := x.folders[key]; ok {
 		if in.preferred != id.Preferred {
 			return nil, fmt.Errorf("%w: version %q of %s is the preferred one and is not", ErrAmbiguous, id.Version, key.resource)
 		}
 		return in, nil
 	}
-	key = folder{strings.Clone(key.resource), strings.Clone(key.version)}
+	key = folderKey{strings.Clone(key.resource), strings.Clone(key.version)}
 	if id.Preferred {
 		if other, ok := x.preferred[key.resource]; ok {
 			return nil, fmt.Errorf("%w: %s has the preferred versions %q and %q", ErrAmbiguous, key.resource, other, key.version)
@@ -154,34 +179,35 @@ func (x *index) folder(id Identity) (*spooledFolder, error) {
 	}
 	in := &spooledFolder{preferred: id.Preferred}
 	x.folders[key] = in
-	x.left -= folderCost + int64(len(key.resource)+len(key.version))
+	x.memory.addFolder(len(key.resource) + len(key.version))
 	return in, nil
 }
 
-// namespace returns the number of a namespace.
-func (x *index) namespace(name string) uint32 {
-	if number, ok := x.numbers[name]; ok {
+// internNamespace returns the number of a namespace.
+func (x *spoolIndex) internNamespace(name string) uint32 {
+	if number, ok := x.namespaceNumbers[name]; ok {
 		return number
 	}
 	name = strings.Clone(name)
-	number := uint32(len(x.namespaces)) //nolint:gosec // limited by left
-	x.namespaces, x.numbers[name] = append(x.namespaces, name), number
-	x.left -= namespaceCost + int64(len(name))
+	number := uint32(len(x.namespaces)) //nolint:gosec // limited by memory
+	x.namespaces, x.namespaceNumbers[name] = append(x.namespaces, name), number
+	x.memory.addNamespace(name)
 	return number
 }
 
-// finish sorts the index and returns the resources in it. The error is
+// buildResources sorts the index and returns the resources in it. The error is
 // ErrDuplicate if an object was added twice to a folder.
-func (x *index) finish() ([]Resource, error) {
-	x.numbers, x.last = nil, addition{}
+func (x *spoolIndex) buildResources() ([]Resource, error) {
+	x.namespaceNumbers, x.last = nil, addedObject{}
+	x.names.finishBlock()
 	for resource, twins := range x.twins {
-		if err := x.join(resource, twins); err != nil {
+		if err := x.distributeTwins(resource, twins); err != nil {
 			return nil, err
 		}
 	}
 	resources := map[string]*Resource{}
 	for key, in := range x.folders {
-		if err := x.of(in).sort(key); err != nil {
+		if err := x.objectsInFolder(in).sortDistinctObjects(key); err != nil {
 			return nil, err
 		}
 		resource, ok := resources[key.resource]
@@ -201,31 +227,32 @@ func (x *index) finish() ([]Resource, error) {
 	return sorted, nil
 }
 
-// join puts the twins of a resource into both of their folders, which share
+// distributeTwins puts the twins of a resource into both of their folders, which share
 // them unless one has more.
-func (x *index) join(resource string, twins []ref) error {
+func (x *spoolIndex) distributeTwins(resource string, twins []objectRef) error {
 	delete(x.twins, resource)
 	for _, version := range []string{"", x.preferred[resource]} {
-		in := x.folders[folder{resource, version}]
+		in := x.folders[folderKey{resource, version}]
 		if len(in.refs) == 0 {
 			in.refs = twins
 			continue
 		}
-		if x.left -= int64(len(twins)) * refCost; x.left < 0 {
-			return x.checkLimit()
+		x.memory.used += int64(len(twins)) * refCost
+		if err := x.memory.checkLimit(int64(x.files)); err != nil {
+			return err
 		}
 		in.refs = slices.Concat(in.refs, twins)
 	}
 	return nil
 }
 
-func (x *index) objects(resource, version string) Objects {
-	if in, ok := x.folders[folder{resource, version}]; ok {
-		return x.of(in)
+func (x *spoolIndex) objectsInVersion(resource, version string) Objects {
+	if in, ok := x.folders[folderKey{resource, version}]; ok {
+		return x.objectsInFolder(in)
 	}
 	return Objects{}
 }
 
-func (x *index) of(in *spooledFolder) Objects {
-	return Objects{names: x.names.String(), namespaces: x.namespaces, refs: in.refs}
+func (x *spoolIndex) objectsInFolder(in *spooledFolder) Objects {
+	return Objects{names: &x.names, namespaces: x.namespaces, refs: in.refs}
 }

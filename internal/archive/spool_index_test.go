@@ -28,7 +28,7 @@ func cluster(t testing.TB, n, size int, preferred bool) []byte {
 		id := pod(fmt.Sprintf("team-%03d-production", i%75), fmt.Sprintf("frontend-%010d-x%04d", i, i%7919))
 		id.Preferred = preferred
 		content := fmt.Sprintf(`{"kind":"Pod","name":%q,"number":%0*d}`, id.Name, size, i)
-		if err := w.Add(Item{Identity: id, JSON: []byte(content)}); err != nil {
+		if err := w.AddObject(Item{Identity: id, JSON: []byte(content)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,16 +118,16 @@ func FuzzSpool(f *testing.F) {
 
 // model is a Spool as simple as can be.
 type model struct {
-	files     map[string]string // content by path
-	metadata  map[string]bool   // by path
-	preferred map[string]string // version by resource
-	ordinary  map[folder]bool   // versions that are not the preferred one
+	files     map[string]string  // content by path
+	metadata  map[string]bool    // by path
+	preferred map[string]string  // version by resource
+	ordinary  map[folderKey]bool // versions that are not the preferred one
 	faulty    bool
 }
 
 func newModel() *model {
 	return &model{
-		files: map[string]string{}, metadata: map[string]bool{}, preferred: map[string]string{}, ordinary: map[folder]bool{},
+		files: map[string]string{}, metadata: map[string]bool{}, preferred: map[string]string{}, ordinary: map[folderKey]bool{},
 	}
 }
 
@@ -137,10 +137,10 @@ func (m *model) add(path, content string) {
 		m.metadata[path] = true
 		return
 	}
-	id, err := parsePath(path)
+	id, err := parseObjectPath(path)
 	_, taken := m.files[path]
 	m.files[path] = content
-	in := folder{id.GroupResource(), id.Version}
+	in := folderKey{id.GroupResource(), id.Version}
 	if id.Preferred {
 		version, known := m.preferred[in.resource]
 		taken = taken || (known && version != in.version)

@@ -14,23 +14,23 @@ import (
 // Objects are the objects of a resource in one version, sorted by namespace and
 // name. They share their memory with the Spool, which may be closed meanwhile.
 type Objects struct {
-	names      string
+	names      *nameTable
 	namespaces []string
-	refs       []ref
+	refs       []objectRef
 }
 
 // Len returns how many there are.
 func (o Objects) Len() int { return len(o.refs) }
 
 // At returns the one at a place, from 0 on.
-func (o Objects) At(at int) Spooled {
+func (o Objects) At(at int) SpooledObject {
 	r := o.refs[at]
-	return Spooled{Namespace: o.namespaces[r.namespace], Name: o.name(r), offset: r.offset, size: int64(r.size)}
+	return SpooledObject{Namespace: o.namespaces[r.namespace], Name: o.objectName(r), offset: r.offset, size: int64(r.size)}
 }
 
 // All goes through them, with their places.
-func (o Objects) All() iter.Seq2[int, Spooled] {
-	return func(yield func(int, Spooled) bool) {
+func (o Objects) All() iter.Seq2[int, SpooledObject] {
+	return func(yield func(int, SpooledObject) bool) {
 		for at := range o.refs {
 			if !yield(at, o.At(at)) {
 				return
@@ -41,17 +41,17 @@ func (o Objects) All() iter.Seq2[int, Spooled] {
 
 // Find returns the place of an object, or the one where it would be.
 func (o Objects) Find(namespace, name string) (at int, found bool) {
-	return slices.BinarySearchFunc(o.refs, Spooled{Namespace: namespace, Name: name}, func(r ref, wanted Spooled) int {
-		return cmp.Or(strings.Compare(o.namespaces[r.namespace], wanted.Namespace), strings.Compare(o.name(r), wanted.Name))
+	return slices.BinarySearchFunc(o.refs, SpooledObject{Namespace: namespace, Name: name}, func(r objectRef, wanted SpooledObject) int {
+		return cmp.Or(strings.Compare(o.namespaces[r.namespace], wanted.Namespace), strings.Compare(o.objectName(r), wanted.Name))
 	})
 }
 
-func (o Objects) name(r ref) string { return o.names[r.name:][:r.nameLength] }
+func (o Objects) objectName(r objectRef) string { return o.names.nameAt(r) }
 
-// sort sorts the objects of a folder, which must differ.
-func (o Objects) sort(in folder) error {
-	compare := func(a, b ref) int {
-		return cmp.Or(strings.Compare(o.namespaces[a.namespace], o.namespaces[b.namespace]), strings.Compare(o.name(a), o.name(b)))
+// sortDistinctObjects sorts the objects of a folder, which must differ.
+func (o Objects) sortDistinctObjects(in folderKey) error {
+	compare := func(a, b objectRef) int {
+		return cmp.Or(strings.Compare(o.namespaces[a.namespace], o.namespaces[b.namespace]), strings.Compare(o.objectName(a), o.objectName(b)))
 	}
 	slices.SortFunc(o.refs, compare)
 	for i := range o.refs[min(1, len(o.refs)):] {

@@ -34,14 +34,16 @@ type WriterOptions struct {
 	Level int
 	// ModTime is the modification time of every file, whole seconds.
 	ModTime time.Time
+	// Limits of the archive, those of whoever will read it.
+	Limits Limits
 }
 
 // Item is one object to be archived.
 type Item struct {
 	Identity
-	// Claimed says that the caller holds the claim on the object (see
+	// Reserved says that the caller holds the claim on the object (see
 	// Writer.Claim); otherwise Add claims it.
-	Claimed bool
+	Reserved bool
 	// JSON is the object as one compact JSON value. It is not kept after Add.
 	JSON []byte
 }
@@ -49,10 +51,11 @@ type Item struct {
 // Writer writes one archive. Claim and Has may be called from any goroutine;
 // everything else from one at a time.
 type Writer struct {
-	claims  *hashSet
-	headers *headers
-	gzip    *compressor
-	scratch []byte
+	reserved *pathSet
+	headers  *headerFormatter
+	gzip     *compressor
+	scratch  []byte
+	limits   *limitChecker
 	// err is the first failure of the underlying writer. After it the archive
 	// is lost, and every call returns it.
 	err error
@@ -66,82 +69,100 @@ func NewWriter(out io.Writer, opts WriterOptions) (*Writer, error) {
 	if opts.Level == 0 {
 		opts.Level = DefaultLevel
 	}
-	hdrs, err := newHeaders(opts.ModTime)
+	hdrs, err := newHeaderFormatter(opts.ModTime)
 	if err != nil {
 		return nil, err
 	}
-	compressed, err := newCompressor(out, opts.Level)
+	limits := opts.Limits.withDefaults()
+	compressed, err := newCompressor(out, opts.Level, limits)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{claims: newHashSet(), headers: hdrs, gzip: compressed}
-	if err := w.file([]byte(versionPath), []byte(FormatVersion+"\n")); err != nil {
+	w := &Writer{reserved: newPathSet(), headers: hdrs, gzip: compressed, limits: newLimitChecker(limits)}
+	if err := w.writeTarFile([]byte(versionPath), []byte(FormatVersion+"\n")); err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-// Claim reserves an object for the caller and reports whether it was free. It
+// ReserveObject reserves an object for the caller and reports whether it was free. It
 // lets a caller find out that an object is, or will be, in the archive before
 // it spends work on it.
-func (w *Writer) Claim(id Identity) bool {
+func (w *Writer) ReserveObject(id Identity) bool {
 	var path [pathBufferSize]byte
-	return w.claims.add(id.appendPath(path[:0], true))
+	return w.reserved.addPath(id.appendPath(path[:0], true))
 }
 
-// Has reports whether an object was claimed or added.
-func (w *Writer) Has(id Identity) bool {
+// HasObject reports whether an object was claimed or added.
+func (w *Writer) HasObject(id Identity) bool {
 	var path [pathBufferSize]byte
-	return w.claims.has(id.appendPath(path[:0], true))
+	return w.reserved.hasPath(id.appendPath(path[:0], true))
 }
 
-// Add writes one object: twice if its version is the preferred one, once
-// otherwise. An error that is ErrInvalidName or ErrDuplicate concerns this
-// object only; after any other error the archive is lost.
-func (w *Writer) Add(item Item) error {
+// AddObject writes one object: twice if its version is the preferred one, once
+// otherwise. An error that is ErrInvalidName, ErrTooLarge or ErrDuplicate concerns
+// this object only; after any other error the archive is lost. It is ErrLimitExceeded if
+// the archive would exceed its Limits.
+func (w *Writer) AddObject(item Item) error {
 	if err := item.Validate(); err != nil {
 		return err
 	}
-	if !item.Claimed && !w.Claim(item.Identity) {
+	var path [pathBufferSize]byte
+	if err := w.limits.checkObjectSize(len(item.appendPath(path[:0], true)), len(item.JSON)); err != nil {
+		return err
+	}
+	if !item.Reserved && !w.ReserveObject(item.Identity) {
 		return fmt.Errorf("%w: %s", ErrDuplicate, item.Path())
 	}
 	if item.Preferred {
-		if err := w.object(item, false); err != nil {
+		plain := item.Identity
+		plain.Version, plain.Preferred = "", false
+		if err := w.writeObjectCopy(plain, item.JSON); err != nil {
 			return err
 		}
 	}
-	return w.object(item, true)
+	return w.writeObjectCopy(item.Identity, item.JSON)
 }
 
-// object writes one of the copies of an object.
-func (w *Writer) object(item Item, versioned bool) error {
-	var path [pathBufferSize]byte
-	return w.file(item.appendPath(path[:0], versioned), item.JSON)
-}
-
-// file writes one regular file.
-func (w *Writer) file(path, content []byte) error {
+// writeObjectCopy writes one of the copies of an object.
+func (w *Writer) writeObjectCopy(id Identity, content []byte) error {
 	if w.err != nil {
 		return w.err
 	}
-	header, err := w.headers.appendTo(w.scratch[:0], path, len(content))
+	if w.err = w.limits.countObject(id); w.err != nil {
+		return w.err
+	}
+	var path [pathBufferSize]byte
+	return w.writeTarFile(id.appendPath(path[:0], id.Version != ""), content)
+}
+
+// writeTarFile writes one regular file.
+func (w *Writer) writeTarFile(path, content []byte) error {
+	if w.err != nil {
+		return w.err
+	}
+	header, err := w.headers.appendHeader(w.scratch[:0], path, len(content))
 	if err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrInvalidName, string(path), err)
 	}
 	w.scratch = header
-	if err := w.gzip.prepare(content); err != nil {
+	blocks := len(header) + (len(content)+blockSize-1)/blockSize*blockSize
+	if w.err = w.limits.countFile(w.gzip.written + int64(blocks+len(zeros))); w.err != nil {
+		return w.err
+	}
+	if err := w.gzip.selectMethod(content); err != nil {
 		w.err = fmt.Errorf("writing archive: %w", err)
 		return w.err
 	}
-	w.write(header)
-	w.write(content)
+	w.writeCompressed(header)
+	w.writeCompressed(content)
 	if tail := len(content) % blockSize; tail != 0 {
-		w.write(zeros[:blockSize-tail])
+		w.writeCompressed(zeros[:blockSize-tail])
 	}
 	return w.err
 }
 
-func (w *Writer) write(p []byte) {
+func (w *Writer) writeCompressed(p []byte) {
 	if w.err != nil {
 		return
 	}
@@ -155,7 +176,7 @@ func (w *Writer) Close() error {
 	if w.err != nil {
 		return w.err
 	}
-	w.write(zeros[:])
+	w.writeCompressed(zeros[:])
 	if w.err != nil {
 		return w.err
 	}

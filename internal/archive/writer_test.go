@@ -34,7 +34,7 @@ func written(t *testing.T, items ...Item) []byte {
 		t.Fatal(err)
 	}
 	for _, item := range items {
-		if err := w.Add(item); err != nil {
+		if err := w.AddObject(item); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,18 +148,18 @@ func TestWriterStoresEveryNameWhereVeleroLooksForIt(t *testing.T) {
 // The header that is stamped from a template must be the one that archive/tar
 // writes, byte by byte.
 func TestHeadersAreThoseOfTheStandardLibrary(t *testing.T) {
-	h, err := newHeaders(modTime)
+	h, err := newHeaderFormatter(modTime)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, length := range []int{1, 99, 100, 101, 150, 155, 156, 200, 255, 256, 257, 400} {
 		for _, size := range []int{0, 1, 511, 512, 1_400_000} {
 			path := strings.Repeat("0123456789/", 40)[:length-1] + "x"
-			got, err := h.appendTo(nil, []byte(path), size)
+			got, err := h.appendHeader(nil, []byte(path), size)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := h.general(path, size)
+			want, err := h.formatGenericHeader(path, size)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -241,17 +241,17 @@ func TestWriterRefusesWhatCannotBeStored(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := w.Add(Item{Identity: pod("ns", "there"), JSON: []byte("1")}); err != nil {
+			if err := w.AddObject(Item{Identity: pod("ns", "there"), JSON: []byte("1")}); err != nil {
 				t.Fatal(err)
 			}
-			if !w.Claim(pod("ns", "claimed")) {
+			if !w.ReserveObject(pod("ns", "claimed")) {
 				t.Fatal("a new object cannot be claimed")
 			}
-			if err := w.Add(Item{Identity: tc.id, JSON: []byte("2")}); !errors.Is(err, tc.want) {
+			if err := w.AddObject(Item{Identity: tc.id, JSON: []byte("2")}); !errors.Is(err, tc.want) {
 				t.Errorf("Add: %v, want %v", err, tc.want)
 			}
 			// The archive is none the worse for it.
-			if err := w.Add(Item{Identity: pod("ns", "claimed"), Claimed: true, JSON: []byte("3")}); err != nil {
+			if err := w.AddObject(Item{Identity: pod("ns", "claimed"), Reserved: true, JSON: []byte("3")}); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.Close(); err != nil {
@@ -272,7 +272,7 @@ func TestClaimIsGrantedOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	granted := make(chan bool, 8)
 	for range cap(granted) {
-		wg.Go(func() { granted <- w.Claim(pod("ns", "a")) })
+		wg.Go(func() { granted <- w.ReserveObject(pod("ns", "a")) })
 	}
 	wg.Wait()
 	close(granted)
@@ -282,8 +282,8 @@ func TestClaimIsGrantedOnce(t *testing.T) {
 			count++
 		}
 	}
-	if count != 1 || !w.Has(pod("ns", "a")) || w.Has(pod("a", "ns")) {
-		t.Errorf("claim granted %d times; Has is %t and %t", count, w.Has(pod("ns", "a")), w.Has(pod("a", "ns")))
+	if count != 1 || !w.HasObject(pod("ns", "a")) || w.HasObject(pod("a", "ns")) {
+		t.Errorf("claim granted %d times; Has is %t and %t", count, w.HasObject(pod("ns", "a")), w.HasObject(pod("a", "ns")))
 	}
 }
 
@@ -304,11 +304,11 @@ func TestWriterReportsAFailingStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = w.Add(Item{Identity: pod("ns", "a"), JSON: []byte("{}")})
+	_ = w.AddObject(Item{Identity: pod("ns", "a"), JSON: []byte("{}")})
 	if err := w.Close(); !errors.Is(err, errDisk) {
 		t.Errorf("Close: %v, want %v", err, errDisk)
 	}
-	if err := w.Add(Item{Identity: pod("ns", "b"), JSON: []byte("{}")}); !errors.Is(err, errDisk) {
+	if err := w.AddObject(Item{Identity: pod("ns", "b"), JSON: []byte("{}")}); !errors.Is(err, errDisk) {
 		t.Errorf("Add after a failure: %v, want %v", err, errDisk)
 	}
 }
@@ -321,7 +321,7 @@ func TestWriterIsDoneAfterClose(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Add(Item{Identity: pod("ns", "a")}); !errors.Is(err, errClosed) {
+	if err := w.AddObject(Item{Identity: pod("ns", "a")}); !errors.Is(err, errClosed) {
 		t.Errorf("Add after Close: %v", err)
 	}
 }
@@ -339,7 +339,7 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(content)))
 	for b.Loop() {
-		if err := w.Add(Item{Identity: id, Claimed: true, JSON: content}); err != nil {
+		if err := w.AddObject(Item{Identity: id, Reserved: true, JSON: content}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -25,7 +25,7 @@ import (
 type action struct {
 	itemaction.Action
 	// external is the same action if it is one, else nil.
-	external itemaction.External
+	external itemaction.PluginAction
 	// ready is closed when the action may be asked; failed is set before that.
 	ready  chan struct{}
 	failed bool
@@ -35,20 +35,20 @@ type action struct {
 // ready, beside everything else. The caller waits for the group. Those of plugins
 // are asked at the same time which objects concern them; it returns when they have
 // answered.
-func (r *run) prepareActions(ctx context.Context) *sync.WaitGroup {
+func (r *enginePass) prepareActions(ctx context.Context) *sync.WaitGroup {
 	var prepared, chosen sync.WaitGroup
 	for _, candidate := range slices.Concat(r.engine.opts.Actions(), r.req.Actions) {
-		if !r.matters(candidate) {
+		if !r.isRelevant(candidate) {
 			continue
 		}
 		a := &action{Action: candidate, ready: make(chan struct{})}
 		r.actions = append(r.actions, a)
 		switch candidate := candidate.(type) {
 		case itemaction.Preparer:
-			prepared.Go(func() { r.prepare(ctx, a, candidate) })
-		case itemaction.External:
+			prepared.Go(func() { r.prepareAction(ctx, a, candidate) })
+		case itemaction.PluginAction:
 			a.external = candidate
-			chosen.Go(func() { r.choose(ctx, a) })
+			chosen.Go(func() { r.resolveSelector(ctx, a) })
 		default:
 			close(a.ready)
 		}
@@ -57,51 +57,51 @@ func (r *run) prepareActions(ctx context.Context) *sync.WaitGroup {
 	return &prepared
 }
 
-// prepare lets an action look at the cluster.
-func (r *run) prepare(ctx context.Context, a *action, preparer itemaction.Preparer) {
+// prepareAction lets an action look at the cluster.
+func (r *enginePass) prepareAction(ctx context.Context, a *action, preparer itemaction.Preparer) {
 	defer close(a.ready)
-	if err := preparer.Prepare(ctx, reader{r}); err != nil {
+	if err := recoverPanic(func() error { return preparer.Prepare(ctx, clusterReader{r}) }); err != nil {
 		a.failed = true
-		r.actionFailed(ctx, a, results.Run(), fmt.Errorf("preparing item action %s: %w", a.Name(), err))
+		r.recordActionError(ctx, a, results.RunScope(), fmt.Errorf("preparing item action %s: %w", a.Name(), err))
 	}
 }
 
-// choose asks an action of a plugin which objects concern it.
-func (r *run) choose(ctx context.Context, a *action) {
+// resolveSelector asks an action of a plugin which objects concern it.
+func (r *enginePass) resolveSelector(ctx context.Context, a *action) {
 	defer close(a.ready)
-	err := a.external.Choose(ctx, r.plan.cluster)
+	err := recoverPanic(func() error { return a.external.ResolveSelector(ctx, r.plan.cluster) })
 	if err == nil {
 		return
 	}
 	a.failed = true
-	var leftOut *itemaction.LeftOutError
+	var leftOut *itemaction.SkippedActionError
 	if !errors.As(err, &leftOut) {
-		r.actionFailed(ctx, a, results.Run(), fmt.Errorf("backing up without an item action: %w", err))
+		r.recordActionError(ctx, a, results.RunScope(), fmt.Errorf("backing up without an item action: %w", err))
 		return
 	}
-	r.results.Warn(results.Run(), leftOut.Reason)
+	r.results.Warn(results.RunScope(), leftOut.Reason)
 	logr.FromContextOrDiscard(ctx).Info("Leaving out an item action", "action", a.Name(), "reason", leftOut.Reason)
 }
 
-// matters reports whether an action can have an effect on this backup.
-func (r *run) matters(a itemaction.Action) bool {
-	adds := a.Adds()
-	return adds == nil || r.mayAdd(adds)
+// isRelevant reports whether an action can have an effect on this backup.
+func (r *enginePass) isRelevant(a itemaction.Action) bool {
+	adds := a.RelatedResources()
+	return adds == nil || r.canAddRelated(adds)
 }
 
-// mayAdd reports whether a resource can be in the backup of which not every
+// canAddRelated reports whether a resource can be in the backup of which not every
 // object is in it anyway.
-func (r *run) mayAdd(resources []schema.GroupResource) bool {
+func (r *enginePass) canAddRelated(resources []schema.GroupResource) bool {
 	for _, gr := range resources {
-		resource, served := r.plan.cluster.For(gr)
+		resource, served := r.plan.cluster.PreferredVersion(gr)
 		if !served {
 			continue
 		}
-		switch r.plan.selection.Resource(gr, resource.Namespaced) {
+		switch r.plan.selection.ResourceInclusion(gr, resource.Namespaced) {
 		case selection.RelatedOnly:
 			return true
 		case selection.Included:
-			if r.plan.filtered || r.req.only() {
+			if r.plan.hasLabelSelector || r.req.hasOnlyItems() {
 				return true
 			}
 		case selection.Excluded:
@@ -110,65 +110,65 @@ func (r *run) mayAdd(resources []schema.GroupResource) bool {
 	return false
 }
 
-// chain are the actions that the objects of a resource are shown to, in order.
-type chain struct {
-	// quick are those before the first one of a plugin. They are asked about one
+// actionChain are the actions that the objects of a resource are shown to, in order.
+type actionChain struct {
+	// sequential are those before the first one of a plugin. They are asked about one
 	// object after another: that costs less than to do it at once.
-	quick []*step
-	// rest are the others. They are asked about several objects at once.
-	rest []*step
+	sequential []*resourceAction
+	// concurrent are the others. They are asked about several objects at once.
+	concurrent []*resourceAction
 }
 
-// step is an action and what came of showing it the objects of one resource.
-type step struct {
+// resourceAction is an action and what came of showing it the objects of one resource.
+type resourceAction struct {
 	*action
-	resource                        schema.GroupResource
-	shown, changed, skipped, failed atomic.Int64
-	// took is the time of all calls together, of external actions only.
-	took atomic.Int64
+	resource                           schema.GroupResource
+	executed, changed, skipped, failed atomic.Int64
+	// duration is the time of all calls together, of external actions only.
+	duration atomic.Int64
 }
 
-// actionsFor returns the actions that the objects of a resource are shown to.
-func (r *run) actionsFor(resource discovery.Resource) chain {
-	var out chain
+// actionsForResource returns the actions that the objects of a resource are shown to.
+func (r *enginePass) actionsForResource(resource discovery.Resource) actionChain {
+	var out actionChain
 	for _, a := range r.actions {
 		if a.external != nil && a.failed || !a.AppliesTo(resource.GroupResource()) {
 			continue
 		}
-		s := &step{action: a, resource: resource.GroupResource()}
-		if a.external == nil && len(out.rest) == 0 {
-			out.quick = append(out.quick, s)
+		s := &resourceAction{action: a, resource: resource.GroupResource()}
+		if a.external == nil && len(out.concurrent) == 0 {
+			out.sequential = append(out.sequential, s)
 		} else {
-			out.rest = append(out.rest, s)
+			out.concurrent = append(out.concurrent, s)
 		}
 	}
-	r.told.addSteps(out)
+	r.reports.addResourceActions(out)
 	return out
 }
 
-func (r *run) actionFailed(ctx context.Context, a *action, scope results.Scope, err error) {
+func (r *enginePass) recordActionError(ctx context.Context, a *action, scope results.Scope, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	r.results.Error(scope, err)
+	r.recordError(scope, err)
 	logr.FromContextOrDiscard(ctx).Error(err, "Failed running an item action", "action", a.Name())
 }
 
-// reader reads for actions, outside of the limits that collections are under,
+// clusterReader reads for actions, outside of the limits that collections are under,
 // because those wait for the actions.
-type reader struct{ run *run }
+type clusterReader struct{ pass *enginePass }
 
 // ListAll implements itemaction.Reader.
-func (r reader) ListAll(ctx context.Context, gr schema.GroupResource) ([]list.Item, error) {
-	resource, served := r.run.plan.cluster.For(gr)
+func (r clusterReader) ListAll(ctx context.Context, gr schema.GroupResource) ([]list.Item, error) {
+	resource, served := r.pass.plan.cluster.PreferredVersion(gr)
 	if !served {
 		return nil, nil
 	}
 	var items []list.Item
-	_, err := r.run.cluster.List(ctx, list.Request{
-		Kind:            kindOf(resource),
-		ResourceVersion: r.run.plan.versionFor(gr),
-		Places:          list.NewPlaces(1, 1),
+	_, err := r.pass.cluster.List(ctx, list.Request{
+		ResourceKind:    toListKind(resource),
+		ResourceVersion: r.pass.plan.resourceVersionFor(gr),
+		Slots:           list.NewSlots(1, 1),
 	}, list.Handler{Batch: func(batch *list.Batch) error {
 		items = batch.AppendTo(items)
 		batch.Release()

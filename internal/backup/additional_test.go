@@ -31,7 +31,7 @@ func TestAdditionalItems(t *testing.T) {
 	all := []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c", "namespaces /shop"}
 	for name, tc := range map[string]struct {
 		actions  []itemaction.Action
-		edit     func(*Request)
+		edit     func(*ArchiveRequest)
 		added    []string
 		warnings []string
 		requests map[string]int // by path
@@ -60,7 +60,7 @@ func TestAdditionalItems(t *testing.T) {
 		"that do not exist": {
 			actions: []itemaction.Action{naming("configmaps",
 				ref("persistentvolumes", "", "nope"), ref("unheard.of", "shop", "x"), ref("configmaps", "", "a"),
-				itemaction.Ref{Resource: schema.GroupResource{Resource: "persistentvolumes"}, Name: "maybe", Optional: true})},
+				itemaction.RelatedItem{Resource: schema.GroupResource{Resource: "persistentvolumes"}, Name: "maybe", Optional: true})},
 			warnings: []string{
 				`configmaps "a", which configmaps shop/a needs, does not exist: the kind has a namespace, and was named with none`,
 				`persistentvolumes "nope", which configmaps shop/a needs, does not exist`,
@@ -70,7 +70,7 @@ func TestAdditionalItems(t *testing.T) {
 		"that are excluded": {
 			actions: []itemaction.Action{naming("configmaps", ref("pods", "shop", "web-0"), ref("configmaps", "office", "a"),
 				ref("configmaps", "shop", "secretive"), ref("persistentvolumes", "", "pv-1"))},
-			edit: func(r *Request) { r.Selection.ExcludedClusterScopedResources = []string{"persistentvolumes"} },
+			edit: func(r *ArchiveRequest) { r.Selection.ExcludedClusterScopedResources = []string{"persistentvolumes"} },
 		},
 		"a must and none": {
 			actions: []itemaction.Action{
@@ -87,7 +87,7 @@ func TestAdditionalItems(t *testing.T) {
 				naming("configmaps", always("pods", "shop", "web-0"), always("configmaps", "office", "a"),
 					always("configmaps", "shop", "secretive"), always("persistentvolumes", "", "pv-1")),
 			},
-			edit:  func(r *Request) { r.Selection.ExcludedClusterScopedResources = []string{"persistentvolumes"} },
+			edit:  func(r *ArchiveRequest) { r.Selection.ExcludedClusterScopedResources = []string{"persistentvolumes"} },
 			added: []string{"configmaps office/a", "configmaps shop/secretive", "persistentvolumes /pv-1", "pods shop/web-0"},
 		},
 	} {
@@ -96,7 +96,7 @@ func TestAdditionalItems(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(&req)
 			}
-			api := town()
+			api := testCluster()
 			result, got := backedUp(t, api, req, Options{ActionWorkers: 1, Actions: func() []itemaction.Action { return nil }})
 			if diff := cmp.Diff(slices.Sorted(slices.Values(slices.Concat(all, tc.added))), slices.Sorted(slices.Values(got))); diff != "" {
 				t.Errorf("archive (-want +got):\n%s", diff)
@@ -120,9 +120,9 @@ func TestAdditionalItems(t *testing.T) {
 	}
 }
 
-func always(resource, namespace, name string) itemaction.Ref {
+func always(resource, namespace, name string) itemaction.RelatedItem {
 	out := ref(resource, namespace, name)
-	out.Always = true
+	out.IgnoreSelection = true
 	return out
 }
 
@@ -130,13 +130,13 @@ func always(resource, namespace, name string) itemaction.Ref {
 func TestObjectsThatAreNamedAgainTakeNoRoom(t *testing.T) {
 	const size = 10_000
 	action := outside{resource: "kind00s", execute: func(context.Context, itemaction.Item) (itemaction.Result, error) {
-		refs := make([]itemaction.Ref, size)
+		refs := make([]itemaction.RelatedItem, size)
 		for i := range refs {
-			refs[i] = itemaction.Ref{Resource: schema.GroupResource{Resource: "unheard-of"}, Name: fmt.Sprint(i), Optional: true}
+			refs[i] = itemaction.RelatedItem{Resource: schema.GroupResource{Resource: "unheard-of"}, Name: fmt.Sprint(i), Optional: true}
 		}
-		return itemaction.Result{Related: refs}, nil
+		return itemaction.Result{RelatedItems: refs}, nil
 	}}
-	result, _ := backedUp(t, crowd(1, maxExternal/size+5), Request{Actions: []itemaction.Action{action}}, Options{})
+	result, _ := backedUp(t, crowd(1, maxExternalRefs/size+5), ArchiveRequest{Actions: []itemaction.Action{action}}, Options{})
 	if result.Results.ErrorCount > 0 {
 		t.Errorf("errors: %+v", result.Results.Errors)
 	}
@@ -144,15 +144,15 @@ func TestObjectsThatAreNamedAgainTakeNoRoom(t *testing.T) {
 
 func TestAnEndlessListOfAdditionalItemsIsCut(t *testing.T) {
 	action := outside{resource: "kind00s", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
-		refs := make([]itemaction.Ref, 10_000)
+		refs := make([]itemaction.RelatedItem, 10_000)
 		for i := range refs {
-			refs[i] = itemaction.Ref{Resource: schema.GroupResource{Resource: "unheard-of"}, Name: fmt.Sprint(item.Name, "-", i)}
+			refs[i] = itemaction.RelatedItem{Resource: schema.GroupResource{Resource: "unheard-of"}, Name: fmt.Sprint(item.Name, "-", i)}
 		}
-		return itemaction.Result{Related: refs}, nil
+		return itemaction.Result{RelatedItems: refs}, nil
 	}}
-	result, _ := backedUp(t, crowd(1, 25), Request{Actions: []itemaction.Action{action}}, Options{})
-	if result.Results.WarningCount != maxExternal || result.Results.ErrorCount != 1 {
-		t.Errorf("%d warnings and %d errors, want %d and 1", result.Results.WarningCount, result.Results.ErrorCount, maxExternal)
+	result, _ := backedUp(t, crowd(1, 25), ArchiveRequest{Actions: []itemaction.Action{action}}, Options{})
+	if result.Results.WarningCount != maxExternalRefs || result.Results.ErrorCount != 1 {
+		t.Errorf("%d warnings and %d errors, want %d and 1", result.Results.WarningCount, result.Results.ErrorCount, maxExternalRefs)
 	}
 	expectMessage(t, "error", result.Results.Errors, "named more than 200000 objects")
 	if result.Items != 26 {

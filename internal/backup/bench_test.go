@@ -34,8 +34,8 @@ func BenchmarkItemAction(b *testing.B) {
 			ctx := context.Background()
 			b.ReportAllocs()
 			for b.Loop() {
-				batch := list.BatchOf(items...)
-				if err := c.offer(ctx, batch); err != nil || len(batch.Items) != perBatch {
+				batch := list.NewBatch(items...)
+				if err := c.runActions(ctx, batch); err != nil || len(batch.Items) != perBatch {
 					b.Fatalf("%d items, %v", len(batch.Items), err)
 				}
 			}
@@ -51,7 +51,7 @@ func benchCollection(b *testing.B, perBatch int, actions []itemaction.Action) (*
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := newRun(New(nil, Options{Actions: func() []itemaction.Action { return actions }}), Request{}, w)
+	r := newEnginePass(New(nil, Options{Actions: func() []itemaction.Action { return actions }}), ArchiveRequest{}, w)
 	r.plan = &plan{}
 	r.prepareActions(context.Background()).Wait()
 	resource := discovery.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true, Preferred: true}
@@ -63,5 +63,5 @@ func benchCollection(b *testing.B, perBatch int, actions []itemaction.Action) (*
 			JSON: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"shop"}}`, name),
 		}
 	}
-	return &collection{run: r, resource: resource, actions: r.actionsFor(resource)}, items
+	return &collection{enginePass: r, resource: resource, actions: r.actionsForResource(resource)}, items
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -37,10 +38,10 @@ func TestMain(m *testing.M) {
 
 const rbac = "rbac.authorization.k8s.io"
 
-// town is a small cluster: two namespaces with an application that has a
+// testCluster is a small cluster: two namespaces with an application that has a
 // volume, a custom resource and rights in the whole cluster; one namespace that
 // opted out; and things that belong to nobody.
-func town() *fakeAPI {
+func testCluster() *fakeAPI {
 	account := []any{object{"kind": "ServiceAccount", "namespace": "shop", "name": "web"}}
 	return &fakeAPI{kinds: []*kind{
 		{"v1", "namespaces", "Namespace", false, []object{
@@ -80,10 +81,11 @@ func town() *fakeAPI {
 
 // backedUp runs a backup and returns its result with the paths in the archive
 // that have a version, without "resources/".
-func backedUp(t *testing.T, api *fakeAPI, req Request, opts Options) (Result, []string) {
+func backedUp(t *testing.T, api *fakeAPI, req ArchiveRequest, opts Options) (ArchiveResult, []string) {
 	t.Helper()
 	var out bytes.Buffer
-	result, err := New(api.cluster(t), opts).Run(context.Background(), req, &out)
+	opts.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	result, err := New(api.cluster(t), opts).WriteArchive(context.Background(), req, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,32 +132,32 @@ var shopNeeds = []string{
 
 func TestRunArchivesWhatIsSelectedAndWhatThatNeeds(t *testing.T) {
 	for name, tc := range map[string]struct {
-		req  Request
+		req  ArchiveRequest
 		want []string
 	}{
 		"one namespace": {
-			Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}},
+			ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}},
 			slices.Concat(shopItems, shopNeeds),
 		},
 		"everything but the namespace that opted out": {
-			Request{},
+			ArchiveRequest{},
 			slices.Concat(shopItems, shopNeeds, []string{
 				"configmaps office/a", "configmaps office/b", "namespaces /empty", "namespaces /office", "serviceaccounts office/default",
 			}),
 		},
 		"with all cluster-scoped objects": {
-			Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludeClusterResources: yes()}},
+			ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludeClusterResources: yes()}},
 			slices.Concat(shopItems, shopNeeds, []string{
 				"clusterrolebindings /system:x", "clusterroles /admin", "customresourcedefinitions /gadgets.example.org",
 				"persistentvolumes /pv-2", "priorityclasses /low",
 			}),
 		},
 		"without any": {
-			Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludeClusterResources: no()}},
+			ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludeClusterResources: no()}},
 			slices.DeleteFunc(slices.Clone(shopItems), func(s string) bool { return s == "namespaces /shop" }),
 		},
 		"related kind excluded": {
-			Request{Selection: selection.Spec{
+			ArchiveRequest{Selection: selection.Spec{
 				IncludedNamespaces: []string{"shop"}, ExcludedResources: []string{"persistentvolumes", "clusterroles"},
 			}},
 			slices.DeleteFunc(slices.Concat(shopItems, shopNeeds), func(s string) bool {
@@ -163,7 +165,7 @@ func TestRunArchivesWhatIsSelectedAndWhatThatNeeds(t *testing.T) {
 			}),
 		},
 		"label selector, which related objects need not match": {
-			Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, LabelSelector: web()}},
+			ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, LabelSelector: web()}},
 			[]string{
 				"clusterrolebindings /web", "clusterroles /reader", "configmaps shop/a", "namespaces /shop",
 				"persistentvolumeclaims shop/data", "persistentvolumes /pv-1", "pods shop/web-0", "priorityclasses /high",
@@ -171,14 +173,14 @@ func TestRunArchivesWhatIsSelectedAndWhatThatNeeds(t *testing.T) {
 			},
 		},
 		"either of two selectors": {
-			Request{Selection: selection.Spec{
+			ArchiveRequest{Selection: selection.Spec{
 				IncludedResources: []string{"configmaps"},
 				OrLabelSelectors:  []*metav1.LabelSelector{web(), {MatchLabels: map[string]string{"no": "no"}}},
 			}},
 			[]string{"configmaps office/b", "configmaps shop/a"},
 		},
 		"all versions": {
-			Request{
+			ArchiveRequest{
 				Selection:   selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"widgets"}},
 				AllVersions: true,
 			},
@@ -186,7 +188,7 @@ func TestRunArchivesWhatIsSelectedAndWhatThatNeeds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, got := backedUp(t, town(), tc.req, Options{})
+			result, got := backedUp(t, testCluster(), tc.req, Options{})
 			if diff := cmp.Diff(slices.Sorted(slices.Values(tc.want)), slices.Sorted(slices.Values(got))); diff != "" {
 				t.Errorf("archive (-want +got):\n%s", diff)
 			}
@@ -219,7 +221,7 @@ func TestRunLooksAtFewNamespacesOneByOneAndAtManyTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := &fakeAPI{kinds: many.kinds}
-			result, got := backedUp(t, api, Request{Selection: selection.Spec{IncludedNamespaces: tc.namespaces}}, Options{})
+			result, got := backedUp(t, api, ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: tc.namespaces}}, Options{})
 			if each := api.requests("/namespaces/") > 0; each != tc.each {
 				t.Errorf("listed namespace by namespace: %t, want %t", each, tc.each)
 			}
@@ -231,7 +233,7 @@ func TestRunLooksAtFewNamespacesOneByOneAndAtManyTogether(t *testing.T) {
 }
 
 func TestRunPutsOrderedResourcesFirst(t *testing.T) {
-	_, got := backedUp(t, town(), Request{Selection: selection.Spec{
+	_, got := backedUp(t, testCluster(), ArchiveRequest{Selection: selection.Spec{
 		IncludedNamespaces: []string{"shop"},
 		IncludedResources:  []string{"configmaps"},
 		OrderedResources:   map[string]string{"configmaps": "shop/c,office/a,shop/missing,shop/b"},
@@ -242,7 +244,7 @@ func TestRunPutsOrderedResourcesFirst(t *testing.T) {
 }
 
 func TestRunSaysWhatItArchived(t *testing.T) {
-	result, _ := backedUp(t, town(), Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}}, Options{})
+	result, _ := backedUp(t, testCluster(), ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}}, Options{})
 	want := map[string][]string{
 		"apiextensions.k8s.io/v1/CustomResourceDefinition": {"widgets.example.org"},
 		"example.org/v1/Widget":                            {"shop/w"},
@@ -270,7 +272,7 @@ func TestRunSaysWhatItArchived(t *testing.T) {
 
 func TestRunArchivesObjectsAsTheyAre(t *testing.T) {
 	var out bytes.Buffer
-	_, err := New(town().cluster(t), Options{}).Run(context.Background(), Request{
+	_, err := New(testCluster().cluster(t), Options{}).WriteArchive(context.Background(), ArchiveRequest{
 		Selection: selection.Spec{IncludedResources: []string{"pods"}},
 	}, &out)
 	if err != nil {
@@ -299,7 +301,7 @@ func TestRunArchivesObjectsAsTheyAre(t *testing.T) {
 
 func TestRunReportsProgress(t *testing.T) {
 	var total, done int
-	result, _ := backedUp(t, town(), Request{Progress: func(t, d int) {
+	result, _ := backedUp(t, testCluster(), ArchiveRequest{Progress: func(t, d int) {
 		if d < done || t < d {
 			total = -1
 		}
@@ -315,9 +317,9 @@ type fakeAction struct {
 	execute func(itemaction.Item) (itemaction.Result, error)
 }
 
-func (fakeAction) Name() string                           { return "fake" }
-func (fakeAction) AppliesTo(gr schema.GroupResource) bool { return gr.Resource == "configmaps" }
-func (fakeAction) Adds() []schema.GroupResource           { return nil }
+func (fakeAction) Name() string                             { return "fake" }
+func (fakeAction) AppliesTo(gr schema.GroupResource) bool   { return gr.Resource == "configmaps" }
+func (fakeAction) RelatedResources() []schema.GroupResource { return nil }
 func (a fakeAction) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
 	return a.execute(item)
 }
@@ -330,15 +332,15 @@ func TestRunObeysActions(t *testing.T) {
 		case "b":
 			return itemaction.Result{JSON: []byte(`{"changed":true}`)}, nil
 		}
-		return itemaction.Result{Related: []itemaction.Ref{
+		return itemaction.Result{RelatedItems: []itemaction.RelatedItem{
 			{Resource: schema.GroupResource{Resource: "persistentvolumes"}, Name: "pv-2"},
 			{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: "shop", Name: "b"},
 			{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: "office", Name: "a"},
 			{Resource: schema.GroupResource{Resource: "unheard-of"}, Name: "x"},
 		}}, nil
 	}}
-	result, got := backedUp(t, town(),
-		Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"configmaps"}}},
+	result, got := backedUp(t, testCluster(),
+		ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"configmaps"}}},
 		Options{Actions: func() []itemaction.Action { return []itemaction.Action{action} }})
 	want := []string{"configmaps shop/b", "configmaps shop/c", "namespaces /shop", "persistentvolumes /pv-2"}
 	if diff := cmp.Diff(want, slices.Sorted(slices.Values(got))); diff != "" {

@@ -27,30 +27,30 @@ import (
 type outside struct {
 	name     string
 	resource string // of the objects it sees, "configmaps" by default
-	choose   func(ctx context.Context, names itemaction.Names) error
+	choose   func(ctx context.Context, names itemaction.ResourceResolver) error
 	concerns func(namespace string, labels map[string]string) bool
 	execute  func(ctx context.Context, item itemaction.Item) (itemaction.Result, error)
 }
 
-var _ itemaction.External = outside{}
+var _ itemaction.PluginAction = outside{}
 
-func (o outside) Name() string                 { return "example.io/" + o.name }
-func (o outside) Plugin() string               { return "demo" }
-func (o outside) Kind() string                 { return "AsyncBackupItemAction" }
-func (o outside) Adds() []schema.GroupResource { return nil }
+func (o outside) Name() string                             { return "example.io/" + o.name }
+func (o outside) Plugin() string                           { return "demo" }
+func (o outside) Kind() string                             { return "AsyncBackupItemAction" }
+func (o outside) RelatedResources() []schema.GroupResource { return nil }
 
 func (o outside) AppliesTo(gr schema.GroupResource) bool {
 	return o.resource == "*" || gr.Resource == o.resource || o.resource == "" && gr.Resource == "configmaps"
 }
 
-func (o outside) Choose(ctx context.Context, names itemaction.Names) error {
+func (o outside) ResolveSelector(ctx context.Context, names itemaction.ResourceResolver) error {
 	if o.choose == nil {
 		return nil
 	}
 	return o.choose(ctx, names)
 }
 
-func (o outside) Concerns(namespace string, labels func() map[string]string) bool {
+func (o outside) Matches(namespace string, labels func() map[string]string) bool {
 	return o.concerns == nil || o.concerns(namespace, labels())
 }
 
@@ -62,30 +62,30 @@ func (o outside) Execute(ctx context.Context, item itemaction.Item) (itemaction.
 }
 
 // shop is a backup of the config maps of one namespace with actions.
-func shop(actions ...itemaction.Action) Request {
-	return Request{
+func shop(actions ...itemaction.Action) ArchiveRequest {
+	return ArchiveRequest{
 		Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"configmaps"}},
 		Actions:   actions,
 	}
 }
 
-func ref(resource, namespace, name string) itemaction.Ref {
-	return itemaction.Ref{Resource: schema.ParseGroupResource(resource), Namespace: namespace, Name: name}
+func ref(resource, namespace, name string) itemaction.RelatedItem {
+	return itemaction.RelatedItem{Resource: schema.ParseGroupResource(resource), Namespace: namespace, Name: name}
 }
 
 // naming returns an action that names the same objects for each one.
-func naming(resource string, refs ...itemaction.Ref) outside {
+func naming(resource string, refs ...itemaction.RelatedItem) outside {
 	return outside{name: "naming", resource: resource, execute: func(context.Context, itemaction.Item) (itemaction.Result, error) {
-		return itemaction.Result{Related: slices.Clone(refs)}, nil
+		return itemaction.Result{RelatedItems: slices.Clone(refs)}, nil
 	}}
 }
 
 func TestExternalActionsAreAskedAtTheSameTimeAndBeforeAnythingIsListed(t *testing.T) {
-	api := town()
+	api := testCluster()
 	var meeting sync.WaitGroup
 	meeting.Add(2)
 	var asked atomic.Int32
-	choose := func(_ context.Context, names itemaction.Names) error {
+	choose := func(_ context.Context, names itemaction.ResourceResolver) error {
 		meeting.Done()
 		meeting.Wait() // ends only if the other one is asked, too
 		asked.Add(1)
@@ -111,10 +111,10 @@ func TestAnActionThatCannotChooseIsLeftOut(t *testing.T) {
 	never := func(context.Context, itemaction.Item) (itemaction.Result, error) {
 		return itemaction.Result{}, errors.New("was called")
 	}
-	result, got := backedUp(t, town(), shop(
-		outside{name: "broken", execute: never, choose: func(context.Context, itemaction.Names) error { return errors.New("no idea") }},
-		outside{name: "optional", execute: never, choose: func(context.Context, itemaction.Names) error {
-			return &itemaction.LeftOutError{Reason: "not today"}
+	result, got := backedUp(t, testCluster(), shop(
+		outside{name: "broken", execute: never, choose: func(context.Context, itemaction.ResourceResolver) error { return errors.New("no idea") }},
+		outside{name: "optional", execute: never, choose: func(context.Context, itemaction.ResourceResolver) error {
+			return &itemaction.SkippedActionError{Reason: "not today"}
 		}},
 	), Options{})
 	want := []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c", "namespaces /shop"}
@@ -172,7 +172,7 @@ func TestCallsOfExternalActionsOverlapAsOftenAsAllowed(t *testing.T) {
 				}
 				return itemaction.Result{}, nil
 			}}
-			result, _ := backedUp(t, api, Request{Actions: []itemaction.Action{action}}, Options{ActionWorkers: workers})
+			result, _ := backedUp(t, api, ArchiveRequest{Actions: []itemaction.Action{action}}, Options{ActionWorkers: workers})
 			if most.Load() != workers {
 				t.Errorf("%d calls at once, want %d", most.Load(), workers)
 			}
@@ -204,7 +204,7 @@ func TestActionsSeeWhatTheOnesBeforeLeftAndObjectsKeepTheirOrder(t *testing.T) {
 	})
 	var out bytes.Buffer
 	_, err := New(crowd(1, 100).cluster(t), Options{Actions: func() []itemaction.Action { return []itemaction.Action{builtin} }}).
-		Run(context.Background(), Request{Actions: []itemaction.Action{appending("one"), odd, last}}, &out)
+		WriteArchive(context.Background(), ArchiveRequest{Actions: []itemaction.Action{appending("one"), odd, last}}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,19 +238,19 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 			return itemaction.Result{
 				Warnings:     []string{"it is old"},
 				BackupLabels: map[string]string{"team": "shop", "tier": "gold"},
-				Operation:    &itemaction.Operation{ID: "op-1", PostItems: []itemaction.Ref{ref("configmaps", "shop", "a")}},
+				Operation:    &itemaction.StartedOperation{ID: "op-1", PostOperationItems: []itemaction.RelatedItem{ref("configmaps", "shop", "a")}},
 			}, nil
 		case "b":
 			return itemaction.Result{BackupLabels: map[string]string{"tier": "lead", "team": "shop"}}, nil
 		default:
-			return itemaction.Result{Skip: "nobody needs it", BackupLabels: map[string]string{"tier": "tin"}, Related: []itemaction.Ref{
+			return itemaction.Result{Skip: "nobody needs it", BackupLabels: map[string]string{"tier": "tin"}, RelatedItems: []itemaction.RelatedItem{
 				ref("persistentvolumes", "", "pv-2"),
 			}}, nil
 		}
 	}}
 	req := shop(action)
-	req.Started = func(context.Context, Operation) error { return nil }
-	result, got := backedUp(t, town(), req, Options{ActionWorkers: 1})
+	req.OnOperationStarted = func(context.Context, Operation) error { return nil }
+	result, got := backedUp(t, testCluster(), req, Options{ActionWorkers: 1})
 	if diff := cmp.Diff([]string{"configmaps shop/a", "configmaps shop/b", "namespaces /shop"}, slices.Sorted(slices.Values(got))); diff != "" {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
@@ -259,7 +259,7 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 	}
 	want := []Operation{{
 		Action: "example.io/talker", Kind: "AsyncBackupItemAction", Plugin: "demo", Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
-		Namespace: "shop", Name: "a", ID: "op-1", PostItems: []itemaction.Ref{ref("configmaps", "shop", "a")},
+		Namespace: "shop", Name: "a", ID: "op-1", PostItems: []itemaction.RelatedItem{ref("configmaps", "shop", "a")},
 	}}
 	if diff := cmp.Diff(want, result.Operations); diff != "" {
 		t.Errorf("operations (-want +got):\n%s", diff)
@@ -280,7 +280,7 @@ func TestABackupGetsOnlySoManyLabels(t *testing.T) {
 	action := outside{resource: "kind00s", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
 		return itemaction.Result{BackupLabels: map[string]string{item.Name: "x"}}, nil
 	}}
-	result, _ := backedUp(t, crowd(1, 50), Request{Actions: []itemaction.Action{action}}, Options{})
+	result, _ := backedUp(t, crowd(1, 50), ArchiveRequest{Actions: []itemaction.Action{action}}, Options{})
 	if len(result.Labels) != 32 || result.Results.WarningCount != 1 {
 		t.Errorf("%d labels with %d warnings, want 32 with 1", len(result.Labels), result.Results.WarningCount)
 	}
@@ -295,7 +295,7 @@ func TestExternalActionsSeeEveryArchivedVersion(t *testing.T) {
 		seen = append(seen, item.Resource.Version)
 		return itemaction.Result{}, nil
 	}}
-	backedUp(t, town(), Request{
+	backedUp(t, testCluster(), ArchiveRequest{
 		Selection: selection.Spec{IncludedNamespaceScopedResources: []string{"widgets"}}, AllVersions: true, Actions: []itemaction.Action{action},
 	}, Options{})
 	slices.Sort(seen)
@@ -315,9 +315,9 @@ func TestAFailureOfAnExternalActionConcernsItsObjectOnly(t *testing.T) {
 		if item.Name == "b" {
 			t.Error("an object that is lost was shown to the next action")
 		}
-		return itemaction.Result{Related: []itemaction.Ref{ref("configmaps", "shop", "b")}}, nil
+		return itemaction.Result{RelatedItems: []itemaction.RelatedItem{ref("configmaps", "shop", "b")}}, nil
 	}}
-	result, got := backedUp(t, town(), shop(action, after), Options{})
+	result, got := backedUp(t, testCluster(), shop(action, after), Options{})
 	if diff := cmp.Diff([]string{"configmaps shop/a", "configmaps shop/c", "namespaces /shop"}, slices.Sorted(slices.Values(got))); diff != "" {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
@@ -335,7 +335,7 @@ func TestACancelledRunWaitsForNoAction(t *testing.T) {
 		<-ctx.Done()
 		return itemaction.Result{}, ctx.Err()
 	}}
-	result, err := New(crowd(8, 20).cluster(t), Options{}).Run(ctx, Request{Actions: []itemaction.Action{action}}, io.Discard)
+	result, err := New(crowd(8, 20).cluster(t), Options{}).WriteArchive(ctx, ArchiveRequest{Actions: []itemaction.Action{action}}, io.Discard)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
@@ -349,12 +349,12 @@ func TestManyCollectionsShareActions(t *testing.T) {
 	action := outside{name: "busy", resource: "*", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
 		return itemaction.Result{
 			JSON: bytes.Clone(item.JSON), Warnings: []string{"w"}, BackupLabels: map[string]string{"k": item.Name},
-			Operation: &itemaction.Operation{ID: item.Name},
-			Related:   []itemaction.Ref{ref("kind00s.example.org", "shop", "o-000"), ref("kind01s.example.org", "shop", strings.Replace(item.Name, "o-", "p-", 1))},
+			Operation:    &itemaction.StartedOperation{ID: item.Name},
+			RelatedItems: []itemaction.RelatedItem{ref("kind00s.example.org", "shop", "o-000"), ref("kind01s.example.org", "shop", strings.Replace(item.Name, "o-", "p-", 1))},
 		}, nil
 	}}
 	var told atomic.Int32
-	result, _ := backedUp(t, crowd(20, 30), Request{Actions: []itemaction.Action{action}, Started: func(context.Context, Operation) error {
+	result, _ := backedUp(t, crowd(20, 30), ArchiveRequest{Actions: []itemaction.Action{action}, OnOperationStarted: func(context.Context, Operation) error {
 		told.Add(1)
 		return nil
 	}}, Options{})

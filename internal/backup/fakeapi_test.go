@@ -18,8 +18,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
@@ -196,7 +198,7 @@ func (f *fakeAPI) serveKind(w http.ResponseWriter, r *http.Request, k *kind, pat
 	if len(parts) == 2 {
 		i := slices.IndexFunc(found, func(o object) bool { return o.meta()["name"] == parts[1] })
 		if i < 0 {
-			status(w, http.StatusNotFound, metav1.StatusReasonNotFound, "")
+			notFound(w, k.resource, parts[1])
 		} else {
 			answerJSON(w, found[i].typed(k))
 		}
@@ -253,6 +255,15 @@ func answerJSON(w http.ResponseWriter, v any) {
 		return
 	}
 	_ = json.NewEncoder(w).Encode(v)
+}
+
+// notFoundRetries answers that an object does not exist, as the API server does.
+func notFound(w http.ResponseWriter, resource, name string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	answer := apierrors.NewNotFound(schema.GroupResource{Resource: resource}, name).ErrStatus
+	answer.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	_ = json.NewEncoder(w).Encode(answer)
 }
 
 // status answers with an error.

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -59,9 +60,9 @@ func TestRunSurvivesWhatFailsInOnePlace(t *testing.T) {
 			onPath("/pods", code(403, metav1.StatusReasonForbidden)),
 			without(all, "pods", "priorityclasses"), "pods", "",
 		},
-		"kind was removed": {
+		"kind is not found, and is discovered": {
 			onPath("/widgets", code(404, metav1.StatusReasonNotFound)),
-			without(all, "widgets", "customresourcedefinitions"), "", "widgets",
+			without(all, "widgets", "customresourcedefinitions"), "widgets", "",
 		},
 		"connection is cut in a page": {
 			onPath("/configmaps", func(w http.ResponseWriter, _ *http.Request) {
@@ -76,7 +77,7 @@ func TestRunSurvivesWhatFailsInOnePlace(t *testing.T) {
 			slices.Concat(without(all, "widgets"), []string{"widgets shop/w"}), "example.org/v1", "",
 		},
 		"object vanishes between LIST and GET": {
-			onPath("/persistentvolumes/pv-1", code(404, metav1.StatusReasonNotFound)),
+			onPath("/persistentvolumes/pv-1", func(w http.ResponseWriter, _ *http.Request) { notFound(w, "persistentvolumes", "pv-1") }),
 			without(all, "persistentvolumes"), "", `persistentvolumes "pv-1"`,
 		},
 		"object cannot be read": {
@@ -89,9 +90,9 @@ func TestRunSurvivesWhatFailsInOnePlace(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := town()
+			api := testCluster()
 			api.fault = tc.fault
-			result, got := backedUp(t, api, Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}}, Options{})
+			result, got := backedUp(t, api, ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}}, Options{})
 			if diff := cmp.Diff(slices.Sorted(slices.Values(tc.want)), slices.Sorted(slices.Values(got))); diff != "" {
 				t.Errorf("archive (-want +got):\n%s", diff)
 			}
@@ -121,7 +122,7 @@ func expectMessage(t *testing.T, what string, m results.Messages, part string) {
 }
 
 func TestRunContinuesAListThatExpires(t *testing.T) {
-	api := town()
+	api := testCluster()
 	var once sync.Once
 	api.fault = func(w http.ResponseWriter, r *http.Request) (handled bool) {
 		if strings.HasSuffix(r.URL.Path, "/configmaps") && r.URL.Query().Get("continue") == "2" {
@@ -132,7 +133,7 @@ func TestRunContinuesAListThatExpires(t *testing.T) {
 		}
 		return handled
 	}
-	result, got := backedUp(t, api, Request{Selection: selection.Spec{
+	result, got := backedUp(t, api, ArchiveRequest{Selection: selection.Spec{
 		IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"configmaps"},
 	}}, Options{})
 	if diff := cmp.Diff([]string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c"}, got); diff != "" {
@@ -142,7 +143,7 @@ func TestRunContinuesAListThatExpires(t *testing.T) {
 }
 
 func TestRunWaitsWhenItIsTold(t *testing.T) {
-	api := town()
+	api := testCluster()
 	var mu sync.Mutex
 	refused := map[string]bool{}
 	api.fault = func(w http.ResponseWriter, r *http.Request) bool {
@@ -156,21 +157,51 @@ func TestRunWaitsWhenItIsTold(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		return true
 	}
-	result, got := backedUp(t, api, Request{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}}, Options{})
+	result, got := backedUp(t, api, ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}}, Options{})
 	if want := len(shopItems) + len(shopNeeds); len(got) != want || result.Results.ErrorCount != 0 {
 		t.Errorf("%d objects, want %d; errors: %+v", len(got), want, result.Results.Errors)
 	}
 }
 
 func TestRunPassesOverGroupsThatDoNotMatter(t *testing.T) {
-	api := town()
+	api := testCluster()
 	api.fault = onPath("/apis/example.org/v1", code(503, metav1.StatusReasonServiceUnavailable))
-	result, _ := backedUp(t, api, Request{Selection: selection.Spec{IncludedResources: []string{"configmaps"}}}, Options{})
+	result, _ := backedUp(t, api, ArchiveRequest{Selection: selection.Spec{IncludedResources: []string{"configmaps"}}}, Options{})
 	expectMessage(t, "error", result.Results.Errors, "")
 }
 
+// TestWriteArchive_TooLargeObject asserts that an object which no Restore would read is an error of
+// that object, and that all others are in an archive which can be read.
+func TestWriteArchive_TooLargeObject(t *testing.T) {
+	result, paths := backedUp(t, testCluster(), ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"configmaps", "pods"}}},
+		Options{Limits: archive.Limits{EntryBytes: 250}})
+	if len(paths) < 3 || slices.Contains(paths, "pods shop/web-0") {
+		t.Errorf("the archive has %q, want all but the large Pod", paths)
+	}
+	if result.Results.ErrorCount != 1 {
+		t.Fatalf("%d errors, want one: %+v", result.Results.ErrorCount, result.Results.Errors)
+	}
+	expectMessage(t, "errors", result.Results.Errors, `pods "shop/web-0" cannot be archived: object is too large for an archive`)
+}
+
+// TestWriteArchive_TooLargeArchive asserts that a backup which no Restore would read fails.
+func TestWriteArchive_TooLargeArchive(t *testing.T) {
+	for name, limits := range map[string]archive.Limits{
+		"files":  {Entries: 5},
+		"bytes":  {TotalBytes: 8 << 10},
+		"memory": {IndexBytes: 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(testCluster().cluster(t), Options{Limits: limits}).WriteArchive(t.Context(), ArchiveRequest{}, io.Discard)
+			if !errors.Is(err, archive.ErrLimitExceeded) || !strings.Contains(err.Error(), "select fewer objects, in several Backups, or raise --max-archive-size") {
+				t.Errorf("Run: %v, want %v and what to do", err, archive.ErrLimitExceeded)
+			}
+		})
+	}
+}
+
 func TestRunWarnsAboutAnEmptyBackup(t *testing.T) {
-	result, _ := backedUp(t, town(), Request{Selection: selection.Spec{
+	result, _ := backedUp(t, testCluster(), ArchiveRequest{Selection: selection.Spec{
 		IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"configmaps"},
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}},
 	}}, Options{})
@@ -197,17 +228,24 @@ func TestRunFails(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 			return true
 		}, want: "discover"},
+		"the core group is not found": {fault: func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/api" {
+				return false
+			}
+			http.Error(w, "404 page not found", http.StatusNotFound)
+			return true
+		}, want: "lists no namespaces"},
 		"namespaces cannot be listed": {fault: onPath("/namespaces", code(403, metav1.StatusReasonForbidden)), want: "namespaces"},
 		"archive cannot be written":   {out: failingWriter{}, want: errFull.Error()},
 		"selection makes no sense":    {spec: selection.Spec{IncludedNamespaces: []string{"[a"}}, want: "includedNamespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := town()
+			api := testCluster()
 			api.fault = tc.fault
 			if tc.out == nil {
 				tc.out = io.Discard
 			}
-			_, err := New(api.cluster(t), Options{}).Run(context.Background(), Request{Selection: tc.spec}, tc.out)
+			_, err := New(api.cluster(t), Options{}).WriteArchive(context.Background(), ArchiveRequest{Selection: tc.spec}, tc.out)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Run: %v, want an error with %q", err, tc.want)
 			}
@@ -233,21 +271,21 @@ func TestRunIsNotHeldUpByTheStoreOfAnother(t *testing.T) {
 	if _, err := source.Read(random); err != nil {
 		t.Fatal(err)
 	}
-	api := town()
+	api := testCluster()
 	maps := api.kinds[1]
 	for i := range 40 {
 		maps.objects = append(maps.objects, obj("shop", fmt.Sprintf("more-%02d", i), object{"binaryData": random}))
 	}
 	engine := New(api.cluster(t), Options{InFlight: 1, Readers: 1})
-	req := Request{Selection: selection.Spec{IncludedResources: []string{"configmaps"}}}
+	req := ArchiveRequest{Selection: selection.Spec{IncludedResources: []string{"configmaps"}}}
 	stuck := stuckWriter{make(chan struct{}, 1), make(chan struct{})}
 	first := make(chan error, 1)
 	go func() {
-		_, err := engine.Run(context.Background(), req, stuck)
+		_, err := engine.WriteArchive(context.Background(), req, stuck)
 		first <- err
 	}()
 	<-stuck.entered
-	if _, err := engine.Run(context.Background(), req, io.Discard); err != nil {
+	if _, err := engine.WriteArchive(context.Background(), req, io.Discard); err != nil {
 		t.Error(err)
 	}
 	close(stuck.release)
@@ -258,12 +296,12 @@ func TestRunIsNotHeldUpByTheStoreOfAnother(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	api := town()
+	api := testCluster()
 	api.fault = onPath("/configmaps", func(_ http.ResponseWriter, r *http.Request) {
 		cancel()
 		<-r.Context().Done()
 	})
-	result, err := New(api.cluster(t), Options{}).Run(ctx, Request{StartTime: time.Unix(0, 0)}, io.Discard)
+	result, err := New(api.cluster(t), Options{}).WriteArchive(ctx, ArchiveRequest{StartTime: time.Unix(0, 0)}, io.Discard)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Run: %v, want it canceled", err)
 	}

@@ -152,14 +152,14 @@ func decoded(t *testing.T, raw []byte) any {
 }
 
 // run makes a backup and returns its content by path.
-func (c *cluster) run(req backup.Request) (backup.Result, map[string]any) {
+func (c *cluster) run(req backup.ArchiveRequest) (backup.ArchiveResult, map[string]any) {
 	c.t.Helper()
 	target, err := backup.NewCluster(c.config, list.Options{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	var out bytes.Buffer
-	result, err := backup.New(target, backup.Options{}).Run(context.Background(), req, &out)
+	result, err := backup.New(target, backup.Options{}).WriteArchive(context.Background(), req, &out)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestArchiveIsWhatTheAPIServerSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := map[string]any{}
 			tc.want(want)
-			result, got := c.run(backup.Request{Selection: tc.spec, AllVersions: tc.allVersions, StartTime: time.Unix(1_700_000_000, 0)})
+			result, got := c.run(backup.ArchiveRequest{Selection: tc.spec, AllVersions: tc.allVersions, StartTime: time.Unix(1_700_000_000, 0)})
 			for path := range want {
 				if diff := cmp.Diff(want[path], got[path]); diff != "" {
 					t.Errorf("%s (-want +got):\n%.2000s", path, diff)
@@ -274,7 +274,7 @@ func TestArchiveIsWhatTheAPIServerSays(t *testing.T) {
 func TestEverythingCanBeBackedUp(t *testing.T) {
 	c := startCluster(t)
 	c.create(resource("", "v1", "configmaps"), "ConfigMap", "default", "a", `{}`)
-	result, got := c.run(backup.Request{AllVersions: true})
+	result, got := c.run(backup.ArchiveRequest{AllVersions: true})
 	for _, path := range []string{
 		"resources/configmaps/namespaces/default/a.json",
 		"resources/namespaces/cluster/default.json",

@@ -16,16 +16,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 )
 
-// startedTimeout is how long Request.Started may take.
-const startedTimeout = 30 * time.Second
+// operationCallbackTimeout is how long Request.Started may take.
+const operationCallbackTimeout = 30 * time.Second
 
 var (
-	// errNobodyWaits is why operations of a run without Request.Started are cancelled.
-	errNobodyWaits = errors.New("this run waits for no operations")
-	// errTooLate is that of a run with Request.Only.
-	errTooLate = errors.New("the operations of this backup have ended, and no more are waited for")
-	// errNoCancel is why operations of some actions cannot be cancelled.
-	errNoCancel = errors.New("the action has no way to cancel it")
+	// errOperationsUnsupported is why operations of a run without Request.Started are cancelled.
+	errOperationsUnsupported = errors.New("this run waits for no operations")
+	// errOperationsEnded is that of a run with Request.Only.
+	errOperationsEnded = errors.New("the operations of this backup have ended, and no more are waited for")
+	// errCancelUnsupported is why operations of some actions cannot be cancelled.
+	errCancelUnsupported = errors.New("the action has no way to cancel it")
 )
 
 // Operation is something that an item action started and that goes on after the
@@ -40,32 +40,32 @@ type Operation struct {
 	// ID is the action's name for it. An action may say the same one of many objects.
 	ID string
 	// PostItems are objects to be archived, again if need be, when it has ended.
-	PostItems []itemaction.Ref
+	PostItems []itemaction.RelatedItem
 	// PollInterval is how often the action wants to be asked how far it is; zero leaves
 	// that to whoever asks.
 	PollInterval time.Duration
 }
 
-// started has an operation recorded, at once and even if the run has ended meanwhile:
+// recordOrCancelOperation has an operation recorded, at once and even if the run has ended meanwhile:
 // from then on somebody waits for its end. One that is not recorded is cancelled, and the
 // error says what became of it.
-func (c *collection) started(ctx context.Context, s *step, item *list.Item, told itemaction.Operation) error {
+func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAction, item *list.Item, told itemaction.StartedOperation) error {
 	op := Operation{
 		Action: s.Name(), Resource: c.resource.GVR, Namespace: item.Namespace, Name: item.Name,
-		ID: told.ID, PostItems: told.PostItems, PollInterval: told.PollInterval,
+		ID: told.ID, PostItems: told.PostOperationItems, PollInterval: told.PollInterval,
 	}
 	if s.external != nil {
 		op.Plugin, op.Kind = s.external.Plugin(), s.external.Kind()
 	}
-	err := c.record(ctx, op)
+	err := c.notifyOperationStarted(ctx, op)
 	if err == nil {
-		c.told.addOperation(op)
+		c.reports.addOperation(op)
 		logr.FromContextOrDiscard(ctx).Info("An item action started an operation", "resource", c.resource.GroupResource().String(),
 			"name", item.Key, "action", op.Action, "plugin", op.Plugin, "operation", fmt.Sprintf("%.100s", op.ID))
 		return nil
 	}
 	err = fmt.Errorf("the operation %.100q was started and could not be recorded: %w", op.ID, err)
-	cancelErr := errNoCancel
+	cancelErr := errCancelUnsupported
 	if told.Cancel != nil {
 		cancelErr = told.Cancel(context.WithoutCancel(ctx))
 	}
@@ -75,15 +75,15 @@ func (c *collection) started(ctx context.Context, s *step, item *list.Item, told
 	return fmt.Errorf("%w; it was cancelled", err)
 }
 
-// record tells the caller of the run of an operation.
-func (r *run) record(ctx context.Context, op Operation) error {
+// notifyOperationStarted tells the caller of the run of an operation.
+func (r *enginePass) notifyOperationStarted(ctx context.Context, op Operation) error {
 	switch {
-	case r.req.only():
-		return errTooLate
-	case r.req.Started == nil:
-		return errNobodyWaits
+	case r.req.hasOnlyItems():
+		return errOperationsEnded
+	case r.req.OnOperationStarted == nil:
+		return errOperationsUnsupported
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startedTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationCallbackTimeout)
 	defer cancel()
-	return r.req.Started(ctx, op)
+	return r.req.OnOperationStarted(ctx, op)
 }

@@ -32,8 +32,8 @@ func (l *ledger) action(name string, cancelled error) outside {
 			return itemaction.Result{}, nil
 		}
 		id := name + "-" + item.Name
-		return itemaction.Result{Operation: &itemaction.Operation{
-			ID: id, PostItems: []itemaction.Ref{ref("configmaps", "shop", "c")}, PollInterval: time.Second,
+		return itemaction.Result{Operation: &itemaction.StartedOperation{
+			ID: id, PostOperationItems: []itemaction.RelatedItem{ref("configmaps", "shop", "c")}, PollInterval: time.Second,
 			Cancel: func(ctx context.Context) error {
 				l.mu.Lock()
 				defer l.mu.Unlock()
@@ -77,13 +77,13 @@ func TestOperationsAreRecordedAtOnce(t *testing.T) {
 		}
 		return itemaction.Result{}, nil
 	}}, two)
-	req.Started = func(ctx context.Context, op Operation) error {
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > startedTimeout {
+	req.OnOperationStarted = func(ctx context.Context, op Operation) error {
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > operationCallbackTimeout {
 			t.Error("it may be recorded for ever")
 		}
 		return l.record(ctx, op)
 	}
-	result, got := backedUp(t, town(), req, Options{})
+	result, got := backedUp(t, testCluster(), req, Options{})
 	if diff := cmp.Diff(wholeShop(), slices.Sorted(slices.Values(got))); diff != "" {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
@@ -94,7 +94,7 @@ func TestOperationsAreRecordedAtOnce(t *testing.T) {
 			Action: "example.io/" + of[1], Kind: "AsyncBackupItemAction", Plugin: "demo",
 			Resource:  schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 			Namespace: "shop", Name: of[0], ID: of[1] + "-" + of[0],
-			PostItems: []itemaction.Ref{ref("configmaps", "shop", "c")}, PollInterval: time.Second,
+			PostItems: []itemaction.RelatedItem{ref("configmaps", "shop", "c")}, PollInterval: time.Second,
 		})
 	}
 	if diff := cmp.Diff(want, result.Operations); diff != "" {
@@ -149,9 +149,9 @@ func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 			}
 			req := shop(action)
 			if tc.started != nil {
-				req.Started = tc.started(l)
+				req.OnOperationStarted = tc.started(l)
 			}
-			result, got := backedUp(t, town(), req, Options{})
+			result, got := backedUp(t, testCluster(), req, Options{})
 			if diff := cmp.Diff(wholeShop(), slices.Sorted(slices.Values(got))); diff != "" {
 				t.Errorf("archive (-want +got):\n%s", diff)
 			}
@@ -182,10 +182,10 @@ func TestAnOperationOfARunThatEndsIsRecorded(t *testing.T) {
 		return execute(context.WithoutCancel(ctx), item)
 	}
 	req := shop(action)
-	req.Started = func(ctx context.Context, op Operation) error {
+	req.OnOperationStarted = func(ctx context.Context, op Operation) error {
 		return errors.Join(ctx.Err(), l.record(ctx, op))
 	}
-	result, err := New(town().cluster(t), Options{}).Run(ctx, req, io.Discard)
+	result, err := New(testCluster().cluster(t), Options{}).WriteArchive(ctx, req, io.Discard)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
@@ -205,8 +205,8 @@ func TestAnOperationOfAnObjectThatIsLeftOutIsRecorded(t *testing.T) {
 		return result, err
 	}
 	req := shop(left)
-	req.Started = l.record
-	result, got := backedUp(t, town(), req, Options{})
+	req.OnOperationStarted = l.record
+	result, got := backedUp(t, testCluster(), req, Options{})
 	if diff := cmp.Diff([]string{"namespaces /shop"}, got); diff != "" {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
@@ -222,17 +222,17 @@ func TestAnOperationTakesCareOfTheData(t *testing.T) {
 	l := &ledger{}
 	copies := l.action("copy", nil)
 	copies.resource = "persistentvolumeclaims"
-	req := Request{
+	req := ArchiveRequest{
 		Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"persistentvolumeclaims"}},
-		Actions:   []itemaction.Action{copies}, Started: l.record,
+		Actions:   []itemaction.Action{copies}, OnOperationStarted: l.record,
 	}
-	result, _ := backedUp(t, town(), req, Options{})
+	result, _ := backedUp(t, testCluster(), req, Options{})
 	l.want(t, []string{"copy-data"}, nil)
 	if len(result.Volumes) > 0 || result.Results.WarningCount > 0 {
 		t.Errorf("volumes %v, results %+v", result.Volumes, result.Results)
 	}
-	req.Started = func(context.Context, Operation) error { return errors.New("the API server is away") }
-	result, _ = backedUp(t, town(), req, Options{})
+	req.OnOperationStarted = func(context.Context, Operation) error { return errors.New("the API server is away") }
+	result, _ = backedUp(t, testCluster(), req, Options{})
 	if len(result.Volumes) != 1 || result.Results.WarningCount != 1 || result.Results.ErrorCount != 1 {
 		t.Errorf("without a record: volumes %v, results %+v", result.Volumes, result.Results)
 	}

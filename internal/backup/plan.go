@@ -5,6 +5,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,12 +21,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// namespaces is the one kind that every cluster has and every backup reads.
-var namespaces = discovery.Resource{
+// namespaceResource is the one kind that every cluster has and every backup reads.
+var namespaceResource = discovery.Resource{
 	GVR:       schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
 	Kind:      "Namespace",
 	Preferred: true,
 }
+
+// errIncompleteDiscovery is returned if discovery lacks what every cluster has: clients
+// take a 404 for the core group, which a proxy may answer, to mean that there is none.
+var errIncompleteDiscovery = errors.New("discovering API resources: the API server lists no namespaces among them; " +
+	"check what is between the operator and the API server, and back up again")
 
 // plan is what a run knows of the cluster before it lists any kind.
 type plan struct {
@@ -35,34 +41,34 @@ type plan struct {
 	resources []discovery.Resource
 	// namespaces are all Namespace objects.
 	namespaces []list.Item
-	// included are the names of the namespaces to list, and all says that
+	// includedNamespaces are the names of the namespaces to list, and all says that
 	// there is no namespace filter.
-	included []string
-	all      bool
-	// filtered says that objects must pass a label selector, and labels is the
+	includedNamespaces []string
+	allNamespaces      bool
+	// hasLabelSelector says that objects must pass a label selector, and labels is the
 	// one that the API server applies, if it can.
-	filtered bool
-	labels   string
-	// version is the resource version at which everything is read; see
-	// versionFor.
-	version string
+	hasLabelSelector bool
+	labelSelector    string
+	// resourceVersion is the resource version at which everything is read; see
+	// resourceVersionFor.
+	resourceVersion string
 }
 
-// versionFor returns the resource version at which a resource is to be read,
+// resourceVersionFor returns the resource version at which a resource is to be read,
 // which makes the archive a picture of one moment: the one at which the
 // namespaces were listed. It costs nothing (measured), and where the API server
 // cannot do it, because the version was compacted or another system stores the
 // resource, the newest state is read. Events are commonly kept in an etcd of
 // their own, whose versions mean something else.
-func (p *plan) versionFor(gr schema.GroupResource) string {
+func (p *plan) resourceVersionFor(gr schema.GroupResource) string {
 	if gr.Resource == "events" && (gr.Group == "" || gr.Group == "events.k8s.io") {
 		return ""
 	}
-	return p.version
+	return p.resourceVersion
 }
 
 // makePlan looks at the cluster and compiles the selection.
-func (r *run) makePlan(ctx context.Context) error {
+func (r *enginePass) makePlan(ctx context.Context) error {
 	p := &plan{}
 	r.plan = p
 	var (
@@ -70,8 +76,13 @@ func (r *run) makePlan(ctx context.Context) error {
 		discoverErr   error
 		namespacesErr error
 	)
-	wg.Go(func() { p.cluster, discoverErr = r.cluster.Discover(ctx) })
-	wg.Go(func() { namespacesErr = r.listNamespaces(ctx) })
+	wg.Go(func() {
+		discoverErr = recoverPanic(func() (err error) {
+			p.cluster, err = r.cluster.Discover(ctx)
+			return err
+		})
+	})
+	wg.Go(func() { namespacesErr = recoverPanic(func() error { return r.listNamespaceObjects(ctx) }) })
 	wg.Wait()
 	if discoverErr != nil {
 		return discoverErr
@@ -79,26 +90,47 @@ func (r *run) makePlan(ctx context.Context) error {
 	if namespacesErr != nil {
 		return namespacesErr
 	}
-	if err := r.compile(); err != nil {
+	if _, served := p.cluster.PreferredVersion(namespaceResource.GroupResource()); !served {
+		return errIncompleteDiscovery
+	}
+	if err := r.compileSelection(); err != nil {
 		return err
 	}
-	if !r.req.only() {
-		for _, warning := range p.selection.Unmatched() {
-			r.results.Warn(results.Run(), warning)
-		}
+	if !r.req.hasOnlyItems() {
+		r.reportUnmatchedNames()
 	}
 	r.reportFailedGroups(ctx)
-	p.resources = p.cluster.Collect(func(gr schema.GroupResource, namespaced bool) bool {
-		return gr != namespaces.GroupResource() && p.selection.Resource(gr, namespaced) == selection.Included
+	p.resources = p.cluster.FilterPreferred(func(gr schema.GroupResource, namespaced bool) bool {
+		return gr != namespaceResource.GroupResource() && p.selection.ResourceInclusion(gr, namespaced) == selection.Included
 	})
 	logr.FromContextOrDiscard(ctx).Info("Collecting objects", "kinds", len(p.resources),
-		"namespaces", len(p.included), "allNamespaces", p.all, "resourceVersion", p.version)
+		"namespaces", len(p.includedNamespaces), "allNamespaces", p.allNamespaces, "resourceVersion", p.resourceVersion)
 	return nil
 }
 
-// listNamespaces reads all Namespace objects.
-func (r *run) listNamespaces(ctx context.Context) error {
-	summary, err := r.cluster.List(ctx, list.Request{Kind: kindOf(namespaces), Places: r.places}, list.Handler{
+// reportUnmatchedNames records what is included by name and is not there. A namespace that does
+// not exist is an error: a typing error must not look like a good backup. One that is
+// deleted after this point is not: it was there when the backup began, and where the API
+// server can read that moment, the archive has it as a whole.
+func (r *enginePass) reportUnmatchedNames() {
+	for _, warning := range r.plan.selection.UnmatchedWarnings() {
+		r.results.Warn(results.RunScope(), warning)
+	}
+	for _, name := range r.plan.selection.MissingNamespaces() {
+		r.recordError(results.RunScope(), fmt.Errorf("namespace %q does not exist, and spec.includedNamespaces names it; correct the name, "+
+			"or include a pattern if the namespace may be missing", name))
+	}
+	for _, item := range r.plan.namespaces {
+		if item.Deleting && slices.Contains(r.req.Selection.IncludedNamespaces, item.Name) {
+			r.results.Warn(results.ObjectScope(item.Name), fmt.Sprintf(
+				"namespace %q is being deleted: objects that were deleted before the backup began are not in it", item.Name))
+		}
+	}
+}
+
+// listNamespaceObjects reads all Namespace objects.
+func (r *enginePass) listNamespaceObjects(ctx context.Context) error {
+	summary, err := r.cluster.List(ctx, list.Request{ResourceKind: toListKind(namespaceResource), Slots: r.listSlots}, list.Handler{
 		Batch: func(batch *list.Batch) error {
 			r.plan.namespaces = batch.AppendTo(r.plan.namespaces)
 			batch.Release()
@@ -108,11 +140,11 @@ func (r *run) listNamespaces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.plan.version = summary.ResourceVersion
+	r.plan.resourceVersion = summary.ResourceVersion
 	return nil
 }
 
-func (r *run) compile() error {
+func (r *enginePass) compileSelection() error {
 	p := r.plan
 	spec := r.req.Selection
 	names := make([]string, 0, len(p.namespaces))
@@ -122,7 +154,7 @@ func (r *run) compile() error {
 		if err != nil {
 			return err
 		}
-		if selection.ExcludedByLabel(labels) {
+		if selection.IsExcludedByLabel(labels) {
 			spec.OptedOutNamespaces = append(spec.OptedOutNamespaces, item.Name)
 		}
 	}
@@ -131,37 +163,37 @@ func (r *run) compile() error {
 		return err
 	}
 	p.selection = compiled
-	p.included, p.all = compiled.Namespaces()
+	p.includedNamespaces, p.allNamespaces = compiled.IncludedNamespaces()
 	if selectors := compiled.ListSelectors(); len(selectors) == 1 {
-		p.labels = selectors[0]
+		p.labelSelector = selectors[0]
 	}
-	p.filtered = spec.LabelSelector != nil || len(spec.OrLabelSelectors) > 0
+	p.hasLabelSelector = spec.LabelSelector != nil || len(spec.OrLabelSelectors) > 0
 	return nil
 }
 
 // reportFailedGroups records the API groups that could not be discovered and
 // might have had objects to archive.
-func (r *run) reportFailedGroups(ctx context.Context) {
+func (r *enginePass) reportFailedGroups(ctx context.Context) {
 	for gv, err := range r.plan.cluster.Failed {
-		if !r.concerns(gv.Group) {
+		if !r.canSelectGroup(gv.Group) {
 			logr.FromContextOrDiscard(ctx).Info("Passing over an API group that is not selected and does not answer",
 				"groupVersion", gv.String(), "reason", err.Error())
 			continue
 		}
-		r.results.Error(results.Run(), fmt.Errorf(
+		r.recordError(results.RunScope(), fmt.Errorf(
 			"API group version %s does not answer, its objects are missing from this backup: %w", gv, err))
 	}
 }
 
-// concerns reports whether objects of a group of which nothing is known but its
+// canSelectGroup reports whether objects of a group of which nothing is known but its
 // name could have to be archived.
-func (r *run) concerns(group string) bool {
-	if r.req.only() {
-		return slices.ContainsFunc(r.req.Only, func(ref itemaction.Ref) bool { return ref.Resource.Group == group })
+func (r *enginePass) canSelectGroup(group string) bool {
+	if r.req.hasOnlyItems() {
+		return slices.ContainsFunc(r.req.OnlyItems, func(ref itemaction.RelatedItem) bool { return ref.Resource.Group == group })
 	}
 	unknown := schema.GroupResource{Group: group, Resource: "unknown"}
-	if r.plan.selection.Resource(unknown, true) == selection.Included ||
-		r.plan.selection.Resource(unknown, false) == selection.Included {
+	if r.plan.selection.ResourceInclusion(unknown, true) == selection.Included ||
+		r.plan.selection.ResourceInclusion(unknown, false) == selection.Included {
 		return true
 	}
 	spec := r.req.Selection

@@ -104,7 +104,7 @@ func processActions(tb testing.TB, names ...string) []itemaction.Action {
 	var out []itemaction.Action
 	for _, name := range names {
 		spec := itemplugin.Spec{Name: name, Plugin: "demo", Resolve: plugins.BackupItemAction("demo", "", name)}
-		out = append(out, itemplugin.New(spec, itemplugin.Run{Key: "u-1", Backup: backup}, plugins.Redactor()))
+		out = append(out, itemplugin.New(spec, itemplugin.BackupRun{Key: "u-1", Backup: backup}, plugins.Redactor()))
 	}
 	return out
 }
@@ -113,8 +113,8 @@ func processActions(tb testing.TB, names ...string) []itemaction.Action {
 func TestActionsOfAProcess(t *testing.T) {
 	var out bytes.Buffer
 	req := shop(processActions(t, "example.io/mark", "example.io/start")...)
-	req.Started = func(context.Context, Operation) error { return nil }
-	result, err := New(town().cluster(t), Options{}).Run(t.Context(), req, &out)
+	req.OnOperationStarted = func(context.Context, Operation) error { return nil }
+	result, err := New(testCluster().cluster(t), Options{}).WriteArchive(t.Context(), req, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +160,8 @@ func BenchmarkItemActionOfAProcess(b *testing.B) {
 		items[i].JSON = bytes.Replace(items[i].JSON, []byte(`{"apiVersion"`), []byte(`{"data":{"x":"`+strings.Repeat("x", 2000)+`"},"apiVersion"`), 1)
 	}
 	for b.Loop() {
-		batch := list.BatchOf(items...)
-		if err := c.offer(b.Context(), batch); err != nil || len(batch.Items) != perBatch {
+		batch := list.NewBatch(items...)
+		if err := c.runActions(b.Context(), batch); err != nil || len(batch.Items) != perBatch {
 			b.Fatalf("%d items, %v", len(batch.Items), err)
 		}
 	}

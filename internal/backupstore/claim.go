@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
@@ -25,6 +26,8 @@ type Claim struct {
 	Name      string `json:"name,omitempty"`
 	// Created is when the claim was made, by the clock of who made it.
 	Created time.Time `json:"created"`
+	// Attempt is set by BeginAttempt: a random word for each attempt to write the backup.
+	Attempt string `json:"attempt,omitempty"`
 	// Released is set by Release.
 	Released bool `json:"released,omitempty"`
 }
@@ -38,24 +41,24 @@ const claimAttempts = 5
 // backup (see Committed); of several UIDs at the same time one succeeds. The
 // error is a *TakenError if it belongs to another.
 func (s *Store) Claim(ctx context.Context, name string, claim Claim) error {
-	if err := s.claim(ctx, name, claim); err != nil {
+	if err := s.claimName(ctx, name, claim); err != nil {
 		return fmt.Errorf("claiming the name of backup %q: %w", name, err)
 	}
 	return nil
 }
 
-func (s *Store) claim(ctx context.Context, name string, claim Claim) error {
-	claim.Released = false
-	data, err := toJSON(claim)
+func (s *Store) claimName(ctx context.Context, name string, claim Claim) error {
+	claim.Released, claim.Attempt = false, ""
+	data, err := toIndentedJSON(claim)
 	if err != nil {
 		return err
 	}
 	for range claimAttempts {
-		st, err := s.inspect(ctx, name, claim.BackupUID)
+		st, err := s.inspectBackup(ctx, name, claim.BackupUID)
 		if err != nil {
 			return err
 		}
-		if err := st.available(); err != nil || st.committed() || st.holds() {
+		if err := st.checkAvailable(); err != nil || st.isCommitted() || st.hasActiveClaim() {
 			return err
 		}
 		err = s.putBytes(ctx, s.claimKey(name, st.claimNumber+1), data, objectstore.PutOptions{IfAbsent: true})
@@ -68,19 +71,19 @@ func (s *Store) claim(ctx context.Context, name string, claim Claim) error {
 			return nil
 		}
 		// Somebody may have been faster without the store noticing.
-		if st, err = s.inspect(ctx, name, claim.BackupUID); err != nil {
+		if st, err = s.inspectBackup(ctx, name, claim.BackupUID); err != nil {
 			return err
 		}
-		return st.available()
+		return st.checkAvailable()
 	}
 	return errors.New("others keep claiming and releasing the name")
 }
 
-// Check says what Claim would, without writing anything: nil or a *TakenError.
-func (s *Store) Check(ctx context.Context, name, uid string) error {
-	st, err := s.inspect(ctx, name, uid)
+// CheckClaim says what Claim would, without writing anything: nil or a *TakenError.
+func (s *Store) CheckClaim(ctx context.Context, name, uid string) error {
+	st, err := s.inspectBackup(ctx, name, uid)
 	if err == nil {
-		err = st.available()
+		err = st.checkAvailable()
 	}
 	if err != nil {
 		return fmt.Errorf("checking the name of backup %q: %w", name, err)
@@ -88,84 +91,135 @@ func (s *Store) Check(ctx context.Context, name, uid string) error {
 	return nil
 }
 
-// Committed says whether the backup is complete and belongs to uid: what a run
-// asks that continues one that was interrupted.
-func (s *Store) Committed(ctx context.Context, name, uid string) (bool, error) {
-	st, err := s.inspect(ctx, name, uid)
+// IsCommitted reports whether the backup is complete, belongs to uid, and has the files
+// that it lists. It is false while a later attempt than the one that committed may write:
+// BeginAttempt decides then.
+func (s *Store) IsCommitted(ctx context.Context, name, uid string) (bool, error) {
+	st, err := s.inspectBackup(ctx, name, uid)
+	if err == nil && st.isCommitted() {
+		err = s.checkCommittedFiles(ctx, st)
+	}
+	if isCorruptError(err) {
+		return false, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("looking for backup %q: %w", name, err)
 	}
-	return st.committed(), nil
+	return st.isCommitted() && st.isLatestAttempt(), nil
+}
+
+// ClaimantUID returns the UID of the Backup that holds the claim on a name; "" if none does, or
+// if the claim cannot be understood.
+func (s *Store) ClaimantUID(ctx context.Context, name string) (uid string, err error) {
+	if err := ValidateName(name); err != nil {
+		return "", err
+	}
+	st, err := s.inspectClaim(ctx, name, "")
+	switch {
+	case isCorruptError(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading who claimed the name of backup %q: %w", name, err)
+	case st.claim.Released:
+		return "", nil
+	}
+	return st.claim.BackupUID, nil
 }
 
 // Release gives the name back after a run that ended without a manifest. It
 // does nothing if uid does not hold the name, or if its backup is complete.
 func (s *Store) Release(ctx context.Context, name, uid string) error {
-	if err := s.release(ctx, name, uid); err != nil {
+	if err := s.releaseName(ctx, name, uid); err != nil {
 		return fmt.Errorf("releasing the name of backup %q: %w", name, err)
 	}
 	return nil
 }
 
-func (s *Store) release(ctx context.Context, name, uid string) error {
-	st, err := s.inspect(ctx, name, uid)
-	if err != nil || st.finished || !st.holds() {
-		return err
+func (s *Store) releaseName(ctx context.Context, name, uid string) error {
+	for range claimAttempts {
+		st, err := s.inspectBackup(ctx, name, uid)
+		if err != nil || st.hasManifest || !st.hasActiveClaim() {
+			return err
+		}
+		released := *st.claim
+		released.Released = true
+		data, err := toIndentedJSON(released)
+		if err != nil {
+			return err
+		}
+		// Only the holder writes its own file, so replacing it races with no other process. An
+		// attempt that began meanwhile holds the name again.
+		err = s.putBytes(ctx, s.claimKey(name, st.claimNumber), data, objectstore.PutOptions{})
+		if errors.Is(err, objectstore.ErrNoSpace) {
+			err = s.removeClaims(ctx, st)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	released := *st.claim
-	released.Released = true
-	data, err := toJSON(released)
-	if err != nil {
-		return err
-	}
-	// Only the holder writes its own file, so replacing it races with nobody.
-	return s.putBytes(ctx, s.claimKey(name, st.claimNumber), data, objectstore.PutOptions{})
+	return errors.New("other processes keep beginning attempts of it")
 }
 
-// state is what there is of a backup, seen by one UID.
-type state struct {
+// removeClaims releases a name in a store that is full: a name without a claim is free,
+// and no attempt may write to it. The highest claim is the last to go, as it counts.
+func (s *Store) removeClaims(ctx context.Context, st *backupState) error {
+	var lower []string
+	for base := range st.sizes {
+		if number := parseClaimNumber(st.name, base); number > 0 && number < st.claimNumber {
+			lower = append(lower, s.backupDir(st.name)+base)
+		}
+	}
+	if err := s.objects.Delete(ctx, lower...); err != nil {
+		return err
+	}
+	return s.objects.Delete(ctx, s.claimKey(st.name, st.claimNumber))
+}
+
+// backupState is what there is of a backup, seen by one UID.
+type backupState struct {
 	name string
 	uid  string
-	// sizes of the files in the folder of the backup, by name.
+	// sizes and etags of the files in the directory of the backup, by name.
 	sizes map[string]int64
+	etags map[string]string
 	// claim is the one with the highest number, if there is any.
 	claim       *Claim
 	claimNumber int
-	// finished is set if there is a manifest, grapnel if it is Grapnel's.
-	finished bool
-	grapnel  *GrapnelManifest
-	// torn: two processes of this UID committed at once (one of them had lost
+	// hasManifest is set if there is a manifest, grapnel if it is Grapnel's.
+	hasManifest bool
+	grapnel     *GrapnelManifest
+	// mixedManifests: two processes of this UID committed at once (one of them had lost
 	// its lease), and the manifests are one of each. Nobody could use them, so
 	// the holder of the claim may start over.
-	torn bool
-	// stray: there is a manifest of a system that knows no claims, and our half
+	mixedManifests bool
+	// foreignManifest: there is a manifest of a system that knows no claims, and our half
 	// of a Commit beside it.
-	stray bool
+	foreignManifest bool
 }
 
-// inspect looks at a backup: one list, and one read each of the claim and of
+// inspectBackup looks at a backup: one list, and one read each of the claim and of
 // the manifests that exist.
-func (s *Store) inspect(ctx context.Context, name, uid string) (*state, error) {
+func (s *Store) inspectBackup(ctx context.Context, name, uid string) (*backupState, error) {
 	if err := ValidateName(name); err != nil {
 		return nil, err
 	}
 	if uid == "" {
 		return nil, errors.New("the UID of the backup is missing")
 	}
-	st := &state{name: name, uid: uid, sizes: map[string]int64{}}
+	var numbers []int
+	st := &backupState{name: name, uid: uid, sizes: map[string]int64{}, etags: map[string]string{}}
 	for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: s.backupDir(name)}) {
 		if err != nil {
 			return nil, err
 		}
 		base := entry.Key[len(s.backupDir(name)):]
-		st.sizes[base] = entry.Size
-		st.claimNumber = max(st.claimNumber, claimNumber(name, base))
-	}
-	if st.claimNumber > 0 {
-		var err error
-		if st.claim, err = s.readClaim(ctx, name, st.claimNumber); err != nil {
-			return nil, err
+		st.sizes[base], st.etags[base] = entry.Size, entry.ETag
+		if number := parseClaimNumber(name, base); number > 0 {
+			numbers = append(numbers, number)
 		}
+	}
+	if err := s.readHighestClaim(ctx, st, numbers); err != nil {
+		return nil, err
 	}
 	if _, found := st.sizes[manifestName]; found {
 		if err := s.inspectManifests(ctx, st); err != nil {
@@ -175,31 +229,45 @@ func (s *Store) inspect(ctx context.Context, name, uid string) (*state, error) {
 	return st, nil
 }
 
-func (s *Store) inspectManifests(ctx context.Context, st *state) error {
-	m, err := s.manifests(ctx, st.name)
+func (s *Store) inspectManifests(ctx context.Context, st *backupState) error {
+	m, err := s.readManifestPair(ctx, st.name)
 	if errors.Is(err, objectstore.ErrNotExist) {
 		return nil // Deleted since it was listed.
 	}
 	if err != nil {
 		return err
 	}
-	ours := m.grapnel != nil && m.grapnel.BackupUID == st.uid && st.holds()
+	ours := m.grapnel != nil && m.grapnel.BackupUID == st.uid && st.hasActiveClaim()
 	switch {
 	case m.mismatch == nil:
-		st.finished, st.grapnel = true, m.grapnel
+		st.hasManifest, st.grapnel = true, m.grapnel
 	case ours && bytes.Contains(m.velero, []byte(st.uid)):
-		st.torn = true
+		st.mixedManifests = true
 	case ours && json.Valid(m.velero): // else it is nobody's manifest
-		st.finished, st.stray = true, true
+		st.hasManifest, st.foreignManifest = true, true
 	default:
 		return m.mismatch
 	}
 	return nil
 }
 
+// readHighestClaim reads the claim with the highest number. One that cannot be understood was
+// never made: some stores keep a part of a Put that failed. The one before it counts then,
+// and the number is taken all the same.
+func (s *Store) readHighestClaim(ctx context.Context, st *backupState, numbers []int) (err error) {
+	slices.Sort(numbers)
+	for _, number := range slices.Backward(numbers) {
+		st.claimNumber = max(st.claimNumber, number)
+		if st.claim, err = s.readClaim(ctx, st.name, number); !isCorruptError(err) {
+			return err
+		}
+	}
+	return err
+}
+
 func (s *Store) readClaim(ctx context.Context, name string, number int) (*Claim, error) {
 	key := s.claimKey(name, number)
-	data, err := s.readJSON(ctx, key)
+	data, err := s.readJSONFile(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("reading the claim: %w", err)
 	}
@@ -210,22 +278,27 @@ func (s *Store) readClaim(ctx context.Context, name string, number int) (*Claim,
 	return claim, nil
 }
 
-// committed: the backup is complete, and ours.
-func (st *state) committed() bool {
-	return st.finished && st.grapnel != nil && st.grapnel.BackupUID == st.uid
+// isCommitted: the backup is complete, and ours.
+func (st *backupState) isCommitted() bool {
+	return st.hasManifest && st.grapnel != nil && st.grapnel.BackupUID == st.uid
 }
 
-// holds: the claim is ours and in force.
-func (st *state) holds() bool {
+// isLatestAttempt: no attempt has begun after the one that committed.
+func (st *backupState) isLatestAttempt() bool {
+	return st.claim == nil || st.claim.Attempt == st.grapnel.Attempt
+}
+
+// hasActiveClaim: the claim is ours and in force.
+func (st *backupState) hasActiveClaim() bool {
 	return st.claim != nil && st.claim.BackupUID == st.uid && !st.claim.Released
 }
 
-// available returns a TakenError if the name belongs to another.
-func (st *state) available() error {
+// checkAvailable returns a TakenError if the name belongs to another.
+func (st *backupState) checkAvailable() error {
 	switch {
-	case st.committed():
+	case st.isCommitted():
 		return nil
-	case st.finished:
+	case st.hasManifest:
 		taken := &TakenError{Name: st.name, Finished: true}
 		if st.grapnel != nil {
 			taken.By.BackupUID = st.grapnel.BackupUID
@@ -236,20 +309,6 @@ func (st *state) available() error {
 		return taken
 	case st.claim != nil && !st.claim.Released && st.claim.BackupUID != st.uid:
 		return &TakenError{Name: st.name, By: *st.claim}
-	}
-	return nil
-}
-
-// writable returns an error unless the UID may write to its backup.
-func (st *state) writable() error {
-	if err := st.available(); err != nil {
-		return err
-	}
-	if st.committed() {
-		return ErrCommitted
-	}
-	if !st.holds() {
-		return ErrNotClaimed
 	}
 	return nil
 }

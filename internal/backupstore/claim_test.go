@@ -68,7 +68,7 @@ func TestClaim(t *testing.T) {
 				}
 			}
 			before := len(keys(t, store))
-			if err := s.Check(t.Context(), "nightly", tc.uid); isTaken(err) != tc.wantTaken || (err != nil && !tc.wantTaken) {
+			if err := s.CheckClaim(t.Context(), "nightly", tc.uid); isTaken(err) != tc.wantTaken || (err != nil && !tc.wantTaken) {
 				t.Errorf("Check: error %v, want taken: %v", err, tc.wantTaken)
 			}
 			if after := len(keys(t, store)); after != before {
@@ -100,7 +100,7 @@ func TestDamagedClaimIsNobodys(t *testing.T) {
 	store := memory.New()
 	putRaw(t, store, "backups/nightly/nightly-claim.json", "{")
 	s := backupstore.New(store, "")
-	if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); !isCorrupt(err) {
+	if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); !isCorruptError(err) {
 		t.Errorf("error %v, want a CorruptError", err)
 	}
 }
@@ -172,18 +172,18 @@ func race(t *testing.T, s *backupstore.Store, name string) string {
 func TestClaimWithoutPutIfAbsent(t *testing.T) {
 	t.Parallel()
 	store := unconditional{memory.New(memory.WithoutPutIfAbsent())}
-	claim := func(faulty *storetest.Faulty, uid string) <-chan error {
+	claim := func(faulty *storetest.FaultyStore, uid string) <-chan error {
 		result := make(chan error, 1)
 		go func() { result <- backupstore.New(faulty, "").Claim(t.Context(), "nightly", claimOf(uid)) }()
 		return result
 	}
 	firstWrote, goOnFirst := make(chan struct{}), make(chan struct{})
 	secondLooked, goOnSecond := make(chan struct{}), make(chan struct{})
-	second := claim(storetest.NewFaulty(store,
-		storetest.Fault{Method: storetest.Put, Started: secondLooked, Release: goOnSecond}), "second")
+	second := claim(storetest.NewFaultyStore(store,
+		storetest.Fault{Method: storetest.MethodPut, Started: secondLooked, Release: goOnSecond}), "second")
 	<-secondLooked
-	first := claim(storetest.NewFaulty(store,
-		storetest.Fault{Method: storetest.List, Nth: 2, Started: firstWrote, Release: goOnFirst}), "first")
+	first := claim(storetest.NewFaultyStore(store,
+		storetest.Fault{Method: storetest.MethodList, Nth: 2, Started: firstWrote, Release: goOnFirst}), "first")
 	select {
 	case <-firstWrote:
 	case err := <-first:
@@ -226,13 +226,13 @@ func TestClaimLostDuringUpload(t *testing.T) {
 					t.Error(err)
 				}
 			}))
-			if _, err := s.PutContents(t.Context(), "nightly", "old", r); !isTaken(err) {
+			if _, err := putContents(t.Context(), s, "nightly", "old", r); !isTaken(err) {
 				t.Errorf("error %v, want a TakenError", err)
 			}
 			if _, err := s.PutFile(t.Context(), "nightly", "old", backupstore.Logs, strings.NewReader("x")); !isTaken(err) {
 				t.Errorf("PutFile: error %v, want a TakenError", err)
 			}
-			wantKeys(t, store, "backups/nightly/nightly-claim-2.json", "backups/nightly/nightly-claim.json")
+			wantKeys(t, store, "backups/nightly/nightly-claim-2.json", "backups/nightly/nightly-claim-3.json", "backups/nightly/nightly-claim.json")
 			if err := s.DeleteOwned(t.Context(), "nightly", "old"); !isTaken(err) {
 				t.Errorf("DeleteOwned: error %v, want a TakenError", err)
 			}

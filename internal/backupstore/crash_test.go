@@ -30,7 +30,7 @@ func forEachCrash(t *testing.T, prepare, do func(*backupstore.Store) error, chec
 		}
 		return store
 	}
-	golden := storetest.NewFaulty(fresh())
+	golden := storetest.NewFaultyStore(fresh())
 	if err := do(backupstore.New(golden, "")); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func forEachCrash(t *testing.T, prepare, do func(*backupstore.Store) error, chec
 		for _, late := range []bool{false, true} {
 			t.Run(fmt.Sprintf("call %d late %v", k, late), func(t *testing.T) {
 				store := fresh()
-				faulty := storetest.NewFaulty(store)
+				faulty := storetest.NewFaultyStore(store)
 				if late {
 					faulty.CrashAfter(k, true)
 				} else {
@@ -97,7 +97,7 @@ func wantOneBackup(t *testing.T, s *backupstore.Store) {
 	if err := s.Verify(t.Context(), "nightly"); err != nil {
 		t.Error(err)
 	}
-	velero, _, err := s.Manifest(t.Context(), "nightly")
+	velero, _, err := s.ReadManifest(t.Context(), "nightly")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestCrashAtEndWithoutManifest(t *testing.T) {
 	t.Parallel()
 	prepare := func(s *backupstore.Store) error {
 		err := s.Claim(t.Context(), "nightly", claimOf("uid-1"))
-		_, contentsErr := s.PutContents(t.Context(), "nightly", "uid-1", strings.NewReader("archive"))
+		_, contentsErr := putContents(t.Context(), s, "nightly", "uid-1", strings.NewReader("archive"))
 		_, logErr := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.Logs, strings.NewReader("log"))
 		_, infoErr := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.VolumeInfo, strings.NewReader("x"))
 		return errors.Join(err, contentsErr, logErr, infoErr)
@@ -160,7 +160,7 @@ func TestCrashAtEndWithoutManifest(t *testing.T) {
 		if err := end(s); err != nil {
 			t.Errorf("ending again: %v", err)
 		}
-		wantKeys(t, store, "backups/nightly/nightly-claim.json", "backups/nightly/nightly-logs.gz")
+		wantKeys(t, store, "backups/nightly/nightly-claim-2.json", "backups/nightly/nightly-claim.json", "backups/nightly/nightly-logs.gz")
 		if _, err := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.PostLogs, strings.NewReader("post")); err != nil {
 			t.Errorf("storing the log of post actions of a failed run: %v", err)
 		}
@@ -177,7 +177,7 @@ func TestDeletionIsShort(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	mustRun(t, backupstore.New(store, ""), "nightly", "uid-1")
-	counted := storetest.NewFaulty(store)
+	counted := storetest.NewFaultyStore(store)
 	if err := backupstore.New(counted, "").Delete(t.Context(), "nightly"); err != nil {
 		t.Fatal(err)
 	}
@@ -185,10 +185,10 @@ func TestDeletionIsShort(t *testing.T) {
 	if len(calls) > 5 {
 		t.Errorf("%d calls: %v", len(calls), calls)
 	}
-	if calls[0].Method != storetest.Delete || calls[0].Key != "backups/nightly/velero-backup.json" {
+	if calls[0].Method != storetest.MethodDelete || calls[0].Key != "backups/nightly/velero-backup.json" {
 		t.Errorf("the first call is %v", calls[0])
 	}
-	if last := calls[len(calls)-1]; last.Key != "backups/nightly/nightly-claim.json" {
+	if last := calls[len(calls)-1]; last.Key != "backups/nightly/nightly-claim-2.json backups/nightly/nightly-claim.json" {
 		t.Errorf("the last call is %v", last)
 	}
 }
@@ -202,9 +202,9 @@ func TestDeletionOfManyFilesIsShort(t *testing.T) {
 	for i := range 40 {
 		putRaw(t, store, fmt.Sprintf("backups/nightly/more-%d", i), "x")
 	}
-	counted := storetest.NewFaulty(store)
+	counted := storetest.NewFaultyStore(store)
 	s := backupstore.New(counted, "")
-	if there, err := s.Owns(t.Context(), "nightly", "uid-1"); err != nil || !there {
+	if there, err := s.IsOwnedBy(t.Context(), "nightly", "uid-1"); err != nil || !there {
 		t.Errorf("Owns: %v, %v, want true", there, err)
 	}
 	if err := s.DeleteOwned(t.Context(), "nightly", "uid-1"); err != nil {
@@ -220,7 +220,7 @@ func TestDeletionOfManyFilesIsShort(t *testing.T) {
 		t.Errorf("%d calls: %v", others, counted.Calls())
 	}
 	wantKeys(t, store)
-	if there, err := s.Owns(t.Context(), "nightly", "uid-1"); err != nil || there {
+	if there, err := s.IsOwnedBy(t.Context(), "nightly", "uid-1"); err != nil || there {
 		t.Errorf("Owns afterwards: %v, %v, want false", there, err)
 	}
 }
@@ -237,7 +237,7 @@ func TestDeletionOfDamagedBackup(t *testing.T) {
 	}{
 		"own claim":       {file: "nightly-grapnel.json", uid: "uid-1", wanted: func(err error) bool { return err == nil }},
 		"another's claim": {file: "nightly-grapnel.json", uid: "uid-2", wanted: isTaken},
-		"damaged claim":   {file: "nightly-grapnel.json", uid: "uid-1", claim: "nonsense", wanted: isCorrupt},
+		"damaged claim":   {file: "nightly-grapnel.json", uid: "uid-1", claim: "nonsense", wanted: isCorruptError},
 		"Velero's half":   {uid: "uid-1", file: "velero-backup.json", wanted: func(err error) bool { return err == nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,6 +247,7 @@ func TestDeletionOfDamagedBackup(t *testing.T) {
 			mustRun(t, s, "nightly", "uid-1")
 			putRaw(t, store, "backups/nightly/"+tc.file, "nonsense")
 			if tc.claim != "" {
+				putRaw(t, store, "backups/nightly/nightly-claim-2.json", tc.claim)
 				putRaw(t, store, "backups/nightly/nightly-claim.json", tc.claim)
 			}
 			before := keys(t, store)
@@ -272,7 +273,7 @@ func TestTwoProcessesOfOneBackup(t *testing.T) {
 		"successor goes on": func(_ *testing.T, _ objectstore.Store, err error) error { return err },
 		"successor dies and the next starts over": func(t *testing.T, store objectstore.Store, _ error) error {
 			s := backupstore.New(store, "")
-			if _, _, err := s.Manifest(t.Context(), "nightly"); !isCorrupt(err) {
+			if _, _, err := s.ReadManifest(t.Context(), "nightly"); !isCorruptError(err) {
 				t.Errorf("manifests that do not belong together: error %v, want a CorruptError", err)
 			}
 			if err := runBackup(t.Context(), s, "nightly", "uid-2", "intruder"); err == nil {
@@ -285,16 +286,16 @@ func TestTwoProcessesOfOneBackup(t *testing.T) {
 			t.Parallel()
 			store := memory.New()
 			started, release := make(chan struct{}), make(chan struct{})
-			old := storetest.NewFaulty(store, storetest.Fault{Method: storetest.Put, Key: "*/velero-backup.json", Started: started, Release: release})
+			old := storetest.NewFaultyStore(store, storetest.Fault{Method: storetest.MethodPut, Key: "*/velero-backup.json", Started: started, Release: release})
 			oldDone := make(chan error, 1)
 			go func() { oldDone <- runBackup(t.Context(), backupstore.New(old, ""), "nightly", "uid-1", "first") }()
 			<-started // The old one wrote its -grapnel.json and hangs.
 
-			successor := storetest.NewFaulty(store)
+			successor := storetest.NewFaultyStore(store)
 			between := &beforePut{Store: successor, key: "velero-backup.json", do: func() {
 				close(release)
-				if err := <-oldDone; err != nil {
-					t.Errorf("the old process: %v", err)
+				if err := <-oldDone; !errors.Is(err, backupstore.ErrSuperseded) {
+					t.Errorf("the old process: error %v, want ErrSuperseded", err)
 				}
 				if strings.Contains(name, "dies") {
 					successor.CrashAfter(0, false)
@@ -319,7 +320,7 @@ func TestManifestOfVeleroAppearsDuringCommit(t *testing.T) {
 	if err := runBackup(t.Context(), backupstore.New(between, ""), "nightly", "uid-1", "first"); !isTaken(err) {
 		t.Errorf("error %v, want a TakenError", err)
 	}
-	velero, grapnel, err := backupstore.New(store, "").Manifest(t.Context(), "nightly")
+	velero, grapnel, err := backupstore.New(store, "").ReadManifest(t.Context(), "nightly")
 	if err != nil || grapnel != nil || !strings.Contains(string(velero), "theirs") {
 		t.Errorf("Velero's backup reads as %s, %v, %v", velero, grapnel, err)
 	}

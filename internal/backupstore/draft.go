@@ -13,20 +13,20 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// maxDraft bounds a draft in bytes, after decompression: the list of what is in a backup
+// maxDraftBytes bounds a draft in bytes, after decompression: the list of what is in a backup
 // of some millions of objects. A bucket is not trusted.
-const maxDraft = 256 << 20
+const maxDraftBytes = 256 << 20
 
 // GetDraft reads the file Draft or MergedDraft of a backup into v, as PutJSON has written
 // it. The error is objectstore.ErrNotExist if there is none, and a *CorruptError if it
 // cannot be understood.
 func (s *Store) GetDraft(ctx context.Context, name string, file File, v any) error {
-	r, err := s.Get(ctx, name, file)
+	r, err := s.GetFile(ctx, name, file)
 	if err != nil {
 		return err
 	}
-	source := &noted{r: r}
-	err = decodeGzip(source, v)
+	source := &errorRecordingReader{r: r}
+	err = decodeJSONGzip(source, v)
 	switch {
 	case source.err != nil:
 		err = source.err // the store's, which says nothing about the content
@@ -39,31 +39,31 @@ func (s *Store) GetDraft(ctx context.Context, name string, file File, v any) err
 	return nil
 }
 
-// decodeGzip reads one compressed value of JSON to its end, where its checksum is.
-func decodeGzip(r io.Reader, v any) error {
+// decodeJSONGzip reads one compressed value of JSON to its end, where its checksum is.
+func decodeJSONGzip(r io.Reader, v any) error {
 	plain, err := gzip.NewReader(r)
 	if err != nil {
 		return err
 	}
-	limited := &io.LimitedReader{R: plain, N: maxDraft + 1}
+	limited := &io.LimitedReader{R: plain, N: maxDraftBytes + 1}
 	err = json.NewDecoder(limited).Decode(v)
 	if err == nil {
 		_, err = io.Copy(io.Discard, limited)
 	}
 	if limited.N == 0 {
-		return fmt.Errorf("it has more than %d bytes", maxDraft)
+		return fmt.Errorf("it has more than %d bytes", maxDraftBytes)
 	}
 	return err
 }
 
-// noted remembers an error of a reader that is not its end.
-type noted struct {
+// errorRecordingReader remembers an error of a reader that is not its end.
+type errorRecordingReader struct {
 	r   io.Reader
 	err error
 }
 
 // Read implements io.Reader.
-func (n *noted) Read(p []byte) (int, error) {
+func (n *errorRecordingReader) Read(p []byte) (int, error) {
 	read, err := n.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		n.err = err
@@ -82,19 +82,19 @@ func (s *Store) RemoveDraft(ctx context.Context, name, uid string) error {
 }
 
 func (s *Store) removeDraft(ctx context.Context, name, uid string) error {
-	st, err := s.inspect(ctx, name, uid)
+	st, err := s.inspectBackup(ctx, name, uid)
 	if err != nil {
 		return err
 	}
-	if err := st.available(); err != nil {
+	if err := st.checkAvailable(); err != nil {
 		return err
 	}
-	if !st.committed() && !st.holds() {
+	if !st.isCommitted() && !st.hasActiveClaim() {
 		return ErrNotClaimed
 	}
 	var keys []string
 	for _, file := range []File{Draft, MergedContents, MergedDraft} {
-		if base := FileName(name, file); st.has(base) {
+		if base := FileName(name, file); st.hasFile(base) {
 			keys = append(keys, s.backupDir(name)+base)
 		}
 	}
@@ -104,8 +104,8 @@ func (s *Store) removeDraft(ctx context.Context, name, uid string) error {
 	return s.objects.Delete(ctx, keys...)
 }
 
-// has says whether the folder of the backup has a file.
-func (st *state) has(base string) bool {
+// hasFile says whether the folder of the backup has a file.
+func (st *backupState) hasFile(base string) bool {
 	_, found := st.sizes[base]
 	return found
 }

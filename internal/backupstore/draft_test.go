@@ -116,17 +116,17 @@ func TestADraftThatCannotBeRead(t *testing.T) {
 	}{
 		"no compression": {content: "{}", damaged: true},
 		"empty":          {content: "", damaged: true},
-		"cut":            {fault: &storetest.Fault{Method: storetest.Get, Key: "*draft.json.gz", Cut: true, CutAt: 15}, damaged: true},
-		"half of it":     {fault: &storetest.Fault{Method: storetest.Get, Key: "*draft.json.gz", Cut: true, CutAt: 15, CutErr: errBroken}},
-		"no answer":      {fault: &storetest.Fault{Method: storetest.Get, Key: "*draft.json.gz", Before: errBroken}},
+		"cut":            {fault: &storetest.Fault{Method: storetest.MethodGet, Key: "*draft.json.gz", Cut: true, CutAt: 15}, damaged: true},
+		"half of it":     {fault: &storetest.Fault{Method: storetest.MethodGet, Key: "*draft.json.gz", Cut: true, CutAt: 15, CutErr: errBroken}},
+		"no answer":      {fault: &storetest.Fault{Method: storetest.MethodGet, Key: "*draft.json.gz", Before: errBroken}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			faulty := storetest.NewFaulty(memory.New())
+			faulty := storetest.NewFaultyStore(memory.New())
 			s := backupstore.New(faulty, "")
 			withDraft(t, s)
 			if tc.fault != nil {
-				faulty.Add(*tc.fault)
+				faulty.AddFaults(*tc.fault)
 			} else if _, err := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.Draft, strings.NewReader(tc.content)); err != nil {
 				t.Fatal(err)
 			}

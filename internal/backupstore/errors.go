@@ -17,6 +17,12 @@ var (
 	// ErrNotClaimed means that a write was asked for by a UID that does not
 	// hold the name: it never claimed it, or released it.
 	ErrNotClaimed = errors.New("the name is not claimed by this backup")
+	// ErrSuperseded means that a later attempt to make the same backup has begun, in
+	// this process or another one. This attempt must not go on.
+	ErrSuperseded = errors.New("another process has begun to make this backup again")
+	// ErrOverwritten means that a process of an earlier attempt has replaced a file of
+	// this one. Another attempt may succeed.
+	ErrOverwritten = errors.New("a process of an earlier attempt has overwritten a file of this backup")
 	// ErrNoDigests means that a backup cannot be verified, because Velero or
 	// another system made it.
 	ErrNoDigests = errors.New("backup has no digests")

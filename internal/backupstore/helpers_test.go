@@ -53,7 +53,7 @@ func openFilesystem(t *testing.T) objectstore.Store {
 
 func openS3(t *testing.T) objectstore.Store {
 	t.Helper()
-	s, err := s3.New(s3server.Start(t, s3server.Options{}).Options())
+	s, err := s3.New(s3server.Start(t, s3server.Options{}).S3Options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,21 +74,42 @@ func runBackup(ctx context.Context, s *backupstore.Store, name, uid, attempt str
 	if err := s.Claim(ctx, name, claimOf(uid)); err != nil {
 		return err
 	}
-	if done, err := s.Committed(ctx, name, uid); err != nil || done {
+	a, err := s.BeginAttempt(ctx, name, uid)
+	if errors.Is(err, backupstore.ErrCommitted) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	files := map[backupstore.File]backupstore.Digest{}
-	var err error
-	if files[backupstore.Contents], err = s.PutContents(ctx, name, uid, strings.NewReader("archive of "+attempt)); err != nil {
+	if files[backupstore.Contents], err = a.PutContents(ctx, strings.NewReader("archive of "+attempt)); err != nil {
 		return err
 	}
-	if files[backupstore.Results], err = s.PutJSON(ctx, name, uid, backupstore.Results, map[string]string{"by": attempt}); err != nil {
+	if files[backupstore.Results], err = a.PutJSON(ctx, backupstore.Results, map[string]string{"by": attempt}); err != nil {
 		return err
 	}
-	if _, err = s.PutFile(ctx, name, uid, backupstore.Logs, strings.NewReader("log of "+attempt)); err != nil {
+	if _, err = a.PutFile(ctx, backupstore.Logs, strings.NewReader("log of "+attempt)); err != nil {
 		return err
 	}
-	return s.Commit(ctx, name, manifest(uid, attempt, files))
+	return a.Commit(ctx, manifest(uid, attempt, files))
+}
+
+// putContents stores an archive in an attempt of its own.
+func putContents(ctx context.Context, s *backupstore.Store, name, uid string, r io.Reader) (backupstore.Digest, error) {
+	a, err := s.BeginAttempt(ctx, name, uid)
+	if err != nil {
+		return backupstore.Digest{}, err
+	}
+	return a.PutContents(ctx, r)
+}
+
+// commit commits a backup in an attempt of its own.
+func commit(ctx context.Context, s *backupstore.Store, name string, m backupstore.Manifest) error {
+	a, err := s.BeginAttempt(ctx, name, m.Grapnel.BackupUID)
+	if err != nil {
+		return err
+	}
+	return a.Commit(ctx, m)
 }
 
 func manifest(uid, attempt string, files map[backupstore.File]backupstore.Digest) backupstore.Manifest {
@@ -133,7 +154,7 @@ func wantKeys(t *testing.T, store objectstore.Store, want ...string) {
 func backups(t *testing.T, s *backupstore.Store) []string {
 	t.Helper()
 	var all []string
-	for name, err := range s.List(t.Context()) {
+	for name, err := range s.ListNames(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +165,7 @@ func backups(t *testing.T, s *backupstore.Store) []string {
 
 func read(t *testing.T, s *backupstore.Store, name string, file backupstore.File) string {
 	t.Helper()
-	r, err := s.Get(t.Context(), name, file)
+	r, err := s.GetFile(t.Context(), name, file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +189,7 @@ func isTaken(err error) bool {
 	return errors.As(err, &taken)
 }
 
-func isCorrupt(err error) bool {
+func isCorruptError(err error) bool {
 	var corrupt *backupstore.CorruptError
 	return errors.As(err, &corrupt)
 }

@@ -26,7 +26,7 @@ func TestLargeManifests(t *testing.T) {
 		if _, err := objects.Put(t.Context(), "backups/nightly/"+file, strings.NewReader(large), objectstore.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := s.Manifest(t.Context(), "nightly")
+		_, _, err := s.ReadManifest(t.Context(), "nightly")
 		var corrupt *backupstore.CorruptError
 		if !errors.As(err, &corrupt) || corrupt.File != file || corrupt.Reason != "has more than 4194304 bytes" {
 			t.Errorf("%s: error %v, want that it is too large", file, err)
@@ -37,21 +37,21 @@ func TestLargeManifests(t *testing.T) {
 	if err := s.Claim(t.Context(), "nightly", claimOf("u-1")); err != nil {
 		t.Fatal(err)
 	}
-	digest, err := s.PutContents(t.Context(), "nightly", "u-1", strings.NewReader("archive"))
+	digest, err := putContents(t.Context(), s, "nightly", "u-1", strings.NewReader("archive"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := manifest("u-1", "a", map[backupstore.File]backupstore.Digest{backupstore.Contents: digest})
 	m.Grapnel.Backup = json.RawMessage(`"` + strings.Repeat("x", most) + `"`)
-	if err := s.Commit(t.Context(), "nightly", m); err == nil || !strings.Contains(err.Error(), "could not be read again") {
+	if err := commit(t.Context(), s, "nightly", m); err == nil || !strings.Contains(err.Error(), "could not be read again") {
 		t.Errorf("error %v, want that it is too large", err)
 	}
 	m.Grapnel.Backup = m.Grapnel.Backup[2000:]
 	m.Grapnel.Backup[0] = '"'
-	if err := s.Commit(t.Context(), "nightly", m); err != nil {
+	if err := commit(t.Context(), s, "nightly", m); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Manifest(t.Context(), "nightly"); err != nil {
+	if _, _, err := s.ReadManifest(t.Context(), "nightly"); err != nil {
 		t.Errorf("what was written can not be read: %v", err)
 	}
 }

@@ -72,16 +72,16 @@ const (
 	manifestName  = "velero-backup.json"
 	grapnelSuffix = "-grapnel.json"
 
-	maxFileName = 255
-	// longestAffix is the most that a file name adds to the name of a backup
+	maxFileNameLength = 255
+	// maxAffixLength is the most that a file name adds to the name of a backup
 	// ("-podvolumebackups.json.gz") or restore ("restore-" and
 	// "-itemoperations.json.gz").
-	longestAffix = len("restore-") + len("-itemoperations.json.gz")
+	maxAffixLength = len("restore-") + len("-itemoperations.json.gz")
 )
 
 // MaxNameLength is the longest name of a backup or restore, in bytes, with
 // which every file name fits into the 255 bytes of file systems.
-func MaxNameLength() int { return maxFileName - longestAffix }
+func MaxNameLength() int { return maxFileNameLength - maxAffixLength }
 
 // ErrInvalidName means that a backup or restore cannot have that name.
 var ErrInvalidName = errors.New("invalid name")
@@ -104,8 +104,8 @@ func ValidateName(name string) error {
 	return nil
 }
 
-// files returns the suffix of every file of a backup.
-func files() map[File]string {
+// fileSuffixes returns the suffix of every file of a backup.
+func fileSuffixes() map[File]string {
 	return map[File]string{
 		Contents:         ".tar.gz",
 		Logs:             "-logs.gz",
@@ -125,16 +125,16 @@ func files() map[File]string {
 // FileName returns the name of a file of the backup, as in "nightly-logs.gz",
 // or "" for a file that is none of the constants.
 func FileName(backup string, file File) string {
-	suffix, found := files()[file]
+	suffix, found := fileSuffixes()[file]
 	if !found {
 		return ""
 	}
 	return backup + suffix
 }
 
-// Key returns where a file of a backup is, below the root of a location with
+// FileKey returns where a file of a backup is, below the root of a location with
 // that prefix; "" for a file that is none of the constants.
-func Key(prefix, backup string, file File) string {
+func FileKey(prefix, backup string, file File) string {
 	base := FileName(backup, file)
 	if base == "" {
 		return ""
@@ -155,9 +155,9 @@ func (s *Store) claimKey(name string, number int) string {
 	return s.backupDir(name) + name + "-claim-" + strconv.Itoa(number) + ".json"
 }
 
-// claimNumber is the inverse of claimKey for the part after the folder; 0 for
+// parseClaimNumber is the inverse of claimKey for the part after the folder; 0 for
 // other files.
-func claimNumber(backup, base string) int {
+func parseClaimNumber(backup, base string) int {
 	rest, ok := strings.CutPrefix(base, backup+"-claim")
 	if !ok {
 		return 0
@@ -186,14 +186,14 @@ func (s *Store) fileKey(name string, file File) (string, error) {
 	return s.backupDir(name) + base, nil
 }
 
-// RestoreKey is Key for a file of a restore.
-func RestoreKey(prefix, name string, file RestoreFile) string {
+// RestoreFileKey is Key for a file of a restore.
+func RestoreFileKey(prefix, name string, file RestoreFile) string {
 	return path.Join(prefix, restoresDir, name, "restore-"+name+string(file))
 }
 
 func (s *Store) restoreDir(name string) string { return s.prefix + restoresDir + name + "/" }
 
-func (s *Store) restoreKey(name string, file RestoreFile) (string, error) {
+func (s *Store) restoreFileKey(name string, file RestoreFile) (string, error) {
 	if err := ValidateName(name); err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ package backupstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,6 +22,10 @@ import (
 // ManifestVersion is the version of GrapnelManifest that Commit writes and
 // that this package can read.
 const ManifestVersion = 1
+
+// ManifestAnnotation is on velero-backup.json of every backup of Grapnel, with the version of
+// the GrapnelManifest that belongs to it: one that is missing was removed.
+const ManifestAnnotation = "grapnel.dev/manifest-version"
 
 // commitAttempts bounds how often Commit looks again after a lost race.
 const commitAttempts = 3
@@ -46,87 +51,46 @@ type GrapnelManifest struct {
 	// the two manifests together.
 	VeleroBackup Digest `json:"veleroBackup"`
 	// Files are the digests of the files that belong to the complete backup,
-	// as PutContents, PutFile and PutJSON returned them. Contents is required.
+	// as the methods of an Attempt returned them. Contents is required.
 	Files map[File]Digest `json:"files"`
+	// ETags are what the store told of the files when they were stored. They are of use
+	// only where the backup was made, and only to find that nothing has changed. Commit
+	// adds those of its attempt.
+	ETags map[File]string `json:"etags,omitempty"`
+	// Attempt is that of the claim under which the backup was made, set by Commit.
+	Attempt string `json:"attempt,omitempty"`
 	// Outputs of the hook actions, by the name of the action.
 	Outputs map[string]map[string]string `json:"outputs,omitempty"`
 	// Backup is the Backup object as JSON.
 	Backup json.RawMessage `json:"backup,omitempty"`
 }
 
-// Commit completes the backup: it checks that the files of the manifest are
-// there with their sizes, writes <b>-grapnel.json and then velero-backup.json,
-// with put-if-absent where the store can. Until the last write the backup does
-// not exist for anybody. Committing the same again succeeds. The error is
-// ErrCommitted if the same UID committed something else before, a *TakenError
-// if another did, ErrNotClaimed without a claim, and a *CorruptError if a file
-// is missing or has another size, which some stores do not tell.
-func (s *Store) Commit(ctx context.Context, name string, m Manifest) error {
-	if err := s.commit(ctx, name, m); err != nil {
-		return fmt.Errorf("committing backup %q: %w", name, err)
-	}
-	return nil
-}
-
-func (s *Store) commit(ctx context.Context, name string, m Manifest) error {
+// sealManifest sets what Commit sets, and returns <b>-grapnel.json.
+func (a *Attempt) sealManifest(m *Manifest) ([]byte, error) {
 	if !json.Valid(m.VeleroBackup) {
-		return errors.New("velero-backup.json is not valid JSON")
+		return nil, errors.New("velero-backup.json is not valid JSON")
 	}
-	m.Grapnel.Version = ManifestVersion
-	m.Grapnel.VeleroBackup = digestOf(m.VeleroBackup)
-	grapnel, err := toJSON(m.Grapnel)
-	if err != nil {
-		return err
-	}
-	if size := max(len(grapnel), len(m.VeleroBackup)); size > maxJSON {
-		return fmt.Errorf("a manifest of %d bytes could not be read again, as it may have %d", size, maxJSON)
-	}
-	for range commitAttempts {
-		done, err := s.tryCommit(ctx, name, m, grapnel)
-		if done || err != nil {
-			return err
+	m.Grapnel.Version, m.Grapnel.BackupUID, m.Grapnel.Attempt = ManifestVersion, a.uid, a.token
+	m.Grapnel.VeleroBackup = computeDigest(m.VeleroBackup)
+	etags := map[File]string{}
+	for file := range m.Grapnel.Files {
+		if etag := cmp.Or(a.ETag(file), m.Grapnel.ETags[file]); etag != "" {
+			etags[file] = etag
 		}
 	}
-	return errors.New("another process keeps committing the same backup")
-}
-
-// tryCommit returns false if a manifest appeared between our look and our
-// write, so that one has to look again.
-func (s *Store) tryCommit(ctx context.Context, name string, m Manifest, grapnel []byte) (bool, error) {
-	st, err := s.inspect(ctx, name, m.Grapnel.BackupUID)
+	m.Grapnel.ETags = etags
+	grapnel, err := toIndentedJSON(m.Grapnel)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if st.committed() {
-		return true, s.compare(ctx, name, m.VeleroBackup, grapnel)
+	if size := max(len(grapnel), len(m.VeleroBackup)); size > maxJSONBytes {
+		return nil, fmt.Errorf("a manifest of %d bytes could not be read again, as it may have %d", size, maxJSONBytes)
 	}
-	if st.stray {
-		// Our half must not pass for that of the other system's backup.
-		return false, errors.Join(st.available(), s.objects.Delete(ctx, s.grapnelKey(name)))
-	}
-	if err := st.writable(); err != nil {
-		return false, err
-	}
-	if err := st.complete(m.Grapnel.Files); err != nil {
-		return false, err
-	}
-	if st.torn {
-		if err := s.objects.Delete(ctx, s.manifestKey(name)); err != nil {
-			return false, err
-		}
-	}
-	if err := s.putBytes(ctx, s.grapnelKey(name), grapnel, objectstore.PutOptions{}); err != nil {
-		return false, err
-	}
-	err = s.putBytes(ctx, s.manifestKey(name), m.VeleroBackup, objectstore.PutOptions{IfAbsent: true})
-	if errors.Is(err, objectstore.ErrExists) {
-		return false, nil
-	}
-	return err == nil, err
+	return grapnel, nil
 }
 
-// complete checks the files of a manifest against those that are there.
-func (st *state) complete(listed map[File]Digest) error {
+// checkListedFiles checks the files of a manifest against those that are there.
+func (st *backupState) checkListedFiles(listed map[File]Digest) error {
 	if _, found := listed[Contents]; !found {
 		return errors.New("the manifest lacks the archive")
 	}
@@ -146,13 +110,13 @@ func (st *state) complete(listed map[File]Digest) error {
 	return nil
 }
 
-// compare is for a manifest of our own that is there already.
-func (s *Store) compare(ctx context.Context, name string, velero, grapnel []byte) error {
-	storedVelero, err := s.readJSON(ctx, s.manifestKey(name))
+// compareManifests is for a manifest of our own that is there already.
+func (s *Store) compareManifests(ctx context.Context, name string, velero, grapnel []byte) error {
+	storedVelero, err := s.readJSONFile(ctx, s.manifestKey(name))
 	if err != nil {
 		return err
 	}
-	storedGrapnel, err := s.readJSON(ctx, s.grapnelKey(name))
+	storedGrapnel, err := s.readJSONFile(ctx, s.grapnelKey(name))
 	if err != nil {
 		return err
 	}
@@ -162,47 +126,47 @@ func (s *Store) compare(ctx context.Context, name string, velero, grapnel []byte
 	return nil
 }
 
-// Manifest reads the manifests of a complete backup. Grapnel is nil for a
+// ReadManifest reads the manifests of a complete backup. Grapnel is nil for a
 // backup of Velero. The error is objectstore.ErrNotExist if there is no such
 // backup, and a *CorruptError if the two do not belong together or cannot be
 // understood. The content of velero is not checked further.
-func (s *Store) Manifest(ctx context.Context, name string) (velero []byte, grapnel *GrapnelManifest, err error) {
-	velero, grapnel, err = s.manifest(ctx, name)
+func (s *Store) ReadManifest(ctx context.Context, name string) (velero []byte, grapnel *GrapnelManifest, err error) {
+	velero, grapnel, err = s.readManifest(ctx, name)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the manifest of backup %q: %w", name, err)
 	}
 	return velero, grapnel, nil
 }
 
-func (s *Store) manifest(ctx context.Context, name string) ([]byte, *GrapnelManifest, error) {
+func (s *Store) readManifest(ctx context.Context, name string) ([]byte, *GrapnelManifest, error) {
 	if err := ValidateName(name); err != nil {
 		return nil, nil, err
 	}
-	m, err := s.manifests(ctx, name)
+	m, err := s.readManifestPair(ctx, name)
 	if err == nil {
 		err = m.mismatch
 	}
 	return m.velero, m.grapnel, err
 }
 
-// manifests are both manifests as they are stored.
-type manifests struct {
+// manifestPair are both manifests as they are stored.
+type manifestPair struct {
 	velero   []byte
 	grapnel  *GrapnelManifest
 	mismatch error // Set if they do not belong together.
 }
 
-func (s *Store) manifests(ctx context.Context, name string) (manifests, error) {
-	velero, err := s.readJSON(ctx, s.manifestKey(name))
+func (s *Store) readManifestPair(ctx context.Context, name string) (manifestPair, error) {
+	velero, err := s.readJSONFile(ctx, s.manifestKey(name))
 	if err != nil {
-		return manifests{}, err
+		return manifestPair{}, err
 	}
-	data, err := s.readJSON(ctx, s.grapnelKey(name))
+	data, err := s.readJSONFile(ctx, s.grapnelKey(name))
 	if errors.Is(err, objectstore.ErrNotExist) {
-		return manifests{velero: velero}, nil
+		return manifestPair{velero: velero}, nil
 	}
 	if err != nil {
-		return manifests{}, err
+		return manifestPair{}, err
 	}
 	grapnel := &GrapnelManifest{}
 	corrupt := func(reason string) error {
@@ -210,20 +174,20 @@ func (s *Store) manifests(ctx context.Context, name string) (manifests, error) {
 	}
 	switch {
 	case json.Unmarshal(data, grapnel) != nil || grapnel.BackupUID == "":
-		return manifests{}, corrupt("is not a manifest")
+		return manifestPair{}, corrupt("is not a manifest")
 	case grapnel.Version != ManifestVersion:
-		return manifests{}, corrupt(fmt.Sprintf("has version %d, and only %d is understood", grapnel.Version, ManifestVersion))
-	case grapnel.VeleroBackup != digestOf(velero):
-		return manifests{velero: velero, grapnel: grapnel, mismatch: corrupt("does not belong to " + manifestName)}, nil
+		return manifestPair{}, corrupt(fmt.Sprintf("has version %d, and only %d is understood", grapnel.Version, ManifestVersion))
+	case grapnel.VeleroBackup != computeDigest(velero):
+		return manifestPair{velero: velero, grapnel: grapnel, mismatch: corrupt("does not belong to " + manifestName)}, nil
 	}
-	return manifests{velero: velero, grapnel: grapnel}, nil
+	return manifestPair{velero: velero, grapnel: grapnel}, nil
 }
 
 // Verify reads all files of the manifest and compares their digests. The error
 // is a *CorruptError for the first that differs, ErrNoDigests for a backup
 // that is not Grapnel's, or objectstore.ErrNotExist.
 func (s *Store) Verify(ctx context.Context, name string) error {
-	_, grapnel, err := s.Manifest(ctx, name)
+	_, grapnel, err := s.ReadManifest(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -231,14 +195,14 @@ func (s *Store) Verify(ctx context.Context, name string) error {
 		return fmt.Errorf("verifying backup %q: %w", name, ErrNoDigests)
 	}
 	for _, file := range slices.Sorted(maps.Keys(grapnel.Files)) {
-		if err := s.verifyFile(ctx, name, file, grapnel.Files[file]); err != nil {
+		if err := s.verifyFileDigest(ctx, name, file, grapnel.Files[file]); err != nil {
 			return fmt.Errorf("verifying backup %q: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func (s *Store) verifyFile(ctx context.Context, name string, file File, want Digest) (err error) {
+func (s *Store) verifyFileDigest(ctx context.Context, name string, file File, want Digest) (err error) {
 	key, err := s.fileKey(name, file)
 	if err != nil {
 		return &CorruptError{Name: name, File: name + grapnelSuffix, Reason: err.Error()}

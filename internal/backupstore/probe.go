@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// probeName starts the name of the object that Probe writes. It lies
+	// probePrefix starts the name of the object that Probe writes. It lies
 	// directly in backups/, where Velero looks for folders only.
-	probeName = "grapnel-probe-"
+	probePrefix = "grapnel-probe-"
 
-	// staleProbe is the age, by the store's own clock, from which a probe is
+	// staleProbeAge is the age, by the store's own clock, from which a probe is
 	// one that a process left behind when it died.
-	staleProbe = time.Hour
+	staleProbeAge = time.Hour
 )
 
 // Probe finds out whether the location can be used: it can be listed, holds no
@@ -31,9 +31,9 @@ const (
 // accurate. Errors of the store can be told apart with the sentinels of
 // package objectstore.
 func (s *Store) Probe(ctx context.Context) error {
-	err := s.checkPrefixes(ctx)
+	err := s.checkForeignPrefixes(ctx)
 	if err == nil {
-		err = s.probeWrite(ctx)
+		err = s.probeWriteAndRead(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("checking the storage location: %w", err)
@@ -43,14 +43,14 @@ func (s *Store) Probe(ctx context.Context) error {
 
 // ProbeReadOnly is Probe for a location that is only read: nothing is written.
 func (s *Store) ProbeReadOnly(ctx context.Context) error {
-	if err := s.checkPrefixes(ctx); err != nil {
+	if err := s.checkForeignPrefixes(ctx); err != nil {
 		return fmt.Errorf("checking the storage location: %w", err)
 	}
 	return nil
 }
 
-// checkPrefixes applies the rule by which Velero accepts a bucket.
-func (s *Store) checkPrefixes(ctx context.Context) error {
+// checkForeignPrefixes applies the rule by which Velero accepts a bucket.
+func (s *Store) checkForeignPrefixes(ctx context.Context) error {
 	allowed := []string{"backups", "restores", "restic", "metadata", "plugins", "kopia"}
 	var foreign []string
 	list := s.objects.List
@@ -72,10 +72,10 @@ func (s *Store) checkPrefixes(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) probeWrite(ctx context.Context) (err error) {
+func (s *Store) probeWriteAndRead(ctx context.Context) (err error) {
 	// The time is for stores that do not tell when an object was stored.
 	content, name := time.Now().UTC().Format(time.RFC3339)+" "+rand.Text(), strings.ToLower(rand.Text())
-	key := s.prefix + backupsDir + probeName + name
+	key := s.prefix + backupsDir + probePrefix + name
 	defer func() {
 		if err != nil {
 			err = &probeError{cause: err, name: name}
@@ -89,7 +89,7 @@ func (s *Store) probeWrite(ctx context.Context) (err error) {
 			err = errors.Join(err, fmt.Errorf("deleting from it: %w", deleteErr))
 		}
 	}()
-	got, err := s.readJSON(ctx, key)
+	got, err := s.readJSONFile(ctx, key)
 	if err != nil {
 		return fmt.Errorf("reading what was written to it: %w", err)
 	}
@@ -119,7 +119,7 @@ func (s *Store) removeStaleProbes(ctx context.Context, own string) error {
 		return fmt.Errorf("reading what was written to it: %w", err)
 	}
 	var stale []string
-	for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: s.prefix + backupsDir + probeName, Delimiter: "/"}) {
+	for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: s.prefix + backupsDir + probePrefix, Delimiter: "/"}) {
 		if err != nil {
 			return fmt.Errorf("listing it: %w", err)
 		}
@@ -133,7 +133,7 @@ func (s *Store) removeStaleProbes(ctx context.Context, own string) error {
 				continue
 			}
 		}
-		if now.Sub(stored) > staleProbe {
+		if now.Sub(stored) > staleProbeAge {
 			stale = append(stale, entry.Key)
 		}
 	}
@@ -150,7 +150,7 @@ func (s *Store) probeTime(ctx context.Context, key string) (time.Time, error) {
 		info, err := s.objects.Stat(ctx, key)
 		return info.ModTime, err
 	}
-	content, err := s.readJSON(ctx, key)
+	content, err := s.readJSONFile(ctx, key)
 	if err != nil {
 		return time.Time{}, err
 	}

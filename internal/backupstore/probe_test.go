@@ -77,16 +77,16 @@ func TestProbeOfBrokenLocation(t *testing.T) {
 		fault        storetest.Fault
 		wantReadable bool
 	}{
-		"not listable":  {storetest.Fault{Method: storetest.List, Before: objectstore.ErrAccess}, false},
-		"not writable":  {storetest.Fault{Method: storetest.Put, Before: objectstore.ErrReadOnly}, true},
-		"not readable":  {storetest.Fault{Method: storetest.Get, Before: objectstore.ErrAccess}, true},
-		"lies":          {storetest.Fault{Method: storetest.Get, Cut: true, CutAt: 2}, true},
-		"not deletable": {storetest.Fault{Method: storetest.Delete, Before: objectstore.ErrAccess}, true},
+		"not listable":  {storetest.Fault{Method: storetest.MethodList, Before: objectstore.ErrAccess}, false},
+		"not writable":  {storetest.Fault{Method: storetest.MethodPut, Before: objectstore.ErrReadOnly}, true},
+		"not readable":  {storetest.Fault{Method: storetest.MethodGet, Before: objectstore.ErrAccess}, true},
+		"lies":          {storetest.Fault{Method: storetest.MethodGet, Cut: true, CutAt: 2}, true},
+		"not deletable": {storetest.Fault{Method: storetest.MethodDelete, Before: objectstore.ErrAccess}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := memory.New()
-			s := backupstore.New(storetest.NewFaulty(store, tc.fault), "")
+			s := backupstore.New(storetest.NewFaultyStore(store, tc.fault), "")
 			err := s.Probe(t.Context())
 			if err == nil || !errors.Is(err, tc.fault.Before) && tc.fault.Before != nil {
 				t.Errorf("error %v, want %v", err, tc.fault.Before)

@@ -17,11 +17,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// maxJSON bounds the JSON files that are read into memory; a bucket is not
+// maxJSONBytes bounds the JSON files that are read into memory; a bucket is not
 // trusted, and what is decoded takes twelve times as much. The largest one is
 // <b>-grapnel.json: a Backup object, of which etcd takes 1.5 MiB, and outputs of
 // actions, of which a run keeps 256 KiB.
-const maxJSON = 4 << 20
+const maxJSONBytes = 4 << 20
 
 // Store is the backups of one storage location. It keeps no state and is safe
 // for concurrent use.
@@ -45,12 +45,21 @@ func New(objects objectstore.Store, prefix string) *Store {
 // or Probe.
 func (s *Store) Capabilities() objectstore.Capabilities { return s.objects.Capabilities() }
 
-// List yields the names of all backups that have a manifest, ours and those of
+// Space returns the room of the object store, the zero value if it is unknown.
+func (s *Store) Space(ctx context.Context) (objectstore.Space, error) {
+	reporter, ok := s.objects.(objectstore.SpaceReporter)
+	if !ok {
+		return objectstore.Space{}, nil
+	}
+	return reporter.Space(ctx)
+}
+
+// ListNames yields the names of all backups that have a manifest, ours and those of
 // other systems, in the order of their files. Folders whose names cannot be those of a
 // backup are left out.
-func (s *Store) List(ctx context.Context) iter.Seq2[string, error] {
+func (s *Store) ListNames(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for found, err := range s.Find(ctx) {
+		for found, err := range s.ListEntries(ctx) {
 			if !yield(found.Name, err) {
 				return
 			}
@@ -58,10 +67,10 @@ func (s *Store) List(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// Get opens a file of the backup as it is stored, compressed. The error is
+// GetFile opens a file of the backup as it is stored, compressed. The error is
 // objectstore.ErrNotExist if there is none. The caller closes the reader, and
 // must not trust the content.
-func (s *Store) Get(ctx context.Context, name string, file File) (io.ReadCloser, error) {
+func (s *Store) GetFile(ctx context.Context, name string, file File) (io.ReadCloser, error) {
 	key, err := s.fileKey(name, file)
 	if err != nil {
 		return nil, fmt.Errorf("getting %s of backup %q: %w", file, name, err)
@@ -76,11 +85,11 @@ func (s *Store) Get(ctx context.Context, name string, file File) (io.ReadCloser,
 // PutRestoreFile stores a file of a restore, which the caller has compressed.
 // It replaces what is there.
 func (s *Store) PutRestoreFile(ctx context.Context, name string, file RestoreFile, r io.Reader) (Digest, error) {
-	key, err := s.restoreKey(name, file)
+	key, err := s.restoreFileKey(name, file)
 	if err != nil {
 		return Digest{}, fmt.Errorf("storing %s of restore %q: %w", file, name, err)
 	}
-	digest, err := s.put(ctx, key, newDigester(r, nil))
+	digest, _, err := s.putWithDigest(ctx, key, newDigester(r, nil), objectstore.PutOptions{})
 	if err != nil {
 		return Digest{}, fmt.Errorf("storing %s of restore %q: %w", file, name, err)
 	}
@@ -89,7 +98,7 @@ func (s *Store) PutRestoreFile(ctx context.Context, name string, file RestoreFil
 
 // GetRestoreFile is Get for a file of a restore.
 func (s *Store) GetRestoreFile(ctx context.Context, name string, file RestoreFile) (io.ReadCloser, error) {
-	key, err := s.restoreKey(name, file)
+	key, err := s.restoreFileKey(name, file)
 	if err != nil {
 		return nil, fmt.Errorf("getting %s of restore %q: %w", file, name, err)
 	}
@@ -104,7 +113,7 @@ func (s *Store) GetRestoreFile(ctx context.Context, name string, file RestoreFil
 func (s *Store) DeleteRestore(ctx context.Context, name string) error {
 	err := ValidateName(name)
 	if err == nil {
-		err = s.deleteAll(ctx, s.restoreDir(name), nil)
+		err = s.deletePrefix(ctx, s.restoreDir(name), nil)
 	}
 	if err != nil {
 		return fmt.Errorf("deleting the files of restore %q: %w", name, err)
@@ -112,16 +121,16 @@ func (s *Store) DeleteRestore(ctx context.Context, name string) error {
 	return nil
 }
 
-// readJSON reads a small JSON file. One that is too large is a *CorruptError.
-func (s *Store) readJSON(ctx context.Context, key string) (data []byte, err error) {
+// readJSONFile reads a small JSON file. One that is too large is a *CorruptError.
+func (s *Store) readJSONFile(ctx context.Context, key string) (data []byte, err error) {
 	r, err := s.objects.Get(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	data, err = io.ReadAll(io.LimitReader(r, maxJSON+1))
-	if err == nil && len(data) > maxJSON {
-		err = &CorruptError{Name: path.Base(path.Dir(key)), File: path.Base(key), Reason: fmt.Sprintf("has more than %d bytes", maxJSON)}
+	data, err = io.ReadAll(io.LimitReader(r, maxJSONBytes+1))
+	if err == nil && len(data) > maxJSONBytes {
+		err = &CorruptError{Name: path.Base(path.Dir(key)), File: path.Base(key), Reason: fmt.Sprintf("has more than %d bytes", maxJSONBytes)}
 	}
 	return data, err
 }
@@ -131,8 +140,8 @@ func (s *Store) putBytes(ctx context.Context, key string, data []byte, opts obje
 	return err
 }
 
-// toJSON is for files that people may look at.
-func toJSON(v any) ([]byte, error) {
+// toIndentedJSON is for files that people may look at.
+func toIndentedJSON(v any) ([]byte, error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	return append(data, '\n'), err
 }

@@ -33,6 +33,7 @@ func TestBackupFromClaimToDeletion(t *testing.T) {
 				t.Errorf("storing the log of post actions after the commit: %v", err)
 			}
 			wantKeys(t, store,
+				"some/prefix/backups/nightly/nightly-claim-2.json",
 				"some/prefix/backups/nightly/nightly-claim.json",
 				"some/prefix/backups/nightly/nightly-grapnel.json",
 				"some/prefix/backups/nightly/nightly-logs.gz",
@@ -41,7 +42,7 @@ func TestBackupFromClaimToDeletion(t *testing.T) {
 				"some/prefix/backups/nightly/nightly.tar.gz",
 				"some/prefix/backups/nightly/velero-backup.json",
 			)
-			velero, grapnel, err := s.Manifest(t.Context(), "nightly")
+			velero, grapnel, err := s.ReadManifest(t.Context(), "nightly")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,12 +72,12 @@ func TestFilesOfCompleteBackupStay(t *testing.T) {
 	store := memory.New()
 	s := backupstore.New(store, "")
 	mustRun(t, s, "nightly", "uid-1")
-	_, contentsErr := s.PutContents(t.Context(), "nightly", "uid-1", strings.NewReader("x"))
+	_, contentsErr := putContents(t.Context(), s, "nightly", "uid-1", strings.NewReader("x"))
 	_, fileErr := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.Results, strings.NewReader("x"))
 	other := manifest("uid-1", "later", map[backupstore.File]backupstore.Digest{backupstore.Contents: {}})
 	for op, err := range map[string]error{
 		"PutContents": contentsErr, "PutFile": fileErr,
-		"Commit":  s.Commit(t.Context(), "nightly", other),
+		"Commit":  commit(t.Context(), s, "nightly", other),
 		"Discard": s.Discard(t.Context(), "nightly", "uid-1"),
 	} {
 		if !errors.Is(err, backupstore.ErrCommitted) {
@@ -98,12 +99,12 @@ func TestNothingIsWrittenWithoutClaim(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	s := backupstore.New(store, "")
-	_, contentsErr := s.PutContents(t.Context(), "nightly", "uid-1", strings.NewReader("x"))
+	_, contentsErr := putContents(t.Context(), s, "nightly", "uid-1", strings.NewReader("x"))
 	_, fileErr := s.PutFile(t.Context(), "nightly", "uid-1", backupstore.Logs, strings.NewReader("x"))
 	files := map[backupstore.File]backupstore.Digest{backupstore.Contents: {}}
 	for op, err := range map[string]error{
 		"PutContents": contentsErr, "PutFile": fileErr,
-		"Commit":  s.Commit(t.Context(), "nightly", manifest("uid-1", "", files)),
+		"Commit":  commit(t.Context(), s, "nightly", manifest("uid-1", "", files)),
 		"Discard": s.Discard(t.Context(), "nightly", "uid-1"),
 	} {
 		if !errors.Is(err, backupstore.ErrNotClaimed) {
@@ -184,7 +185,7 @@ func TestBackupOfVelero(t *testing.T) {
 	s := backupstore.New(store, "")
 	putRaw(t, store, "backups/theirs/velero-backup.json", `{"kind":"Backup"}`)
 	putRaw(t, store, "backups/theirs/theirs.tar.gz", "archive")
-	velero, grapnel, err := s.Manifest(t.Context(), "theirs")
+	velero, grapnel, err := s.ReadManifest(t.Context(), "theirs")
 	if err != nil || grapnel != nil || string(velero) != `{"kind":"Backup"}` {
 		t.Errorf("Manifest returned %s, %v, %v", velero, grapnel, err)
 	}
@@ -193,7 +194,7 @@ func TestBackupOfVelero(t *testing.T) {
 	}
 	for op, err := range map[string]error{
 		"Claim":       s.Claim(t.Context(), "theirs", claimOf("uid-1")),
-		"Check":       s.Check(t.Context(), "theirs", "uid-1"),
+		"Check":       s.CheckClaim(t.Context(), "theirs", "uid-1"),
 		"DeleteOwned": s.DeleteOwned(t.Context(), "theirs", "uid-1"),
 	} {
 		if !isTaken(err) {
@@ -212,8 +213,8 @@ func TestBackupOfVelero(t *testing.T) {
 func TestMissingBackup(t *testing.T) {
 	t.Parallel()
 	s := backupstore.New(memory.New(), "")
-	_, _, manifestErr := s.Manifest(t.Context(), "none")
-	_, getErr := s.Get(t.Context(), "none", backupstore.Contents)
+	_, _, manifestErr := s.ReadManifest(t.Context(), "none")
+	_, getErr := s.GetFile(t.Context(), "none", backupstore.Contents)
 	for op, err := range map[string]error{"Manifest": manifestErr, "Get": getErr, "Verify": s.Verify(t.Context(), "none")} {
 		if !errors.Is(err, objectstore.ErrNotExist) {
 			t.Errorf("%s: error %v, want ErrNotExist", op, err)
@@ -253,7 +254,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 			} else {
 				putRaw(t, store, dir+tc.file, tc.content)
 			}
-			if err := s.Verify(t.Context(), "nightly"); !isCorrupt(err) {
+			if err := s.Verify(t.Context(), "nightly"); !isCorruptError(err) {
 				t.Errorf("error %v, want a CorruptError", err)
 			}
 			if err := s.DeleteOwned(t.Context(), "nightly", "uid-1"); err != nil {
@@ -280,13 +281,13 @@ func TestCommitChecksFiles(t *testing.T) {
 			if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); err != nil {
 				t.Fatal(err)
 			}
-			digest, err := s.PutContents(t.Context(), "nightly", "uid-1", strings.NewReader("archive"))
+			digest, err := putContents(t.Context(), s, "nightly", "uid-1", strings.NewReader("archive"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			files := map[backupstore.File]backupstore.Digest{backupstore.Contents: digest}
 			change(files)
-			if err := s.Commit(t.Context(), "nightly", manifest("uid-1", "", files)); err == nil {
+			if err := commit(t.Context(), s, "nightly", manifest("uid-1", "", files)); err == nil {
 				t.Error("the commit succeeded")
 			}
 			if got := backups(t, s); got != nil {
@@ -325,7 +326,7 @@ func TestPutJSON(t *testing.T) {
 	if _, err := s.PutJSON(t.Context(), "nightly", "uid-1", backupstore.VolumeInfo, make(chan int)); err == nil {
 		t.Error("storing something that is not JSON succeeded")
 	}
-	if _, err := s.Get(t.Context(), "nightly", backupstore.VolumeInfo); !errors.Is(err, objectstore.ErrNotExist) {
+	if _, err := s.GetFile(t.Context(), "nightly", backupstore.VolumeInfo); !errors.Is(err, objectstore.ErrNotExist) {
 		t.Errorf("after the failure: error %v, want ErrNotExist", err)
 	}
 }
@@ -333,7 +334,7 @@ func TestPutJSON(t *testing.T) {
 // TestLyingStore has a store that keeps less than it was given.
 func TestLyingStore(t *testing.T) {
 	t.Parallel()
-	faulty := storetest.NewFaulty(memory.New(), storetest.Fault{Method: storetest.Put, Key: "*.tar.gz", Cut: true, CutAt: 3})
+	faulty := storetest.NewFaultyStore(memory.New(), storetest.Fault{Method: storetest.MethodPut, Key: "*.tar.gz", Cut: true, CutAt: 3})
 	s := backupstore.New(faulty, "")
 	err := runBackup(t.Context(), s, "nightly", "uid-1", "first")
 	if err == nil {
@@ -357,10 +358,10 @@ func TestLostLeaseLeavesNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			r := io.MultiReader(bytes.NewReader(make([]byte, 20<<20)), readerFunc(func() { cancel() }))
-			if _, err := s.PutContents(ctx, "nightly", "uid-1", r); !errors.Is(err, context.Canceled) {
+			if _, err := putContents(ctx, s, "nightly", "uid-1", r); !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v, want context.Canceled", err)
 			}
-			wantKeys(t, store, "backups/nightly/nightly-claim.json")
+			wantKeys(t, store, "backups/nightly/nightly-claim-2.json", "backups/nightly/nightly-claim.json")
 		})
 	}
 }

@@ -105,7 +105,7 @@ func TestActions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store, action := stored(t, pack(t, objects()...)), &tc.fake
+				store, action := archiveOwnership(t, pack(t, objects()...)), &tc.fake
 				began := time.Now()
 				result, err := destroy(t.Context(), worker(t), store, request(action))
 				if err != nil {
@@ -113,7 +113,7 @@ func TestActions(t *testing.T) {
 				}
 				wantNothing(t, store)
 				wantShown(t, action, tc.shown...)
-				wantLeft(t, result.LeftBehind, tc.left...)
+				wantLeft(t, result.Leftovers, tc.left...)
 				got := result.Actions[0]
 				if !strings.Contains(got.Message, tc.said) || (got.Message == "") != (tc.said == "") || strings.Contains(got.Message, secret) {
 					t.Errorf("message %q, want one with %q", got.Message, tc.said)
@@ -144,7 +144,7 @@ func TestPauses(t *testing.T) {
 		return nil
 	}
 	action := &fake{execute: fails(&process.LostError{Message: "it ended"}, "", 9)}
-	if _, err := j.CallActions(t.Context(), backupstore.New(stored(t, pack(t, objects()...)), ""), request(action)); err != nil {
+	if _, err := j.CallActions(t.Context(), backupstore.New(archiveOwnership(t, pack(t, objects()...)), ""), request(action)); err != nil {
 		t.Fatal(err)
 	}
 	const s = time.Second
@@ -167,7 +167,7 @@ func TestGivenUpInSecondRound(t *testing.T) {
 			}
 			return nil
 		}}
-		store := stored(t, pack(t, pod("a"), pod("b"), pod("c"), pod("d"), pod("e")))
+		store := archiveOwnership(t, pack(t, pod("a"), pod("b"), pod("c"), pod("d"), pod("e")))
 		result, err := worker(t).CallActions(t.Context(), backupstore.New(store, ""), request(action))
 		if err != nil || result.Actions[0].Items != 5 || result.Actions[0].Failed != 0 {
 			t.Errorf("%+v, %v", result, err)
@@ -211,10 +211,10 @@ func TestOrderOfActions(t *testing.T) {
 	req.Actions[0].Parameters = map[string]string{"mode": "fast"}
 	req.Progress = func(n int64) { done = append(done, n) }
 	j := worker(t)
-	store := stored(t, pack(t, pod("web"), pod("db")))
+	store := archiveOwnership(t, pack(t, pod("web"), pod("db")))
 	before := keys(t, store)
 	result, err := j.CallActions(t.Context(), backupstore.New(store, ""), req)
-	if err != nil || len(result.LeftBehind) > 0 {
+	if err != nil || len(result.Leftovers) > 0 {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	if diff := cmp.Diff(before, keys(t, store)); diff != "" {
@@ -245,15 +245,15 @@ func TestManyFailures(t *testing.T) {
 			entries = append(entries, pod(fmt.Sprintf("web-%03d", i)))
 		}
 		action := &fake{execute: fails(errFails, "", 9)}
-		result, err := destroy(t.Context(), worker(t), stored(t, pack(t, entries...)), request(action))
+		result, err := destroy(t.Context(), worker(t), archiveOwnership(t, pack(t, entries...)), request(action))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := result.Actions[0]; got.Failed != 300 || len(action.shown) != 900 {
 			t.Errorf("%d failed in %d calls, want 300 in 900", got.Failed, len(action.shown))
 		}
-		if n := len(result.LeftBehind); n != deletion.MaxLeft || result.LeftBehind[n-1] != "and 237 more" {
-			t.Errorf("%d entries, the last is %q", n, result.LeftBehind[n-1])
+		if n := len(result.Leftovers); n != deletion.MaxLeftovers || result.Leftovers[n-1] != "and 237 more" {
+			t.Errorf("%d entries, the last is %q", n, result.Leftovers[n-1])
 		}
 	})
 }

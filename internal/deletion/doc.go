@@ -13,7 +13,7 @@
 // rounds, with pauses between them; in each round the objects come in the order of the
 // archive. An action that does not answer is given up for the round, and one that has
 // wasted an hour for good. What was not cleaned up at last is named in words for people
-// (AddLeft). An archive that is missing or damaged is no obstacle either: actions see
+// (AppendLeftovers). An archive that is missing or damaged is no obstacle either: actions see
 // what can be read, and what was behind it is mentioned.
 //
 // What does stop it, with an error and before anything is removed, is the end of the

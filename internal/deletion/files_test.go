@@ -53,7 +53,7 @@ func TestArchives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store, action, j := stored(t, tc.stored), &fake{}, worker(t)
+			store, action, j := archiveOwnership(t, tc.stored), &fake{}, worker(t)
 			j.Limits = tc.limits
 			if tc.found == nil {
 				if err := store.Delete(t.Context(), archiveKey); err != nil {
@@ -69,7 +69,7 @@ func TestArchives(t *testing.T) {
 			if n := len(action.shown); n < tc.atLeast || n > tc.most {
 				t.Errorf("%d objects were shown, want %d to %d", n, tc.atLeast, tc.most)
 			}
-			wantLeft(t, result.LeftBehind, tc.left...)
+			wantLeft(t, result.Leftovers, tc.left...)
 			wantNothing(t, store)
 		})
 	}
@@ -80,16 +80,16 @@ func TestStoreThatFails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("connection reset")
 	for name, fault := range map[string]storetest.Fault{
-		"no manifest":          {Method: storetest.Get, Key: "*/velero-backup.json", Before: broken},
-		"no archive":           {Method: storetest.Get, Key: "*.tar.gz", Before: broken},
-		"half of an archive":   {Method: storetest.Get, Key: "*.tar.gz", Cut: true, CutAt: 100, CutErr: broken},
-		"the manifest remains": {Method: storetest.Delete, Key: "*/velero-backup.json", Before: broken},
+		"no manifest":          {Method: storetest.MethodGet, Key: "*/velero-backup.json", Before: broken},
+		"no archive":           {Method: storetest.MethodGet, Key: "*.tar.gz", Before: broken},
+		"half of an archive":   {Method: storetest.MethodGet, Key: "*.tar.gz", Cut: true, CutAt: 100, CutErr: broken},
+		"the manifest remains": {Method: storetest.MethodDelete, Key: "*/velero-backup.json", Before: broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := stored(t, pack(t, objects()...))
+			store := archiveOwnership(t, pack(t, objects()...))
 			before := keys(t, store)
-			faulty := storetest.NewFaulty(store, fault)
+			faulty := storetest.NewFaultyStore(store, fault)
 			if _, err := destroy(t.Context(), worker(t), faulty, request(&fake{})); !errors.Is(err, broken) {
 				t.Errorf("error %v, want that of the store", err)
 			}
@@ -126,7 +126,7 @@ func TestStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := stored(t, pack(t, objects()...))
+			store := archiveOwnership(t, pack(t, objects()...))
 			before := keys(t, store)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -162,7 +162,7 @@ func TestStopWhileAnActionIsAsked(t *testing.T) {
 		}
 		return errFails
 	}}
-	result, err := j.CallActions(ctx, backupstore.New(stored(t, pack(t, objects()...)), ""), request(action))
+	result, err := j.CallActions(ctx, backupstore.New(archiveOwnership(t, pack(t, objects()...)), ""), request(action))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%+v, %v, want the error of the context", result, err)
 	}
@@ -174,7 +174,7 @@ func TestStopWhileAnActionIsAsked(t *testing.T) {
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	prepare := func() objectstore.Store {
-		store := stored(t, pack(t, objects()...))
+		store := archiveOwnership(t, pack(t, objects()...))
 		for i := range 40 {
 			put(t, store, fmt.Sprintf("backups/nightly/more-%d", i), []byte("x"))
 		}
@@ -187,7 +187,7 @@ func TestCrashes(t *testing.T) {
 		r.Restores = []string{"monday", "No Name"}
 		return r
 	}
-	golden := storetest.NewFaulty(prepare())
+	golden := storetest.NewFaultyStore(prepare())
 	if _, err := destroy(t.Context(), worker(t), golden, req(&fake{})); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestCrashes(t *testing.T) {
 				t.Parallel()
 				store, action := prepare(), &fake{}
 				before := len(keys(t, store))
-				faulty := storetest.NewFaulty(store)
+				faulty := storetest.NewFaultyStore(store)
 				if late {
 					faulty.CrashAfter(k, true)
 				} else {
@@ -228,11 +228,11 @@ func TestCost(t *testing.T) {
 	for name, actions := range map[string][]*fake{"with an action": {{}}, "without": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := stored(t, pack(t, objects()...))
+			store := archiveOwnership(t, pack(t, objects()...))
 			for i := range 40 {
 				put(t, store, fmt.Sprintf("backups/nightly/more-%d", i), []byte("x"))
 			}
-			counted := storetest.NewFaulty(store)
+			counted := storetest.NewFaultyStore(store)
 			if _, err := destroy(t.Context(), worker(t), counted, request(actions...)); err != nil {
 				t.Fatal(err)
 			}
@@ -252,15 +252,17 @@ func TestCleanFolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := worker(t)
-		j.Names = func(context.Context) (itemaction.Names, error) { return nil, errors.New("the cluster does not answer") }
-		store := stored(t, pack(t, objects()...))
+		j.Names = func(context.Context) (itemaction.ResourceResolver, error) {
+			return nil, errors.New("the cluster does not answer")
+		}
+		store := archiveOwnership(t, pack(t, objects()...))
 		if _, err := destroy(t.Context(), j, store, request(&fake{})); err == nil || !strings.Contains(err.Error(), "the cluster does not answer") {
 			t.Errorf("error %v, want that of Names", err)
 		}
 		if len(keys(t, store)) == 0 {
 			t.Error("files were removed")
 		}
-		j.Forget("run-1")
-		wantEmpty(t, j.ScratchDir)
+		j.RemoveRunLog("run-1")
+		wantEmpty(t, j.Scratch.Path)
 	})
 }

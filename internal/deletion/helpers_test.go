@@ -26,6 +26,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
+	"github.com/grapnel-dev/grapnel/internal/scratch"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
@@ -109,15 +110,15 @@ func (f *fake) spec() deletion.Spec {
 }
 
 // worker is one operator.
-func worker(t *testing.T) *deletion.Job {
+func worker(t *testing.T) *deletion.Runner {
 	t.Helper()
-	scratch := t.TempDir()
-	logs, err := runlog.New(scratch, redact.New(secret))
+	dir := t.TempDir()
+	logs, err := runlog.New(dir, redact.New(secret))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { logs.Remove("run-1") })
-	return &deletion.Job{Logs: logs, ScratchDir: scratch}
+	return &deletion.Runner{Logs: logs, Scratch: &scratch.Dir{Path: dir}}
 }
 
 // request is what the controller of DeletionRuns asks for.
@@ -162,7 +163,7 @@ func pack(t *testing.T, entries ...entry) []byte {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if err := w.Add(archive.Item{Identity: e.id, JSON: e.json()}); err != nil {
+		if err := w.AddObject(archive.Item{Identity: e.id, JSON: e.json()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -172,19 +173,23 @@ func pack(t *testing.T, entries ...entry) []byte {
 	return out.Bytes()
 }
 
-// stored returns a store with the complete backup "nightly" of u-1.
-func stored(t *testing.T, contents []byte) objectstore.Store {
+// archiveOwnership returns a store with the complete backup "nightly" of u-1.
+func archiveOwnership(t *testing.T, contents []byte) objectstore.Store {
 	t.Helper()
 	objects := memory.New()
 	s := backupstore.New(objects, "")
 	if err := s.Claim(t.Context(), "nightly", backupstore.Claim{BackupUID: "u-1", Name: "nightly"}); err != nil {
 		t.Fatal(err)
 	}
-	digest, err := s.PutContents(t.Context(), "nightly", "u-1", bytes.NewReader(contents))
+	attempt, err := s.BeginAttempt(t.Context(), "nightly", "u-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Commit(t.Context(), "nightly", backupstore.Manifest{
+	digest, err := attempt.PutContents(t.Context(), bytes.NewReader(contents))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := attempt.Commit(t.Context(), backupstore.Manifest{
 		VeleroBackup: []byte(`{"kind":"Backup","metadata":{"uid":"u-1"}}`),
 		Grapnel:      backupstore.GrapnelManifest{BackupUID: "u-1", Files: map[backupstore.File]backupstore.Digest{backupstore.Contents: digest}},
 	}); err != nil {
@@ -244,21 +249,21 @@ func wantLeft(t *testing.T, got []string, want ...string) {
 
 // destroy is a whole deletion, as the controller carries it out. It returns what became
 // of the actions, even if the files could not be removed.
-func destroy(ctx context.Context, j *deletion.Job, objects objectstore.Store, req deletion.Request) (deletion.Result, error) {
+func destroy(ctx context.Context, j *deletion.Runner, objects objectstore.Store, req deletion.Request) (deletion.Result, error) {
 	store := backupstore.New(objects, "")
 	result, err := j.CallActions(ctx, store, req)
 	if err != nil {
 		return result, err
 	}
 	removed, err := j.RemoveFiles(ctx, store, req)
-	result.Taken = removed.Taken
+	result.NameConflict = removed.NameConflict
 	return result, err
 }
 
 // log returns what the run has logged.
-func log(t *testing.T, j *deletion.Job) string {
+func log(t *testing.T, j *deletion.Runner) string {
 	t.Helper()
-	r, err := j.Logs.Reader("run-1", runlog.Main)
+	r, err := j.Logs.OpenReader("run-1", runlog.Main)
 	if err != nil || r == nil {
 		t.Fatalf("no log: %v", err)
 	}

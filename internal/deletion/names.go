@@ -13,23 +13,23 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
-// names resolves what actions call resources to those of the cluster and, where it does
+// resourceNames resolves what actions call resources to those of the cluster and, where it does
 // not serve them any more, of the archive. Only plurals are known of those.
-type names struct {
-	served   itemaction.Names // nil if nothing is known of the cluster
+type resourceNames struct {
+	served   itemaction.ResourceResolver // nil if nothing is known of the cluster
 	archived []schema.GroupResource
 }
 
-var _ itemaction.Names = names{}
+var _ itemaction.ResourceResolver = resourceNames{}
 
-func newNames(served itemaction.Names, archived map[schema.GroupResource]struct{}) names {
-	return names{served: served, archived: slices.SortedFunc(maps.Keys(archived), func(a, b schema.GroupResource) int {
+func newResourceNames(served itemaction.ResourceResolver, archived map[schema.GroupResource]struct{}) resourceNames {
+	return resourceNames{served: served, archived: slices.SortedFunc(maps.Keys(archived), func(a, b schema.GroupResource) int {
 		return strings.Compare(a.String(), b.String())
 	})}
 }
 
 // Resolve implements itemaction.Names.
-func (n names) Resolve(name string) (schema.GroupResource, bool) {
+func (n resourceNames) Resolve(name string) (schema.GroupResource, bool) {
 	for _, gr := range n.archived {
 		if gr.String() == name {
 			return gr, true // not another resource with the beginning of its name

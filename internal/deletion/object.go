@@ -12,14 +12,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 )
 
-// archived is one object of an archive while it is shown.
-type archived struct {
+// archivedItem is one object of an archive while it is shown.
+type archivedItem struct {
 	entry    archive.Entry
 	resource schema.GroupResource
 
-	read     bool
-	metadata metadata
-	problem  error
+	validated     bool
+	metadata      metadata
+	invalidReason error
 }
 
 // metadata is the part of an object that is looked at.
@@ -29,8 +29,8 @@ type metadata struct {
 	Labels    map[string]string `json:"labels"`
 }
 
-// about names the object for people, as "pods shop/web".
-func (a *archived) about() string {
+// itemDisplayName names the object for people, as "pods shop/web".
+func (a *archivedItem) itemDisplayName() string {
 	id := a.entry.Object
 	if id.Namespace == "" {
 		return a.resource.String() + " " + id.Name
@@ -38,25 +38,25 @@ func (a *archived) about() string {
 	return a.resource.String() + " " + id.Namespace + "/" + id.Name
 }
 
-// check looks into the object, once. The error says why no action may see it: what is
+// validateContent looks into the object, once. The error says why no action may see it: what is
 // shown was chosen by its path.
-func (a *archived) check() error {
-	if a.read {
-		return a.problem
+func (a *archivedItem) validateContent() error {
+	if a.validated {
+		return a.invalidReason
 	}
-	a.read = true
+	a.validated = true
 	var content struct {
 		Metadata metadata `json:"metadata"`
 	}
 	id := a.entry.Object
 	switch err := json.Unmarshal(a.entry.Content, &content); {
 	case err != nil:
-		a.problem = errors.New("is no object of Kubernetes")
+		a.invalidReason = errors.New("is no object of Kubernetes")
 	case content.Metadata.Name != id.Name || content.Metadata.Namespace != id.Namespace:
-		a.problem = errors.New("is another object than its place in the archive says")
+		a.invalidReason = errors.New("is another object than its place in the archive says")
 	}
 	a.metadata = content.Metadata
-	return a.problem
+	return a.invalidReason
 }
 
-func (a *archived) labels() map[string]string { return a.metadata.Labels }
+func (a *archivedItem) itemLabels() map[string]string { return a.metadata.Labels }

@@ -42,7 +42,7 @@ func TestOneCopyOfEach(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			action := &fake{}
-			store := stored(t, pack(t, tc.entries...))
+			store := archiveOwnership(t, pack(t, tc.entries...))
 			if _, err := worker(t).CallActions(t.Context(), backupstore.New(store, ""), request(action)); err != nil {
 				t.Fatal(err)
 			}
@@ -71,13 +71,13 @@ func TestObjectsThatAreNotWhatTheirPathSays(t *testing.T) {
 				bad.content = tc.content
 				// The second round must not tell of it again.
 				action := &fake{execute: fails(errFails, "db", 1)}
-				store := stored(t, pack(t, bad, pod("db")))
+				store := archiveOwnership(t, pack(t, bad, pod("db")))
 				result, err := destroy(t.Context(), worker(t), store, request(action))
 				if err != nil {
 					t.Fatal(err)
 				}
 				wantShown(t, action, "db", "db")
-				wantLeft(t, result.LeftBehind, "for pods shop/web, which they were not shown: it "+tc.want)
+				wantLeft(t, result.Leftovers, "for pods shop/web, which they were not shown: it "+tc.want)
 				wantNothing(t, store)
 			})
 		})
@@ -96,12 +96,12 @@ func TestManyBadObjects(t *testing.T) {
 			entries = append(entries, bad)
 		}
 		late := &fake{name: "example.io/late", applies: failsOnce}
-		result, err := worker(t).CallActions(t.Context(), backupstore.New(stored(t, pack(t, entries...)), ""), request(&fake{}, late))
+		result, err := worker(t).CallActions(t.Context(), backupstore.New(archiveOwnership(t, pack(t, entries...)), ""), request(&fake{}, late))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if last := result.LeftBehind[len(result.LeftBehind)-1]; last != "and 7 more" {
-			t.Errorf("%d entries, the last is %q", len(result.LeftBehind), last)
+		if last := result.Leftovers[len(result.Leftovers)-1]; last != "and 7 more" {
+			t.Errorf("%d entries, the last is %q", len(result.Leftovers), last)
 		}
 	})
 }
@@ -121,7 +121,7 @@ func TestNamesOfResources(t *testing.T) {
 			t.Parallel()
 			j, action := worker(t), &fake{selector: item.Selector{IncludedResources: []string{tc.named}}}
 			j.Names = served
-			if _, err := j.CallActions(t.Context(), backupstore.New(stored(t, pack(t, crd, pod("web"))), ""), request(action)); err != nil {
+			if _, err := j.CallActions(t.Context(), backupstore.New(archiveOwnership(t, pack(t, crd, pod("web"))), ""), request(action)); err != nil {
 				t.Fatal(err)
 			}
 			wantShown(t, action, tc.want...)
@@ -130,7 +130,7 @@ func TestNamesOfResources(t *testing.T) {
 }
 
 // served is a cluster that serves pods.
-func served(context.Context) (itemaction.Names, error) { return pods{}, nil }
+func served(context.Context) (itemaction.ResourceResolver, error) { return pods{}, nil }
 
 type pods struct{}
 

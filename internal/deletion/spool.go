@@ -12,50 +12,51 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 )
 
-const (
-	// maxArchive is how many bytes of an archive are kept if there is no limit.
-	maxArchive = 1 << 40
-	// maxEntries is how many files of an archive are looked at. What is remembered of
-	// them takes less than a quarter of the memory that the operator may have.
-	maxEntries = 4_000_000
-)
+// maxEntries is how many files of an archive are looked at. What is remembered of
+// them takes less than a quarter of the memory that the operator may have.
+const maxEntries = 4_000_000
+
+// scratchFile is what a spool needs of a scratch.File.
+type scratchFile interface {
+	io.ReaderAt
+	io.Closer
+}
 
 // spool is an archive in a scratch file without a name, compressed as it is stored.
 // Actions take their time, for which no connection to a store would last, and several
 // rounds.
 type spool struct {
-	file   *os.File
+	file   scratchFile
 	size   int64
 	limits archive.Limits
-	// differs says that it is not the archive whose digest was given.
-	differs bool
+	// digestMismatch says that it is not the archive whose digest was given.
+	digestMismatch bool
 }
 
-// fetch copies an archive into a scratch file, as much of it as it may have. An archive
+// fetchArchive copies an archive into a scratch file, as much of it as it may have. An archive
 // that is not what it was is no error, what the store or the disk can not do is. The error
 // is objectstore.ErrNotExist if there is none.
-func (j *Job) fetch(ctx context.Context, store *backupstore.Store, name string, want backupstore.Digest) (_ *spool, err error) {
-	source, err := store.Get(ctx, name, backupstore.Contents)
+func (j *Runner) fetchArchive(ctx context.Context, store *backupstore.Store, name string, want backupstore.Digest) (_ *spool, err error) {
+	source, err := store.GetFile(ctx, name, backupstore.Contents)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = source.Close() }() // it was only read
-	file, err := j.scratchFile()
+	file, err := j.Scratch.CreateFile(0)  // the size in a damaged manifest must not stop a deletion
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("copying the archive of backup %q: %w", name, err)
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, file.Close())
 		}
 	}()
-	limit := min(cmp.Or(j.Limits.TotalBytes, maxArchive), math.MaxInt64-1)
+	limit := min(cmp.Or(j.Limits.TotalBytes, archive.DefaultTotalBytes), math.MaxInt64-1)
 	if want.Size > 0 {
 		limit = min(limit, want.Size)
 	}
@@ -65,34 +66,22 @@ func (j *Job) fetch(ctx context.Context, store *backupstore.Store, name string, 
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("copying the archive of backup %q into the folder of --scratch-dir: %w", name, err)
+		return nil, fmt.Errorf("copying the archive of backup %q: %w", name, err)
 	}
 	s := &spool{file: file, size: size, limits: j.Limits}
-	s.differs = want.SHA256 != "" && want.SHA256 != hex.EncodeToString(hash.Sum(nil))
+	s.digestMismatch = want.SHA256 != "" && want.SHA256 != hex.EncodeToString(hash.Sum(nil))
 	if s.limits.Entries == 0 || s.limits.Entries > maxEntries {
 		s.limits.Entries = maxEntries
 	}
 	return s, nil
 }
 
-// scratchFile makes a file that only its descriptor leads to.
-func (j *Job) scratchFile() (*os.File, error) {
-	file, err := os.CreateTemp(j.ScratchDir, ".grapnel-deletion-*")
-	if err != nil {
-		return nil, fmt.Errorf("making a file for the archive: %w", err)
-	}
-	if err := os.Remove(file.Name()); err != nil {
-		return nil, fmt.Errorf("making a file for the archive: %w", errors.Join(err, file.Close()))
-	}
-	return file, nil
-}
-
-// walk goes through the archive. Visit gets a number for each entry, which is the same
+// walkArchiveEntries goes through the archive. Visit gets a number for each entry, which is the same
 // every time. The first error is visit's, of ctx or of the scratch file; damage is what
 // is wrong with the archive, behind the entries that were visited.
-func (s *spool) walk(ctx context.Context, visit func(at int64, entry archive.Entry) error) (damage, err error) {
+func (s *spool) walkArchiveEntries(ctx context.Context, visit func(at int64, entry archive.Entry) error) (damage, err error) {
 	at := int64(0)
-	source := &sound{Reader: io.NewSectionReader(s.file, 0, s.size)}
+	source := &errorRecordingReader{Reader: io.NewSectionReader(s.file, 0, s.size)}
 	damage = archive.Walk(source, s.limits, func(entry archive.Entry) error {
 		if err = ctx.Err(); err == nil {
 			err = visit(at, entry)
@@ -104,22 +93,22 @@ func (s *spool) walk(ctx context.Context, visit func(at int64, entry archive.Ent
 	case err != nil:
 		return nil, err
 	case source.err != nil:
-		return nil, fmt.Errorf("reading the archive from the folder of --scratch-dir: %w", source.err)
+		return nil, fmt.Errorf("reading the archive from the directory given by --scratch-dir: %w", source.err)
 	}
 	return damage, nil
 }
 
 func (s *spool) close() { _ = s.file.Close() } // it has no name, so nothing is left of it
 
-// sound keeps the error of a Reader, to tell a disk that fails from a file that is
+// errorRecordingReader keeps the error of a Reader, to tell a disk that fails from a file that is
 // damaged.
-type sound struct {
+type errorRecordingReader struct {
 	io.Reader
 	err error
 }
 
 // Read implements io.Reader.
-func (s *sound) Read(p []byte) (int, error) {
+func (s *errorRecordingReader) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.err = err

@@ -34,16 +34,16 @@ func TestWalkThatCanNotGoOn(t *testing.T) {
 	}
 	s := &spool{file: file, size: info.Size()}
 	nothing := func(int64, archive.Entry) error { return nil }
-	if damage, err := s.walk(t.Context(), nothing); damage != nil || err != nil {
+	if damage, err := s.walkArchiveEntries(t.Context(), nothing); damage != nil || err != nil {
 		t.Fatalf("a good archive: %v, %v", damage, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if damage, err := s.walk(ended, nothing); damage != nil || !errors.Is(err, context.Canceled) {
+	if damage, err := s.walkArchiveEntries(ended, nothing); damage != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the run: %v, %v", damage, err)
 	}
 	s.close()
-	if damage, err := s.walk(t.Context(), nothing); damage != nil || !errors.Is(err, os.ErrClosed) {
+	if damage, err := s.walkArchiveEntries(t.Context(), nothing); damage != nil || !errors.Is(err, os.ErrClosed) {
 		t.Errorf("without the file: %v, %v", damage, err)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// names resolves what people write to resources, by the same rules as kubectl.
-type names struct {
-	mapper meta.RESTMapper
-	short  []shortName // in the server's order of priority
+// nameResolver resolves what people write to resources, by the same rules as kubectl.
+type nameResolver struct {
+	mapper     meta.RESTMapper
+	shortNames []shortName // in the server's order of priority
 }
 
 type shortName struct {
@@ -24,8 +24,8 @@ type shortName struct {
 	long  schema.GroupResource
 }
 
-func newNames(s *served, known map[schema.GroupResource]bool) *names {
-	n := &names{}
+func newNameResolver(s *serverResources, known map[schema.GroupResource]bool) *nameResolver {
+	n := &nameResolver{}
 	var groups []*restmapper.APIGroupResources
 	for _, group := range s.groups {
 		versions := map[string][]metav1.APIResource{}
@@ -43,27 +43,27 @@ func newNames(s *served, known map[schema.GroupResource]bool) *names {
 	return n
 }
 
-func (n *names) addShortNames(group string, resources []metav1.APIResource, known map[schema.GroupResource]bool) {
+func (n *nameResolver) addShortNames(group string, resources []metav1.APIResource, known map[schema.GroupResource]bool) {
 	for _, resource := range resources {
 		long := schema.GroupResource{Group: group, Resource: resource.Name}
 		if _, ok := known[long]; !ok || isSubresource(resource) {
 			continue
 		}
 		for _, short := range resource.ShortNames {
-			n.short = append(n.short, shortName{short: short, long: long})
+			n.shortNames = append(n.shortNames, shortName{short: short, long: long})
 		}
 	}
 }
 
-// expand replaces a short name by its plural. The group may be missing or a
+// expandShortName replaces a short name by its plural. The group may be missing or a
 // prefix of the real one ("vs.snapshot"); an exact group wins.
-func (n *names) expand(gr schema.GroupResource) schema.GroupResource {
-	for _, s := range n.short {
+func (n *nameResolver) expandShortName(gr schema.GroupResource) schema.GroupResource {
+	for _, s := range n.shortNames {
 		if s.short == gr.Resource && (gr.Group == "" || gr.Group == s.long.Group) {
 			return schema.GroupResource{Group: gr.Group, Resource: s.long.Resource}
 		}
 	}
-	for _, s := range n.short {
+	for _, s := range n.shortNames {
 		if gr.Group != "" && s.short == gr.Resource && strings.HasPrefix(s.long.Group, gr.Group) {
 			return schema.GroupResource{Group: gr.Group, Resource: s.long.Resource}
 		}
@@ -76,8 +76,8 @@ func (n *names) expand(gr schema.GroupResource) schema.GroupResource {
 // group, which means the group the server ranks first. It reports false for what the cluster does
 // not serve or what cannot be archived for lack of a verb.
 func (r *Resources) Resolve(name string) (schema.GroupResource, bool) {
-	partial := r.names.expand(schema.ParseGroupResource(name))
-	gvr, err := r.names.mapper.ResourceFor(partial.WithVersion(""))
+	partial := r.resolver.expandShortName(schema.ParseGroupResource(name))
+	gvr, err := r.resolver.mapper.ResourceFor(partial.WithVersion(""))
 	if err != nil {
 		var ambiguous *meta.AmbiguousResourceError
 		if !errors.As(err, &ambiguous) || len(ambiguous.MatchingResources) == 0 {

@@ -38,7 +38,7 @@ type Resources struct {
 	// version, in the order of archiving: groups in the server's order with
 	// "extensions" last; in the core group pods, then persistentvolumeclaims,
 	// then persistentvolumes; otherwise by name. Records of backup runs
-	// (selection.NeverArchived) are left out.
+	// (selection.IsNeverArchived) are left out.
 	Preferred []Resource
 	// Versions are all served versions of these resources, in the server's
 	// order of preference.
@@ -49,19 +49,19 @@ type Resources struct {
 
 	preferred map[schema.GroupResource]Resource
 	scopes    map[schema.GroupResource]bool
-	names     *names
+	resolver  *nameResolver
 }
 
 var _ selection.Resolver = (*Resources)(nil)
 
-func newResources(s *served) *Resources {
+func newResources(s *serverResources) *Resources {
 	r := &Resources{
 		Versions:  map[schema.GroupResource][]Resource{},
 		Failed:    s.failed,
 		preferred: map[schema.GroupResource]Resource{},
 		scopes:    map[schema.GroupResource]bool{},
 	}
-	all := map[schema.GroupResource][]versioned{}
+	all := map[schema.GroupResource][]servedVersion{}
 	var order []schema.GroupResource
 	for _, group := range s.groups {
 		order = append(order, collectGroup(group, s.resources, all)...)
@@ -70,11 +70,11 @@ func newResources(s *served) *Resources {
 	for _, gr := range order {
 		r.addVersions(gr, all[gr])
 	}
-	r.names = newNames(s, r.scopes)
+	r.resolver = newNameResolver(s, r.scopes)
 	return r
 }
 
-type versioned struct {
+type servedVersion struct {
 	gvr       schema.GroupVersionResource
 	resource  metav1.APIResource
 	preferred bool
@@ -85,7 +85,7 @@ type versioned struct {
 func collectGroup(
 	group metav1.APIGroup,
 	resources map[schema.GroupVersion]*metav1.APIResourceList,
-	all map[schema.GroupResource][]versioned,
+	all map[schema.GroupResource][]servedVersion,
 ) []schema.GroupResource {
 	chosen := map[schema.GroupResource]string{}
 	for _, version := range group.Versions {
@@ -100,7 +100,7 @@ func collectGroup(
 			}
 			gvr := gv.WithResource(resource.Name)
 			gr := gvr.GroupResource()
-			all[gr] = append(all[gr], versioned{gvr: gvr, resource: resource})
+			all[gr] = append(all[gr], servedVersion{gvr: gvr, resource: resource})
 			if _, ok := chosen[gr]; !ok || version.Version == group.PreferredVersion.Version {
 				chosen[gr] = version.Version
 			}
@@ -129,13 +129,13 @@ func collectGroup(
 
 // addVersions records a resource if its preferred version can be archived.
 // Velero looks at the preferred version only; so does this.
-func (r *Resources) addVersions(gr schema.GroupResource, versions []versioned) {
-	at := slices.IndexFunc(versions, func(v versioned) bool { return v.preferred })
+func (r *Resources) addVersions(gr schema.GroupResource, versions []servedVersion) {
+	at := slices.IndexFunc(versions, func(v servedVersion) bool { return v.preferred })
 	if at < 0 || !canArchive(versions[at].resource) {
 		return
 	}
 	r.scopes[gr] = versions[at].resource.Namespaced
-	if selection.NeverArchived(gr) {
+	if selection.IsNeverArchived(gr) {
 		return
 	}
 	for _, v := range versions {
@@ -162,17 +162,17 @@ func (r *Resources) addVersions(gr schema.GroupResource, versions []versioned) {
 // claims, volumes.
 func sortForArchive(order []schema.GroupResource) {
 	slices.SortStableFunc(order, func(a, b schema.GroupResource) int {
-		if c := cmp.Compare(groupRank(a.Group), groupRank(b.Group)); c != 0 {
+		if c := cmp.Compare(apiGroupRank(a.Group), apiGroupRank(b.Group)); c != 0 {
 			return c
 		}
 		if a.Group != "" || b.Group != "" {
 			return 0
 		}
-		return cmp.Compare(coreRank(a.Resource), coreRank(b.Resource))
+		return cmp.Compare(coreResourceRank(a.Resource), coreResourceRank(b.Resource))
 	})
 }
 
-func groupRank(group string) int {
+func apiGroupRank(group string) int {
 	switch group {
 	case "":
 		return 0 // the server lists the core group first
@@ -183,7 +183,7 @@ func groupRank(group string) int {
 	}
 }
 
-func coreRank(resource string) int {
+func coreResourceRank(resource string) int {
 	switch resource {
 	case "pods":
 		return 0
@@ -196,9 +196,9 @@ func coreRank(resource string) int {
 	}
 }
 
-// For returns the preferred version of a resource, or false if the cluster does
+// PreferredVersion returns the preferred version of a resource, or false if the cluster does
 // not serve it or it cannot be archived.
-func (r *Resources) For(gr schema.GroupResource) (Resource, bool) {
+func (r *Resources) PreferredVersion(gr schema.GroupResource) (Resource, bool) {
 	resource, ok := r.preferred[gr]
 	return resource, ok
 }
@@ -208,10 +208,10 @@ func (r *Resources) For(gr schema.GroupResource) (Resource, bool) {
 // must not change the map.
 func (r *Resources) Scopes() map[schema.GroupResource]bool { return r.scopes }
 
-// Collect returns the resources for which include is true, in the order of
+// FilterPreferred returns the resources for which include is true, in the order of
 // archiving. Some resources are served by two groups but stored once; of those
 // only the first that is included is returned.
-func (r *Resources) Collect(include func(gr schema.GroupResource, namespaced bool) bool) []Resource {
+func (r *Resources) FilterPreferred(include func(gr schema.GroupResource, namespaced bool) bool) []Resource {
 	seen := map[string]bool{}
 	var result []Resource
 	for _, resource := range r.Preferred {
@@ -219,7 +219,7 @@ func (r *Resources) Collect(include func(gr schema.GroupResource, namespaced boo
 		if !include(gr, resource.Namespaced) {
 			continue
 		}
-		if stored, twice := storedOnce(gr); twice {
+		if stored, twice := cohabitatingResourceKey(gr); twice {
 			if seen[stored] {
 				continue
 			}
@@ -230,10 +230,10 @@ func (r *Resources) Collect(include func(gr schema.GroupResource, namespaced boo
 	return result
 }
 
-// storedOnce reports whether the objects of a resource are also served by
+// cohabitatingResourceKey reports whether the objects of a resource are also served by
 // another group, and under which key the two belong together. The list is the
 // one of Velero's backup package.
-func storedOnce(gr schema.GroupResource) (key string, twice bool) {
+func cohabitatingResourceKey(gr schema.GroupResource) (key string, twice bool) {
 	var other string
 	switch gr.Resource {
 	case "deployments", "daemonsets", "replicasets":

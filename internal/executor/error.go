@@ -15,33 +15,33 @@ import (
 // limit 1 KiB (events.k8s.io/v1).
 const MaxMessageLength = 1024
 
-// Kind classifies why an execution failed. It decides what a failure policy or
+// ErrorKind classifies why an execution failed. It decides what a failure policy or
 // a retry may do about it.
-type Kind string
+type ErrorKind string
 
 const (
 	// Unreachable means that the action could not be called or that the
 	// connection was lost before it answered. Whether it ran is unknown.
-	Unreachable Kind = "Unreachable"
+	Unreachable ErrorKind = "Unreachable"
 	// Timeout means that the action did not answer before the deadline of ctx.
 	// Whether it still runs is unknown.
-	Timeout Kind = "Timeout"
+	Timeout ErrorKind = "Timeout"
 	// Failed means that the action answered, and the answer was an error, a
 	// panic or something outside the contract.
-	Failed Kind = "Failed"
+	Failed ErrorKind = "Failed"
 	// Invalid means that the call could not be made as it was: a retry without
 	// a change of the configuration is useless.
-	Invalid Kind = "Invalid"
+	Invalid ErrorKind = "Invalid"
 	// Interrupted means that the caller's ctx was cancelled (not: timed out)
 	// before the action answered: a cancelled run or an operator that stops.
 	// The error also matches context.Canceled. It says nothing about the action.
-	Interrupted Kind = "Interrupted"
+	Interrupted ErrorKind = "Interrupted"
 )
 
 // Error is the only type of error that leaves an Executor.
 type Error struct {
 	// Kind says what sort of failure it is.
-	Kind Kind
+	Kind ErrorKind
 	// Message is the text for people, see the package comment for what it may
 	// hold.
 	Message string
@@ -55,9 +55,9 @@ type Error struct {
 
 // NewError returns an Error whose message is "kind(name): text", brought to one
 // line of at most MaxMessageLength bytes. The caller redacts text first.
-func NewError(kind Kind, call Call, text string, cause error) *Error {
+func NewError(kind ErrorKind, call Call, text string, cause error) *Error {
 	return &Error{
-		Kind: kind, Message: OneLine(call.Kind() + "(" + call.Action + "): " + text), Text: OneLine(text), Err: cause,
+		Kind: kind, Message: OneLine(call.ActionKind() + "(" + call.Action + "): " + text), Text: OneLine(text), Err: cause,
 	}
 }
 
@@ -71,9 +71,9 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// KindOf returns the Kind of the first *Error in err's chain, and "" if there is
+// ErrorKindOf returns the Kind of the first *Error in err's chain, and "" if there is
 // none.
-func KindOf(err error) Kind {
+func ErrorKindOf(err error) ErrorKind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}

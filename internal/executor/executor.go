@@ -24,13 +24,13 @@ const (
 )
 
 const (
-	// MinAgain is the shortest delay an executor returns in Answer.Again. A
+	// MinRetryAfter is the shortest delay an executor returns in Answer.Again. A
 	// shorter one that an action asked for is raised to it, so that an action
 	// cannot make the operator spin.
-	MinAgain = 100 * time.Millisecond
-	// MaxAgain is the longest delay an action may ask for; more is an error of
+	MinRetryAfter = 100 * time.Millisecond
+	// MaxRetryAfter is the longest delay an action may ask for; more is an error of
 	// kind Failed, because nobody would notice that such a run still goes on.
-	MaxAgain = 24 * time.Hour
+	MaxRetryAfter = 24 * time.Hour
 )
 
 // Executor runs one action. Implementations are safe for concurrent use.
@@ -40,7 +40,7 @@ type Executor interface {
 	Execute(ctx context.Context, call Call) (Answer, error)
 }
 
-// Resumer is an Executor of which an attempt goes on when its caller does not: a Job runs
+// Resumable is an Executor of which an attempt goes on when its caller does not: a Job runs
 // while the operator is restarted.
 //
 // A ctx that is cancelled without a cause (context.Cause is context.Canceled) says that the
@@ -51,14 +51,14 @@ type Executor interface {
 //
 // What ended by itself is left by Execute, too, unless it is to be called again: whoever executes
 // the same key and attempt once more gets the same answer, until Stop removes it.
-type Resumer interface {
+type Resumable interface {
 	Executor
-	// Ended returns what the attempt came to that a caller before this one began and did not
+	// CollectResult returns what the attempt came to that a caller before this one began and did not
 	// follow to its end, if it ended by itself until a deadline that has passed: an answer or
 	// an *Error. If it did not end, an *Error of kind Timeout may say why, and any other that
 	// it is not known whether it did. It leaves what there is of it, so that it can be asked for again until the
 	// answer is recorded.
-	Ended(ctx context.Context, call Call, deadline time.Time) (answer Answer, ended bool, err error)
+	CollectResult(ctx context.Context, call Call, deadline time.Time) (answer Answer, ended bool, err error)
 	// Stop ends and removes what is left of a call, in this attempt or one before it, for a run
 	// that is not executed again: because its answer is recorded, or it is given up. It returns
 	// when nothing of it is left, or an *Error if that could not be had before ctx ended. The
@@ -92,18 +92,18 @@ type Call struct {
 	BackupOutputs map[string]map[string]string
 }
 
-// Kind returns the kind of action that the call is for: the point's name with
+// ActionKind returns the kind of action that the call is for: the point's name with
 // "Action" behind it.
-func (c Call) Kind() string {
+func (c Call) ActionKind() string {
 	return c.Point + "Action"
 }
 
 // Answer is what an action returned that did not fail.
 type Answer struct {
-	// Again is greater than zero when the action is not done yet and wants to
+	// RetryAfter is greater than zero when the action is not done yet and wants to
 	// be called again, with the same key, after this time; it lies between
-	// MinAgain and MaxAgain then.
-	Again time.Duration
+	// MinRetryAfter and MaxRetryAfter then.
+	RetryAfter time.Duration
 	// Message is one line for people, redacted, at most MaxMessageLength bytes.
 	Message string
 	// Outputs are values for later actions of the run. Their number and size

@@ -45,10 +45,10 @@ func TestError(t *testing.T) {
 	if got, want := err.Error(), "running: PostBackupAction(example.io/thaw): too slow"; got != want {
 		t.Errorf("text is %q, want %q", got, want)
 	}
-	if executor.KindOf(err) != executor.Timeout || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("kind is %q, cause is kept: %v", executor.KindOf(err), errors.Is(err, context.DeadlineExceeded))
+	if executor.ErrorKindOf(err) != executor.Timeout || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("kind is %q, cause is kept: %v", executor.ErrorKindOf(err), errors.Is(err, context.DeadlineExceeded))
 	}
-	if got := executor.KindOf(errors.New("other")); got != "" {
+	if got := executor.ErrorKindOf(errors.New("other")); got != "" {
 		t.Errorf("kind of another error is %q", got)
 	}
 }

@@ -53,18 +53,18 @@ type Action struct {
 	// Empty means all.
 	RunOn []string
 	// Operation says how what it starts is watched.
-	Operation Operation
+	Operation OperationPolicy
 	// NotReady says why the plugin can not be called now; empty means it can.
 	NotReady string
 }
 
-// Operation says how operations are watched. Zero leaves a field to the operator, and
+// OperationPolicy says how operations are watched. Zero leaves a field to the operator, and
 // StallTimeout out.
-type Operation struct{ Timeout, StallTimeout, PollInterval time.Duration }
+type OperationPolicy struct{ Timeout, StallTimeout, PollInterval time.Duration }
 
-// Broken is a Plugin that could never be loaded, so that its actions are not
+// BrokenPlugin is a Plugin that could never be loaded, so that its actions are not
 // known.
-type Broken struct {
+type BrokenPlugin struct {
 	// Plugin is the name of the Plugin object.
 	Plugin string
 	// Message says what is wrong with it.
@@ -81,26 +81,26 @@ type Input struct {
 	// Actions are all known actions of Plugins that are not suspended, older
 	// Plugins first.
 	Actions []Action
-	// Broken are the Plugins whose actions are not known.
-	Broken []Broken
+	// BrokenPlugins are the Plugins whose actions are not known.
+	BrokenPlugins []BrokenPlugin
 	// Labels and Annotations are those of the subject.
 	Labels, Annotations map[string]string
 	// Parameters are handed to actions by registered name.
 	Parameters map[string]map[string]string
 }
 
-// Step is one planned execution.
-type Step struct {
+// PlannedAction is one planned execution.
+type PlannedAction struct {
 	Action
-	// Owed marks the Post side of a pair: it runs whenever its Pre was started.
-	Owed bool
+	// Cleanup marks the Post side of a pair: it runs whenever its Pre was started.
+	Cleanup bool
 	// Parameters is what the action is told.
 	Parameters map[string]string
 }
 
-// Skipped is a known action that the subject asked to leave out, or that is
+// SkippedAction is a known action that the subject asked to leave out, or that is
 // left out because its other half is.
-type Skipped struct {
+type SkippedAction struct {
 	Name   string
 	Side   Side
 	Reason string
@@ -108,56 +108,62 @@ type Skipped struct {
 
 // Plan says what runs, in order.
 type Plan struct {
-	Pre, Post []Step
+	Pre, Post []PlannedAction
 	// Items are the actions that every object of theirs is shown to.
-	Items   []Step
-	Skipped []Skipped
+	Items   []PlannedAction
+	Skipped []SkippedAction
 	// Errors says, all at once, why the subject can not run.
 	Errors []string
 	// Warnings are worth an event and do not stop anything.
 	Warnings []string
+	// Recoverable are those of the Errors and Warnings that a Plugin may still put right, by
+	// getting ready or by being created.
+	Recoverable []string
 }
 
-// Make builds the plan. It never fails: what is wrong is in Plan.Errors.
-func Make(in Input) Plan {
-	p := planner{in: in, skips: parseSkips(in.Points, in.Annotations)}
-	p.plan.Errors = append(p.plan.Errors, p.brokenPlugins()...)
-	actions := p.unique(in.Actions)
-	p.plan.Errors = append(p.plan.Errors, p.skips.invalid(actions)...)
-	p.plan.Warnings = append(p.plan.Warnings, p.skips.unknown(actions)...)
-	p.plan.Warnings = append(p.plan.Warnings, unusedParameters(in.Parameters, actions)...)
+// BuildPlan builds the plan. It never fails: what is wrong is in Plan.Errors.
+func BuildPlan(in Input) Plan {
+	p := planner{in: in, skips: parseSkipAnnotations(in.Points, in.Annotations)}
+	broken := p.brokenPluginErrors()
+	p.plan.Errors = append(p.plan.Errors, broken...)
+	actions := p.dropDuplicateActions(in.Actions)
+	p.plan.Errors = append(p.plan.Errors, p.skips.invalidValueErrors(actions)...)
+	p.plan.Warnings = append(p.plan.Warnings, p.skips.unknownActionWarnings(actions)...)
+	unused := unusedParameterWarnings(in.Parameters, actions)
+	p.plan.Warnings = append(p.plan.Warnings, unused...)
+	p.plan.Recoverable = slices.Concat(broken, unused)
 
-	provided := namesOf(Pre, actions)
-	p.plan.Pre = p.side(Pre, actions, func(a Action) bool { return p.selects(a) })
+	provided := actionNamesOnSide(Pre, actions)
+	p.plan.Pre = p.planSide(Pre, actions, func(a Action) bool { return p.matchesSelector(a) })
 	planned := map[string]bool{}
 	for _, s := range p.plan.Pre {
 		planned[s.Name] = true
 	}
 	// The other half of a pair has no say of its own: it undoes what was done.
-	p.plan.Post = p.side(Post, actions, func(a Action) bool {
-		return planned[a.Name] || (!provided[a.Name] && p.selects(a))
+	p.plan.Post = p.planSide(Post, actions, func(a Action) bool {
+		return planned[a.Name] || (!provided[a.Name] && p.matchesSelector(a))
 	})
 	for i := range p.plan.Post {
-		p.plan.Post[i].Owed = planned[p.plan.Post[i].Name]
+		p.plan.Post[i].Cleanup = planned[p.plan.Post[i].Name]
 	}
-	p.leftOver(actions, planned)
-	p.unpaired(actions, planned)
+	p.skipUnneededPostActions(actions, planned)
+	p.rejectUnpairedActions(actions, planned)
 	slices.Reverse(p.plan.Post)
-	p.plan.Items = p.side(Item, actions, p.selects)
+	p.plan.Items = p.planSide(Item, actions, p.matchesSelector)
 	return p.plan
 }
 
 type planner struct {
 	in    Input
-	skips skips
+	skips skipAnnotations
 	plan  Plan
 }
 
-func (p *planner) brokenPlugins() []string {
+func (p *planner) brokenPluginErrors() []string {
 	var errs []string
-	for _, b := range p.in.Broken {
+	for _, b := range p.in.BrokenPlugins {
 		if b.Ignore {
-			p.warn("Plugin %s is left out: it was never loaded (%s), and its failurePolicy is Ignore", b.Plugin, b.Message)
+			p.addWarning("Plugin %s is left out: it was never loaded (%s), and its failurePolicy is Ignore", b.Plugin, b.Message)
 			continue
 		}
 		errs = append(errs, fmt.Sprintf(
@@ -167,9 +173,9 @@ func (p *planner) brokenPlugins() []string {
 	return errs
 }
 
-// unique drops actions that a younger Plugin registered again: the older one
+// dropDuplicateActions drops actions that a younger Plugin registered again: the older one
 // keeps working.
-func (p *planner) unique(actions []Action) []Action {
+func (p *planner) dropDuplicateActions(actions []Action) []Action {
 	type key struct {
 		name, kind string
 		side       Side
@@ -179,11 +185,11 @@ func (p *planner) unique(actions []Action) []Action {
 	for _, a := range actions {
 		k := key{a.Name, a.Kind, a.Side}
 		if first, taken := owner[k]; taken {
-			if !p.selects(a) {
+			if !p.matchesSelector(a) {
 				continue
 			}
-			p.warn("%s action %s of Plugin %s is left out: Plugin %s, which is older, registered that name already",
-				p.in.Points.Title(a.Side), a.Name, a.Plugin, first)
+			p.addWarning("%s action %s of Plugin %s is left out: Plugin %s, which is older, registered that name already",
+				p.in.Points.SideName(a.Side), a.Name, a.Plugin, first)
 			continue
 		}
 		owner[k] = a.Plugin
@@ -192,7 +198,7 @@ func (p *planner) unique(actions []Action) []Action {
 	return kept
 }
 
-func namesOf(side Side, actions []Action) map[string]bool {
+func actionNamesOnSide(side Side, actions []Action) map[string]bool {
 	names := map[string]bool{}
 	for _, a := range actions {
 		if a.Side == side {
@@ -202,37 +208,37 @@ func namesOf(side Side, actions []Action) map[string]bool {
 	return names
 }
 
-func (p *planner) selects(a Action) bool {
+func (p *planner) matchesSelector(a Action) bool {
 	return a.Selector == nil || a.Selector.Matches(labels.Set(p.in.Labels))
 }
 
-// side returns the steps of one side that are wanted, in the order of their Pre
+// planSide returns the steps of one side that are wanted, in the order of their Pre
 // side.
-func (p *planner) side(side Side, actions []Action, wanted func(Action) bool) []Step {
-	var steps []Step
+func (p *planner) planSide(side Side, actions []Action, wanted func(Action) bool) []PlannedAction {
+	var steps []PlannedAction
 	for _, a := range actions {
 		if a.Side != side || !wanted(a) {
 			continue
 		}
-		if p.skips.skip(a) {
-			p.skipped(a, "annotation "+p.in.Points.SkipKey(a.Name, side))
+		if p.skips.shouldSkip(a) {
+			p.recordSkipped(a, "annotation "+p.in.Points.SkipAnnotationKey(a.Name, side))
 			continue
 		}
 		if a.NotReady != "" {
-			p.leaveOut(a)
+			p.recordNotReady(a)
 			continue
 		}
-		steps = append(steps, Step{Action: a, Parameters: p.in.Parameters[a.Name]})
+		steps = append(steps, PlannedAction{Action: a, Parameters: p.in.Parameters[a.Name]})
 	}
-	slices.SortStableFunc(steps, func(a, b Step) int {
-		return cmp.Or(asyncLast(a, b), cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
+	slices.SortStableFunc(steps, func(a, b PlannedAction) int {
+		return cmp.Or(compareAsyncLast(a, b), cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
 	return steps
 }
 
-// asyncLast puts actions that start operations behind those that change the objects
+// compareAsyncLast puts actions that start operations behind those that change the objects
 // which the operations are about.
-func asyncLast(a, b Step) int {
+func compareAsyncLast(a, b PlannedAction) int {
 	switch {
 	case a.Async == b.Async:
 		return 0
@@ -243,64 +249,70 @@ func asyncLast(a, b Step) int {
 	}
 }
 
-func (p *planner) skipped(a Action, reason string) {
-	p.plan.Skipped = append(p.plan.Skipped, Skipped{a.Name, a.Side, reason})
+func (p *planner) recordSkipped(a Action, reason string) {
+	p.plan.Skipped = append(p.plan.Skipped, SkippedAction{a.Name, a.Side, reason})
 }
 
-// leaveOut records why an action whose plugin is not ready stops the subject,
+// recordNotReady records why an action whose plugin is not ready stops the subject,
 // or that the subject goes on without it.
-func (p *planner) leaveOut(a Action) {
+func (p *planner) recordNotReady(a Action) {
 	what := fmt.Sprintf("%s action %s can not be called: Plugin %s is not ready (%s)",
-		p.in.Points.Title(a.Side), a.Name, a.Plugin, a.NotReady)
+		p.in.Points.SideName(a.Side), a.Name, a.Plugin, a.NotReady)
 	if a.IgnoreUnreachable {
-		p.warn("%s; it is left out because its failurePolicy is Ignore", what)
+		p.addWarning("%s; it is left out because its failurePolicy is Ignore", what)
 		return
 	}
 	remedy := "set its failurePolicy to Ignore"
 	if a.Side != Item {
-		remedy = fmt.Sprintf("skip the action with the annotation %s: skip", p.in.Points.SkipKey(a.Name, a.Side))
+		remedy = fmt.Sprintf("skip the action with the annotation %s: skip", p.in.Points.SkipAnnotationKey(a.Name, a.Side))
 	}
-	p.plan.Errors = append(p.plan.Errors, fmt.Sprintf("%s; mend the Plugin, suspend it, or %s", what, remedy))
+	p.addRecoverableError(fmt.Sprintf("%s; mend the Plugin, suspend it, or %s", what, remedy))
 }
 
-// leftOver tells of the Post halves whose Pre half was selected and does not run:
+// skipUnneededPostActions tells of the Post halves whose Pre half was selected and does not run:
 // what was never started needs no clean-up.
-func (p *planner) leftOver(actions []Action, planned map[string]bool) {
+func (p *planner) skipUnneededPostActions(actions []Action, planned map[string]bool) {
 	selected := map[string]bool{}
 	for _, a := range actions {
-		if a.Side == Pre && p.selects(a) {
+		if a.Side == Pre && p.matchesSelector(a) {
 			selected[a.Name] = true
 		}
 	}
 	for _, a := range actions {
 		if a.Side == Post && selected[a.Name] && !planned[a.Name] {
-			p.skipped(a, "its "+p.in.Points.Title(Pre)+" action does not run")
+			p.recordSkipped(a, "its "+p.in.Points.SideName(Pre)+" action does not run")
 		}
 	}
 }
 
-// unpaired refuses a plan that would do what nobody undoes: the Pre half of a
+// rejectUnpairedActions refuses a plan that would do what nobody undoes: the Pre half of a
 // pair runs, and the Post half was left out because its plugin is not ready. A
 // person who skips the Post half means it.
-func (p *planner) unpaired(actions []Action, planned map[string]bool) {
+func (p *planner) rejectUnpairedActions(actions []Action, planned map[string]bool) {
 	runs := map[string]bool{}
 	for _, s := range p.plan.Post {
 		runs[s.Name] = true
 	}
 	for _, a := range actions {
-		if a.Side == Post && planned[a.Name] && !runs[a.Name] && !p.skips.skip(a) && a.IgnoreUnreachable {
-			p.plan.Errors = append(p.plan.Errors, fmt.Sprintf(
+		if a.Side == Post && planned[a.Name] && !runs[a.Name] && !p.skips.shouldSkip(a) && a.IgnoreUnreachable {
+			p.addRecoverableError(fmt.Sprintf(
 				"%s action %s would run without the %s action that undoes it, which can not be called (%s); mend Plugin %s, or skip both",
-				p.in.Points.Title(Pre), a.Name, p.in.Points.Title(Post), a.NotReady, a.Plugin))
+				p.in.Points.SideName(Pre), a.Name, p.in.Points.SideName(Post), a.NotReady, a.Plugin))
 		}
 	}
 }
 
-func (p *planner) warn(format string, args ...any) {
+// addRecoverableError adds an error that is gone when a Plugin is ready.
+func (p *planner) addRecoverableError(message string) {
+	p.plan.Errors = append(p.plan.Errors, message)
+	p.plan.Recoverable = append(p.plan.Recoverable, message)
+}
+
+func (p *planner) addWarning(format string, args ...any) {
 	p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf(format, args...))
 }
 
-func unusedParameters(parameters map[string]map[string]string, actions []Action) []string {
+func unusedParameterWarnings(parameters map[string]map[string]string, actions []Action) []string {
 	known := map[string]bool{}
 	for _, a := range actions {
 		known[a.Name] = true

@@ -65,13 +65,13 @@ func check(t *testing.T, in hook.Input, want want) hook.Plan {
 	if in.Points.Kind == "" {
 		in.Points = backup
 	}
-	plan := hook.Make(in)
+	plan := hook.BuildPlan(in)
 	var skipped []string
 	for _, s := range plan.Skipped {
 		if s.Reason == "" {
 			t.Errorf("no reason why %s is skipped", s.Name)
 		}
-		skipped = append(skipped, in.Points.Title(s.Side)+" "+s.Name)
+		skipped = append(skipped, in.Points.SideName(s.Side)+" "+s.Name)
 	}
 	for what, pair := range map[string][2][]string{
 		"pre":     {want.Pre, short(plan.Pre)},
@@ -88,11 +88,11 @@ func check(t *testing.T, in hook.Input, want want) hook.Plan {
 	return plan
 }
 
-func short(steps []hook.Step) []string {
+func short(steps []hook.PlannedAction) []string {
 	var out []string
 	for _, s := range steps {
 		mark := ""
-		if s.Owed {
+		if s.Cleanup {
 			mark = "!"
 		}
 		out = append(out, mark+s.Name)
@@ -353,9 +353,9 @@ func TestMakeUnusablePlugins(t *testing.T) {
 		},
 		"all errors at once": {
 			in: hook.Input{
-				Broken:      []hook.Broken{{Plugin: "gone", Message: "image not found"}},
-				Actions:     []hook.Action{with(pre("a", 0), notReady(false)), with(post("b", 0), notReady(false)), pre("c", 0)},
-				Annotations: map[string]string{"c/prebackup": "no"},
+				BrokenPlugins: []hook.BrokenPlugin{{Plugin: "gone", Message: "image not found"}},
+				Actions:       []hook.Action{with(pre("a", 0), notReady(false)), with(post("b", 0), notReady(false)), pre("c", 0)},
+				Annotations:   map[string]string{"c/prebackup": "no"},
 			},
 			want: want{
 				Pre:    []string{"c"},
@@ -363,13 +363,13 @@ func TestMakeUnusablePlugins(t *testing.T) {
 			},
 		},
 		"broken, Fail": {
-			in:   hook.Input{Broken: []hook.Broken{{Plugin: "gone", Message: "image not found"}}},
+			in:   hook.Input{BrokenPlugins: []hook.BrokenPlugin{{Plugin: "gone", Message: "image not found"}}},
 			want: want{Errors: [][]string{{"gone", "image not found"}}},
 		},
 		"broken, Ignore": {
 			in: hook.Input{
-				Broken:  []hook.Broken{{Plugin: "gone", Message: "image not found", Ignore: true}},
-				Actions: []hook.Action{pre("a", 0)},
+				BrokenPlugins: []hook.BrokenPlugin{{Plugin: "gone", Message: "image not found", Ignore: true}},
+				Actions:       []hook.Action{pre("a", 0)},
 			},
 			want: want{Pre: []string{"a"}, Warnings: [][]string{{"gone", "image not found", "Ignore"}}},
 		},
@@ -398,8 +398,37 @@ func TestMakeParameters(t *testing.T) {
 // The older of two actions is the one whose declaration counts.
 func TestMakeKeepsTheDeclaration(t *testing.T) {
 	older := with(pre("x.io/q", 3), func(a *hook.Action) { a.Plugin, a.Retries, a.FailOnInterruption = "older", 4, true })
-	plan := hook.Make(hook.Input{Points: backup, Actions: []hook.Action{older, with(pre("x.io/q", 1), of("younger"))}})
-	if diff := cmp.Diff([]hook.Step{{Action: older}}, plan.Pre); diff != "" {
+	plan := hook.BuildPlan(hook.Input{Points: backup, Actions: []hook.Action{older, with(pre("x.io/q", 1), of("younger"))}})
+	if diff := cmp.Diff([]hook.PlannedAction{{Action: older}}, plan.Pre); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
+// What a Plugin may still put right is told apart from what is wrong for good.
+func TestBuildPlan_Awaited(t *testing.T) {
+	invalid := map[string]string{hook.Points{Kind: "Backup"}.SkipAnnotationKey("example.io/a", hook.Pre): "yes"}
+	for name, tc := range map[string]struct {
+		in   hook.Input
+		want []string
+	}{
+		"nothing":                          {in: hook.Input{Actions: []hook.Action{pre("example.io/a", 0)}}},
+		"a Plugin is not ready":            {in: hook.Input{Actions: []hook.Action{with(pre("example.io/a", 0), notReady(false))}}, want: []string{"crash loop"}},
+		"the run goes on without it":       {in: hook.Input{Actions: []hook.Action{with(pre("example.io/a", 0), notReady(true))}}},
+		"a Plugin was never loaded":        {in: hook.Input{BrokenPlugins: []hook.BrokenPlugin{{Plugin: "gone", Message: "image not found"}}}, want: []string{"gone"}},
+		"no Plugin provides an action yet": {in: hook.Input{Parameters: map[string]map[string]string{"example.io/a": nil}}, want: []string{"example.io/a"}},
+		"an annotation is invalid":         {in: hook.Input{Actions: []hook.Action{pre("example.io/a", 0)}, Annotations: invalid}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.in.Points = backup
+			plan := hook.BuildPlan(tc.in)
+			if len(plan.Recoverable) != len(tc.want) {
+				t.Fatalf("awaited are %q, want %q", plan.Recoverable, tc.want)
+			}
+			for i, part := range tc.want {
+				if !strings.Contains(plan.Recoverable[i], part) {
+					t.Errorf("awaited are %q, want %q", plan.Recoverable, tc.want)
+				}
+			}
+		})
 	}
 }

@@ -20,11 +20,11 @@ type Action interface {
 	// AppliesTo reports whether the objects of a resource concern the action.
 	// Objects of other resources are never shown to it.
 	AppliesTo(resource schema.GroupResource) bool
-	// Adds lists the resources whose objects the action may name as related,
+	// RelatedResources lists the resources whose objects the action may name as related,
 	// if that is all the action does: it is left out when none of them can be
 	// in the backup, or all of their objects are anyway. An action that has
 	// other effects returns nil and is always asked.
-	Adds() []schema.GroupResource
+	RelatedResources() []schema.GroupResource
 	// Execute looks at one object. An error keeps the object out of the
 	// archive and is recorded as an error of that object.
 	Execute(ctx context.Context, item Item) (Result, error)
@@ -40,37 +40,37 @@ type Preparer interface {
 	Prepare(ctx context.Context, reader Reader) error
 }
 
-// External is an Action that something outside of this program carries out. It has
+// PluginAction is an Action that something outside of this program carries out. It has
 // to be asked which objects concern it, and its calls take time: the engine makes
 // several of them at once.
-type External interface {
+type PluginAction interface {
 	Action
 	// Plugin is the name of what carries the action out, for logs and results.
 	Plugin() string
 	// Kind is the kind of the action, "BackupItemAction" or "AsyncBackupItemAction";
 	// empty if that is not known.
 	Kind() string
-	// Choose asks the action which objects concern it, at most once per run and
+	// ResolveSelector asks the action which objects concern it, at most once per run and
 	// before AppliesTo. An error is recorded as an error of the run, or as a
-	// warning if it is a *LeftOutError, and the action is left out. It names the action.
-	Choose(ctx context.Context, names Names) error
-	// Concerns reports whether an object of a resource that AppliesTo accepted is
+	// warning if it is a *SkippedActionError, and the action is left out. It names the action.
+	ResolveSelector(ctx context.Context, names ResourceResolver) error
+	// Matches reports whether an object of a resource that AppliesTo accepted is
 	// shown to the action. It is cheap. The labels are those that the object has in
 	// the cluster, and are asked for only if they matter.
-	Concerns(namespace string, labels func() map[string]string) bool
+	Matches(namespace string, labels func() map[string]string) bool
 }
 
-// LeftOutError says that a run goes on without an action, which is no error.
-type LeftOutError struct {
+// SkippedActionError says that a run goes on without an action, which is no error.
+type SkippedActionError struct {
 	// Reason is a sentence for people.
 	Reason string
 }
 
 // Error returns the reason.
-func (e *LeftOutError) Error() string { return e.Reason }
+func (e *SkippedActionError) Error() string { return e.Reason }
 
-// Names resolves what people and plugins call resources; selection.Resolver is one.
-type Names interface {
+// ResourceResolver resolves what people and plugins call resources; selection.Resolver is one.
+type ResourceResolver interface {
 	// Resolve returns the resource that a name means, "pods", "deploy" or
 	// "deployments.apps", and false if the cluster does not know it.
 	Resolve(name string) (schema.GroupResource, bool)
@@ -104,24 +104,24 @@ type Result struct {
 	// without its end. No further action sees it, and nothing else of the Result but
 	// its Warnings and Operation counts.
 	Skip string
-	// Related are objects to be archived with this one, if the selection does
+	// RelatedItems are objects to be archived with this one, if the selection does
 	// not exclude them. Label selectors do not apply to them.
-	Related []Ref
+	RelatedItems []RelatedItem
 	// Warnings are about the object.
 	Warnings []string
 	// BackupLabels are to be added to the Backup.
 	BackupLabels map[string]string
 	// Operation is what the action started and what goes on after the archive is
 	// written; nil if nothing.
-	Operation *Operation
+	Operation *StartedOperation
 }
 
-// Operation is something that an action started.
-type Operation struct {
+// StartedOperation is something that an action started.
+type StartedOperation struct {
 	// ID is the action's name for it.
 	ID string
-	// PostItems are objects to be archived, again if need be, when it has ended.
-	PostItems []Ref
+	// PostOperationItems are objects to be archived, again if need be, when it has ended.
+	PostOperationItems []RelatedItem
 	// PollInterval is how often the action wants to be asked how far it is; zero
 	// leaves that to whoever asks.
 	PollInterval time.Duration
@@ -132,8 +132,8 @@ type Operation struct {
 	Cancel func(ctx context.Context) error
 }
 
-// Ref names a related object.
-type Ref struct {
+// RelatedItem names a related object.
+type RelatedItem struct {
 	// Resource of the object. It is archived in the preferred version.
 	Resource schema.GroupResource
 	// Namespace of the object, empty for a cluster-scoped one.
@@ -143,8 +143,8 @@ type Ref struct {
 	// Optional says that the object may well not exist. Otherwise a missing
 	// one is a warning.
 	Optional bool
-	// Always archives it even if the selection excludes it.
-	Always bool
+	// IgnoreSelection archives it even if the selection excludes it.
+	IgnoreSelection bool
 	// Item is the object itself, if the action has it at hand.
 	Item *list.Item
 }

@@ -34,7 +34,22 @@ var (
 	// ErrTooLarge means that the object exceeds what the store can hold under
 	// one key.
 	ErrTooLarge = errors.New("object too large")
+	// ErrStalled means that the store accepted a call and then moved no byte for
+	// too long. It is an ErrUnavailable.
+	ErrStalled error = stalledError{}
 )
+
+// IsUnwritable reports whether a write failed because the store takes none, however often it
+// is tried: it is full or read-only. What is stored there can be read.
+func IsUnwritable(err error) bool {
+	return errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly)
+}
+
+// stalledError is the type of ErrStalled.
+type stalledError struct{}
+
+func (stalledError) Error() string { return "object store stalled" }
+func (stalledError) Unwrap() error { return ErrUnavailable }
 
 // Error is what a store returns: what was attempted on which key, one of the
 // sentinels of this package where one fits, and the cause.

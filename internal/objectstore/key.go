@@ -52,7 +52,7 @@ func checkKey(key string) error {
 		return fmt.Errorf("has %d bytes, more than %d", len(key), MaxKeyLength)
 	case !utf8.ValidString(key):
 		return errors.New("is not valid UTF-8")
-	case strings.ContainsFunc(key, isForbidden):
+	case strings.ContainsFunc(key, isForbiddenRune):
 		return errors.New("contains a control character or a backslash")
 	}
 	for segment := range strings.SplitSeq(key, "/") {
@@ -78,6 +78,6 @@ func checkSegment(segment string) error {
 	return nil
 }
 
-func isForbidden(r rune) bool {
+func isForbiddenRune(r rune) bool {
 	return r < 0x20 || r == 0x7f || r == '\\'
 }

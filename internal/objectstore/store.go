@@ -92,6 +92,27 @@ type PrefixLister interface {
 	CommonPrefixes(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error]
 }
 
+// SpaceReporter is implemented by stores that know how much room is left.
+type SpaceReporter interface {
+	// Space returns the size of the store, and what is free for new objects. It is the
+	// zero Space if the store does not tell.
+	Space(ctx context.Context) (Space, error)
+}
+
+// ExtendedStore is a Store with every optional interface. A wrapper that implements it loses
+// none of the store that it wraps: what that cannot do has no effect and no result.
+type ExtendedStore interface {
+	Store
+	UploadAborter
+	PrefixLister
+	SpaceReporter
+}
+
+// Space is the room of a store in bytes. The zero value means that it is unknown.
+type Space struct {
+	Total, Free uint64
+}
+
 // PutOptions modify a Put. The zero value replaces what is there.
 type PutOptions struct {
 	// IfAbsent makes Put fail with ErrExists if the key exists already.

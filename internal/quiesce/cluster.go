@@ -100,9 +100,9 @@ type scope struct {
 	selector labels.Selector
 }
 
-// each lists in pages and hands over every object, which is not used again. Every page needs
+// forEachObject lists in pages and hands over every object, which is not used again. Every page needs
 // a list of its own: one that is decoded into another shares maps with it.
-func (q *Quiescer) each(ctx context.Context, empty func() List, where scope, fn func(runtime.Object)) error {
+func (q *Quiescer) forEachObject(ctx context.Context, empty func() List, where scope, fn func(runtime.Object)) error {
 	page := Page{Namespace: where.namespace, Selector: where.selector, Limit: pageSize}
 	for {
 		list := empty()
@@ -122,60 +122,60 @@ func (q *Quiescer) each(ctx context.Context, empty func() List, where scope, fn 
 	}
 }
 
-// workloads lists those of one kind.
-func (q *Quiescer) workloads(ctx context.Context, kind state.Kind, where scope) ([]state.Workload, error) {
+// listWorkloads lists those of one kind.
+func (q *Quiescer) listWorkloads(ctx context.Context, kind state.WorkloadKind, where scope) ([]state.Workload, error) {
 	var found []state.Workload
-	empty := func() List { return newList(kind) }
-	err := q.each(ctx, empty, where, func(o runtime.Object) { found = append(found, convert(o)) })
+	empty := func() List { return newWorkloadList(kind) }
+	err := q.forEachObject(ctx, empty, where, func(o runtime.Object) { found = append(found, toWorkload(o)) })
 	if err != nil {
 		return nil, fmt.Errorf("listing objects of kind %s: %w", kind, err)
 	}
 	return found, nil
 }
 
-// get reads one workload.
-func (q *Quiescer) get(ctx context.Context, ref state.Ref) (state.Workload, error) {
-	object := newObject(ref.Kind)
+// getWorkload reads one workload.
+func (q *Quiescer) getWorkload(ctx context.Context, ref state.Ref) (state.Workload, error) {
+	object := newWorkloadObject(ref.Kind)
 	if err := q.cluster.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, object); err != nil {
 		return state.Workload{}, err
 	}
-	return convert(object), nil
+	return toWorkload(object), nil
 }
 
-// write patches one workload, if it still is what was looked at. With its state goes what the
+// patchWorkload patches one workload, if it still is what was looked at. With its state goes what the
 // API server noted of Grapnel; if that fails, nobody is worse off than after kubectl scale.
-func (q *Quiescer) write(ctx context.Context, w state.Workload, patch state.Patch) error {
+func (q *Quiescer) patchWorkload(ctx context.Context, w state.Workload, patch state.Patch) error {
 	data, err := patch.JSON(w)
 	if err != nil {
 		return err
 	}
-	object := newObject(w.Kind)
+	object := newWorkloadObject(w.Kind)
 	object.SetNamespace(w.Namespace)
 	object.SetName(w.Name)
 	if err := q.cluster.Patch(ctx, object, data, state.FieldOwner); err != nil || patch.State != nil {
 		return err
 	}
-	if err := q.disown(ctx, object, w.Kind, patch.Owners); err != nil {
+	if err := q.restoreManagedFields(ctx, object, w.Kind, patch.FieldManagers); err != nil {
 		logr.FromContextOrDiscard(ctx).V(1).Info("Grapnel stays among those who wrote a workload", "workload", w.String(),
 			"error", q.options.Redactor.String(err.Error()))
 	}
 	return nil
 }
 
-// disown removes what the API server noted of Grapnel. The controller of the workload writes its
+// restoreManagedFields removes what the API server noted of Grapnel. The controller of the workload writes its
 // status in these moments, so that it is tried a few times; not if the object is another one, or
 // quiesced again meanwhile.
-func (q *Quiescer) disown(ctx context.Context, object Object, kind state.Kind, owners []state.Owner) error {
+func (q *Quiescer) restoreManagedFields(ctx context.Context, object Object, kind state.WorkloadKind, owners []state.FieldManager) error {
 	var err error
-	for range tries {
-		data, needed := state.Disown(object, kind, owners)
+	for range maxApplyAttempts {
+		data, needed := state.ManagedFieldsPatch(object, kind, owners)
 		if !needed {
 			return nil
 		}
 		if err = q.cluster.Patch(ctx, object, data, state.FieldOwner); !apierrors.IsConflict(err) {
 			return err
 		}
-		fresh := newObject(kind)
+		fresh := newWorkloadObject(kind)
 		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 		if err := q.cluster.Get(ctx, key, fresh); err != nil || fresh.GetUID() != object.GetUID() {
 			return err
@@ -185,13 +185,13 @@ func (q *Quiescer) disown(ctx context.Context, object Object, kind state.Kind, o
 	return err
 }
 
-// owners lists the objects of a kind and adds the UID of the controller of each, "" if it has
+// listControllerUIDs lists the objects of a kind and adds the UID of the controller of each, "" if it has
 // none, by its own UID.
-func (q *Quiescer) owners(ctx context.Context, where scope, apiVersion, kind string, into map[types.UID]types.UID) error {
+func (q *Quiescer) listControllerUIDs(ctx context.Context, where scope, apiVersion, kind string, into map[types.UID]types.UID) error {
 	empty := func() List {
 		return &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind + "List"}}
 	}
-	err := q.each(ctx, empty, where, func(o runtime.Object) {
+	err := q.forEachObject(ctx, empty, where, func(o runtime.Object) {
 		if object, ok := o.(metav1.Object); ok {
 			into[object.GetUID()] = ""
 			if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
@@ -205,32 +205,32 @@ func (q *Quiescer) owners(ctx context.Context, where scope, apiVersion, kind str
 	return nil
 }
 
-// autoscalers lists those there are.
-func (q *Quiescer) autoscalers(ctx context.Context, where scope, fn func(*autoscalingv2.HorizontalPodAutoscaler)) error {
+// forEachAutoscaler lists those there are.
+func (q *Quiescer) forEachAutoscaler(ctx context.Context, where scope, fn func(*autoscalingv2.HorizontalPodAutoscaler)) error {
 	empty := func() List { return &autoscalingv2.HorizontalPodAutoscalerList{} }
-	return q.each(ctx, empty, where, func(o runtime.Object) {
+	return q.forEachObject(ctx, empty, where, func(o runtime.Object) {
 		if scaler, ok := o.(*autoscalingv2.HorizontalPodAutoscaler); ok {
 			fn(scaler)
 		}
 	})
 }
 
-// pods lists those there are.
-func (q *Quiescer) pods(ctx context.Context, where scope, fn func(*corev1.Pod)) error {
+// forEachPod lists those there are.
+func (q *Quiescer) forEachPod(ctx context.Context, where scope, fn func(*corev1.Pod)) error {
 	empty := func() List { return &corev1.PodList{} }
-	return q.each(ctx, empty, where, func(o runtime.Object) {
+	return q.forEachObject(ctx, empty, where, func(o runtime.Object) {
 		if pod, ok := o.(*corev1.Pod); ok {
 			fn(pod)
 		}
 	})
 }
 
-func newObject(kind state.Kind) Object {
-	object, _ := kindTypes(kind)
+func newWorkloadObject(kind state.WorkloadKind) Object {
+	object, _ := newObjectAndList(kind)
 	return object
 }
 
-func newList(kind state.Kind) List {
-	_, list := kindTypes(kind)
+func newWorkloadList(kind state.WorkloadKind) List {
+	_, list := newObjectAndList(kind)
 	return list
 }

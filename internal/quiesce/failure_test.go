@@ -28,7 +28,7 @@ func TestOneFails(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err  error
-		kind executor.Kind
+		kind executor.ErrorKind
 		text string
 	}{
 		"forbidden":    {apierrors.NewForbidden(deployments, "web", errors.New("no rights")), executor.Failed, "no rights"},
@@ -51,7 +51,7 @@ func TestOneFails(t *testing.T) {
 			result, err := w.until(w.Quiesce, request())
 			failed := new(quiesce.Error)
 			if !errors.As(err, &failed) || failed.Kind != tc.kind || !errors.Is(err, tc.err) {
-				t.Fatalf("error is %v of kind %s", err, executor.KindOf(err))
+				t.Fatalf("error is %v of kind %s", err, executor.ErrorKindOf(err))
 			}
 			says(t, failed.Text, "could not quiesce everything: Deployment shop/web", tc.text)
 			expect(t, result, want)
@@ -145,7 +145,7 @@ func TestContended(t *testing.T) {
 			run = w.Unquiesce
 		}
 		result, err := run(t.Context(), request())
-		if err != nil || result.Again < executor.MinAgain || outcomes(result)["Deployment shop/web"] != quiesce.Contended {
+		if err != nil || result.RetryAfter < executor.MinRetryAfter || outcomes(result)["Deployment shop/web"] != quiesce.Contended {
 			t.Errorf("%s: %+v, error %v", call, result, err)
 		}
 		says(t, result.Message, "Deployment shop/web is written by others all the time")

@@ -49,7 +49,7 @@ func TestManaged(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, managed()...)
 		req := request()
-		req.Managed = quiesce.Skip
+		req.WhenManaged = quiesce.Skip
 		result := w.done(w.Quiesce, req)
 		expect(t, result, map[string]quiesce.Outcome{
 			"StatefulSet shop/db": quiesce.LeftOut, "Deployment shop/web": quiesce.LeftOut, "Deployment shop/api": state.Quiesced,
@@ -64,7 +64,7 @@ func TestManaged(t *testing.T) {
 		w := newWorld(t, managed()...)
 		before := w.all()
 		req := request()
-		req.Managed = quiesce.Force
+		req.WhenManaged = quiesce.Force
 		w.done(w.Quiesce, req)
 		if diff := cmp.Diff([]string{"shop/api", "shop/db", "shop/web"}, w.stopped()); diff != "" {
 			t.Errorf("stopped (-want +got):\n%s", diff)
@@ -143,7 +143,7 @@ func TestVolumesAreNotLost(t *testing.T) {
 	} {
 		w := newWorld(t, db.DeepCopy())
 		req := request()
-		req.Managed = policy
+		req.WhenManaged = policy
 		result, err := w.until(w.Quiesce, req)
 		if (err != nil) != (want == quiesce.Refused) || w.patches != 0 {
 			t.Errorf("%s: %v, %d writes", policy, err, w.patches)
@@ -152,8 +152,8 @@ func TestVolumesAreNotLost(t *testing.T) {
 	}
 }
 
-// TestAutoscalers: one that leaves 0 alone is no obstacle, one that does not is.
-func TestAutoscalers(t *testing.T) {
+// TestForEachAutoscaler: one that leaves 0 alone is no obstacle, one that does not is.
+func TestForEachAutoscaler(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		min   *int32
@@ -202,12 +202,12 @@ func TestAutoscalersOfWhatIdles(t *testing.T) {
 
 	w = idle()
 	req := request()
-	req.Managed = quiesce.Skip
+	req.WhenManaged = quiesce.Skip
 	expect(t, w.done(w.Quiesce, req), map[string]quiesce.Outcome{"Deployment shop/web": quiesce.LeftOut, "Deployment shop/api": state.Quiesced})
 
 	w = idle()
-	req.Managed = quiesce.Force
-	expect(t, w.done(w.Quiesce, req), map[string]quiesce.Outcome{"Deployment shop/web": state.Already, "Deployment shop/api": state.Quiesced})
+	req.WhenManaged = quiesce.Force
+	expect(t, w.done(w.Quiesce, req), map[string]quiesce.Outcome{"Deployment shop/web": state.AlreadyQuiesced, "Deployment shop/api": state.Quiesced})
 	w.scale("web", 2, "autoscaler")
 	expect(t, w.done(w.Quiesce, req), map[string]quiesce.Outcome{"Deployment shop/web": state.Quiesced, "Deployment shop/api": state.Quiesced})
 	w.done(w.Unquiesce, req)

@@ -81,8 +81,8 @@ func items(t *testing.T, list client.ObjectList) []client.Object {
 	return found
 }
 
-func kindOf(o client.Object) state.Kind {
-	return state.Kind(strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1."))
+func kindOf(o client.Object) state.WorkloadKind {
+	return state.WorkloadKind(strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1."))
 }
 
 // pointers returns the addresses of items as an interface that they have.

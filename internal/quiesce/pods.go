@@ -20,48 +20,48 @@ import (
 // maxNamed is how many pods or workloads a message names.
 const maxNamed = 5
 
-// podsLeft returns a description of each pod that still runs for one of these workloads,
+// describeRunningPods returns a description of each pod that still runs for one of these workloads,
 // sorted. What cannot be listed is noted as a failure.
-func (p *pass) podsLeft(ctx context.Context, held []state.Workload) []string {
+func (p *pass) describeRunningPods(ctx context.Context, held []state.Workload) []string {
 	var left, namespaces []string
 	for _, w := range held {
 		namespaces = append(namespaces, w.Namespace)
 	}
 	now := p.options.Now()
-	for _, where := range scopes(distinct(namespaces)) {
-		belongs, err := p.belongs(ctx, where, held)
+	for _, where := range scopesForNamespaces(withoutDuplicates(namespaces)) {
+		belongs, err := p.newPodMatcher(ctx, where, held)
 		if err == nil {
-			err = p.pods(ctx, where, func(pod *corev1.Pod) {
-				if runs(pod) && belongs(pod) {
+			err = p.forEachPod(ctx, where, func(pod *corev1.Pod) {
+				if isNonTerminalPod(pod) && belongs(pod) {
 					left = append(left, describePod(pod, now))
 				}
 			})
 		}
 		if err != nil {
-			p.fail(state.Ref{Namespace: where.namespace}, fmt.Errorf("listing pods: %w", err))
+			p.recordFailure(state.Ref{Namespace: where.namespace}, fmt.Errorf("listing pods: %w", err))
 		}
 	}
 	slices.Sort(left)
 	return left
 }
 
-// belongs returns what says whether a pod is one of these workloads: by its controller, or by
+// newPodMatcher returns what says whether a pod is one of these workloads: by its controller, or by
 // the controller of that. One whose ReplicaSet or Job is gone counts, too: whose it was is not
 // known any more, and it is about to end.
-func (q *Quiescer) belongs(ctx context.Context, where scope, workloads []state.Workload) (func(*corev1.Pod) bool, error) {
-	held, kinds, namespaces := map[types.UID]bool{}, map[state.Kind]bool{}, map[string]bool{}
+func (q *Quiescer) newPodMatcher(ctx context.Context, where scope, workloads []state.Workload) (func(*corev1.Pod) bool, error) {
+	held, kinds, namespaces := map[types.UID]bool{}, map[state.WorkloadKind]bool{}, map[string]bool{}
 	for _, w := range workloads {
 		held[types.UID(w.UID)], kinds[w.Kind], namespaces[w.Namespace] = true, true, true
 	}
-	between, listed := map[types.UID]types.UID{}, map[state.Kind]bool{}
+	between, listed := map[types.UID]types.UID{}, map[state.WorkloadKind]bool{}
 	if kinds[state.Deployment] {
-		if err := q.owners(ctx, where, "apps/v1", "ReplicaSet", between); err != nil {
+		if err := q.listControllerUIDs(ctx, where, "apps/v1", "ReplicaSet", between); err != nil {
 			return nil, err
 		}
 		listed[state.ReplicaSet] = true
 	}
 	if kinds[state.CronJob] {
-		if err := q.owners(ctx, where, "batch/v1", "Job", between); err != nil {
+		if err := q.listControllerUIDs(ctx, where, "batch/v1", "Job", between); err != nil {
 			return nil, err
 		}
 		listed[state.Job] = true
@@ -72,13 +72,13 @@ func (q *Quiescer) belongs(ctx context.Context, where scope, workloads []state.W
 			return false
 		}
 		above, there := between[owner.UID]
-		orphan := !there && listed[state.Kind(owner.Kind)] && namespaces[pod.Namespace]
+		orphan := !there && listed[state.WorkloadKind(owner.Kind)] && namespaces[pod.Namespace]
 		return held[owner.UID] || held[above] || orphan
 	}, nil
 }
 
-// runs says whether containers of a pod may still do something, also while it ends.
-func runs(pod *corev1.Pod) bool {
+// isNonTerminalPod says whether containers of a pod may still do something, also while it ends.
+func isNonTerminalPod(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
@@ -101,27 +101,27 @@ func describePod(pod *corev1.Pod, now time.Time) string {
 	return fmt.Sprintf("%s (hangs: its time to end is over; is node %s alive?)", name, pod.Spec.NodeName)
 }
 
-// describe counts pods and names some of them, those that hang first.
-func describe(left []string) string {
+// summarizePods counts pods and names some of them, those that hang first.
+func summarizePods(left []string) string {
 	slices.SortStableFunc(left, func(a, b string) int {
-		return rank(a) - rank(b)
+		return podSortRank(a) - podSortRank(b)
 	})
 	count := fmt.Sprintf("%d pods: ", len(left))
 	if len(left) == 1 {
 		count = "1 pod: "
 	}
-	return count + some(left)
+	return count + joinAbbreviated(left)
 }
 
-func rank(pod string) int {
+func podSortRank(pod string) int {
 	if strings.Contains(pod, "(hangs") {
 		return 0
 	}
 	return 1
 }
 
-// some joins the first of them and counts the others.
-func some(texts []string) string {
+// joinAbbreviated joins the first of them and counts the others.
+func joinAbbreviated(texts []string) string {
 	if more := len(texts) - maxNamed; more > 0 {
 		return strings.Join(texts[:maxNamed], "; ") + fmt.Sprintf("; and %d more", more)
 	}

@@ -42,7 +42,7 @@ func TestWaitForPods(t *testing.T) {
 	w := podsWorld(t)
 	req := request()
 	req.WaitForPods = true
-	req.Kinds = []state.Kind{state.CronJob, state.Deployment, state.StatefulSet}
+	req.Kinds = []state.WorkloadKind{state.CronJob, state.Deployment, state.StatefulSet}
 	next := func() quiesce.Result {
 		t.Helper()
 		result, err := w.Quiesce(t.Context(), req)
@@ -55,7 +55,7 @@ func TestWaitForPods(t *testing.T) {
 	result := next()
 	says(t, result.Message, "waiting for 4 pods: shop/db-0 (not asked to end yet); shop/nightly-a (not asked to end yet); shop/web-a")
 	for i, name := range []string{"nightly-a", "web-a", "db-0", "web-old"} {
-		if result.Again < executor.MinAgain {
+		if result.RetryAfter < executor.MinRetryAfter {
 			t.Fatalf("done with %d pods left", 4-i)
 		}
 		if err := w.Delete(t.Context(), pod(name, nil)); err != nil {
@@ -63,7 +63,7 @@ func TestWaitForPods(t *testing.T) {
 		}
 		result = next()
 	}
-	if result.Again != 0 {
+	if result.RetryAfter != 0 {
 		t.Errorf("no pod is left, and it says %q", result.Message)
 	}
 	says(t, result.Message, "no pod of them is left")
@@ -90,15 +90,15 @@ func TestPodsThatHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := w.Quiesce(t.Context(), req)
-	if err != nil || result.Again == 0 {
+	if err != nil || result.RetryAfter == 0 {
 		t.Fatalf("%+v, error %v", result, err)
 	}
-	if result.Again != 3*time.Second {
-		t.Errorf("looks again after %s", result.Again)
+	if result.RetryAfter != 3*time.Second {
+		t.Errorf("looks again after %s", result.RetryAfter)
 	}
 	w.now = start.Add(10 * time.Minute)
-	if late, err := w.Quiesce(t.Context(), req); err != nil || late.Again != 15*time.Second {
-		t.Errorf("after ten minutes it looks again after %s (%v)", late.Again, err)
+	if late, err := w.Quiesce(t.Context(), req); err != nil || late.RetryAfter != 15*time.Second {
+		t.Errorf("after ten minutes it looks again after %s (%v)", late.RetryAfter, err)
 	}
 	says(t, result.Message, "waiting for 8 pods: shop/db-6 (hangs: its time to end is over, finalizers x.io/slow); shop/db-7 (hangs",
 		"shop/db-0 (ending, has 3600 s to do so)", "and 3 more")

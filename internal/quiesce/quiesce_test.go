@@ -26,7 +26,7 @@ func TestQuiesceAndGiveBack(t *testing.T) {
 	expect(t, result, quiesced())
 	says(t, result.Message, "8 quiesced", "3 quiesced before")
 	if diff := cmp.Diff(map[string]string{
-		quiesce.OutputQuiesced: "8", quiesce.OutputAlready: "3",
+		quiesce.OutputQuiesced: "8", quiesce.OutputAlreadyQuiesced: "3",
 		quiesce.OutputWorkloads: "CronJob/shop/nightly Job/shop/load Job/shop/nightly-1 Deployment/shop/web ReplicaSet/shop/old " +
 			"DaemonSet/shop/agent DaemonSet/shop/proxy StatefulSet/shop/db",
 	}, result.Outputs); diff != "" {
@@ -64,11 +64,11 @@ func TestWriteIsVerified(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3))
 	first, err := w.Quiesce(t.Context(), request())
-	if err != nil || first.Again < executor.MinAgain {
-		t.Errorf("the first call is followed by another in %s (%v)", first.Again, err)
+	if err != nil || first.RetryAfter < executor.MinRetryAfter {
+		t.Errorf("the first call is followed by another in %s (%v)", first.RetryAfter, err)
 	}
 	patches := w.patches
-	if second, err := w.Quiesce(t.Context(), request()); err != nil || second.Again != 0 || w.patches != patches {
+	if second, err := w.Quiesce(t.Context(), request()); err != nil || second.RetryAfter != 0 || w.patches != patches {
 		t.Errorf("the second call: %+v (%v), %d patches more", second, err, w.patches-patches)
 	}
 }
@@ -110,7 +110,7 @@ func TestInterruptedAtAnyWrite(t *testing.T) {
 					w.onPatch, w.afterPatch = nil, fail
 				}
 				failures := 0
-				var kind executor.Kind
+				var kind executor.ErrorKind
 				for _, call := range []func() (quiesce.Result, error){
 					func() (quiesce.Result, error) { return w.until(w.Quiesce, request()) },
 					func() (quiesce.Result, error) { return w.until(w.Unquiesce, request()) },
@@ -145,7 +145,7 @@ func TestSomethingScalesItUp(t *testing.T) {
 	calls := 0
 	for ; err == nil && calls < 10; calls++ {
 		result, err = w.Quiesce(t.Context(), request())
-		if err == nil && result.Again == 0 {
+		if err == nil && result.RetryAfter == 0 {
 			t.Fatal("it is done, although it runs")
 		}
 		w.scale("web", 3, "shop-operator")
@@ -157,7 +157,7 @@ func TestSomethingScalesItUp(t *testing.T) {
 	says(t, failed.Text, "Deployment shop/web", "set to 3 replicas", `"shop-operator"`)
 	expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": state.Reverted, "Deployment shop/api": state.Quiesced})
 	result = w.done(w.Unquiesce, request())
-	expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": state.Changed, "Deployment shop/api": state.Restored})
+	expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": state.ChangedSince, "Deployment shop/api": state.Restored})
 	if w.replicas("web") != 3 || w.replicas("api") != 2 {
 		t.Errorf("web has %d replicas, api %d", w.replicas("web"), w.replicas("api"))
 	}
@@ -175,11 +175,11 @@ func TestWhatIsChosen(t *testing.T) {
 			}, []string{"shop/nightly", "shop/nightly-1"},
 		},
 		"Jobs only": {
-			func(r *quiesce.Request) { r.Kinds = []state.Kind{state.Job} }, []string{"shop/load", "shop/nightly-1"},
+			func(r *quiesce.Request) { r.Kinds = []state.WorkloadKind{state.Job} }, []string{"shop/load", "shop/nightly-1"},
 		},
 		"Jobs only, by the label of their CronJob": {
 			func(r *quiesce.Request) {
-				r.Kinds = []state.Kind{state.Job}
+				r.Kinds = []state.WorkloadKind{state.Job}
 				r.Selector = labels.SelectorFromSet(labels.Set{"app": "nightly"})
 			}, []string{"shop/nightly-1"},
 		},
@@ -233,9 +233,9 @@ func TestInvalidRequests(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*quiesce.Request){
 		"no holder":  func(r *quiesce.Request) { r.Holder = "" },
-		"policy":     func(r *quiesce.Request) { r.Managed = "Maybe" },
+		"policy":     func(r *quiesce.Request) { r.WhenManaged = "Maybe" },
 		"origin":     func(r *quiesce.Request) { r.Origin = "Mars" },
-		"kind":       func(r *quiesce.Request) { r.Kinds = []state.Kind{"Pod"} },
+		"kind":       func(r *quiesce.Request) { r.Kinds = []state.WorkloadKind{"Pod"} },
 		"no maximum": func(r *quiesce.Request) { r.MaxQuiesceDuration = -time.Second },
 	} {
 		t.Run(name, func(t *testing.T) {

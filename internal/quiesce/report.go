@@ -22,30 +22,30 @@ const (
 	OutputOmitted = "workloadsOmitted"
 	// OutputQuiesced is how many are quiesced, without those that were before.
 	OutputQuiesced = "quiesced"
-	// OutputAlready is how many were quiesced before.
-	OutputAlready = "alreadyQuiesced"
+	// OutputAlreadyQuiesced is how many were quiesced before.
+	OutputAlreadyQuiesced = "alreadyQuiesced"
 	// OutputLeftOut is how many were left running.
 	OutputLeftOut = "leftOut"
 )
 
-// maxWorkloads is the size of OutputWorkloads in bytes; an output may have 4096
+// maxWorkloadsBytes is the size of OutputWorkloads in bytes; an output may have 4096
 // (api/v1alpha1), and all of an action 8 KiB (sdk/hook).
-const maxWorkloads = 4000
+const maxWorkloadsBytes = 4000
 
-// result returns what the call did, without a message.
-func (p *pass) result() Result {
-	order := state.Kinds()
-	slices.SortStableFunc(p.items, func(a, b Item) int { return compareRefs(order, a.Ref, b.Ref) })
+// newResult returns what the call did, without a message.
+func (p *pass) newResult() Result {
+	order := state.WorkloadKinds()
+	slices.SortStableFunc(p.items, func(a, b Item) int { return compareWorkloadRefs(order, a.Ref, b.Ref) })
 	return Result{Items: p.items}
 }
 
-func compareRefs(order []state.Kind, a, b state.Ref) int {
+func compareWorkloadRefs(order []state.WorkloadKind, a, b state.Ref) int {
 	return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)),
 		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// outputs returns what later actions are told.
-func outputs(items []Item) map[string]string {
+// newOutputs returns what later actions are told.
+func newOutputs(items []Item) map[string]string {
 	var names []string
 	size, omitted := 0, 0
 	counts := map[Outcome]int{}
@@ -54,8 +54,8 @@ func outputs(items []Item) map[string]string {
 		if i.Outcome != state.Quiesced {
 			continue
 		}
-		name := formatRef(i.Ref)
-		if size += len(name) + 1; size > maxWorkloads {
+		name := formatWorkloadRef(i.Ref)
+		if size += len(name) + 1; size > maxWorkloadsBytes {
 			omitted++
 			continue
 		}
@@ -64,7 +64,7 @@ func outputs(items []Item) map[string]string {
 	all := map[string]string{}
 	for key, n := range map[string]int{
 		OutputOmitted: omitted, OutputQuiesced: counts[state.Quiesced],
-		OutputAlready: counts[state.Already] + counts[state.Elsewhere], OutputLeftOut: counts[LeftOut],
+		OutputAlreadyQuiesced: counts[state.AlreadyQuiesced] + counts[state.QuiescedByRestore], OutputLeftOut: counts[LeftOut],
 	} {
 		if n > 0 {
 			all[key] = strconv.Itoa(n)
@@ -76,39 +76,39 @@ func outputs(items []Item) map[string]string {
 	return all
 }
 
-func formatRef(ref state.Ref) string {
+func formatWorkloadRef(ref state.Ref) string {
 	return string(ref.Kind) + "/" + ref.Namespace + "/" + ref.Name
 }
 
-// parseRefs reads OutputWorkloads. What is none of its form is left out: outputs are kept
+// parseWorkloadRefs reads OutputWorkloads. What is none of its form is left out: outputs are kept
 // where people may change them.
-func parseRefs(text string) []state.Ref {
+func parseWorkloadRefs(text string) []state.Ref {
 	var refs []state.Ref
 	for name := range strings.FieldsSeq(text) {
 		parts := strings.Split(name, "/")
-		if len(parts) == 3 && slices.Contains(state.Kinds(), state.Kind(parts[0])) && parts[1] != "" && parts[2] != "" {
-			refs = append(refs, state.Ref{Kind: state.Kind(parts[0]), Namespace: parts[1], Name: parts[2]})
+		if len(parts) == 3 && slices.Contains(state.WorkloadKinds(), state.WorkloadKind(parts[0])) && parts[1] != "" && parts[2] != "" {
+			refs = append(refs, state.Ref{Kind: state.WorkloadKind(parts[0]), Namespace: parts[1], Name: parts[2]})
 		}
 	}
 	return refs
 }
 
-// phrases are what a summary says about outcomes, in this order. Those that end in a colon
+// summaryPhrases are what a summary says about outcomes, in this order. Those that end in a colon
 // are followed by names.
-var phrases = []struct {
+var summaryPhrases = []struct {
 	outcome Outcome
 	text    string
 }{
 	{state.Quiesced, "%d quiesced"},
 	{state.Restored, "%d given back"},
-	{state.Released, "%d still held by others"},
+	{state.StillHeld, "%d still held by others"},
 	{state.HeldByAction, "%d still held by another action of the run:"},
-	{state.Already, "%d quiesced before"},
-	{state.Elsewhere, "%d quiesced as they were restored"},
+	{state.AlreadyQuiesced, "%d quiesced before"},
+	{state.QuiescedByRestore, "%d quiesced as they were restored"},
 	{LeftOut, "%d left running:"},
 	{Protected, "%d namespaces never quiesced"},
-	{state.Ended, "%d given back before, as maxQuiesceDuration was over:"},
-	{state.Changed, "%d changed meanwhile:"},
+	{state.EndedBefore, "%d given back before, as maxQuiesceDuration was over:"},
+	{state.ChangedSince, "%d changed meanwhile:"},
 	{LeftStopped, "%d left stopped, as the Restore did not come to its end:"},
 	{Gone, "%d gone:"},
 	{Lost, "%d to be looked at:"},
@@ -116,10 +116,10 @@ var phrases = []struct {
 	{Contended, "%d to be tried again:"},
 }
 
-// summary says in one sentence what became of the workloads.
-func (p *pass) summary() string {
+// summaryMessage says in one sentence what became of the workloads.
+func (p *pass) summaryMessage() string {
 	var parts []string
-	for _, phrase := range phrases {
+	for _, phrase := range summaryPhrases {
 		n := 0
 		for _, i := range p.items {
 			if i.Outcome == phrase.outcome {
@@ -131,7 +131,7 @@ func (p *pass) summary() string {
 		}
 		text := fmt.Sprintf(phrase.text, n)
 		if strings.HasSuffix(text, ":") {
-			text += " " + p.named(func(o Outcome) bool { return o == phrase.outcome })
+			text += " " + p.describeItems(func(o Outcome) bool { return o == phrase.outcome })
 		}
 		parts = append(parts, text)
 	}
@@ -141,29 +141,38 @@ func (p *pass) summary() string {
 	return "Workloads: " + strings.Join(parts, ", ")
 }
 
-// warning says which workloads ran although they were held, "" if there is none.
-func warning(items []Item) string {
+// startedWarning says which workloads ran although they were held, "" if there is none.
+func startedWarning(items []Item) string {
 	var texts []string
 	for _, i := range items {
-		if i.Started {
+		if i.RanWhileHeld {
 			texts = append(texts, i.String())
 		}
 	}
 	if len(texts) == 0 {
 		return ""
 	}
-	return executor.OneLine("Workloads did not stay quiesced, and may have changed while they were read: " + some(texts))
+	return executor.OneLine("Workloads did not stay quiesced, and may have changed while they were read: " + joinAbbreviated(texts))
 }
 
-// named names the workloads of some outcomes and what became of them.
-func (p *pass) named(is func(Outcome) bool) string { return named(p.items, is) }
+// stoppedMessage says which workloads nothing starts any more, "" if there is none.
+func stoppedMessage(items []Item) string {
+	texts := describeItemsWhere(items, func(o Outcome) bool { return o == Lost })
+	if texts == "" {
+		return ""
+	}
+	return executor.OneLine("Workloads stay quiesced: " + texts)
+}
 
-func named(items []Item, is func(Outcome) bool) string {
+// describeItems names the workloads of some outcomes and what became of them.
+func (p *pass) describeItems(is func(Outcome) bool) string { return describeItemsWhere(p.items, is) }
+
+func describeItemsWhere(items []Item, is func(Outcome) bool) string {
 	var texts []string
 	for _, i := range items {
 		if is(i.Outcome) {
 			texts = append(texts, i.String())
 		}
 	}
-	return some(texts)
+	return joinAbbreviated(texts)
 }

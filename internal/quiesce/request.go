@@ -33,14 +33,14 @@ const (
 type Origin string
 
 const (
-	// Cluster means: they were quiesced in this cluster, by the holder.
-	Cluster Origin = "Cluster"
-	// Restored means: they were restored as they were archived, quiesced, and their holders were
+	// OriginCluster means: they were quiesced in this cluster, by the holder.
+	OriginCluster Origin = "Cluster"
+	// OriginRestored means: they were restored as they were archived, quiesced, and their holders were
 	// in another cluster or another time. What the holder itself quiesced is given back, too.
-	Restored Origin = "Restored"
-	// Unfinished means: as Restored, but the Restore failed or was cancelled. What it restored may lack
+	OriginRestored Origin = "Restored"
+	// OriginUnfinished means: as Restored, but the Restore failed or was cancelled. What it restored may lack
 	// its data, stays as it is and is named; what the holder itself quiesced is given back.
-	Unfinished Origin = "Unfinished"
+	OriginUnfinished Origin = "Unfinished"
 )
 
 // Request is one attempt.
@@ -54,8 +54,8 @@ type Request struct {
 	// Action is the name of the action; "" is any of the run. Each holds for itself: the first
 	// that gives back must not start what another one wants stopped.
 	Action string
-	// Also are further actions of the run for which Unquiesce gives back.
-	Also []string
+	// OtherActions are further actions of the run for which Unquiesce gives back.
+	OtherActions []string
 	// Namespaces are looked into. kube-system and its like, and the operator's own namespace,
 	// are never quiesced.
 	Namespaces []string
@@ -63,7 +63,7 @@ type Request struct {
 	// CronJob. Unquiesce does not use it: labels may change meanwhile.
 	Selector labels.Selector
 	// Kinds to quiesce; none is all. Unquiesce does not use it.
-	Kinds []state.Kind
+	Kinds []state.WorkloadKind
 	// MaxQuiesceDuration is how long after Since the holder counts; zero is until Unquiesce.
 	MaxQuiesceDuration time.Duration
 	// Since is when the first attempt began; zero is now. It keeps later attempts from
@@ -71,8 +71,8 @@ type Request struct {
 	Since time.Time
 	// WaitForPods makes Quiesce ask to be called again until no pod of the workloads runs.
 	WaitForPods bool
-	// Managed is the policy for workloads that others manage; "" is Fail.
-	Managed Policy
+	// WhenManaged is the policy for workloads that others manage; "" is Fail.
+	WhenManaged Policy
 	// Origin is for Unquiesce; "" is Cluster.
 	Origin Origin
 	// Outputs are what Quiesce returned for the same holder, if it is known. With them
@@ -101,7 +101,7 @@ const (
 	LeftStopped Outcome = "LeftStopped"
 	// Gone means: it was deleted meanwhile.
 	Gone Outcome = "Gone"
-	// Lost means: it is quiesced, and what was saved about it is gone.
+	// Lost means: it is quiesced, and what was saved about it is gone, or cannot be read.
 	Lost Outcome = "Lost"
 )
 
@@ -114,8 +114,8 @@ type Item struct {
 	Text string
 	// Holders are the UIDs of those who held it before the call.
 	Holders []string
-	// Started says that it ran when its holder gave it back.
-	Started bool
+	// RanWhileHeld says that it ran when its holder gave it back.
+	RanWhileHeld bool
 }
 
 // String returns the workload and what became of it.
@@ -132,22 +132,25 @@ type Result struct {
 	Message string
 	// Outputs of Quiesce are small: numbers, and the names of what was quiesced.
 	Outputs map[string]string
-	// Again is how long to wait before the next call; zero if all is done.
-	Again time.Duration
+	// RetryAfter is how long to wait before the next call; zero if all is done.
+	RetryAfter time.Duration
 	// Items are the workloads that the call was about, in order of kind, namespace and name.
 	Items []Item
-	// Next is when Overdue will have something to do, zero if nothing is held.
-	Next time.Time
+	// NextExpiration is when Overdue will have something to do, zero if nothing is held.
+	NextExpiration time.Time
 	// Warning is one line for whoever reads the backup, as Message is; "" if there is nothing to
 	// warn of. It is said once, by the call that found it out.
 	Warning string
+	// Stopped is one line for people, as Message is: the workloads that stay quiesced, as what was
+	// saved about them is lost, and what to do; "" if there is none.
+	Stopped string
 }
 
 // Error is the type of all errors of a Quiescer.
 type Error struct {
 	// Kind is Invalid if nothing is changed, or not any more, and a retry is useless; Failed, Unreachable (only
 	// the connection to the API server failed), Timeout or Interrupted (ctx ended) otherwise.
-	Kind executor.Kind
+	Kind executor.ErrorKind
 	// Text is one line for people, redacted, at most executor.MaxMessageLength bytes.
 	Text string
 	// Err is the cause; its text is not redacted.
@@ -160,42 +163,42 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-func invalid(format string, args ...any) error {
+func newInvalidError(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Kind: executor.Invalid, Text: executor.OneLine(err.Error()), Err: err}
 }
 
-// check refuses what nobody can do.
-func (r Request) check() error {
+// validateFields refuses what nobody can do.
+func (r Request) validateFields() error {
 	if r.Holder == "" {
-		return invalid("the request does not say for which run it is")
+		return newInvalidError("the request does not say for which run it is")
 	}
-	if !slices.Contains([]Policy{"", Fail, Force, Skip}, r.Managed) {
-		return invalid("the policy for managed workloads is %q: use %s, %s or %s", r.Managed, Fail, Force, Skip)
+	if !slices.Contains([]Policy{"", Fail, Force, Skip}, r.WhenManaged) {
+		return newInvalidError("the policy for managed workloads is %q: use %s, %s or %s", r.WhenManaged, Fail, Force, Skip)
 	}
-	if !slices.Contains([]Origin{"", Cluster, Restored, Unfinished}, r.Origin) {
-		return invalid("the origin of the workloads is %q: use %s, %s or %s", r.Origin, Cluster, Restored, Unfinished)
+	if !slices.Contains([]Origin{"", OriginCluster, OriginRestored, OriginUnfinished}, r.Origin) {
+		return newInvalidError("the origin of the workloads is %q: use %s, %s or %s", r.Origin, OriginCluster, OriginRestored, OriginUnfinished)
 	}
 	for _, kind := range r.Kinds {
-		if !slices.Contains(state.Kinds(), kind) {
-			return invalid("workloads of kind %q cannot be quiesced: use some of %v", kind, state.Kinds())
+		if !slices.Contains(state.WorkloadKinds(), kind) {
+			return newInvalidError("workloads of kind %q cannot be quiesced: use some of %v", kind, state.WorkloadKinds())
 		}
 	}
 	return nil
 }
 
-// actions are those for which Unquiesce gives back; none are all.
-func (r Request) actions() []string {
+// actionsToRelease are those for which Unquiesce gives back; none are all.
+func (r Request) actionsToRelease() []string {
 	if r.Action == "" {
 		return nil
 	}
-	return append([]string{r.Action}, r.Also...)
+	return append([]string{r.Action}, r.OtherActions...)
 }
 
-// holder returns the holder that Quiesce adds.
-func (r Request) holder(now time.Time) (state.Holder, error) {
+// newHolder returns the holder that Quiesce adds.
+func (r Request) newHolder(now time.Time) (state.Holder, error) {
 	if r.MaxQuiesceDuration < 0 {
-		return state.Holder{}, invalid("maxQuiesceDuration is %s: it must be longer than zero", r.MaxQuiesceDuration)
+		return state.Holder{}, newInvalidError("maxQuiesceDuration is %s: it must be longer than zero", r.MaxQuiesceDuration)
 	}
 	since := r.Since
 	if since.IsZero() {
@@ -203,11 +206,11 @@ func (r Request) holder(now time.Time) (state.Holder, error) {
 	}
 	h := state.NewHolder(r.Holder, since, r.MaxQuiesceDuration)
 	h.Action = r.Action
-	if h.Over(now) {
-		return h, &Error{Kind: executor.Failed, Err: errOver, Text: "maxQuiesceDuration (" +
+	if h.IsExpired(now) {
+		return h, &Error{Kind: executor.Failed, Err: errQuiesceExpired, Text: "maxQuiesceDuration (" +
 			r.MaxQuiesceDuration.String() + ") is over: raise it, or find out what takes so long"}
 	}
 	return h, nil
 }
 
-var errOver = errors.New("maxQuiesceDuration is over")
+var errQuiesceExpired = errors.New("maxQuiesceDuration is over")

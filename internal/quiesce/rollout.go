@@ -13,28 +13,28 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// rollout says whether pods of two templates run, as the controller of a workload has it. One
+// rolloutStatus says whether pods of two templates run, as the controller of a workload has it. One
 // that never looked at it has made no pods. One that has not seen the last change does so soon,
 // and that may have begun a rollout.
-func rollout(o metav1.Object, observed int64, two, ends bool) state.Rollout {
+func rolloutStatus(o metav1.Object, observed int64, two, ends bool) state.Rollout {
 	switch {
 	case observed == 0:
 		return state.NoRollout
 	case observed < o.GetGeneration():
-		return state.RolloutGoesOn
+		return state.RolloutProgressing
 	case !two:
 		return state.NoRollout
 	case ends:
-		return state.RolloutGoesOn
+		return state.RolloutProgressing
 	}
-	return state.RolloutHalts
+	return state.RolloutStalled
 }
 
 func deploymentRollout(o *appsv1.Deployment) state.Rollout {
 	late := slices.ContainsFunc(o.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse
 	})
-	return rollout(o, o.Status.ObservedGeneration, o.Status.UpdatedReplicas < o.Status.Replicas, !o.Spec.Paused && !late)
+	return rolloutStatus(o, o.Status.ObservedGeneration, o.Status.UpdatedReplicas < o.Status.Replicas, !o.Spec.Paused && !late)
 }
 
 // statefulSetRollout: without replicas, Kubernetes takes the new revision for that of all pods,
@@ -44,10 +44,10 @@ func statefulSetRollout(o *appsv1.StatefulSet) state.Rollout {
 	two := s.CurrentRevision != "" && s.UpdateRevision != "" && s.CurrentRevision != s.UpdateRevision
 	kept := by.RollingUpdate != nil && by.RollingUpdate.Partition != nil && *by.RollingUpdate.Partition > 0
 	onDelete := by.Type == appsv1.OnDeleteStatefulSetStrategyType
-	return rollout(o, s.ObservedGeneration, two && (kept || s.UpdatedReplicas < s.Replicas), !kept && !onDelete)
+	return rolloutStatus(o, s.ObservedGeneration, two && (kept || s.UpdatedReplicas < s.Replicas), !kept && !onDelete)
 }
 
 func daemonSetRollout(o *appsv1.DaemonSet) state.Rollout {
 	onDelete := o.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
-	return rollout(o, o.Status.ObservedGeneration, o.Status.UpdatedNumberScheduled < o.Status.DesiredNumberScheduled, !onDelete)
+	return rolloutStatus(o, o.Status.ObservedGeneration, o.Status.UpdatedNumberScheduled < o.Status.DesiredNumberScheduled, !onDelete)
 }

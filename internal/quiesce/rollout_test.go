@@ -68,7 +68,7 @@ func TestRollouts(t *testing.T) {
 		"a Deployment, all are new, paused":     {updated(3, 3, func(d *appsv1.Deployment) { d.Spec.Paused = true }), none},
 		"a Deployment, its time is over":        {updated(1, 3, overdue), refused},
 		"a Deployment, its time was over":       {updated(3, 3, overdue), none},
-		"a Deployment that has no replicas":     {updated(0, 0, func(d *appsv1.Deployment) { d.Generation++ }), state.Already},
+		"a Deployment that has no replicas":     {updated(0, 0, func(d *appsv1.Deployment) { d.Generation++ }), state.AlreadyQuiesced},
 		"a StatefulSet, all pods are new":       {revised(3, "new", partition(0)), none},
 		"a StatefulSet, one is new":             {revised(1, "old", partition(0)), waits},
 		"a StatefulSet, new above a partition":  {revised(1, "old", partition(2)), refused},
@@ -96,10 +96,10 @@ func TestRollouts(t *testing.T) {
 			case tc.want == waits:
 				says(t, result.Message, "Waiting for rollouts to end: ", "/one is in the middle of a rollout")
 			}
-			if stands := tc.want == waits || tc.want == refused; (w.patches == 0) != stands || (tc.want == waits && result.Again == 0) {
-				t.Errorf("%d writes, again after %s", w.patches, result.Again)
+			if stands := tc.want == waits || tc.want == refused; (w.patches == 0) != stands || (tc.want == waits && result.RetryAfter == 0) {
+				t.Errorf("%d writes, again after %s", w.patches, result.RetryAfter)
 			}
-			w.rolledOut(tc.object, tc.want != none && tc.want != state.Already)
+			w.rolledOut(tc.object, tc.want != none && tc.want != state.AlreadyQuiesced)
 		})
 	}
 }
@@ -110,7 +110,7 @@ func (w *world) rolledOut(o client.Object, rolls bool) {
 	for policy, stopped := range map[quiesce.Policy][]string{quiesce.Skip: {"shop/other"}, quiesce.Force: {"shop/one", "shop/other"}} {
 		other := newWorld(w.T, o, deployment("other", 2))
 		req := request()
-		req.Managed = policy
+		req.WhenManaged = policy
 		result := other.done(other.Quiesce, req)
 		if !rolls {
 			continue

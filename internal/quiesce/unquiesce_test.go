@@ -50,7 +50,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	w.scale("off", 0, "kubectl-scale")
 	result := w.done(w.Unquiesce, request())
 	expect(t, result, map[string]quiesce.Outcome{
-		"Deployment shop/web": state.Restored, "Deployment shop/api": state.Changed, "Deployment shop/off": state.Changed,
+		"Deployment shop/web": state.Restored, "Deployment shop/api": state.ChangedSince, "Deployment shop/off": state.ChangedSince,
 	})
 	says(t, result.Message, `Deployment shop/api was set to 7 replicas meanwhile, by "kubectl"`,
 		`Deployment shop/off was set to 0 replicas meanwhile, by "kubectl-scale"`)
@@ -194,9 +194,13 @@ func TestMissingIsTold(t *testing.T) {
 	result := w.done(w.Unquiesce, req)
 	expect(t, result, map[string]quiesce.Outcome{
 		"Deployment shop/web": state.Restored, "Deployment shop/gone": quiesce.Gone,
-		"Deployment shop/lost": quiesce.Lost, "Deployment shop/idle": state.Already,
+		"Deployment shop/lost": quiesce.Lost, "Deployment shop/idle": state.AlreadyQuiesced,
 	})
 	says(t, result.Message, "Deployment shop/gone was deleted", "Deployment shop/lost is quiesced, and what was saved about it was removed")
+	says(t, result.Stopped, "Deployment shop/lost is quiesced", "by hand")
+	if strings.Contains(result.Stopped, "shop/gone") || strings.Contains(result.Stopped, "shop/idle") {
+		t.Errorf("it warns of what nothing can start: %s", result.Stopped)
+	}
 	w.scale("lost", 1, "kubectl")
 	if again := w.done(w.Unquiesce, req); len(again.Items) != 1 {
 		t.Errorf("called again, it tells %+v", again.Items)
@@ -289,7 +293,7 @@ func TestRestoredElsewhere(t *testing.T) {
 	}
 	target.done(target.Quiesce, backup)
 	restore := of("restore")
-	restore.Origin, restore.Namespaces = quiesce.Restored, []string{"elsewhere"}
+	restore.Origin, restore.Namespaces = quiesce.OriginRestored, []string{"elsewhere"}
 	if other := target.done(target.Unquiesce, restore); len(other.Items) > 0 {
 		t.Errorf("a restore of other namespaces gives back %v", other.Items)
 	}
@@ -315,7 +319,7 @@ func TestPreRestore(t *testing.T) {
 	before := w.all()
 	restore := of("restore")
 	w.done(w.Quiesce, restore)
-	restore.Origin = quiesce.Restored
+	restore.Origin = quiesce.OriginRestored
 	w.done(w.Unquiesce, restore)
 	w.same(before)
 }
@@ -335,10 +339,10 @@ func TestPreRestoreElsewhere(t *testing.T) {
 	restore.Outputs = w.done(w.Quiesce, restore).Outputs
 	bare := deployment("unlabelled", 0)
 	w.remark(bare, func(map[string]string) { delete(bare.Labels, state.Label) })
-	restore.Origin, restore.Namespaces = quiesce.Restored, nil
+	restore.Origin, restore.Namespaces = quiesce.OriginRestored, nil
 	result := w.done(w.Unquiesce, restore)
 	expect(t, result, map[string]quiesce.Outcome{
-		"Deployment shop/web": state.Restored, "Deployment shop/unlabelled": state.Restored, "Deployment shop/shared": state.Released,
+		"Deployment shop/web": state.Restored, "Deployment shop/unlabelled": state.Restored, "Deployment shop/shared": state.StillHeld,
 	})
 	w.done(w.Unquiesce, backup)
 	if diff := cmp.Diff(stopped, w.stopped()); diff != "" {
@@ -346,25 +350,35 @@ func TestPreRestoreElsewhere(t *testing.T) {
 	}
 }
 
-func TestUnreadableIsAnError(t *testing.T) {
+// TestUnquiesce_UnreadableState: a tenant may write any annotation. No retry makes it readable, so
+// that the run is told what to do, and is held by nothing.
+func TestUnquiesce_UnreadableState(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, deployment("web", 3), deployment("api", 2))
-	w.done(w.Quiesce, request())
-	w.remark(deployment("web", 0), func(a map[string]string) { a[state.Annotation] = "secret words" })
-	result, err := w.until(w.Unquiesce, request())
-	failed := new(quiesce.Error)
-	if !errors.As(err, &failed) || failed.Kind != executor.Failed {
-		t.Fatalf("error is %v", err)
-	}
-	says(t, failed.Text, "Deployment shop/web", "cannot be read", "by hand")
-	expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": state.Unreadable, "Deployment shop/api": state.Restored})
-	if strings.Contains(failed.Text, "secret words") {
-		t.Error("the error shows what is in the annotation")
-	}
-	other := request()
-	other.Namespaces = []string{"office"}
-	if result := w.done(w.Unquiesce, other); len(result.Items) > 0 {
-		t.Errorf("it fails runs that it is nothing to: %+v", result.Items)
+	for name, value := range map[string]string{
+		"no JSON":           "secret words",
+		"another version":   `{"v":7,"kind":"Deployment","uid":"secret words"}`,
+		"no replicas":       `{"v":1,"kind":"Deployment","uid":"secret words","replicas":-1}`,
+		"too many replicas": `{"v":1,"kind":"Deployment","uid":"secret words","replicas":99999999999}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, deployment("web", 3), deployment("api", 2))
+			req := request()
+			req.Outputs = w.done(w.Quiesce, req).Outputs
+			w.remark(deployment("web", 0), func(a map[string]string) { a[state.Annotation] = value })
+			result := w.done(w.Unquiesce, req)
+			expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": quiesce.Lost, "Deployment shop/api": state.Restored})
+			says(t, result.Message, "1 given back", "Deployment shop/web", "cannot be read", "by hand")
+			says(t, result.Stopped, "Deployment shop/web has an annotation grapnel.dev/quiesced that cannot be read", "by hand")
+			if strings.Contains(result.Message+result.Stopped, "secret words") {
+				t.Error("the message shows what is in the annotation")
+			}
+			other := of("b")
+			other.Namespaces = []string{"office"}
+			if result := w.done(w.Unquiesce, other); len(result.Items) > 0 {
+				t.Errorf("it is told to runs that it is nothing to: %+v", result.Items)
+			}
+		})
 	}
 }
 
@@ -405,7 +419,7 @@ func TestEndOfContext(t *testing.T) {
 	cancel()
 	late, end := context.WithDeadline(t.Context(), start.Add(-time.Hour*24*365*10))
 	defer end()
-	for kind, ctx := range map[executor.Kind]context.Context{executor.Interrupted: cancelled, executor.Timeout: late} {
+	for kind, ctx := range map[executor.ErrorKind]context.Context{executor.Interrupted: cancelled, executor.Timeout: late} {
 		w := newWorld(t, deployment("web", 3))
 		w.onList = func(client.ObjectList, *client.ListOptions) error { return ctx.Err() }
 		for _, call := range []func(context.Context, quiesce.Request) (quiesce.Result, error){w.Quiesce, w.Unquiesce} {

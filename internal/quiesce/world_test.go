@@ -138,10 +138,10 @@ func (w *world) until(call func(context.Context, quiesce.Request) (quiesce.Resul
 	w.Helper()
 	for range 20 {
 		result, err := call(w.Context(), req)
-		if err != nil || result.Again == 0 {
+		if err != nil || result.RetryAfter == 0 {
 			return result, err
 		}
-		w.now = w.now.Add(result.Again)
+		w.now = w.now.Add(result.RetryAfter)
 	}
 	w.Fatal("it asked to be called again for 20 times")
 	return quiesce.Result{}, nil
@@ -194,7 +194,7 @@ func (w *world) overdue(at time.Time) (quiesce.Result, error) {
 			refs = append(refs, state.Ref{Kind: kindOf(o), Namespace: o.GetNamespace(), Name: o.GetName()})
 		}
 	}
-	return w.Overdue(w.Context(), at, refs...)
+	return w.ReleaseExpired(w.Context(), at, nil, refs...)
 }
 
 func (w *world) replicas(name string) int32 {
@@ -261,7 +261,7 @@ func quiesced() map[string]quiesce.Outcome {
 		all[name] = state.Quiesced
 	}
 	for _, name := range []string{"CronJob shop/weekly", "Deployment shop/idle", "Deployment shop/idle-too"} {
-		all[name] = state.Already
+		all[name] = state.AlreadyQuiesced
 	}
 	return all
 }
@@ -284,7 +284,7 @@ func (w *world) stopped() []string {
 		case *appsv1.StatefulSet:
 			off = *o.Spec.Replicas == 0
 		case *appsv1.DaemonSet:
-			off = o.Spec.Template.Spec.NodeSelector[state.ParkKey] != ""
+			off = o.Spec.Template.Spec.NodeSelector[state.NodeSelectorKey] != ""
 		}
 		if off {
 			names = append(names, o.GetNamespace()+"/"+o.GetName())

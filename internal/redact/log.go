@@ -18,11 +18,11 @@ func (r *Redactor) Logger(l logr.Logger) logr.Logger {
 	if r == nil || sink == nil {
 		return l
 	}
-	return l.WithSink(wrap(r, sink))
+	return l.WithSink(newLogSink(r, sink))
 }
 
-// wrap keeps the call depth right: one frame of its own is added.
-func wrap(r *Redactor, sink logr.LogSink) logr.LogSink {
+// newLogSink keeps the call depth right: one frame of its own is added.
+func newLogSink(r *Redactor, sink logr.LogSink) logr.LogSink {
 	if deep, ok := sink.(logr.CallDepthLogSink); ok {
 		sink = deep.WithCallDepth(1)
 	}
@@ -88,26 +88,26 @@ func (r *Redactor) KeysAndValues(kv []any) []any {
 			continue
 		}
 		key, _ := kv[i-1].(string)
-		out[i] = r.value(key, v)
+		out[i] = r.redactValue(key, v)
 	}
 	return out
 }
 
-// value redacts one value of any type. A type that is not text stays what it is
+// redactValue redacts one value of any type. A type that is not text stays what it is
 // unless its text holds a secret.
-func (r *Redactor) value(key string, v any) any {
+func (r *Redactor) redactValue(key string, v any) any {
 	switch v := v.(type) {
 	case nil, bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64:
 		return v
 	case string:
-		return r.Pair(key, v)
+		return r.RedactPair(key, v)
 	case []byte:
-		return r.Pair(key, string(v))
+		return r.RedactPair(key, string(v))
 	case error:
-		return r.Pair(key, v.Error())
+		return r.RedactPair(key, v.Error())
 	default:
 		text := fmt.Sprintf("%+v", v)
-		if redacted := r.Pair(key, text); redacted != text {
+		if redacted := r.RedactPair(key, text); redacted != text {
 			return redacted
 		}
 		return v
@@ -121,9 +121,9 @@ func (r *Redactor) ReplaceAttr(_ []string, a slog.Attr) slog.Attr {
 		return a
 	}
 	if kind := a.Value.Kind(); kind == slog.KindString {
-		a.Value = slog.StringValue(r.Pair(a.Key, a.Value.String()))
+		a.Value = slog.StringValue(r.RedactPair(a.Key, a.Value.String()))
 	} else if kind == slog.KindAny {
-		a.Value = slog.AnyValue(r.value(a.Key, a.Value.Any()))
+		a.Value = slog.AnyValue(r.redactValue(a.Key, a.Value.Any()))
 	}
 	return a
 }

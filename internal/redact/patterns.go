@@ -8,101 +8,101 @@ import (
 	"strings"
 )
 
-// Mark stands where a secret was.
-const Mark = "[REDACTED]"
+// Placeholder stands where a secret was.
+const Placeholder = "[REDACTED]"
 
 // pattern is one shape of secret and what to write instead.
 type pattern struct {
 	// hints are words, in lower case, of which the text has to contain one: looking
 	// for them is many times faster than the expression, and log lines rarely do.
-	hints []string
-	expr  *regexp.Regexp
-	with  string
+	hints       []string
+	expr        *regexp.Regexp
+	replacement string
 }
 
 const (
-	// quote is an optional quotation mark, perhaps escaped because the text is
+	// quoteExpr is an optional quotation mark, perhaps escaped because the text is
 	// JSON inside a JSON string.
-	quote = `(?:\\*["'])?`
-	// value is what stands behind "=" or ":" of a pair.
+	quoteExpr = `(?:\\*["'])?`
+	// valueExpr is what stands behind "=" or ":" of a pair.
 	// The mark itself comes first: redacting twice must not change anything.
-	value = `(?:\[REDACTED\]|\\+"[^"\\]*\\+"|"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;&"'\\}\])]+)`
-	// names are the words that make the value of a pair a secret wherever they
+	valueExpr = `(?:\[REDACTED\]|\\+"[^"\\]*\\+"|"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;&"'\\}\])]+)`
+	// secretNamesExpr are the words that make the value of a pair a secret wherever they
 	// occur in its key.
-	names = `passw(?:or)?d|passphrase|pwd|token|api[_-]?key|access[_-]?key|private[_-]?key|` +
+	secretNamesExpr = `passw(?:or)?d|passphrase|pwd|token|api[_-]?key|access[_-]?key|private[_-]?key|` +
 		`account[_-]?key|client[_-]?secret|secret[_-]?(?:access|key|id|value|data|string)|` +
 		`[a-z0-9]+[_-]secret|credential`
-	key = `[\w.-]*`
+	keyCharsExpr = `[\w.-]*`
 )
 
-// patterns returns all shapes, the ones that cover most text first: a private
+// secretPatterns returns all shapes, the ones that cover most text first: a private
 // key must be gone before a rule looks at one of its lines.
-func patterns() []pattern {
+func secretPatterns() []pattern {
 	words := []string{"passw", "passphrase", "pwd", "token", "key", "secret", "credential"}
 	return []pattern{
 		{
-			hints: []string{"private key"},
-			expr:  regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|\z)`),
-			with:  Mark,
+			hints:       []string{"private key"},
+			expr:        regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|\z)`),
+			replacement: Placeholder,
 		},
 		{
-			hints: []string{"authorization"},
-			expr:  regexp.MustCompile(`(?i)\b((?:proxy-)?authorization` + quote + `\s*[:=]\s*` + quote + `)[^\s"'\\\[][^"'\\\r\n]*`),
-			with:  "${1}" + Mark,
+			hints:       []string{"authorization"},
+			expr:        regexp.MustCompile(`(?i)\b((?:proxy-)?authorization` + quoteExpr + `\s*[:=]\s*` + quoteExpr + `)[^\s"'\\\[][^"'\\\r\n]*`),
+			replacement: "${1}" + Placeholder,
 		},
 		{
-			hints: []string{"bearer"},
-			expr:  regexp.MustCompile(`(?i)\b(bearer\s+)[A-Za-z0-9._~+/-]{6,}=*`),
-			with:  "${1}" + Mark,
+			hints:       []string{"bearer"},
+			expr:        regexp.MustCompile(`(?i)\b(bearer\s+)[A-Za-z0-9._~+/-]{6,}=*`),
+			replacement: "${1}" + Placeholder,
 		},
 		{
-			hints: []string{"eyj"},
-			expr:  regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)*`),
-			with:  Mark,
+			hints:       []string{"eyj"},
+			expr:        regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)*`),
+			replacement: Placeholder,
 		},
 		{
-			hints: []string{"://"},
-			expr:  regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9+.-]*://)[^\s/@"'<>]+@`),
-			with:  "${1}" + Mark + "@",
+			hints:       []string{"://"},
+			expr:        regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9+.-]*://)[^\s/@"'<>]+@`),
+			replacement: "${1}" + Placeholder + "@",
 		},
 		{
-			hints: []string{"sig", "x-amz-"},
-			expr:  regexp.MustCompile(`(?i)\b(x-amz-(?:signature|security-token|credential)|sig|signature)=[^&\s"']+`),
-			with:  "${1}=" + Mark,
+			hints:       []string{"sig", "x-amz-"},
+			expr:        regexp.MustCompile(`(?i)\b(x-amz-(?:signature|security-token|credential)|sig|signature)=[^&\s"']+`),
+			replacement: "${1}=" + Placeholder,
 		},
 		{
-			hints: []string{"akia", "asia", "aroa"},
-			expr:  regexp.MustCompile(`\b(?:AKIA|ASIA|AROA)[0-9A-Z]{16}\b`),
-			with:  Mark,
+			hints:       []string{"akia", "asia", "aroa"},
+			expr:        regexp.MustCompile(`\b(?:AKIA|ASIA|AROA)[0-9A-Z]{16}\b`),
+			replacement: Placeholder,
 		},
 		{
-			hints: []string{"gh", "glpat-", "xox", "aiza"},
-			expr:  regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{35})`),
-			with:  Mark,
+			hints:       []string{"gh", "glpat-", "xox", "aiza"},
+			expr:        regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{35})`),
+			replacement: Placeholder,
 		},
 		{
-			hints: words,
-			expr:  regexp.MustCompile(`(?i)(` + key + `(?:` + names + `)` + key + quote + `\s*[:=]\s*)` + value),
-			with:  "${1}" + Mark,
+			hints:       words,
+			expr:        regexp.MustCompile(`(?i)(` + keyCharsExpr + `(?:` + secretNamesExpr + `)` + keyCharsExpr + quoteExpr + `\s*[:=]\s*)` + valueExpr),
+			replacement: "${1}" + Placeholder,
 		},
 		{
 			// "secret" alone is also the name of a kind: "reading secret: not found"
 			// has to stay readable, so only quoted keys and "=" count here.
-			hints: []string{"secret"},
-			expr:  regexp.MustCompile(`(?i)(` + key + `secret` + key + `(?:\s*=|\\*["']\s*[:=])\s*)` + value),
-			with:  "${1}" + Mark,
+			hints:       []string{"secret"},
+			expr:        regexp.MustCompile(`(?i)(` + keyCharsExpr + `secret` + keyCharsExpr + `(?:\s*=|\\*["']\s*[:=])\s*)` + valueExpr),
+			replacement: "${1}" + Placeholder,
 		},
 		{
-			hints: words,
-			expr:  regexp.MustCompile(`(?i)((?:--?)(?:password|passwd|token|secret|api-?key)\s+)[^\s-]\S*`),
-			with:  "${1}" + Mark,
+			hints:       words,
+			expr:        regexp.MustCompile(`(?i)((?:--?)(?:password|passwd|token|secret|api-?key)\s+)[^\s-]\S*`),
+			replacement: "${1}" + Placeholder,
 		},
 	}
 }
 
-// applies reports whether the expression can match; lower is the text in lower
+// canMatch reports whether the expression can match; lower is the text in lower
 // case.
-func (p pattern) applies(lower string) bool {
+func (p pattern) canMatch(lower string) bool {
 	for _, hint := range p.hints {
 		if strings.Contains(lower, hint) {
 			return true
@@ -111,8 +111,8 @@ func (p pattern) applies(lower string) bool {
 	return false
 }
 
-// sensitiveKey returns the expression for keys of key/value pairs whose value is
+// sensitiveKeyRegexp returns the expression for keys of key/value pairs whose value is
 // a secret as a whole.
-func sensitiveKey() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:` + names + `|secret$|^authorization$|kubeconfig)`)
+func sensitiveKeyRegexp() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:` + secretNamesExpr + `|secret$|^authorization$|kubeconfig)`)
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -25,15 +26,19 @@ type Redactor struct {
 	patterns  []pattern
 	sensitive *regexp.Regexp
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// values are forms of values that are kept, recent those that are kept as long as they
+	// are among the last ones.
 	values   map[string]struct{}
+	recent   map[string]*recentValue
+	addCount uint64
 	replacer atomic.Pointer[strings.Replacer]
 }
 
 // New returns a Redactor that knows all shapes of secrets and the exact values
 // given here.
 func New(values ...string) *Redactor {
-	r := &Redactor{patterns: patterns(), sensitive: sensitiveKey(), values: map[string]struct{}{}}
+	r := &Redactor{patterns: secretPatterns(), sensitive: sensitiveKeyRegexp(), values: map[string]struct{}{}, recent: map[string]*recentValue{}}
 	r.AddValues(values...)
 	return r
 }
@@ -42,7 +47,8 @@ func New(values ...string) *Redactor {
 // escaped in JSON or a URL, or in base64, and each line of a value that has
 // several, because a log is redacted line by line. What is shorter than
 // MinValueLength is left out. A value is never forgotten: a line that holds it
-// may arrive long after it was changed.
+// may arrive long after it was changed. For those that change all the time there is
+// AddRecentValues.
 func (r *Redactor) AddValues(values ...string) {
 	if r == nil {
 		return
@@ -54,17 +60,86 @@ func (r *Redactor) AddValues(values ...string) {
 		if len(v) < MinValueLength {
 			continue
 		}
-		for _, form := range slices.Concat(formsOf(v), r.linesOf(v)) {
+		for _, form := range slices.Concat(encodedForms(v), r.secretLines(v)) {
 			r.values[form] = struct{}{}
 		}
 	}
-	if len(r.values) == before {
+	if len(r.values) > before {
+		r.rebuildReplacer()
+	}
+}
+
+// recentValue is a value of AddRecentValues.
+type recentValue struct {
+	forms []string
+	// lastAdded is when it was added last.
+	lastAdded uint64
+}
+
+const (
+	// maxRecent is how many values of AddRecentValues are kept, and maxRecentBytes how many
+	// bytes they have in all forms, if that is more than minRecent values.
+	maxRecent, minRecent = 512, 64
+	maxRecentBytes       = 16 << 20
+)
+
+// AddRecentValues is AddValues for values that change, as tokens do, and that whoever uses
+// them adds before each use: only those that were added last are kept, so that a process that
+// runs for years does not grow.
+func (r *Redactor) AddRecentValues(values ...string) {
+	if r == nil {
 		return
 	}
-	forms := make([]string, 0, len(r.values))
-	for form := range r.values {
-		forms = append(forms, form)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	added := false
+	for _, v := range values {
+		if len(v) < MinValueLength {
+			continue
+		}
+		r.addCount++
+		if known := r.recent[v]; known != nil {
+			known.lastAdded = r.addCount
+			continue
+		}
+		r.recent[v] = &recentValue{forms: slices.Concat(encodedForms(v), r.secretLines(v)), lastAdded: r.addCount}
+		added = true
 	}
+	if added {
+		r.evictOldestValues()
+		r.rebuildReplacer()
+	}
+}
+
+// evictOldestValues drops the values that were not added for longest, beyond the limits.
+func (r *Redactor) evictOldestValues() {
+	total := 0
+	for _, v := range r.recent {
+		for _, form := range v.forms {
+			total += len(form)
+		}
+	}
+	oldest := slices.SortedFunc(maps.Keys(r.recent), func(a, b string) int { return cmp.Compare(r.recent[a].lastAdded, r.recent[b].lastAdded) })
+	for _, v := range oldest {
+		if n := len(r.recent); n <= minRecent || (n <= maxRecent && total <= maxRecentBytes) {
+			return
+		}
+		for _, form := range r.recent[v].forms {
+			total -= len(form)
+		}
+		delete(r.recent, v)
+	}
+}
+
+// rebuildReplacer makes the replacer of all values that are known.
+func (r *Redactor) rebuildReplacer() {
+	all := maps.Clone(r.values)
+	for _, v := range r.recent {
+		for _, form := range v.forms {
+			all[form] = struct{}{}
+		}
+	}
+	forms := slices.Collect(maps.Keys(all))
 	// Longest first: of two values of which one contains the other, the whole
 	// longer one has to disappear.
 	slices.SortFunc(forms, func(a, b string) int {
@@ -72,13 +147,13 @@ func (r *Redactor) AddValues(values ...string) {
 	})
 	pairs := make([]string, 0, 2*len(forms))
 	for _, form := range forms {
-		pairs = append(pairs, form, Mark)
+		pairs = append(pairs, form, Placeholder)
 	}
 	r.replacer.Store(strings.NewReplacer(pairs...))
 }
 
-// formsOf returns the ways in which a value may be written.
-func formsOf(v string) []string {
+// encodedForms returns the ways in which a value may be written.
+func encodedForms(v string) []string {
 	forms := []string{v, url.QueryEscape(v), url.PathEscape(v), base64.StdEncoding.EncodeToString([]byte(v))}
 	if quoted, err := json.Marshal(v); err == nil {
 		forms = append(forms, strings.Trim(string(quoted), `"`))
@@ -89,30 +164,30 @@ func formsOf(v string) []string {
 	return slices.DeleteFunc(forms, func(form string) bool { return len(form) < MinValueLength })
 }
 
-// linesOf returns the lines of a value that has several, as far as each is a secret of its own.
-func (r *Redactor) linesOf(v string) []string {
+// secretLines returns the lines of a value that has several, as far as each is a secret of its own.
+func (r *Redactor) secretLines(v string) []string {
 	if !strings.ContainsAny(v, "\r\n") {
 		return nil
 	}
 	var lines []string
 	for _, line := range strings.FieldsFunc(v, func(c rune) bool { return c == '\r' || c == '\n' }) {
-		if line = strings.TrimSpace(line); len(line) >= MinValueLength && !r.introduces(line) {
+		if line = strings.TrimSpace(line); len(line) >= MinValueLength && !r.isSecretPrefix(line) {
 			lines = append(lines, line)
 		}
 	}
 	return lines
 }
 
-// introduces says whether a line is what others recognise a secret by that stands behind it:
+// isSecretPrefix says whether a line is what others recognise a secret by that stands behind it:
 // "password=", the first line of a key. If it disappeared from all texts, those of other
 // secrets would be shown.
-func (r *Redactor) introduces(line string) bool {
+func (r *Redactor) isSecretPrefix(line string) bool {
 	if strings.Contains(line, keyBegin) || strings.Contains(line, keyEnd) {
 		return true
 	}
 	const behind = "aB3dE6gH"
-	return r.shapes(line) == line &&
-		(!strings.Contains(r.shapes(line+behind), behind) || !strings.Contains(r.shapes(line+" "+behind), behind))
+	return r.redactPatterns(line) == line &&
+		(!strings.Contains(r.redactPatterns(line+behind), behind) || !strings.Contains(r.redactPatterns(line+" "+behind), behind))
 }
 
 // String returns s with every secret replaced by Mark.
@@ -123,30 +198,30 @@ func (r *Redactor) String(s string) string {
 	if replacer := r.replacer.Load(); replacer != nil {
 		s = replacer.Replace(s)
 	}
-	return r.shapes(s)
+	return r.redactPatterns(s)
 }
 
-// shapes returns s without what has the shape of a secret.
-func (r *Redactor) shapes(s string) string {
+// redactPatterns returns s without what has the shape of a secret.
+func (r *Redactor) redactPatterns(s string) string {
 	// Replacements only take text away, so one look at the words is enough.
 	lower := strings.ToLower(s)
 	for _, p := range r.patterns {
-		if !p.applies(lower) {
+		if !p.canMatch(lower) {
 			continue
 		}
-		s = p.expr.ReplaceAllString(s, p.with)
+		s = p.expr.ReplaceAllString(s, p.replacement)
 	}
 	return s
 }
 
-// Pair returns the value of a key/value pair as it may be shown: Mark if the key
+// RedactPair returns the value of a key/value pair as it may be shown: Mark if the key
 // says that it is a secret, else what String returns.
-func (r *Redactor) Pair(key, value string) string {
+func (r *Redactor) RedactPair(key, value string) string {
 	if r == nil {
 		return value
 	}
 	if r.IsSensitive(key) {
-		return Mark
+		return Placeholder
 	}
 	return r.String(value)
 }
@@ -179,8 +254,8 @@ func (r *Redactor) NewStream() *Stream {
 	return &Stream{redactor: r}
 }
 
-// Line returns the next line redacted, and false if nothing of it may be shown.
-func (s *Stream) Line(line string) (string, bool) {
+// RedactLine returns the next line redacted, and false if nothing of it may be shown.
+func (s *Stream) RedactLine(line string) (string, bool) {
 	if s.inKey > 0 {
 		s.inKey++
 		if strings.Contains(line, keyEnd) || s.inKey > maxKeyLines {

@@ -6,6 +6,7 @@ package redact_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ import (
 
 func TestString(t *testing.T) {
 	t.Parallel()
-	const m = redact.Mark
+	const m = redact.Placeholder
 	jwt := "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"
 	for name, tc := range map[string]struct{ in, want string }{
 		"plain text stays":              {in: "archived 12 items of namespace shop", want: "archived 12 items of namespace shop"},
@@ -83,6 +84,41 @@ func TestAddValues(t *testing.T) {
 	}
 }
 
+// TestAddRecentValues has tokens that rotate for years, and one that is used all the time.
+func TestAddRecentValues(t *testing.T) {
+	t.Parallel()
+	r := redact.New("kept-for-ever")
+	token := func(i int) string { return fmt.Sprintf("secret-token-%06d-of-the-store", i) }
+	for i := range 1000 {
+		r.AddRecentValues("used-all-the-time", token(i))
+	}
+	for text, hidden := range map[string]bool{
+		"kept-for-ever": true, "used-all-the-time": true, token(999): true, token(600): true, token(0): false, token(400): false,
+	} {
+		if got := r.String(text); (got != text) != hidden {
+			t.Errorf("%q is shown as %q", text, got)
+		}
+	}
+	if got := r.String("dXNlZC1hbGwtdGhlLXRpbWU="); got != redact.Placeholder {
+		t.Errorf("in base64 it is shown as %q", got)
+	}
+}
+
+// TestAddRecentValues_Large keeps the last ones, however large they are.
+func TestAddRecentValues_Large(t *testing.T) {
+	t.Parallel()
+	r := redact.New()
+	large := func(i int) string { return fmt.Sprintf("%06d-", i) + strings.Repeat("x", 100_000) }
+	for i := range 80 {
+		r.AddRecentValues(large(i))
+	}
+	for i, hidden := range map[int]bool{79: true, 20: true, 3: false} {
+		if got := r.String(large(i)); (got == redact.Placeholder) != hidden {
+			t.Errorf("value %d is shown: %t", i, got != redact.Placeholder)
+		}
+	}
+}
+
 // TestLinesOfAValue has a log show a value of several lines, one at a time.
 func TestLinesOfAValue(t *testing.T) {
 	t.Parallel()
@@ -113,7 +149,7 @@ func TestStreamHidesKeyOverLines(t *testing.T) {
 	stream := redact.New().NewStream()
 	var shown []string
 	for _, line := range []string{"before", "key: -----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBg", "c2VjcmV0", "-----END PRIVATE KEY-----", "after"} {
-		if text, ok := stream.Line(line); ok {
+		if text, ok := stream.RedactLine(line); ok {
 			shown = append(shown, text)
 		}
 	}

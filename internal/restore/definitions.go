@@ -23,8 +23,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// definition is a CustomResourceDefinition that this run wrote.
-type definition struct {
+// writtenCRD is a CustomResourceDefinition that this run wrote.
+type writtenCRD struct {
 	target   write.Target
 	resource schema.GroupResource
 	// versions that it serves.
@@ -33,35 +33,35 @@ type definition struct {
 	established bool
 }
 
-// definitions are those that this run wrote. It is safe for concurrent use.
-type definitions struct {
-	mu      sync.Mutex
-	written []definition
+// writtenCRDList are those that this run wrote. It is safe for concurrent use.
+type writtenCRDList struct {
+	mu   sync.Mutex
+	crds []writtenCRD
 }
 
-func (d *definitions) add(object *unstructured.Unstructured) {
+func (d *writtenCRDList) addWrittenCRD(object *unstructured.Unstructured) {
 	gvk := object.GroupVersionKind()
-	written := definition{
-		target: write.Target{Resource: gvk.GroupVersion().WithResource(definitionsResource.Resource), Name: object.GetName()},
+	written := writtenCRD{
+		target: write.Target{Resource: gvk.GroupVersion().WithResource(crdResource.Resource), Name: object.GetName()},
 		resource: schema.GroupResource{
 			Group:    field.Get[string](object.Object, "spec", "group"),
 			Resource: field.Get[string](object.Object, "spec", "names", "plural"),
 		},
 	}
-	for version := range field.Maps(object.Object, "spec", "versions") {
+	for version := range field.EachMap(object.Object, "spec", "versions") {
 		if field.Get[bool](version, "served") {
 			written.versions = append(written.versions, field.Get[string](version, "name"))
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.written = append(d.written, written)
+	d.crds = append(d.crds, written)
 }
 
-func (d *definitions) has(resource schema.GroupResource) bool {
+func (d *writtenCRDList) definesResource(resource schema.GroupResource) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, written := range d.written {
+	for _, written := range d.crds {
 		if written.resource == resource {
 			return true
 		}
@@ -69,68 +69,68 @@ func (d *definitions) has(resource schema.GroupResource) bool {
 	return false
 }
 
-// restoreDefinitions restores the CustomResourceDefinitions, waits until the
+// restoreCRDs restores the CustomResourceDefinitions, waits until the
 // cluster serves what they define, and looks at the cluster again.
-func (r *run) restoreDefinitions(ctx context.Context, p *planner) error {
+func (r *enginePass) restoreCRDs(ctx context.Context, p *planner) error {
 	for _, resource := range r.req.Archive.Resources() {
-		if schema.ParseGroupResource(resource.Name) != definitionsResource {
+		if schema.ParseGroupResource(resource.Name) != crdResource {
 			continue
 		}
-		k, err := p.plan(ctx, resource)
+		k, err := p.planResource(ctx, resource)
 		if err != nil {
 			return err
 		}
-		r.kinds[definitionsResource] = k
-		if err := p.selectNeeded(ctx, k); err != nil {
+		r.kinds[crdResource] = k
+		if err := p.selectNeededCRDs(ctx, k); err != nil {
 			return err
 		}
-		r.log.total.Add(int64(k.countSelected()))
+		r.outcomes.total.Add(int64(k.countSelected()))
 		r.restoreKinds(ctx, []*kind{k})
 	}
-	if len(r.definitions.written) == 0 {
+	if len(r.writtenCRDs.crds) == 0 {
 		return nil
 	}
 	if r.req.DryRun {
-		for _, written := range r.definitions.written {
-			r.promised[written.resource] = written.versions
+		for _, written := range r.writtenCRDs.crds {
+			r.dryRunCRDVersions[written.resource] = written.versions
 		}
 		return nil
 	}
-	r.awaitEstablished(ctx)
-	return r.discoverDefined(ctx)
+	r.waitForEstablishedCRDs(ctx)
+	return r.waitForServedCRDs(ctx)
 }
 
-// selectNeeded selects the definitions of selected objects that the cluster
+// selectNeededCRDs selects the definitions of selected objects that the cluster
 // does not serve, where definitions come only along with others.
-func (p *planner) selectNeeded(ctx context.Context, k *kind) error {
+func (p *planner) selectNeededCRDs(ctx context.Context, k *kind) error {
 	if k.inclusion != selection.RelatedOnly {
 		return nil
 	}
-	own, err := p.ownDefinitions(ctx, k)
+	own, err := p.listStampedCRDs(ctx, k)
 	if err != nil {
 		return err
 	}
 	for _, resource := range p.req.Archive.Resources() {
 		gr := schema.ParseGroupResource(resource.Name)
-		definition, ok := k.find("", resource.Name) // it is called like its resource
-		if !ok || !p.anySelected(gr, p.objects(resource, p.folder(resource))) {
+		definition, ok := k.findEntry("", resource.Name) // it is called like its resource
+		if !ok || !p.hasSelectedObjects(gr, p.archivedObjects(resource, p.defaultStoredVersion(resource))) {
 			continue
 		}
-		_, served := p.served.For(gr)
+		_, served := p.served.PreferredVersion(gr)
 		definition.selected = !served || own[definition.Name]
 	}
 	return nil
 }
 
-// ownDefinitions returns those that this restore wrote before it was interrupted: what
+// listStampedCRDs returns those that this restore wrote before it was interrupted: what
 // they define is served since, and they are still a part of what was restored.
-func (p *planner) ownDefinitions(ctx context.Context, k *kind) (map[string]bool, error) {
+func (p *planner) listStampedCRDs(ctx context.Context, k *kind) (map[string]bool, error) {
 	own := map[string]bool{}
-	if p.req.RestoreUID == "" || p.req.DryRun || !k.isServed {
+	if !p.newStamper().isEnabled() || p.req.DryRun || !k.isServed {
 		return own, nil
 	}
 	_, err := p.cluster.List(ctx, list.Request{
-		Kind: kindOf(k.served), LabelSelector: clean.LabelRestoreName + "=" + shortname.Label(p.req.RestoreName), Places: p.lists,
+		ResourceKind: toListKind(k.served), LabelSelector: clean.LabelRestoreName + "=" + shortname.LabelValue(p.req.RestoreName), Slots: p.listSlots,
 	}, list.Handler{Batch: func(batch *list.Batch) error {
 		defer batch.Release()
 		for _, item := range batch.Items {
@@ -138,9 +138,8 @@ func (p *planner) ownDefinitions(ctx context.Context, k *kind) (map[string]bool,
 			if err := json.Unmarshal(item.JSON, &existing); err != nil {
 				return fmt.Errorf("decoding definition %s: %w", item.Name, err)
 			}
-			if _, stamped := p.stamped(existing); stamped {
-				own[item.Name] = true
-			}
+			target := write.Target{Resource: k.served.GVR, Name: item.Name}
+			_, own[item.Name], _ = p.readStamp(target, existing)
 		}
 		return nil
 	}})
@@ -150,38 +149,38 @@ func (p *planner) ownDefinitions(ctx context.Context, k *kind) (map[string]bool,
 	return own, nil
 }
 
-// awaitEstablished waits for all definitions at the same time.
-func (r *run) awaitEstablished(ctx context.Context) {
-	waiting, cancel := context.WithTimeout(ctx, r.engine.opts.Wait)
+// waitForEstablishedCRDs waits for all definitions at the same time.
+func (r *enginePass) waitForEstablishedCRDs(ctx context.Context) {
+	waiting, cancel := context.WithTimeout(ctx, r.engine.opts.WaitTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
-	for i := range r.definitions.written {
-		written := &r.definitions.written[i]
-		wg.Go(func() {
-			if !r.enter(waiting) {
+	for i := range r.writtenCRDs.crds {
+		written := &r.writtenCRDs.crds[i]
+		r.startGoroutine(&wg, func() {
+			if !r.acquireWorkerSlot(waiting) {
 				return
 			}
-			defer r.leave()
+			defer r.releaseWorkerSlot()
 			last := "it has no conditions"
 			err := r.cluster.Wait(waiting, written.target, func(object []byte) (bool, error) {
-				established, state, err := isEstablished(object)
+				established, state, err := establishedCondition(object)
 				last = state
 				return established, err
 			})
 			written.established = err == nil
 			if err != nil && ctx.Err() == nil {
-				r.results.Error(results.Object(""), fmt.Errorf("%s was restored and is not established (%s): %w", written.target, last, err))
+				r.results.Error(results.ObjectScope(""), fmt.Errorf("%s was restored and is not established (%s): %w", written.target, last, err))
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// errNotAccepted says that the names of a definition are taken.
-var errNotAccepted = errors.New("its names are not accepted")
+// errNamesNotAccepted says that the names of a definition are taken.
+var errNamesNotAccepted = errors.New("its names are not accepted")
 
-// isEstablished reads the conditions of a definition.
-func isEstablished(object []byte) (established bool, state string, err error) {
+// establishedCondition reads the conditions of a definition.
+func establishedCondition(object []byte) (established bool, state string, err error) {
 	if object == nil {
 		return false, "it is gone", nil
 	}
@@ -197,7 +196,7 @@ func isEstablished(object []byte) (established bool, state string, err error) {
 	for _, condition := range definition.Status.Conditions {
 		switch {
 		case condition.Type == "NamesAccepted" && condition.Status == "False":
-			return false, condition.Message, errNotAccepted
+			return false, condition.Message, errNamesNotAccepted
 		case condition.Type == "Established" && condition.Status == "True":
 			established = true
 		case condition.Type == "Established":
@@ -207,28 +206,28 @@ func isEstablished(object []byte) (established bool, state string, err error) {
 	return established, state, nil
 }
 
-// discoverDefined looks at the cluster until it serves what was defined. What
+// waitForServedCRDs looks at the cluster until it serves what was defined. What
 // it does not serve in time, its objects will say.
-func (r *run) discoverDefined(ctx context.Context) error {
-	waiting, cancel := context.WithTimeout(ctx, r.engine.opts.Wait)
+func (r *enginePass) waitForServedCRDs(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, r.engine.opts.WaitTimeout)
 	defer cancel()
 	for n := 1; ; n++ {
-		if err := r.discover(ctx); err != nil {
+		if err := r.discoverResources(ctx); err != nil {
 			return err
 		}
-		if r.servesDefined() || r.engine.opts.Sleep(waiting, request.Delay(n)) != nil {
+		if r.hasServedCRDs() || r.engine.opts.Sleep(waiting, request.BackoffDelay(n)) != nil {
 			return nil
 		}
 	}
 }
 
-func (r *run) servesDefined() bool {
-	for _, written := range r.definitions.written {
+func (r *enginePass) hasServedCRDs() bool {
+	for _, written := range r.writtenCRDs.crds {
 		if !written.established {
 			continue
 		}
 		for _, version := range written.versions {
-			if _, ok := r.servedIn(written.resource.WithVersion(version)); !ok {
+			if _, ok := r.findServedVersion(written.resource.WithVersion(version)); !ok {
 				return false
 			}
 		}

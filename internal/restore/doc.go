@@ -23,18 +23,20 @@
 //
 //	none      it stays, with a warning that names the fields
 //	update    it is patched to what the archive has; its owners and finalizers stay
-//	recreate  it is deleted, and created when it is gone
+//	recreate  it is deleted, and created when it is gone; or updated where a quota lacks room for both
 //
 // Namespaces, CustomResourceDefinitions, PersistentVolumes and their claims are
-// never deleted, because everything in them would go too: recreate updates
-// them. A ServiceAccount is merged, whatever the policy: every namespace has one
+// never deleted, because everything in them would go too, nor are Schedules and storage
+// locations: recreate updates them. Nothing else is deleted before the API server has
+// said that it would take what replaces it (replace.go). A ServiceAccount is merged, whatever the policy: every namespace has one
 // before anything is restored. A released PersistentVolume with the data of a
 // restored claim is reserved for it.
 //
 // Every object that a restore writes has the annotation grapnel.dev/restored
-// with what was done and the UID of the restore. A restore that was interrupted
-// and starts again, or that did not get the answer to a request, finds its own
-// objects by it and reports them as what they are, without touching them.
+// with what was done, the UID of the restore and a MAC (stamp.go). A restore that was
+// interrupted and starts again, or that did not get the answer to a request, finds its
+// own objects by it and reports them as what they are, without touching them. An
+// annotation without a valid MAC proves nothing.
 //
 // What fails for one object or kind is recorded in Result.Results, in the words
 // of the API server, and never ends a run. Run returns an error only for what

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
@@ -24,12 +26,13 @@ type Reader interface {
 	// List reads a kind; see list.Client.List.
 	List(ctx context.Context, req list.Request, handler list.Handler) (list.Summary, error)
 	// Get reads one object; see list.Client.Get.
-	Get(ctx context.Context, kind list.Kind, namespace, name string) (list.Item, error)
+	Get(ctx context.Context, kind list.ResourceKind, namespace, name string) (list.Item, error)
 }
 
 // Writer is how the engine changes a cluster; see write.Client.
 type Writer interface {
 	Create(ctx context.Context, t write.Target, object []byte) error
+	CreateDryRun(ctx context.Context, t write.Target, object []byte) error
 	Patch(ctx context.Context, t write.Target, subresource string, patch []byte) error
 	Replace(ctx context.Context, t write.Target, object []byte) error
 	Delete(ctx context.Context, t write.Target, uid string) error
@@ -48,8 +51,9 @@ const (
 	// API server of a small cluster makes use of (measured).
 	DefaultWorkers       = 32
 	defaultActionWorkers = 4
-	defaultWait          = 2 * time.Minute
+	defaultWaitTimeout   = 2 * time.Minute
 	defaultReadyTimeout  = 10 * time.Minute
+	defaultGracePeriod   = 30 * time.Second
 )
 
 // Options of an Engine. A zero field means its default.
@@ -68,10 +72,16 @@ type Options struct {
 	Workers int
 	// Order of the resources, by default DefaultOrder.
 	Order *Order
-	// Wait is how long a run waits for a single thing, by default two minutes:
+	// WaitTimeout is how long a run waits for a single thing, by default two minutes:
 	// that a definition is established, or that an object that is being deleted
 	// is gone.
-	Wait time.Duration
+	WaitTimeout time.Duration
+	// GracePeriod is how long a run that is to end goes on with an object that it deleted and
+	// has not created again; by default 30 seconds.
+	GracePeriod time.Duration
+	// Log gets the stacks of panics, and has to be that of the operator: the logs of runs,
+	// which are in the context, are stored beside the backups.
+	Log logr.Logger
 	// Sleep waits for d or until ctx is done, whose error it returns then. It
 	// is replaced in tests.
 	Sleep func(ctx context.Context, d time.Duration) error
@@ -79,7 +89,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Actions == nil {
-		o.Actions = builtin.Actions
+		o.Actions = builtin.NewActions
 	}
 	if o.Workers <= 0 {
 		o.Workers = DefaultWorkers
@@ -94,8 +104,11 @@ func (o Options) withDefaults() Options {
 		order := DefaultOrder()
 		o.Order = &order
 	}
-	if o.Wait <= 0 {
-		o.Wait = defaultWait
+	if o.WaitTimeout <= 0 {
+		o.WaitTimeout = defaultWaitTimeout
+	}
+	if o.GracePeriod <= 0 {
+		o.GracePeriod = defaultGracePeriod
 	}
 	if o.Sleep == nil {
 		o.Sleep = request.Sleep
@@ -114,18 +127,18 @@ func New(cluster Cluster, opts Options) *Engine {
 	return &Engine{cluster: cluster, opts: opts.withDefaults()}
 }
 
-// Run does one restore. A Result is returned with an error too, with what was
+// RestoreObjects does one restore. A Result is returned with an error too, with what was
 // done by then; running the same Request again goes on from there.
-func (e *Engine) Run(ctx context.Context, req Request) (Result, error) {
+func (e *Engine) RestoreObjects(ctx context.Context, req Request) (Result, error) {
 	if errs := Validate(req); len(errs) > 0 {
 		return Result{}, fmt.Errorf("validating the restore: %w", errors.Join(errs...))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := newRun(e, req, cancel)
-	err := r.restore(ctx)
+	r := newEnginePass(e, req, cancel)
+	err := recoverPanic(func() error { return r.restoreArchive(ctx) })
 	if ctx.Err() != nil {
 		err = fmt.Errorf("restoring: %w", context.Cause(ctx)) // whatever it led to
 	}
-	return r.result(), err
+	return r.buildResult(), err
 }

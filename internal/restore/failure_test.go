@@ -143,7 +143,7 @@ func TestNamespaceThatIsBeingDeleted(t *testing.T) {
 		t.Run(fmt.Sprintf("goes=%t", goes), func(t *testing.T) {
 			opts := restore.Options{}
 			if !goes {
-				opts.Wait = time.Millisecond
+				opts.WaitTimeout = time.Millisecond
 			}
 			c := newTarget(t, opts)
 			ns := fmt.Sprintf("terminating-%t", goes)
@@ -261,7 +261,7 @@ func TestServerThatIsGoneEndsTheRun(t *testing.T) {
 		}
 		return next.RoundTrip(r)
 	})
-	result, err := c.engine.Run(t.Context(), restore.Request{Archive: spool(t, objects)})
+	result, err := c.engine.RestoreObjects(t.Context(), restore.Request{Archive: spool(t, objects)})
 	if err == nil || !strings.Contains(err.Error(), "does not answer any more") {
 		t.Errorf("the run ended with %v", err)
 	}
@@ -287,7 +287,7 @@ func TestInterruption(t *testing.T) {
 			c.create(configMap(t, ns+"-old", fmt.Sprintf("c-%d", i), "now"))
 		}
 		request := restore.Request{
-			Archive: spool(t, objects), Policy: restore.ExistingUpdate, BackupName: "b", RestoreName: "r", RestoreUID: "u",
+			Archive: spool(t, objects), Policy: restore.ExistingUpdate, BackupName: "b", RestoreName: "r", RestoreUID: "u", StampKey: stampKey,
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var writes atomic.Int64
@@ -298,7 +298,7 @@ func TestInterruption(t *testing.T) {
 			}
 			return resp, err
 		})
-		first, err := c.engine.Run(ctx, request)
+		first, err := c.engine.RestoreObjects(ctx, request)
 		if !errors.Is(err, errEnd) && after < 31 {
 			t.Errorf("after %d writes, the interrupted run ended with %v", after, err)
 		}
@@ -331,7 +331,7 @@ func (a needy) Execute(_ context.Context, item *restoreaction.Item) (restoreacti
 	if i == 3 {
 		return restoreaction.Result{}, errors.New("three is not for me")
 	}
-	return restoreaction.Result{Additional: []restoreaction.Ref{
+	return restoreaction.Result{RelatedItems: []restoreaction.ItemRef{
 		{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: item.Archived.GetNamespace(), Name: fmt.Sprintf("c-%d", (i+1)%a.size)},
 		{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: item.Archived.GetNamespace(), Name: fmt.Sprintf("c-%d", (i+7)%a.size)},
 	}}, nil

@@ -22,159 +22,172 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// task is an entry that somebody has claimed to restore it.
-type task struct {
+// startedEntry is an entry that somebody has claimed to restore it.
+type startedEntry struct {
 	kind  *kind
 	entry entry
-	// found is the object in the cluster, if it is known to exist.
-	found *list.Item
-	// place is that of the worker, nil if there is none to give away.
-	place *place
+	// existing is the object in the cluster, if it is known to exist.
+	existing *list.Item
+	// slot is that of the worker, nil if there is none to give away.
+	slot *workerSlot
 	// depth is how many objects wait for this one, each because of the next.
 	depth int
 }
 
 // item is one object on its way into the cluster.
 type item struct {
-	kind   *kind
-	entry  entry
-	place  *place
-	depth  int
-	target write.Target
-	listed listed
+	kind      *kind
+	entry     entry
+	slot      *workerSlot
+	depth     int
+	target    write.Target
+	listEntry listEntry
 	// resource of the target. Where an action made another one of it than that of the
 	// kind, it was converted.
 	resource  schema.GroupResource
 	converted bool
-	// found is the object in the cluster, if it is known to exist, in the version
-	// foundIn.
-	found   *list.Item
-	foundIn schema.GroupVersionResource
+	// existing is the object in the cluster, if it is known to exist, in the version
+	// existingGVR.
+	existing    *list.Item
+	existingGVR schema.GroupVersionResource
 	// unserved is why the object can not be restored unless an action converts it.
 	unserved *refusal
 	// object as it is to be created, and archived as it is in the archive.
 	object, archived *unstructured.Unstructured
-	// warnings are about the object if it is created, notes and late errors in any
+	// creationWarnings are about the object if it is created, notes and late errors in any
 	// case.
-	warnings, notes []string
-	late            []error
-	// unasked are the actions of the request that the object concerns and that were
+	creationWarnings, unconditionalWarnings []string
+	deferredErrors                          []error
+	// skippedPluginActions are the actions of the request that the object concerns and that were
 	// not asked, because it exists and stays as it is.
-	unasked []string
-	// refused is why an action does not want the object created.
-	refused error
-	// additional are restored before the object.
-	additional []restoreaction.Ref
-	// tries counts how often the object turned out to be in another state than
+	skippedPluginActions []string
+	// createAccepted says that the API server would create the object if its name were free, and
+	// deleted that the object which had the name was deleted, to be replaced.
+	createAccepted, deleted bool
+	// createErr is why an action does not want the object created.
+	createErr error
+	// relatedRefs are restored before the object.
+	relatedRefs []restoreaction.ItemRef
+	// comparisons counts how often the object turned out to be in another state than
 	// it was seen in.
-	tries int
+	comparisons int
 }
 
-// about names the object in messages.
-func (i *item) about() string { return i.target.String() }
+// displayName names the object in messages.
+func (i *item) displayName() string { return i.target.String() }
 
-// buffers are for the JSON of objects, which is decoded at once.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// jsonBuffers are for the JSON of objects, which is decoded at once.
+var jsonBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // restoreEntry restores an entry.
-func (r *run) restoreEntry(ctx context.Context, t task) verdict {
-	defer r.related.finish(t.entry.mark)
+func (r *enginePass) restoreEntry(ctx context.Context, t startedEntry) itemResult {
+	defer r.dependencies.markFinished(t.entry.itemStatus)
 	if !t.entry.selected {
-		r.log.total.Add(1)
+		r.outcomes.total.Add(1)
 	}
-	it, v := r.prepare(ctx, t)
-	if v.outcome == "" {
-		v = r.bring(ctx, it)
+	it, v := r.newItem(t), itemResult{}
+	if err := r.recoverAndLogPanic(it.displayName(), func() error {
+		if v = r.prepareItem(ctx, it); v.outcome == "" {
+			v = r.applyItem(ctx, it)
+		}
+		return nil
+	}); err != nil {
+		v = failedResult(err)
 	}
-	if ctx.Err() != nil && v.outcome == Failed {
+	if ctx.Err() != nil && v.outcome == Failed && !it.deleted {
 		return v // it did not fail, it was interrupted
 	}
-	t.entry.there = v.there()
-	if v.refused != nil {
-		r.log.refuse(*v.refused, 1)
-		r.warn(it.listed, it.about(), it.notes)
-		r.tellLate(it.listed, it.about(), it.late)
+	t.entry.exists = v.isPresent()
+	if v.refusal != nil {
+		r.outcomes.addRefusal(*v.refusal, 1)
+		r.recordWarnings(it.listEntry, it.displayName(), it.unconditionalWarnings)
+		r.recordDeferredErrors(it.listEntry, it.displayName(), it.deferredErrors)
 		return v
 	}
-	if v.wrote() && it.resource == definitionsResource {
-		r.definitions.add(it.object)
+	if v.hasChanged() && it.resource == crdResource {
+		r.writtenCRDs.addWrittenCRD(it.object)
 	}
-	v.warnings = slices.Concat(v.warnings, it.notes)
-	v.late = it.late
-	r.conclude(it.listed, it.about(), v)
+	v.warnings = slices.Concat(v.warnings, it.unconditionalWarnings)
+	v.deferredErrors = it.deferredErrors
+	r.recordOutcome(it.listEntry, it.displayName(), v)
 	return v
 }
 
-// bring restores what a prepared object needs, shows it to the actions of the
+// applyItem restores what a prepared object needs, shows it to the actions of the
 // request, and brings it into the cluster.
-func (r *run) bring(ctx context.Context, it *item) verdict {
-	ask, err := r.toBeAsked(ctx, it)
+func (r *enginePass) applyItem(ctx context.Context, it *item) itemResult {
+	ask, err := r.shouldExecutePluginActions(ctx, it)
 	if err != nil {
-		return failed(err)
+		return failedResult(err)
 	}
-	r.restoreAdditional(ctx, it, it.additional)
+	r.restoreRelatedItems(ctx, it, it.relatedRefs)
 	if ask {
-		if v := r.ask(ctx, it); v.outcome != "" {
+		if v := r.executePluginActions(ctx, it); v.outcome != "" {
 			return v
 		}
 	}
 	if it.unserved != nil {
-		if refused := r.refusal(ctx, it); refused != nil {
-			return verdict{outcome: Failed, refused: refused}
+		if refused := r.checkRestorable(ctx, it); refused != nil {
+			return itemResult{outcome: Failed, refusal: refused}
 		}
 	}
-	if it.found != nil && it.target.Resource == it.foundIn {
-		return r.meet(ctx, it, *it.found)
+	if it.existing != nil && it.target.Resource == it.existingGVR {
+		return r.compareItem(ctx, it, *it.existing)
 	}
-	return r.create(ctx, it, Created)
+	return r.createObject(ctx, it, Created)
 }
 
-// prepare reads an object and makes of it what is to be created. The verdict
-// has an outcome if that is the end of it.
-func (r *run) prepare(ctx context.Context, t task) (*item, verdict) {
+// newItem returns the item of an entry, about which nothing is known yet.
+func (r *enginePass) newItem(t startedEntry) *item {
 	k, e := t.kind, t.entry
-	it := &item{kind: k, entry: e, place: t.place, depth: t.depth, resource: k.resource, found: t.found, foundIn: k.served.GVR}
-	it.target = write.Target{Resource: k.resource.WithVersion(k.folder)}
-	it.target.Namespace, it.target.Name = r.places.of(k, e.Spooled)
-	it.listed = listed{key: k.resource.String(), namespace: it.target.Namespace, name: it.target.Name, kind: k, mark: e.mark}
-	if rival, ok := r.places.rival(k, e); ok {
-		return it, failed(fmt.Errorf("namespaces %s and %s are both mapped onto %s, and both have an object of this name",
-			rival, e.Namespace, it.target.Namespace))
+	it := &item{kind: k, entry: e, slot: t.slot, depth: t.depth, resource: k.resource, existing: t.existing, existingGVR: k.served.GVR}
+	it.target = write.Target{Resource: k.resource.WithVersion(k.storedVersion)}
+	it.target.Namespace, it.target.Name = r.namespaceMapping.targetNames(k, e.SpooledObject)
+	it.listEntry = listEntry{key: k.resource.String(), namespace: it.target.Namespace, name: it.target.Name, kind: k, status: e.itemStatus}
+	return it
+}
+
+// prepareItem reads an object and makes of it what is to be created. The verdict
+// has an outcome if that is the end of it.
+func (r *enginePass) prepareItem(ctx context.Context, it *item) itemResult {
+	if rival, ok := r.namespaceMapping.conflictingSource(it.kind, it.entry); ok {
+		return failedResult(fmt.Errorf("namespaces %s and %s are both mapped onto %s, and both have an object of this name",
+			rival, it.entry.Namespace, it.target.Namespace))
 	}
-	if err := r.read(it); err != nil {
-		return it, failed(fmt.Errorf("the archive is damaged or was made by something else: %w", err))
+	if err := r.readArchivedObject(it); err != nil {
+		return failedResult(fmt.Errorf("the archive is damaged or was made by something else: %w", err))
 	}
 	if err := it.checkScope(); err != nil {
-		return it, failed(err)
+		return failedResult(err)
 	}
-	if refused := r.refusal(ctx, it); refused != nil {
-		if it.unserved == nil || !r.mayConvert(it) {
-			return it, verdict{outcome: Failed, refused: refused}
+	if refused := r.checkRestorable(ctx, it); refused != nil {
+		if it.unserved == nil || !r.canConvert(it) {
+			return itemResult{outcome: Failed, refusal: refused}
 		}
 	}
-	return it, r.act(ctx, it)
+	return r.executeEngineActions(ctx, it)
 }
 
-// refusal returns why objects like this one cannot be restored, and nil if its
+// checkRestorable returns why objects like this one cannot be restored, and nil if its
 // version is served and its namespace is there.
-func (r *run) refusal(ctx context.Context, it *item) *refusal {
-	if it.unserved = r.notServedAs(it); it.unserved != nil {
+func (r *enginePass) checkRestorable(ctx context.Context, it *item) *refusal {
+	if it.unserved = r.refusalForVersion(it); it.unserved != nil {
 		return it.unserved
 	}
 	if it.target.Namespace == "" {
 		return nil
 	}
-	if err := r.namespace(ctx, it.target.Namespace).err; err != nil {
+	if err := r.ensureNamespace(ctx, it.target.Namespace).err; err != nil {
 		return &refusal{it.resource, it.target.Namespace, err.Error()}
 	}
 	return nil
 }
 
-// read decodes an object and sees that it is what its place in the archive says.
-func (r *run) read(it *item) error {
-	buf, _ := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	raw, err := r.req.Archive.Read(it.entry.Spooled, *buf)
+// readArchivedObject decodes an object and sees that it is what its place in the archive says.
+func (r *enginePass) readArchivedObject(it *item) error {
+	buf, _ := jsonBuffers.Get().(*[]byte)
+	defer jsonBuffers.Put(buf)
+	raw, err := r.req.Archive.Read(it.entry.SpooledObject, *buf)
 	if err != nil {
 		return err
 	}
@@ -201,8 +214,8 @@ func (r *run) read(it *item) error {
 		}
 	}
 	it.target.Resource = it.kind.resource.WithVersion(gv.Version)
-	it.listed.key = gv.String() + "/" + it.archived.GetKind()
-	it.object, err = clean.Copy(it.archived, r.labels)
+	it.listEntry.key = gv.String() + "/" + it.archived.GetKind()
+	it.object, err = clean.CopyForRestore(it.archived, r.labels)
 	if err != nil {
 		return err
 	}
@@ -210,7 +223,7 @@ func (r *run) read(it *item) error {
 	if it.target.Namespace != "" {
 		it.object.SetNamespace(it.target.Namespace)
 	}
-	field.Prune(it.object.Object, []string{"metadata", "annotations"}, compare.Restored)
+	field.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
 	return nil
 }
 
@@ -226,13 +239,13 @@ func (i *item) checkScope() error {
 	}
 }
 
-// notServedAs returns why objects in this version cannot be restored.
-func (r *run) notServedAs(it *item) *refusal {
-	if _, ok := r.servedIn(it.target.Resource); ok || slices.Contains(r.promised[it.resource], it.target.Resource.Version) {
+// refusalForVersion returns why objects in this version cannot be restored.
+func (r *enginePass) refusalForVersion(it *item) *refusal {
+	if _, ok := r.findServedVersion(it.target.Resource); ok || slices.Contains(r.dryRunCRDVersions[it.resource], it.target.Resource.Version) {
 		return nil
 	}
-	if !it.kind.isServed && r.promised[it.resource] == nil {
-		return &refusal{resource: it.resource, reason: r.notServed(it.resource)}
+	if !it.kind.isServed && r.dryRunCRDVersions[it.resource] == nil {
+		return &refusal{resource: it.resource, reason: r.notServedReason(it.resource)}
 	}
 	reason := fmt.Sprintf("the cluster does not serve version %s of them", it.target.Resource.Version)
 	if !r.req.UseVersions {
@@ -241,32 +254,32 @@ func (r *run) notServedAs(it *item) *refusal {
 	return &refusal{resource: it.resource, reason: reason}
 }
 
-// act asks the actions of the engine. The verdict has an outcome if one of them does not want
+// executeEngineActions asks the actions of the engine. The verdict has an outcome if one of them does not want
 // the object restored.
-func (r *run) act(ctx context.Context, it *item) verdict {
+func (r *enginePass) executeEngineActions(ctx context.Context, it *item) itemResult {
 	if len(it.kind.actions) > 0 {
-		it.kind.asked.Store(true)
+		it.kind.engineActionsExecuted.Store(true)
 	}
-	shown := r.shown(it)
+	shown := r.newActionItem(it)
 	for _, action := range it.kind.actions {
 		result, err := action.Execute(ctx, shown)
-		var refused *restoreaction.CreateError
+		var refused *restoreaction.CreationRefusedError
 		switch {
 		case errors.As(err, &refused):
-			it.refused = err
+			it.createErr = err
 		case err != nil:
-			return failed(fmt.Errorf("restore action %s: %w", action.Name(), err))
+			return failedResult(fmt.Errorf("restore action %s: %w", action.Name(), err))
 		case result.Skip != "":
-			return skipped(result.Skip)
+			return skippedResult(result.Skip)
 		}
-		it.warnings = append(it.warnings, result.Warnings...)
-		it.additional = append(it.additional, result.Additional...)
+		it.creationWarnings = append(it.creationWarnings, result.Warnings...)
+		it.relatedRefs = append(it.relatedRefs, result.RelatedItems...)
 	}
 	it.object = shown.Object
-	return verdict{}
+	return itemResult{}
 }
 
-// shown returns an object as actions see it.
-func (r *run) shown(it *item) *restoreaction.Item {
-	return &restoreaction.Item{Resource: it.target.Resource, Object: it.object, Archived: it.archived, Run: r.actionRun}
+// newActionItem returns an object as actions see it.
+func (r *enginePass) newActionItem(it *item) *restoreaction.Item {
+	return &restoreaction.Item{Resource: it.target.Resource, Object: it.object, Archived: it.archived, Restore: r.actionRun}
 }

@@ -19,84 +19,84 @@ import (
 // kind is one resource of the archive in the version that is restored.
 type kind struct {
 	resource schema.GroupResource
-	// folder of the archive: a version, or empty for the objects without one.
-	folder string
+	// storedVersion of the archive: a version, or empty for the objects without one.
+	storedVersion string
 	// served is the resource in the version that most of its objects are
 	// restored in. It is the zero Resource if the cluster does not serve it.
 	served     discovery.Resource
 	isServed   bool
 	namespaced bool
 	inclusion  selection.Inclusion
-	// never says why no object of the resource is restored.
-	never string
+	// neverReason says why no object of the resource is restored.
+	neverReason string
 	// actions and normal are the parts of run.actions and run.normal that
 	// concern the resource.
-	actions, normal []restoreaction.Action
-	// outside are the actions of the request that may concern its objects.
-	outside []*concern
-	// asked says that actions were asked.
-	asked atomic.Bool
+	actions, normalizers []restoreaction.Action
+	// pluginActions are the actions of the request that may concern its objects.
+	pluginActions []*resourceAction
+	// engineActionsExecuted says that actions were asked.
+	engineActionsExecuted atomic.Bool
 	// withStatus says that the status is restored, unless an object says
 	// otherwise.
 	withStatus bool
-	// fresh says that this run created the definition of the resource.
-	fresh bool
-	// looked says that those of its objects that exist are dealt with.
-	looked bool
-	// listed says that those of its selected objects that exist are known, but for
+	// crdCreated says that this run created the definition of the resource.
+	crdCreated bool
+	// existingCompared says that those of its objects that exist are dealt with.
+	existingCompared bool
+	// existingListed says that those of its selected objects that exist are known, but for
 	// what was created since.
-	listed atomic.Bool
+	existingListed atomic.Bool
 
 	// objects are those of the archive, and marks what is known of each.
-	objects archive.Objects
-	marks   []mark
-	// listedAs is the key of the objects in the list of resources; see outcomes.
-	listedAs string
+	objects  archive.Objects
+	statuses []itemStatus
+	// listKey is the key of the objects in the list of resources; see outcomes.
+	listKey string
 }
 
 // entry is one object of the archive. The zero entry is none.
 type entry struct {
-	archive.Spooled
-	*mark
+	archive.SpooledObject
+	*itemStatus
 }
 
-// mark is what a run knows of one object. It is small, for there may be millions.
-type mark struct {
+// itemStatus is what a run knows of one object. It is small, for there may be millions.
+type itemStatus struct {
 	state atomic.Uint32
-	// inScope says that it may be restored: it is cluster-scoped or in a
+	// isInScope says that it may be restored: it is cluster-scoped or in a
 	// selected namespace.
 	inScope bool
 	// selected says that it is restored for its own sake, and not only if
 	// another object needs it.
 	selected bool
 	// outcome is for the list of resources.
-	outcome outcomeMark
-	// there says that the object is in the cluster. It is set before the state says
+	outcome outcomeCode
+	// exists says that the object is in the cluster. It is set before the state says
 	// finished, and not read before.
-	there bool
+	exists bool
 }
 
 // The states of an entry.
 const (
-	pending uint32 = iota
-	running
-	stalled // running, and waiting for something that takes its time
-	finished
+	statePending uint32 = iota
+	stateRunning
+	stateStalled // running, and waiting for something that takes its time
+	stateFinished
 )
 
-// claim takes an entry for the caller to restore, and returns false if somebody
+// tryStart takes an entry for the caller to restore, and returns false if somebody
 // else has it.
-func (m *mark) claim() bool { return m.state.CompareAndSwap(pending, running) }
+func (m *itemStatus) tryStart() bool { return m.state.CompareAndSwap(statePending, stateRunning) }
 
-// entry returns the one at a place.
-func (k *kind) entry(at int) entry { return entry{k.objects.At(at), &k.marks[at]} }
+// entryAt returns the one at a place.
+func (k *kind) entryAt(at int) entry { return entry{k.objects.At(at), &k.statuses[at]} }
 
-// entries goes through the objects that may be restored, sorted by namespace
+// entriesInScope goes through the objects that may be restored, sorted by namespace
 // and name.
-func (k *kind) entries() iter.Seq[entry] {
+func (k *kind) entriesInScope() iter.Seq[entry] {
 	return func(yield func(entry) bool) {
-		for i := range k.marks {
-			if k.marks[i].inScope && !yield(k.entry(i)) {
+		for i := range k.statuses {
+			if k.statuses[i].inScope && !yield(k.entryAt(i)) {
 				return
 			}
 		}
@@ -105,32 +105,32 @@ func (k *kind) entries() iter.Seq[entry] {
 
 // isEmpty reports whether there is nothing that may be restored.
 func (k *kind) isEmpty() bool {
-	for range k.entries() {
+	for range k.entriesInScope() {
 		return false
 	}
 	return true
 }
 
-// find returns an object that may be restored.
-func (k *kind) find(namespace, name string) (entry, bool) {
+// findEntry returns an object that may be restored.
+func (k *kind) findEntry(namespace, name string) (entry, bool) {
 	at, found := k.objects.Find(namespace, name)
-	if !found || !k.marks[at].inScope {
+	if !found || !k.statuses[at].inScope {
 		return entry{}, false
 	}
-	return k.entry(at), true
+	return k.entryAt(at), true
 }
 
 // countSelected returns how many entries are restored for their own sake.
 func (k *kind) countSelected() int {
 	count := 0
-	for i := range k.marks {
-		if k.marks[i].selected {
+	for i := range k.statuses {
+		if k.statuses[i].selected {
 			count++
 		}
 	}
 	return count
 }
 
-func concerned(actions []restoreaction.Action, resource schema.GroupResource) []restoreaction.Action {
+func actionsForResource(actions []restoreaction.Action, resource schema.GroupResource) []restoreaction.Action {
 	return slices.DeleteFunc(slices.Clone(actions), func(a restoreaction.Action) bool { return !a.AppliesTo(resource) })
 }

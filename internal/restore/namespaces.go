@@ -22,22 +22,22 @@ import (
 // namespaceState is what a run knows of a namespace of the cluster.
 type namespaceState struct {
 	once sync.Once
-	// fresh says that this run made it: nothing was in it before.
-	fresh bool
+	// created says that this run made it: nothing was in it before.
+	created bool
 	// err is why nothing can be restored into it.
 	err error
 }
 
-// namespaceBook has the namespaces of the cluster by name.
-type namespaceBook struct {
-	// listed are those that existed when the run began.
-	listed map[string]list.Item
+// namespaceTracker has the namespaces of the cluster by name.
+type namespaceTracker struct {
+	// existing are those that existed when the run began.
+	existing map[string]list.Item
 
 	mu     sync.Mutex
 	states map[string]*namespaceState
 }
 
-func (b *namespaceBook) state(name string) *namespaceState {
+func (b *namespaceTracker) getState(name string) *namespaceState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.states == nil {
@@ -51,16 +51,21 @@ func (b *namespaceBook) state(name string) *namespaceState {
 	return state
 }
 
-// namespace returns the state of a namespace, which is made if it is missing.
-func (r *run) namespace(ctx context.Context, name string) *namespaceState {
-	state := r.namespaces.state(name)
-	state.once.Do(func() { state.fresh, state.err = r.openNamespace(ctx, name) })
+// ensureNamespace returns the state of a namespace, which is made if it is missing.
+func (r *enginePass) ensureNamespace(ctx context.Context, name string) *namespaceState {
+	state := r.namespaces.getState(name)
+	state.once.Do(func() {
+		state.err = r.recoverAndLogPanic("namespaces "+name, func() (err error) {
+			state.created, err = r.restoreOrCreateNamespace(ctx, name)
+			return err
+		})
+	})
 	return state
 }
 
-// openNamespaces restores the Namespace objects, and makes those namespaces that
+// restoreNamespaces restores the Namespace objects, and makes those namespaces that
 // selected objects belong into.
-func (r *run) openNamespaces(ctx context.Context) error {
+func (r *enginePass) restoreNamespaces(ctx context.Context) error {
 	if err := r.listNamespaces(ctx); err != nil {
 		return err
 	}
@@ -68,37 +73,39 @@ func (r *run) openNamespaces(ctx context.Context) error {
 	selected := r.selectNamespaces(needed)
 	var wg sync.WaitGroup
 	work := func(do func()) {
-		if !r.enter(ctx) {
+		if !r.acquireWorkerSlot(ctx) {
 			return
 		}
-		wg.Go(func() {
-			defer r.leave()
+		r.startGoroutine(&wg, func() {
+			defer r.releaseWorkerSlot()
 			do()
 		})
 	}
 	for _, e := range selected {
-		target := r.places.target(e.Name)
-		found, exists := r.namespaces.listed[target]
-		if exists && !found.Deleting && e.claim() {
-			work(func() { r.restoreEntry(ctx, task{kind: r.kinds[namespacesResource], entry: e, found: &found}) })
+		target := r.namespaceMapping.targetNamespace(e.Name)
+		found, exists := r.namespaces.existing[target]
+		if exists && !found.Deleting && e.tryStart() {
+			work(func() {
+				r.restoreEntry(ctx, startedEntry{kind: r.kinds[namespaceResource], entry: e, existing: &found})
+			})
 		} else {
-			work(func() { r.namespace(ctx, target) })
+			work(func() { r.ensureNamespace(ctx, target) })
 		}
 	}
 	for original := range needed {
-		work(func() { r.namespace(ctx, r.places.target(original)) })
+		work(func() { r.ensureNamespace(ctx, r.namespaceMapping.targetNamespace(original)) })
 	}
 	wg.Wait()
 	return nil
 }
 
 // listNamespaces learns which namespaces exist.
-func (r *run) listNamespaces(ctx context.Context) error {
-	r.namespaces.listed = map[string]list.Item{}
-	kind := list.Kind{Resource: namespacesResource.WithVersion("v1"), Kind: "Namespace"}
-	_, err := r.cluster.List(ctx, list.Request{Kind: kind}, list.Handler{Batch: func(batch *list.Batch) error {
+func (r *enginePass) listNamespaces(ctx context.Context) error {
+	r.namespaces.existing = map[string]list.Item{}
+	kind := list.ResourceKind{Resource: namespaceResource.WithVersion("v1"), Kind: "Namespace"}
+	_, err := r.cluster.List(ctx, list.Request{ResourceKind: kind}, list.Handler{Batch: func(batch *list.Batch) error {
 		for _, item := range batch.AppendTo(nil) {
-			r.namespaces.listed[item.Name] = item
+			r.namespaces.existing[item.Name] = item
 		}
 		batch.Release()
 		return nil
@@ -108,13 +115,13 @@ func (r *run) listNamespaces(ctx context.Context) error {
 
 // neededNamespaces returns the namespaces of the archive with objects that are
 // going to be restored.
-func (r *run) neededNamespaces() map[string]bool {
+func (r *enginePass) neededNamespaces() map[string]bool {
 	needed := map[string]bool{}
 	for _, k := range r.kinds {
-		if k.never != "" || !k.isServed && r.promised[k.resource] == nil {
+		if k.neverReason != "" || !k.isServed && r.dryRunCRDVersions[k.resource] == nil {
 			continue
 		}
-		for e := range k.entries() {
+		for e := range k.entriesInScope() {
 			if e.selected && e.Namespace != "" {
 				needed[e.Namespace] = true
 			}
@@ -125,48 +132,48 @@ func (r *run) neededNamespaces() map[string]bool {
 
 // selectNamespaces selects Namespace objects. Of namespaces that are merged,
 // the first has its object restored.
-func (r *run) selectNamespaces(needed map[string]bool) []entry {
-	k := r.kinds[namespacesResource]
+func (r *enginePass) selectNamespaces(needed map[string]bool) []entry {
+	k := r.kinds[namespaceResource]
 	if k == nil {
 		return nil
 	}
 	var selected []entry
 	taken := map[string]bool{}
-	p := &planner{run: r}
-	for e := range k.entries() {
-		target := r.places.target(e.Name)
+	p := &planner{enginePass: r}
+	for e := range k.entriesInScope() {
+		target := r.namespaceMapping.targetNamespace(e.Name)
 		if e.Namespace != "" || taken[target] {
 			continue
 		}
-		labels, _ := p.labelsOf(e.Spooled, nil)
-		if r.selection.ArchivesNamespace(selection.NamespaceObject{
+		labels, _ := p.readObjectLabels(e.SpooledObject, nil)
+		if r.selection.ShouldArchiveNamespace(selection.NamespaceObject{
 			Name: e.Name, Labels: labels, Active: true, HasItems: needed[e.Name],
 		}) {
 			e.selected, taken[target] = true, true
 			selected = append(selected, e)
 		}
 	}
-	r.log.total.Add(int64(len(selected)))
+	r.outcomes.total.Add(int64(len(selected)))
 	return selected
 }
 
-// openNamespace makes a namespace that does not exist, as it was archived.
-func (r *run) openNamespace(ctx context.Context, name string) (fresh bool, err error) {
-	found, exists := r.namespaces.listed[name]
-	k, e := r.namespaceEntry(name)
+// restoreOrCreateNamespace makes a namespace that does not exist, as it was archived.
+func (r *enginePass) restoreOrCreateNamespace(ctx context.Context, name string) (fresh bool, err error) {
+	found, exists := r.namespaces.existing[name]
+	k, e := r.findNamespaceEntry(name)
 	if exists && !found.Deleting {
-		return false, r.recallNamespace(name, e.mark, found)
+		return false, r.adoptStampedNamespace(name, e.itemStatus, found)
 	}
-	v := skipped("")
-	if e.mark != nil && e.claim() {
+	v := skippedResult("")
+	if e.itemStatus != nil && e.tryStart() {
 		var known *list.Item
 		if exists {
 			known = &found
 		}
-		v = r.restoreEntry(ctx, task{kind: k, entry: e, found: known})
+		v = r.restoreEntry(ctx, startedEntry{kind: k, entry: e, existing: known})
 	}
 	if v.outcome == Skipped {
-		v = r.makeNamespace(ctx, name, exists, found)
+		v = r.createNamespace(ctx, name, exists, found)
 	}
 	if v.outcome == Failed {
 		return false, fmt.Errorf("namespace %s is not there: %w", name, v.err)
@@ -174,71 +181,77 @@ func (r *run) openNamespace(ctx context.Context, name string) (fresh bool, err e
 	return v.outcome == Created, nil
 }
 
-// recallNamespace reports a namespace that this restore made before it was
+// adoptStampedNamespace reports a namespace that this restore made before it was
 // interrupted, unless its object is restored for its own sake.
-func (r *run) recallNamespace(name string, e *mark, found list.Item) error {
-	if e != nil && (e.selected || !e.claim()) {
+func (r *enginePass) adoptStampedNamespace(name string, e *itemStatus, found list.Item) error {
+	if e != nil && (e.selected || !e.tryStart()) {
 		return nil
 	}
 	existing := map[string]any{}
 	if err := json.Unmarshal(found.JSON, &existing); err != nil {
 		return fmt.Errorf("decoding namespace %s: %w", name, err)
 	}
-	if outcome, own := r.stamped(existing); own {
-		r.log.total.Add(1)
-		r.conclude(listed{key: "v1/Namespace", name: name}, name, did(outcome, nil))
+	target := write.Target{Resource: namespaceResource.WithVersion("v1"), Name: name}
+	about := listEntry{key: "v1/Namespace", name: name}
+	outcome, own, foreign := r.readStamp(target, existing)
+	if foreign {
+		r.recordWarnings(about, target.String(), []string{foreignStampWarning})
+	}
+	if own {
+		r.outcomes.total.Add(1)
+		r.recordOutcome(about, name, newItemResult(outcome, nil))
 	}
 	if e != nil {
-		r.related.finish(e)
+		r.dependencies.markFinished(e)
 	}
 	return nil
 }
 
-// namespaceEntry returns the Namespace object for a namespace of the cluster.
+// findNamespaceEntry returns the Namespace object for a namespace of the cluster.
 // Another one that has its name in the archive, and is not selected, is none.
-func (r *run) namespaceEntry(name string) (*kind, entry) {
+func (r *enginePass) findNamespaceEntry(name string) (*kind, entry) {
 	var first entry
-	k := r.kinds[namespacesResource]
+	k := r.kinds[namespaceResource]
 	if k == nil {
 		return nil, first
 	}
-	for _, original := range r.places.from(name) {
-		e, ok := k.find("", original)
+	for _, original := range r.namespaceMapping.sourceNamespaces(name) {
+		e, ok := k.findEntry("", original)
 		switch {
 		case !ok || !r.selection.IncludesNamespace(original):
 		case e.selected:
 			return k, e
-		case first.mark == nil:
+		case first.itemStatus == nil:
 			first = e
 		}
 	}
 	return k, first
 }
 
-// makeNamespace makes a namespace whose object is not in the archive.
-func (r *run) makeNamespace(ctx context.Context, name string, exists bool, found list.Item) verdict {
+// createNamespace makes a namespace whose object is not in the archive.
+func (r *enginePass) createNamespace(ctx context.Context, name string, exists bool, found list.Item) itemResult {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace",
 		"metadata": map[string]any{"name": name, "labels": map[string]any{
-			clean.LabelBackupName: shortname.Label(r.req.BackupName), clean.LabelRestoreName: shortname.Label(r.req.RestoreName),
+			clean.LabelBackupName: shortname.LabelValue(r.req.BackupName), clean.LabelRestoreName: shortname.LabelValue(r.req.RestoreName),
 		}},
 	}}
-	gvr := schema.GroupVersionResource{Version: "v1", Resource: namespacesResource.Resource}
+	gvr := schema.GroupVersionResource{Version: "v1", Resource: namespaceResource.Resource}
 	it := &item{
-		kind: &kind{resource: namespacesResource}, resource: namespacesResource, entry: entry{mark: &mark{}},
+		kind: &kind{resource: namespaceResource}, resource: namespaceResource, entry: entry{itemStatus: &itemStatus{}},
 		object: object, archived: object.DeepCopy(),
-		target: write.Target{Resource: gvr, Name: name}, listed: listed{key: "v1/Namespace", name: name},
+		target: write.Target{Resource: gvr, Name: name}, listEntry: listEntry{key: "v1/Namespace", name: name},
 	}
 	it.kind.served.GVR = gvr
-	r.log.total.Add(1)
-	var v verdict
+	r.outcomes.total.Add(1)
+	var v itemResult
 	if exists {
-		v = r.meet(ctx, it, found)
+		v = r.compareItem(ctx, it, found)
 	} else {
-		v = r.create(ctx, it, Created)
+		v = r.createObject(ctx, it, Created)
 	}
 	if ctx.Err() == nil {
-		r.conclude(it.listed, it.about(), v)
+		r.recordOutcome(it.listEntry, it.displayName(), v)
 	}
 	return v
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
-// startedTimeout is how long Request.Started may take, also when the run has ended.
-const startedTimeout = 30 * time.Second
+// operationCallbackTimeout is how long Request.Started may take, also when the run has ended.
+const operationCallbackTimeout = 30 * time.Second
 
 // Operation is what an action started for one object and what goes on by itself.
 type Operation struct {
@@ -37,22 +37,22 @@ type Operation struct {
 	PollInterval time.Duration
 }
 
-// operations collects what actions started and what was recorded. It is safe for
+// operationList collects what actions started and what was recorded. It is safe for
 // concurrent use.
-type operations struct {
-	mu  sync.Mutex
-	all []Operation
+type operationList struct {
+	mu       sync.Mutex
+	recorded []Operation
 }
 
-func (o *operations) add(op Operation) {
+func (o *operationList) addOperation(op Operation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.all = append(o.all, op)
+	o.recorded = append(o.recorded, op)
 }
 
-// sorted is called when nothing is restored any more.
-func (o *operations) sorted() []Operation {
-	return slices.SortedFunc(slices.Values(o.all), func(a, b Operation) int {
+// sortedOperations is called when nothing is restored any more.
+func (o *operationList) sortedOperations() []Operation {
+	return slices.SortedFunc(slices.Values(o.recorded), func(a, b Operation) int {
 		return cmp.Or(
 			strings.Compare(a.Action, b.Action), strings.Compare(a.Resource.String(), b.Resource.String()),
 			strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID),
@@ -60,13 +60,13 @@ func (o *operations) sorted() []Operation {
 	})
 }
 
-// errNobodyWaits is why an operation of a run without Request.Started is cancelled.
-var errNobodyWaits = errors.New("nobody would wait for its end")
+// errOperationsUnsupported is why an operation of a run without Request.Started is cancelled.
+var errOperationsUnsupported = errors.New("nobody would wait for its end")
 
-// record has an operation recorded that an action started for an object. One that
+// recordOrCancelOperation has an operation recorded that an action started for an object. One that
 // nobody would ask for is cancelled, and an error of the object. That is told at once:
 // the object may not be told of, because the run is interrupted.
-func (r *run) record(ctx context.Context, it *item, action *outside, started *restoreaction.Operation) {
+func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, action *pluginAction, started *restoreaction.StartedOperation) {
 	if started == nil {
 		return
 	}
@@ -74,42 +74,42 @@ func (r *run) record(ctx context.Context, it *item, action *outside, started *re
 		Action: action.Name(), ID: started.ID, Kind: action.Kind(), Plugin: action.Plugin(),
 		Resource: it.kind.resource, Namespace: it.target.Namespace, Name: it.target.Name, PollInterval: started.PollInterval,
 	}
-	log := logger(ctx).WithValues("action", op.Action, "plugin", op.Plugin, "operation", fmt.Sprintf("%.100q", op.ID), "item", it.about())
-	err := r.started(ctx, op)
+	log := loggerFrom(ctx).WithValues("action", op.Action, "plugin", op.Plugin, "operation", fmt.Sprintf("%.100q", op.ID), "item", it.displayName())
+	err := r.notifyOperationStarted(ctx, op)
 	if err == nil {
 		log.Info("An action started an operation")
-		r.operations.add(op)
+		r.operations.addOperation(op)
 		return
 	}
-	err = cancelStarted(ctx, started, fmt.Errorf("restore action %s: the operation %.100q was started and could not be recorded: %w",
+	err = cancelOperation(ctx, started, fmt.Errorf("restore action %s: the operation %.100q was started and could not be recorded: %w",
 		op.Action, op.ID, err))
 	log.Error(err, "An operation was not recorded")
-	r.results.Error(results.Object(it.listed.namespace), explain(it.about(), err))
+	r.results.Error(results.ObjectScope(it.listEntry.namespace), explainError(it.displayName(), err))
 }
 
-// refuse cancels the operation, if there is one, of an answer that is refused for a
+// cancelRefusedOperation cancels the operation, if there is one, of an answer that is refused for a
 // reason, which it returns with what became of the operation.
-func refuse(ctx context.Context, started *restoreaction.Operation, reason error) error {
+func cancelRefusedOperation(ctx context.Context, started *restoreaction.StartedOperation, reason error) error {
 	if started == nil {
 		return reason
 	}
-	return cancelStarted(ctx, started, fmt.Errorf("%w; with it the operation %.100q was started", reason, started.ID))
+	return cancelOperation(ctx, started, fmt.Errorf("%w; with it the operation %.100q was started", reason, started.ID))
 }
 
-// started calls Request.Started, which must come to its end although the run is
+// notifyOperationStarted calls Request.Started, which must come to its end although the run is
 // interrupted.
-func (r *run) started(ctx context.Context, op Operation) error {
-	if r.req.Started == nil {
-		return errNobodyWaits
+func (r *enginePass) notifyOperationStarted(ctx context.Context, op Operation) error {
+	if r.req.OnOperationStarted == nil {
+		return errOperationsUnsupported
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startedTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationCallbackTimeout)
 	defer cancel()
-	return r.req.Started(ctx, op)
+	return r.req.OnOperationStarted(ctx, op)
 }
 
-// cancelStarted cancels an operation for a reason, which it returns with what the action
+// cancelOperation cancels an operation for a reason, which it returns with what the action
 // said to that.
-func cancelStarted(ctx context.Context, started *restoreaction.Operation, reason error) error {
+func cancelOperation(ctx context.Context, started *restoreaction.StartedOperation, reason error) error {
 	if started.Cancel == nil {
 		return fmt.Errorf("%w; it could not be cancelled and may go on: the action has no way to do that", reason)
 	}

@@ -31,8 +31,8 @@ type book struct {
 }
 
 // start returns an operation.
-func (b *book) start(id string) *restoreaction.Operation {
-	return &restoreaction.Operation{ID: id, PollInterval: time.Second, Cancel: func(ctx context.Context) error {
+func (b *book) start(id string) *restoreaction.StartedOperation {
+	return &restoreaction.StartedOperation{ID: id, PollInterval: time.Second, Cancel: func(ctx context.Context) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.cancelled = append(b.cancelled, id)
@@ -107,7 +107,7 @@ func TestOperationsAreRecorded(t *testing.T) {
 	}
 	result := c.run(restore.Request{
 		Archive: spool(t, objects), NamespaceMapping: map[string]string{ns: mapped},
-		Actions: []restoreaction.External{first, second}, Started: b.started,
+		Actions: []restoreaction.PluginAction{first, second}, OnOperationStarted: b.started,
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Skipped: 1, restore.Failed: 2})
 	wantMessages(t, result,
@@ -158,10 +158,10 @@ func TestOperationsThatAreNotRecorded(t *testing.T) {
 				}
 			}
 			request := restore.Request{
-				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []restoreaction.External{acts}, Started: b.started,
+				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []restoreaction.PluginAction{acts}, OnOperationStarted: b.started,
 			}
 			if tc.nobody {
-				request.Started = nil
+				request.OnOperationStarted = nil
 			}
 			result := c.run(request)
 			wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2})
@@ -190,7 +190,7 @@ func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
 				return starts(ctx, item)
 			}
 			result := c.run(restore.Request{
-				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []restoreaction.External{acts}, Started: b.started,
+				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []restoreaction.PluginAction{acts}, OnOperationStarted: b.started,
 			})
 			wantCounts(t, result, map[restore.Outcome]int{restore.Created: 1, restore.Failed: 1})
 			end := "it was cancelled"
@@ -219,7 +219,7 @@ func TestOperationsOfAnInterruptedRun(t *testing.T) {
 			}
 			b := &book{}
 			request := restore.Request{
-				Archive: spool(t, objects), Actions: []restoreaction.External{b.starts("copy")}, Started: b.started, RestoreUID: "u",
+				Archive: spool(t, objects), Actions: []restoreaction.PluginAction{b.starts("copy")}, OnOperationStarted: b.started, RestoreUID: "u",
 			}
 			result := c.interrupted(request, n+1, func(r *http.Request) bool { return r.Method == http.MethodPost })
 			recorded, cancelled := b.since()
@@ -256,9 +256,9 @@ func TestInterruptedBetweenTheAnswerAndItsRecord(t *testing.T) {
 				cancel(errLeader)
 				return starts(ctx, item)
 			}
-			result, err := c.engine.Run(ctx, restore.Request{
+			result, err := c.engine.RestoreObjects(ctx, restore.Request{
 				Archive: spool(t, []*unstructured.Unstructured{configMap(t, "plug-between-"+name, "c", "x")}),
-				Actions: []restoreaction.External{acts}, Started: b.started, BackupName: "b", RestoreName: "r",
+				Actions: []restoreaction.PluginAction{acts}, OnOperationStarted: b.started, BackupName: "b", RestoreName: "r",
 			})
 			if !errors.Is(err, errLeader) {
 				t.Errorf("error %v", err)
@@ -281,7 +281,7 @@ func TestDryRunStartsNoOperation(t *testing.T) {
 	acts := b.starts("copy")
 	result := c.run(restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{configMap(t, "plug-dry-operation", "c", "x")}),
-		Actions: []restoreaction.External{acts}, Started: b.started, DryRun: true,
+		Actions: []restoreaction.PluginAction{acts}, OnOperationStarted: b.started, DryRun: true,
 	})
 	wantSeen(t, acts)
 	b.want(t, nil, nil)
@@ -311,8 +311,8 @@ func TestOperationAndWaiting(t *testing.T) {
 			recorded := false
 			acts.execute = func(ctx context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 				result, err := starts(ctx, item)
-				result.Additional, result.ReadyTimeout = []restoreaction.Ref{ref("limitranges", ns, "later")}, 20*time.Millisecond
-				result.Ready = func(context.Context, []restoreaction.Ref) (bool, error) {
+				result.RelatedItems, result.ReadyTimeout = []restoreaction.ItemRef{ref("limitranges", ns, "later")}, 20*time.Millisecond
+				result.AreRelatedItemsReady = func(context.Context, []restoreaction.ItemRef) (bool, error) {
 					if !recorded || c.has(configMap(t, ns, "c", "")) {
 						t.Error("it is asked before the operation was recorded, or too late")
 					}
@@ -322,8 +322,8 @@ func TestOperationAndWaiting(t *testing.T) {
 			}
 			result := c.run(restore.Request{
 				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x"), obj(t, "v1", "LimitRange", ns, "later", "")}),
-				Actions: []restoreaction.External{acts},
-				Started: func(ctx context.Context, op restore.Operation) error {
+				Actions: []restoreaction.PluginAction{acts},
+				OnOperationStarted: func(ctx context.Context, op restore.Operation) error {
 					if recorded = true; c.has(obj(t, "v1", "LimitRange", ns, "later", "")) {
 						t.Error("it is recorded after the object that it needs was restored")
 					}

@@ -22,12 +22,12 @@ type Order struct {
 	Low []string
 }
 
-// lowFollows separates the two lists of an Order in a text.
-const lowFollows = "-"
+// lowPrioritySeparator separates the two lists of an Order in a text.
+const lowPrioritySeparator = "-"
 
 // MarshalText returns what UnmarshalText reads.
 func (o Order) MarshalText() ([]byte, error) {
-	return []byte(strings.Join(slices.Concat(o.High, []string{lowFollows}, o.Low), ",")), nil
+	return []byte(strings.Join(slices.Concat(o.High, []string{lowPrioritySeparator}, o.Low), ",")), nil
 }
 
 // UnmarshalText reads the format of Velero's flag --restore-resource-priorities:
@@ -43,7 +43,7 @@ func (o *Order) UnmarshalText(text []byte) error {
 			return errors.New("there is an empty entry; write names of resources, separated by commas")
 		case seen[entry]:
 			return fmt.Errorf("%q is there twice", entry)
-		case entry == lowFollows:
+		case entry == lowPrioritySeparator:
 			list = &order.Low
 		case entry != "":
 			*list = append(*list, entry)
@@ -54,9 +54,10 @@ func (o *Order) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// DefaultOrder returns the order of Velero, with three kinds more at the end: a
-// webhook that is called before the pods behind it run, and a quota that was
-// lowered after its namespace was filled, would keep out what they once let in.
+// DefaultOrder returns the order of Velero, with more kinds at the end: a webhook that is
+// called before the pods behind it run, a quota that was lowered after its namespace was
+// filled, and an admission policy, which has no effect before its binding, would keep out
+// what they once let in, and could refuse the operator the status of the restore itself.
 func DefaultOrder() Order {
 	return Order{
 		High: []string{
@@ -79,19 +80,23 @@ func DefaultOrder() Order {
 			"packageinstalls.packaging.carvel.dev",
 			"resourcequotas",
 			"apiservices.apiregistration.k8s.io",
+			"validatingadmissionpolicies.admissionregistration.k8s.io",
+			"mutatingadmissionpolicies.admissionregistration.k8s.io",
+			"validatingadmissionpolicybindings.admissionregistration.k8s.io",
+			"mutatingadmissionpolicybindings.admissionregistration.k8s.io",
 			"mutatingwebhookconfigurations.admissionregistration.k8s.io",
 			"validatingwebhookconfigurations.admissionregistration.k8s.io",
 		},
 	}
 }
 
-// waves returns the kinds in the order they are restored in: those of a wave
+// orderedWaves returns the kinds in the order they are restored in: those of a wave
 // together, one wave after the other. Definitions and namespaces are no part of
 // it.
-func (r *run) waves() [][]*kind {
+func (r *enginePass) orderedWaves() [][]*kind {
 	order := r.engine.opts.Order
-	placed := map[schema.GroupResource]bool{definitionsResource: true, namespacesResource: true}
-	high, low := r.inOrder(order.High, placed), r.inOrder(order.Low, placed)
+	placed := map[schema.GroupResource]bool{crdResource: true, namespaceResource: true}
+	high, low := r.wavesForEntries(order.High, placed), r.wavesForEntries(order.Low, placed)
 	var rest []*kind
 	for gr, k := range r.kinds {
 		if !placed[gr] {
@@ -102,11 +107,11 @@ func (r *run) waves() [][]*kind {
 	return slices.Concat(high, [][]*kind{rest}, low)
 }
 
-// inOrder returns a wave for each entry that names a kind of the archive.
-func (r *run) inOrder(entries []string, placed map[schema.GroupResource]bool) [][]*kind {
+// wavesForEntries returns a wave for each entry that names a kind of the archive.
+func (r *enginePass) wavesForEntries(entries []string, placed map[schema.GroupResource]bool) [][]*kind {
 	var waves [][]*kind
 	for _, entry := range entries {
-		gr, ok := r.resolve(entry)
+		gr, ok := r.resolveOrderEntry(entry)
 		if k := r.kinds[gr]; ok && k != nil && !placed[gr] {
 			placed[gr] = true
 			waves = append(waves, []*kind{k})
@@ -115,8 +120,8 @@ func (r *run) inOrder(entries []string, placed map[schema.GroupResource]bool) []
 	return waves
 }
 
-// resolve finds a resource that an order names.
-func (r *run) resolve(entry string) (schema.GroupResource, bool) {
+// resolveOrderEntry finds a resource that an order names.
+func (r *enginePass) resolveOrderEntry(entry string) (schema.GroupResource, bool) {
 	if gr := schema.ParseGroupResource(entry); r.kinds[gr] != nil {
 		return gr, true
 	}

@@ -44,3 +44,18 @@ func TestOrderAsText(t *testing.T) {
 		t.Errorf("the default order is %s as text, and then %v (%v)", text, again, err)
 	}
 }
+
+// TestDefaultOrder_PoliciesLast: what may refuse the operator's own requests comes after
+// everything else, and a policy before its binding.
+func TestDefaultOrder_PoliciesLast(t *testing.T) {
+	low := restore.DefaultOrder().Low
+	const group = ".admissionregistration.k8s.io"
+	want := []string{
+		"validatingadmissionpolicies" + group, "mutatingadmissionpolicies" + group,
+		"validatingadmissionpolicybindings" + group, "mutatingadmissionpolicybindings" + group,
+		"mutatingwebhookconfigurations" + group, "validatingwebhookconfigurations" + group,
+	}
+	if diff := cmp.Diff(want, low[max(0, len(low)-len(want)):]); diff != "" {
+		t.Errorf("the last kinds (-want +got):\n%s", diff)
+	}
+}

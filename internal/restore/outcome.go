@@ -17,66 +17,66 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
-// verdict is what became of one object.
-type verdict struct {
+// itemResult is what became of one object.
+type itemResult struct {
 	outcome Outcome
 	// reason why it was skipped.
 	reason string
 	// warnings and err are for the results.
 	warnings []string
 	err      error
-	// refused is set in the place of err for what concerns many objects.
-	refused *refusal
-	// late are errors that did not keep the object out.
-	late []error
+	// refusal is set in the place of err for what concerns many objects.
+	refusal *refusal
+	// deferredErrors are errors that did not keep the object out.
+	deferredErrors []error
 }
 
-func failed(err error) verdict         { return verdict{outcome: Failed, err: err} }
-func skipped(reason string) verdict    { return verdict{outcome: Skipped, reason: reason} }
-func did(o Outcome, err error) verdict { return verdict{outcome: o, err: err} }
-func (v verdict) wrote() bool {
+func failedResult(err error) itemResult             { return itemResult{outcome: Failed, err: err} }
+func skippedResult(reason string) itemResult        { return itemResult{outcome: Skipped, reason: reason} }
+func newItemResult(o Outcome, err error) itemResult { return itemResult{outcome: o, err: err} }
+func (v itemResult) hasChanged() bool {
 	return v.outcome == Created || v.outcome == Updated || v.outcome == Recreated
 }
 
-// there reports whether the object is in the cluster: one that was skipped for no
+// isPresent reports whether the object is in the cluster: one that was skipped for no
 // reason was left as it is.
-func (v verdict) there() bool {
-	return v.wrote() || v.outcome == Unchanged || v.outcome == Skipped && v.reason == ""
+func (v itemResult) isPresent() bool {
+	return v.hasChanged() || v.outcome == Unchanged || v.outcome == Skipped && v.reason == ""
 }
 
-// listed is how an object is called in the list of resources.
-type listed struct {
+// listEntry is how an object is called in the list of resources.
+type listEntry struct {
 	key             string // group/version/Kind
 	namespace, name string // in the cluster
 	// kind and mark are those of an object of the archive.
-	kind *kind
-	mark *mark
+	kind   *kind
+	status *itemStatus
 }
 
-func (l listed) String() string {
+func (l listEntry) String() string {
 	if l.namespace == "" {
 		return l.name
 	}
 	return l.namespace + "/" + l.name
 }
 
-// outcomeMark is an Outcome in a mark, 0 for none.
-type outcomeMark uint8
+// outcomeCode is an Outcome in a mark, 0 for none.
+type outcomeCode uint8
 
-var outcomeMarks = []Outcome{1: Created, Updated, Recreated, Unchanged, Skipped, Failed}
+var outcomesByCode = []Outcome{1: Created, Updated, Recreated, Unchanged, Skipped, Failed}
 
-// outcomes is the record of a run. It is safe for concurrent use.
-type outcomes struct {
+// outcomeTracker is the record of a run. It is safe for concurrent use.
+type outcomeTracker struct {
 	total, done atomic.Int64
 
 	mu     sync.Mutex
 	counts map[Outcome]int
-	// others are those in the list of resources whose marks do not tell how they
+	// otherEntries are those in the list of resources whose marks do not tell how they
 	// are called there: namespaces that no object of the archive is behind, and
 	// objects of another version or kind than the first one of their resource.
-	others   map[string][]string
-	reasons  map[string]int
-	refusals map[refusal]int
+	otherEntries map[string][]string
+	skipReasons  map[string]int
+	refusals     map[refusal]int
 }
 
 // refusal is a reason for which many objects are not restored, told once.
@@ -87,32 +87,34 @@ type refusal struct {
 	reason    string
 }
 
-func (o *outcomes) add(what listed, v verdict) {
+func (o *outcomeTracker) addOutcome(what listEntry, v itemResult) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.count(v.outcome, 1)
+	o.countOutcome(v.outcome, 1)
 	if v.reason != "" {
-		o.skip(v.reason, 1)
+		o.countSkipReason(v.reason, 1)
 	}
 	if k := what.kind; k != nil {
-		if k.listedAs == "" {
-			k.listedAs = what.key
+		if k.listKey == "" {
+			k.listKey = what.key
 		}
-		if k.listedAs == what.key {
-			what.mark.outcome = outcomeMark(slices.Index(outcomeMarks, v.outcome)) //nolint:gosec // below 7
+		if at := slices.Index(outcomesByCode, v.outcome); k.listKey == what.key && at > 0 {
+			what.status.outcome = outcomeCode(at) //nolint:gosec // an index of 7 entries
 			return
 		}
 	}
-	if o.others == nil {
-		o.others = map[string][]string{}
+	if o.otherEntries == nil {
+		o.otherEntries = map[string][]string{}
 	}
-	o.others[what.key] = append(o.others[what.key], told(what, v.outcome))
+	o.otherEntries[what.key] = append(o.otherEntries[what.key], formatListEntry(what, v.outcome))
 }
 
-// told returns an object as it is in the list of resources.
-func told(what listed, outcome Outcome) string { return what.String() + "(" + string(outcome) + ")" }
+// formatListEntry returns an object as it is in the list of resources.
+func formatListEntry(what listEntry, outcome Outcome) string {
+	return what.String() + "(" + string(outcome) + ")"
+}
 
-func (o *outcomes) count(outcome Outcome, n int) {
+func (o *outcomeTracker) countOutcome(outcome Outcome, n int) {
 	if o.counts == nil {
 		o.counts = map[Outcome]int{}
 	}
@@ -120,26 +122,26 @@ func (o *outcomes) count(outcome Outcome, n int) {
 	o.done.Add(int64(n))
 }
 
-func (o *outcomes) skip(reason string, n int) {
-	if o.reasons == nil {
-		o.reasons = map[string]int{}
+func (o *outcomeTracker) countSkipReason(reason string, n int) {
+	if o.skipReasons == nil {
+		o.skipReasons = map[string]int{}
 	}
-	o.reasons[reason] += n
+	o.skipReasons[reason] += n
 }
 
-// skipAll records objects of a kind none of which is restored.
-func (o *outcomes) skipAll(reason string, n int) {
+// addSkippedObjects records objects of a kind none of which is restored.
+func (o *outcomeTracker) addSkippedObjects(reason string, n int) {
 	if n == 0 {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.count(Skipped, n)
-	o.skip(reason, n)
+	o.countOutcome(Skipped, n)
+	o.countSkipReason(reason, n)
 }
 
-// refuse records objects that fail for a reason that is not theirs.
-func (o *outcomes) refuse(why refusal, n int) {
+// addRefusal records objects that fail for a reason that is not theirs.
+func (o *outcomeTracker) addRefusal(why refusal, n int) {
 	if n == 0 {
 		return
 	}
@@ -149,52 +151,52 @@ func (o *outcomes) refuse(why refusal, n int) {
 		o.refusals = map[refusal]int{}
 	}
 	o.refusals[why] += n
-	o.count(Failed, n)
+	o.countOutcome(Failed, n)
 }
 
 // reportRefusals records one error for each reason.
-func (o *outcomes) reportRefusals(collector *results.Collector) {
+func (o *outcomeTracker) reportRefusals(collector *results.Collector) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for why, n := range o.refusals {
-		scope := results.Run()
+		scope := results.RunScope()
 		if why.namespace != "" {
-			scope = results.Object(why.namespace)
+			scope = results.ObjectScope(why.namespace)
 		}
-		collector.Error(scope, fmt.Errorf("%s not restored: %s", objects(n, why.resource), why.reason))
+		collector.Error(scope, fmt.Errorf("%s not restored: %s", describeObjectCount(n, why.resource), why.reason))
 	}
 }
 
-// objects returns "3 objects of widgets.example.org are".
-func objects(n int, resource schema.GroupResource) string {
+// describeObjectCount returns "3 objects of widgets.example.org are".
+func describeObjectCount(n int, resource schema.GroupResource) string {
 	if n == 1 {
 		return fmt.Sprintf("1 object of %s is", resource)
 	}
 	return fmt.Sprintf("%d objects of %s are", n, resource)
 }
 
-func (o *outcomes) result() Result {
+func (o *outcomeTracker) toResult() Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Result{Counts: maps.Clone(o.counts), SkipReasons: maps.Clone(o.reasons)}
+	return Result{Counts: maps.Clone(o.counts), SkipReasons: maps.Clone(o.skipReasons)}
 }
 
-// resourceList returns Result.ResourceList, when nothing is restored any more.
-func (r *run) resourceList() iter.Seq2[string, []string] {
+// newResourceList returns Result.ResourceList, when nothing is restored any more.
+func (r *enginePass) newResourceList() iter.Seq2[string, []string] {
 	kinds := map[string][]*kind{}
-	for key := range r.log.others {
+	for key := range r.outcomes.otherEntries {
 		kinds[key] = nil
 	}
 	for _, k := range r.kinds {
-		if k.listedAs != "" {
-			kinds[k.listedAs] = append(kinds[k.listedAs], k)
+		if k.listKey != "" {
+			kinds[k.listKey] = append(kinds[k.listKey], k)
 		}
 	}
 	return func(yield func(string, []string) bool) {
 		for _, key := range slices.Sorted(maps.Keys(kinds)) {
-			names := slices.Clone(r.log.others[key])
+			names := slices.Clone(r.outcomes.otherEntries[key])
 			for _, k := range kinds[key] {
-				names = r.appendTold(names, k)
+				names = r.appendListEntries(names, k)
 			}
 			slices.Sort(names)
 			if !yield(key, names) {
@@ -204,51 +206,51 @@ func (r *run) resourceList() iter.Seq2[string, []string] {
 	}
 }
 
-// appendTold appends the objects of a kind that are listed as all of them are.
-func (r *run) appendTold(names []string, k *kind) []string {
-	for e := range k.entries() {
+// appendListEntries appends the objects of a kind that are listed as all of them are.
+func (r *enginePass) appendListEntries(names []string, k *kind) []string {
+	for e := range k.entriesInScope() {
 		if e.outcome == 0 {
 			continue
 		}
-		what := listed{}
-		what.namespace, what.name = r.places.of(k, e.Spooled)
-		names = append(names, told(what, outcomeMarks[e.outcome]))
+		what := listEntry{}
+		what.namespace, what.name = r.namespaceMapping.targetNames(k, e.SpooledObject)
+		names = append(names, formatListEntry(what, outcomesByCode[e.outcome]))
 	}
 	return names
 }
 
-// conclude records what became of an object.
-func (r *run) conclude(what listed, about string, v verdict) {
-	r.log.add(what, v)
-	r.warn(what, about, v.warnings)
+// recordOutcome records what became of an object.
+func (r *enginePass) recordOutcome(what listEntry, about string, v itemResult) {
+	r.outcomes.addOutcome(what, v)
+	r.recordWarnings(what, about, v.warnings)
 	if v.err != nil {
-		r.results.Error(results.Object(what.namespace), explain(about, v.err))
+		r.results.Error(results.ObjectScope(what.namespace), explainError(about, v.err))
 	}
-	r.tellLate(what, about, v.late)
-	r.progress(false)
+	r.recordDeferredErrors(what, about, v.deferredErrors)
+	r.reportProgress(false)
 }
 
-func (r *run) tellLate(what listed, about string, late []error) {
+func (r *enginePass) recordDeferredErrors(what listEntry, about string, late []error) {
 	for _, err := range late {
-		r.results.Error(results.Object(what.namespace), explain(about, err))
+		r.results.Error(results.ObjectScope(what.namespace), explainError(about, err))
 	}
 }
 
-func (r *run) warn(what listed, about string, warnings []string) {
+func (r *enginePass) recordWarnings(what listEntry, about string, warnings []string) {
 	for _, warning := range warnings {
-		r.results.Warn(results.Object(what.namespace), about+": "+warning)
+		r.results.Warn(results.ObjectScope(what.namespace), about+": "+warning)
 	}
 }
 
-func (r *run) warnRun(message string) { r.results.Warn(results.Run(), message) }
+func (r *enginePass) recordRunWarning(message string) { r.results.Warn(results.RunScope(), message) }
 
-// noteAnswer ends the run when the API server has gone.
-func (r *run) noteAnswer(err error) {
-	if err == nil || !broken(err) {
-		r.lost.Store(0)
+// trackUnanswered ends the run when the API server has gone.
+func (r *enginePass) trackUnanswered(err error) {
+	if err == nil || !hasNoResponse(err) {
+		r.unansweredCount.Store(0)
 		return
 	}
-	if r.lost.Add(1) >= int64(2*cap(r.workers)) {
+	if r.unansweredCount.Add(1) >= int64(2*cap(r.workerSlots)) {
 		r.cancel(errors.Join(errUnreachable, err))
 	}
 }

@@ -20,25 +20,25 @@ import (
 )
 
 var (
-	definitionsResource = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
-	namespacesResource  = schema.GroupResource{Resource: "namespaces"}
+	crdResource       = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+	namespaceResource = schema.GroupResource{Resource: "namespaces"}
 )
 
 // planner makes the plan of a run for what the cluster serves at one moment.
 type planner struct {
-	*run
-	names    *names
-	filtered bool
+	*enginePass
+	resolver         *nameResolver
+	hasLabelSelector bool
 }
 
 // newPlanner compiles the selection.
-func (r *run) newPlanner() (*planner, error) {
+func (r *enginePass) newPlanner() (*planner, error) {
 	archived := map[schema.GroupResource]bool{}
 	existing := map[string]bool{}
 	for _, resource := range r.req.Archive.Resources() {
 		gr := schema.ParseGroupResource(resource.Name)
-		for _, item := range r.objects(resource, r.folder(resource)).All() {
-			if gr == namespacesResource {
+		for _, item := range r.archivedObjects(resource, r.defaultStoredVersion(resource)).All() {
+			if gr == namespaceResource {
 				existing[item.Name] = true
 			}
 			if item.Namespace == "" {
@@ -49,80 +49,80 @@ func (r *run) newPlanner() (*planner, error) {
 		}
 		archived[gr] = archived[gr] || false
 	}
-	p := &planner{run: r, names: newNames(r.served, archived)}
-	p.filtered = r.req.Selection.LabelSelector != nil || len(r.req.Selection.OrLabelSelectors) > 0
+	p := &planner{enginePass: r, resolver: newNameResolver(r.served, archived)}
+	p.hasLabelSelector = r.req.Selection.LabelSelector != nil || len(r.req.Selection.OrLabelSelectors) > 0
 	spec := r.req.Selection
 	spec.OrderedResources, spec.FromBackup = nil, true
-	compiled, err := selection.Compile(spec, p.names, slices.Sorted(maps.Keys(existing)))
+	compiled, err := selection.Compile(spec, p.resolver, slices.Sorted(maps.Keys(existing)))
 	if err != nil {
 		return nil, err
 	}
 	r.selection = compiled
-	r.places = newPlaces(slices.Sorted(maps.Keys(existing)), r.req.NamespaceMapping)
+	r.namespaceMapping = newNamespaceMapping(slices.Sorted(maps.Keys(existing)), r.req.NamespaceMapping)
 	return p, nil
 }
 
-// folder returns where the objects of a resource are, unless a version is
+// defaultStoredVersion returns where the objects of a resource are, unless a version is
 // chosen for them.
-func (r *run) folder(resource archive.Resource) string {
+func (r *enginePass) defaultStoredVersion(resource archive.Resource) string {
 	if r.req.Archive.Objects(resource.Name, "").Len() > 0 {
 		return ""
 	}
 	return resource.Preferred
 }
 
-func (r *run) objects(resource archive.Resource, folder string) archive.Objects {
+func (r *enginePass) archivedObjects(resource archive.Resource, folder string) archive.Objects {
 	return r.req.Archive.Objects(resource.Name, folder)
 }
 
 // makePlan plans everything that is not planned yet, which are all kinds but
 // definitions.
-func (r *run) makePlan(ctx context.Context) error {
+func (r *enginePass) makePlan(ctx context.Context) error {
 	p, err := r.newPlanner()
 	if err != nil {
 		return err
 	}
-	for _, warning := range r.selection.Unmatched() {
-		r.warnRun(warning)
+	for _, warning := range r.selection.UnmatchedWarnings() {
+		r.recordRunWarning(warning)
 	}
 	if len(r.req.Archive.Resources()) == 0 {
-		r.warnRun("there are no objects in the archive")
+		r.recordRunWarning("there are no objects in the archive")
 	}
 	selected := 0
 	for _, resource := range r.req.Archive.Resources() {
 		gr := schema.ParseGroupResource(resource.Name)
 		k := r.kinds[gr]
 		if k == nil {
-			if k, err = p.plan(ctx, resource); err != nil {
+			if k, err = p.planResource(ctx, resource); err != nil {
 				return err
 			}
 			r.kinds[gr] = k
-			r.log.total.Add(int64(k.countSelected()))
+			r.outcomes.total.Add(int64(k.countSelected()))
 		}
 		selected += k.countSelected()
 	}
-	p.planned = true
-	p.check()
-	logger(ctx).Info("Restoring objects", "resources", len(r.kinds), "objects", selected)
+	p.allPlanned = true
+	p.warnAboutUnusedSettings()
+	loggerFrom(ctx).Info("Restoring objects", "resources", len(r.kinds), "objects", selected)
 	return nil
 }
 
-// plan decides about one resource.
-func (p *planner) plan(ctx context.Context, resource archive.Resource) (*kind, error) {
+// planResource decides about one resource.
+func (p *planner) planResource(ctx context.Context, resource archive.Resource) (*kind, error) {
 	gr := schema.ParseGroupResource(resource.Name)
 	k := &kind{
-		resource: gr, namespaced: p.names.scopes[gr], never: clean.NeverRestored(gr),
-		actions: concerned(p.actions, gr), normal: concerned(p.normal, gr), outside: p.outsideOf(gr),
-		withStatus: p.names.includes(p.req.RestoreStatus, gr),
-		fresh:      p.definitions.has(gr),
+		resource: gr, namespaced: p.resolver.scopes[gr], neverReason: clean.NeverRestoredReason(gr),
+		actions: actionsForResource(p.actions, gr), normalizers: actionsForResource(p.normalizers, gr), pluginActions: p.pluginActionsForResource(gr),
+		withStatus: p.resolver.matchesStatusFilter(p.req.RestoreStatus, gr),
+		crdCreated: p.writtenCRDs.definesResource(gr),
 	}
-	k.inclusion = p.selection.Resource(gr, k.namespaced)
+	k.inclusion = p.selection.ResourceInclusion(gr, k.namespaced)
 	if k.inclusion == selection.Excluded {
 		return k, nil
 	}
-	k.folder = p.folder(resource)
+	k.storedVersion = p.defaultStoredVersion(resource)
 	if p.req.UseVersions && len(resource.Versions) > 0 {
-		p.choose(ctx, k, resource)
+		p.chooseVersion(ctx, k, resource)
 	}
 	if err := p.addEntries(ctx, k, resource); err != nil {
 		return nil, err
@@ -131,8 +131,8 @@ func (p *planner) plan(ctx context.Context, resource archive.Resource) (*kind, e
 	return k, nil
 }
 
-// choose picks the version of a resource.
-func (p *planner) choose(ctx context.Context, k *kind, resource archive.Resource) {
+// chooseVersion picks the version of a resource.
+func (p *planner) chooseVersion(ctx context.Context, k *kind, resource archive.Resource) {
 	var target version.Versions
 	for _, served := range p.served.Versions[k.resource] {
 		target.All = append(target.All, served.GVR.Version)
@@ -143,47 +143,47 @@ func (p *planner) choose(ctx context.Context, k *kind, resource archive.Resource
 	choice := version.Choose(resource.Name, version.Versions{Preferred: resource.Preferred, All: resource.Versions},
 		target, p.req.Priorities[resource.Name])
 	p.choices[resource.Name] = choice
-	k.folder = choice.Version
-	logger(ctx).Info("Chose a version", "resource", resource.Name, "version", choice.Version,
+	k.storedVersion = choice.Version
+	loggerFrom(ctx).Info("Chose a version", "resource", resource.Name, "version", choice.Version,
 		"rule", choice.Rule, "reason", choice.Reason)
 }
 
 // addEntries finds the objects of a resource that may be restored.
 func (p *planner) addEntries(ctx context.Context, k *kind, resource archive.Resource) error {
-	k.objects = p.objects(resource, k.folder)
-	k.marks = make([]mark, k.objects.Len())
+	k.objects = p.archivedObjects(resource, k.storedVersion)
+	k.statuses = make([]itemStatus, k.objects.Len())
 	for i, item := range k.objects.All() {
-		k.marks[i].inScope = p.inScope(item.Namespace)
+		k.statuses[i].inScope = p.isInScope(item.Namespace)
 	}
 	var buf []byte
-	for e := range k.entries() {
-		e.selected = k.inclusion == selection.Included && k.resource != namespacesResource
-		if !e.selected || !p.filtered {
+	for e := range k.entriesInScope() {
+		e.selected = k.inclusion == selection.Included && k.resource != namespaceResource
+		if !e.selected || !p.hasLabelSelector {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("planning the restore: %w", context.Cause(ctx))
 		}
 		var labels map[string]string
-		labels, buf = p.labelsOf(e.Spooled, buf)
+		labels, buf = p.readObjectLabels(e.SpooledObject, buf)
 		e.selected = p.selection.MatchesLabels(labels)
 	}
 	return nil
 }
 
-// anySelected reports whether the selection has one of the objects of a
+// hasSelectedObjects reports whether the selection has one of the objects of a
 // resource.
-func (p *planner) anySelected(gr schema.GroupResource, objects archive.Objects) bool {
-	if p.selection.Resource(gr, p.names.scopes[gr]) != selection.Included {
+func (p *planner) hasSelectedObjects(gr schema.GroupResource, objects archive.Objects) bool {
+	if p.selection.ResourceInclusion(gr, p.resolver.scopes[gr]) != selection.Included {
 		return false
 	}
 	var buf []byte
 	for _, item := range objects.All() {
-		if !p.inScope(item.Namespace) {
+		if !p.isInScope(item.Namespace) {
 			continue
 		}
 		var labels map[string]string
-		labels, buf = p.labelsOf(item, buf)
+		labels, buf = p.readObjectLabels(item, buf)
 		if p.selection.MatchesLabels(labels) {
 			return true
 		}
@@ -191,34 +191,34 @@ func (p *planner) anySelected(gr schema.GroupResource, objects archive.Objects) 
 	return false
 }
 
-func (p *planner) inScope(namespace string) bool {
+func (p *planner) isInScope(namespace string) bool {
 	return namespace == "" || p.selection.IncludesNamespace(namespace)
 }
 
-// head is what the plan must know of some objects.
-type head struct {
+// objectHead is what the plan must know of some objects.
+type objectHead struct {
 	APIVersion string `json:"apiVersion"`
 	Metadata   struct {
 		Labels map[string]string `json:"labels"`
 	} `json:"metadata"`
 }
 
-// read returns the head of an object. One that cannot be read has none, and
+// readObjectHead returns the head of an object. One that cannot be read has none, and
 // fails when it is restored.
-func (p *planner) read(item archive.Spooled, buf []byte) (head, []byte) {
-	var h head
+func (p *planner) readObjectHead(item archive.SpooledObject, buf []byte) (objectHead, []byte) {
+	var h objectHead
 	raw, err := p.req.Archive.Read(item, buf)
 	if err != nil {
 		return h, buf
 	}
 	if err := json.Unmarshal(raw, &h); err != nil {
-		return head{}, raw
+		return objectHead{}, raw
 	}
 	return h, raw
 }
 
-func (p *planner) labelsOf(item archive.Spooled, buf []byte) (map[string]string, []byte) {
-	h, buf := p.read(item, buf)
+func (p *planner) readObjectLabels(item archive.SpooledObject, buf []byte) (map[string]string, []byte) {
+	h, buf := p.readObjectHead(item, buf)
 	return h.Metadata.Labels, buf
 }
 
@@ -227,26 +227,26 @@ func (p *planner) resolveServed(k *kind) {
 	if k.isEmpty() {
 		return
 	}
-	k.served, k.isServed = p.served.For(k.resource)
+	k.served, k.isServed = p.served.PreferredVersion(k.resource)
 	if !k.isServed {
 		return
 	}
-	wanted := k.folder
+	wanted := k.storedVersion
 	if wanted == "" {
-		first, _ := p.read(k.objects.At(0), nil)
+		first, _ := p.readObjectHead(k.objects.At(0), nil)
 		gv, err := schema.ParseGroupVersion(first.APIVersion)
 		if err != nil {
 			return
 		}
 		wanted = gv.Version
 	}
-	if served, ok := p.servedIn(k.resource.WithVersion(wanted)); ok {
+	if served, ok := p.findServedVersion(k.resource.WithVersion(wanted)); ok {
 		k.served = served
 	}
 }
 
-// servedIn returns a resource in one version.
-func (r *run) servedIn(gvr schema.GroupVersionResource) (discovery.Resource, bool) {
+// findServedVersion returns a resource in one version.
+func (r *enginePass) findServedVersion(gvr schema.GroupVersionResource) (discovery.Resource, bool) {
 	versions := r.served.Versions[gvr.GroupResource()]
 	at := slices.IndexFunc(versions, func(v discovery.Resource) bool { return v.GVR == gvr })
 	if at < 0 {

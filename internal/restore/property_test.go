@@ -317,7 +317,7 @@ func backedUp(t *testing.T, id string) *archive.Spool {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	result, err := backup.New(cluster, backup.Options{}).Run(t.Context(), backup.Request{
+	result, err := backup.New(cluster, backup.Options{}).WriteArchive(t.Context(), backup.ArchiveRequest{
 		Selection: selection.Spec{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"set": id}}},
 		StartTime: time.Now(),
 	}, &out)

@@ -23,7 +23,7 @@ type Archive interface {
 	Objects(resource, version string) archive.Objects
 	// Read returns the JSON of an object, in buf if it has the capacity. It is
 	// called from many goroutines.
-	Read(item archive.Spooled, buf []byte) ([]byte, error)
+	Read(item archive.SpooledObject, buf []byte) ([]byte, error)
 }
 
 var _ Archive = (*archive.Spool)(nil)
@@ -70,31 +70,39 @@ type Request struct {
 	// StartsQuiesced says that workloads which were archived while they were quiesced are started
 	// afterwards. Else there is a warning about each.
 	StartsQuiesced bool
+	// TakeOver restores Schedules and storage locations as they were. Else they are restored
+	// paused and read-only, those that exist stay as they are in that, and there is a warning
+	// about each.
+	TakeOver bool
 	// UseVersions chooses a version for each resource among those in the
 	// archive (the feature EnableAPIGroupVersions). Else the preferred ones of
 	// the backup's cluster are restored.
 	UseVersions bool
 	// Priorities are the versions the user prefers.
 	Priorities version.Priorities
-	// Named are the resources of Priorities that the Restore itself names. Where
+	// PrioritizedResources are the resources of Priorities that the Restore itself names. Where
 	// they have no effect, a warning says so; others may be for other backups.
-	Named []string
+	PrioritizedResources []string
 	// BackupName is what restored objects are labelled with.
 	BackupName string
 	// RestoreName is what restored objects are labelled with.
 	RestoreName string
-	// RestoreUID tells this restore from all others. Without it, objects of an
-	// interrupted run are not recognised.
+	// RestoreUID tells this restore from all others, and StampKey, a secret of whoever
+	// restores, proves what it wrote. Without both, objects of an interrupted run are not
+	// recognised.
 	RestoreUID string
+	StampKey   []byte
+	// Resumed says that an earlier attempt may have ended at any point.
+	Resumed bool
 	// Actions are asked after those of the engine, in this order. They are for this
 	// run alone. None is asked about Namespaces, nor about objects that exist and are
 	// not going to be changed.
-	Actions []restoreaction.External
-	// Started records an operation the moment one of Actions told of it, so that
+	Actions []restoreaction.PluginAction
+	// OnOperationStarted records an operation the moment one of Actions told of it, so that
 	// somebody asks for its end. It is called from many goroutines at a time, with a
 	// context that ends after 30 seconds and not with the run. If it fails, or is nil,
 	// the operation is cancelled, which is an error of its object.
-	Started func(ctx context.Context, op Operation) error
+	OnOperationStarted func(ctx context.Context, op Operation) error
 	// DryRun writes nothing to the cluster, and calls none of Actions.
 	DryRun bool
 	// Progress, if set, is told how many objects there are to restore and how
@@ -139,16 +147,18 @@ type Result struct {
 	// concerned, by "<resource>.<group>". In a dry run those of the Request are named
 	// and were not called.
 	Actions map[string][]string
-	// Called says what the Request's actions did, in their order. Those that were
+	// ActionReports says what the Request's actions did, in their order. Those that were
 	// left out are missing.
-	Called []Called
+	ActionReports []ActionReport
+	// BackupLabels are what they ask to be added to the labels of the Backup.
+	BackupLabels map[string]string
 	// Operations are what they started and Request.Started recorded, sorted by action,
 	// object and ID.
 	Operations []Operation
 }
 
-// Called is what one action of a Request did.
-type Called struct {
+// ActionReport is what one action of a Request did.
+type ActionReport struct {
 	// Name of the action, and of the plugin that carries it out.
 	Name, Plugin string
 	// Calls is how many objects it was shown, Skipped how many of them it left out,

@@ -143,7 +143,7 @@ func TestMergedNamespaces(t *testing.T) {
 
 func TestContradictoryRequests(t *testing.T) {
 	c := newTarget(t, restore.Options{})
-	_, err := c.engine.Run(t.Context(), restore.Request{
+	_, err := c.engine.RestoreObjects(t.Context(), restore.Request{
 		Archive:          spool(t, []*unstructured.Unstructured{configMap(t, "a", "b", "c")}),
 		Selection:        selection.Spec{ExcludedNamespaces: []string{"secret-*"}, IncludedResources: []string{"*", "pods"}},
 		NamespaceMapping: map[string]string{"a": "No Name", "b": "secret-1", "c": "c"},

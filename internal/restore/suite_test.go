@@ -37,6 +37,9 @@ import (
 // idle machine.
 const patience = 2 * time.Minute
 
+// stampKey proves what restores of tests wrote.
+var stampKey = bytes.Repeat([]byte("k"), 32)
+
 // plane is shared by all tests. Each has namespaces of its own, and names of its
 // own for what is cluster-scoped.
 var plane *controlplane.ControlPlane
@@ -98,6 +101,7 @@ var resources = map[string]string{
 	"Node": "nodes", "CSINode": "csinodes", "VolumeAttachment": "volumeattachments", "Lease": "leases",
 	"VolumeSnapshot": "volumesnapshots", "VolumeSnapshotContent": "volumesnapshotcontents",
 	"Backup": "backups", "Restore": "restores", "BackupRepository": "backuprepositories", "HookRun": "hookruns", "Plugin": "plugins",
+	"Schedule": "schedules", "BackupStorageLocation": "backupstoragelocations",
 }
 
 // obj makes an object from its kind, place and other fields as JSON.
@@ -173,7 +177,7 @@ func spoolOf(t testing.TB, items []archive.Item) *archive.Spool {
 		t.Fatal(err)
 	}
 	for _, item := range items {
-		if err := w.Add(item); err != nil {
+		if err := w.AddObject(item); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -232,7 +236,10 @@ func (c *target) run(req restore.Request) restore.Result {
 	if req.RestoreName == "" {
 		req.RestoreName = "again"
 	}
-	result, err := c.engine.Run(context.Background(), req)
+	if req.StampKey == nil {
+		req.StampKey = stampKey
+	}
+	result, err := c.engine.RestoreObjects(context.Background(), req)
 	if err != nil {
 		c.t.Fatalf("restoring: %v", err)
 	}
@@ -264,6 +271,14 @@ func (c *target) create(objects ...*unstructured.Unstructured) []*unstructured.U
 func (c *target) namespace(name string) {
 	c.t.Helper()
 	c.create(obj(c.t, "v1", "Namespace", "", name, ""))
+}
+
+// delete deletes an object.
+func (c *target) delete(o *unstructured.Unstructured) {
+	c.t.Helper()
+	if err := c.of(o).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}); err != nil {
+		c.t.Fatalf("deleting %s %s: %v", o.GetKind(), o.GetName(), err)
+	}
 }
 
 // get returns an object as it is in the cluster.

@@ -50,8 +50,8 @@ func (w *wire) set(fault func(r *http.Request, next http.RoundTripper) (*http.Re
 	w.fault = fault
 }
 
-// refuse answers a request as an API server does that refuses it.
-func refuse(r *http.Request, code int, reason metav1.StatusReason) *http.Response {
+// cancelRefusedOperation answers a request as an API server does that refuses it.
+func cancelRefusedOperation(r *http.Request, code int, reason metav1.StatusReason) *http.Response {
 	return answer(r, code, fmt.Sprintf(
 		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"refused by the test"}`, reason, code))
 }

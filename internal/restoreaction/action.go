@@ -22,28 +22,28 @@ type Action interface {
 	// Objects of other resources are never shown to it.
 	AppliesTo(resource schema.GroupResource) bool
 	// Execute looks at one object. An error fails this item only; see
-	// CreateError for one that spares objects that exist.
+	// CreationRefusedError for one that spares objects that exist.
 	Execute(ctx context.Context, item *Item) (Result, error)
 }
 
-// External is an Action that something outside of this program carries out. It has
+// PluginAction is an Action that something outside of this program carries out. It has
 // to be asked which objects concern it, and its Execute may have effects besides its
 // Result: a dry run names it and does not call it.
-type External interface {
+type PluginAction interface {
 	Action
 	// Plugin is the name of what carries the action out, for logs and results.
 	Plugin() string
 	// Kind is the kind of the action, "RestoreItemAction" or "AsyncRestoreItemAction";
 	// empty if that is not known.
 	Kind() string
-	// Choose asks the action which objects concern it, at most once per run, before
+	// ResolveSelector asks the action which objects concern it, at most once per run, before
 	// AppliesTo and before anything is written. An error ends the run, unless it is
-	// an *itemaction.LeftOutError: then the action is left out with a warning.
-	Choose(ctx context.Context, names itemaction.Names) error
-	// Concerns reports whether an object of a resource that AppliesTo reported
+	// an *itemaction.SkippedActionError: then the action is left out with a warning.
+	ResolveSelector(ctx context.Context, names itemaction.ResourceResolver) error
+	// Matches reports whether an object of a resource that AppliesTo reported
 	// concerns the action, as earlier actions left it. It is quick; Execute is called
 	// only for an object of which it is true.
-	Concerns(item *Item) bool
+	Matches(item *Item) bool
 }
 
 // Item is one object on its way into the cluster.
@@ -56,13 +56,13 @@ type Item struct {
 	// Archived is the object as it was archived, in its original namespace.
 	// It must not be changed.
 	Archived *unstructured.Unstructured
-	// Run is what is the same for all items of the restore.
-	Run *Run
+	// Restore is what is the same for all items of the restore.
+	Restore *RestoreContext
 }
 
-// Run is what actions may know about the restore that they are part of. It is
+// RestoreContext is what actions may know about the restore that they are part of. It is
 // read by all of them at a time, and its functions must allow that.
-type Run struct {
+type RestoreContext struct {
 	// BackupName is the name of the backup that is restored.
 	BackupName string
 	// RestoreName is the name of the restore.
@@ -71,19 +71,21 @@ type Run struct {
 	NamespaceMapping map[string]string
 	// PreserveNodePorts keeps the node ports that Kubernetes chose.
 	PreserveNodePorts bool
-	// StartsQuiesced says that something is to start what comes back stopped, once all is restored.
-	StartsQuiesced bool
-	// Archived reports whether an object, by its original namespace and name,
+	// HasUnquiesceAction says that something is to start what comes back stopped, once all is restored.
+	HasUnquiesceAction bool
+	// TakeOver says that the cluster takes the place of the one that was backed up.
+	TakeOver bool
+	// IsArchived reports whether an object, by its original namespace and name,
 	// is in the archive. Never nil.
-	Archived func(resource schema.GroupResource, namespace, name string) bool
-	// VolumeData reports whether the backup holds the data of a claim, by its
+	IsArchived func(resource schema.GroupResource, namespace, name string) bool
+	// HasVolumeData reports whether the backup holds the data of a claim, by its
 	// original namespace and name. Never nil.
-	VolumeData func(namespace, claim string) bool
+	HasVolumeData func(namespace, claim string) bool
 }
 
-// Namespace returns the name that a namespace of the archive has in the
+// MapNamespace returns the name that a namespace of the archive has in the
 // cluster.
-func (r *Run) Namespace(original string) string {
+func (r *RestoreContext) MapNamespace(original string) string {
 	if mapped, ok := r.NamespaceMapping[original]; ok {
 		return mapped
 	}
@@ -98,21 +100,23 @@ type Result struct {
 	// Warnings are about the object that is created: they do not concern one
 	// that was in the cluster before.
 	Warnings []string
-	// Additional are objects that are restored before this one, if they are in
+	// RelatedItems are objects that are restored before this one, if they are in
 	// the archive and the restore does not exclude them.
-	Additional []Ref
-	// Ready, if set, is asked whether those of Additional that are in the cluster now
+	RelatedItems []ItemRef
+	// AreRelatedItemsReady, if set, is asked whether those of Additional that are in the cluster now
 	// are ready for this object, which waits until it says yes, for ReadyTimeout at
 	// most; zero means the engine's default. An error ends the waiting.
-	Ready        func(ctx context.Context, restored []Ref) (bool, error)
-	ReadyTimeout time.Duration
+	AreRelatedItemsReady func(ctx context.Context, restored []ItemRef) (bool, error)
+	ReadyTimeout         time.Duration
+	// BackupLabels are labels for the Backup that is restored, valid ones.
+	BackupLabels map[string]string
 	// Operation is what the action started and what goes on after the objects are
 	// restored; nil if nothing. It counts also with Skip.
-	Operation *Operation
+	Operation *StartedOperation
 }
 
-// Operation is something that an action started.
-type Operation struct {
+// StartedOperation is something that an action started.
+type StartedOperation struct {
 	// ID is the action's name for it.
 	ID string
 	// PollInterval is how often the action wants to be asked how far it is; zero
@@ -125,8 +129,8 @@ type Operation struct {
 	Cancel func(ctx context.Context) error
 }
 
-// Ref names an object of the archive.
-type Ref struct {
+// ItemRef names an object of the archive.
+type ItemRef struct {
 	// Resource of the object. It is restored in the version chosen for it.
 	Resource schema.GroupResource
 	// Namespace of the object in the archive, empty for a cluster-scoped one.
@@ -135,14 +139,14 @@ type Ref struct {
 	Name string
 }
 
-// CreateError says that an object must not be created from the archive. One
+// CreationRefusedError says that an object must not be created from the archive. One
 // that is in the cluster already is not touched by that: it is treated as any
 // existing object. An engine that does not look takes it as what it is, an
 // error of the item.
-type CreateError struct {
+type CreationRefusedError struct {
 	// Reason why not, and what to do instead.
 	Reason string
 }
 
 // Error implements error.
-func (e *CreateError) Error() string { return e.Reason }
+func (e *CreationRefusedError) Error() string { return e.Reason }

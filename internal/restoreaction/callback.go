@@ -9,12 +9,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// MapService makes a reference from the API server's own configuration to a
+// MapServiceNamespace makes a reference from the API server's own configuration to a
 // Service, as webhooks and APIServices have, follow the mapping of namespaces.
 // It returns a warning if that changed something, and else an empty string.
-func (r *Run) MapService(service map[string]any) string {
+func (r *RestoreContext) MapServiceNamespace(service map[string]any) string {
 	original := field.Get[string](service, "namespace")
-	mapped := r.Namespace(original)
+	mapped := r.MapNamespace(original)
 	if service == nil || mapped == original {
 		return ""
 	}

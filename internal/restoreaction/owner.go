@@ -13,10 +13,10 @@ type Owner struct {
 	Name string
 }
 
-// Controller returns the one owner that controlled the archived object, and a
+// ArchivedController returns the one owner that controlled the archived object, and a
 // zero Owner if there was none. The object to be created has no owners.
-func (i *Item) Controller() Owner {
-	for owner := range field.Maps(i.Archived.Object, "metadata", "ownerReferences") {
+func (i *Item) ArchivedController() Owner {
+	for owner := range field.EachMap(i.Archived.Object, "metadata", "ownerReferences") {
 		if field.Get[bool](owner, "controller") {
 			return Owner{Kind: field.Get[string](owner, "kind"), Name: field.Get[string](owner, "name")}
 		}

@@ -5,6 +5,7 @@ package results
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -37,18 +38,33 @@ type Messages struct {
 	Namespaces map[string][]string `json:"namespaces,omitempty"`
 }
 
+// First returns the first messages, at most so many, those about objects in a namespace with
+// its name.
+func (m Messages) First(most int) []string {
+	first := slices.Concat(m.Velero, m.Cluster)
+	for _, namespace := range slices.Sorted(maps.Keys(m.Namespaces)) {
+		for _, message := range m.Namespaces[namespace] {
+			if len(first) >= most {
+				break
+			}
+			first = append(first, namespace+": "+message)
+		}
+	}
+	return first[:min(most, len(first))]
+}
+
 // Scope says where a message belongs. The zero Scope is the run.
 type Scope struct {
 	namespace string
 	cluster   bool
 }
 
-// Run is the scope of messages about the run as a whole or a whole kind.
-func Run() Scope { return Scope{} }
+// RunScope is the scope of messages about the run as a whole or a whole kind.
+func RunScope() Scope { return Scope{} }
 
-// Object is the scope of messages about an object in namespace, or about a
+// ObjectScope is the scope of messages about an object in namespace, or about a
 // cluster-scoped one if namespace is empty.
-func Object(namespace string) Scope {
+func ObjectScope(namespace string) Scope {
 	return Scope{namespace: namespace, cluster: namespace == ""}
 }
 
@@ -56,12 +72,12 @@ func Object(namespace string) Scope {
 // Collector is ready.
 type Collector struct {
 	mu       sync.Mutex
-	warnings kept
-	errors   kept
+	warnings boundedMessages
+	errors   boundedMessages
 }
 
-// kept is one severity.
-type kept struct {
+// boundedMessages is one severity.
+type boundedMessages struct {
 	messages Messages
 	count    int
 }
@@ -70,17 +86,17 @@ type kept struct {
 func (c *Collector) Warn(scope Scope, message string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.warnings.add(scope, message)
+	c.warnings.addMessage(scope, message)
 }
 
 // Error adds an error.
 func (c *Collector) Error(scope Scope, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.errors.add(scope, err.Error())
+	c.errors.addMessage(scope, err.Error())
 }
 
-func (k *kept) add(scope Scope, message string) {
+func (k *boundedMessages) addMessage(scope Scope, message string) {
 	k.count++
 	if k.count > MaxMessages {
 		return
@@ -103,16 +119,16 @@ func (c *Collector) Results() Results {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Results{
-		Warnings:     c.warnings.sorted(),
-		Errors:       c.errors.sorted(),
+		Warnings:     c.warnings.sortedMessages(),
+		Errors:       c.errors.sortedMessages(),
 		WarningCount: c.warnings.count,
 		ErrorCount:   c.errors.count,
 	}
 }
 
-// sorted makes the outcome the same however the goroutines of a run were
+// sortedMessages makes the outcome the same however the goroutines of a run were
 // scheduled.
-func (k *kept) sorted() Messages {
+func (k *boundedMessages) sortedMessages() Messages {
 	out := Messages{
 		Velero:  slices.Sorted(slices.Values(k.messages.Velero)),
 		Cluster: slices.Sorted(slices.Values(k.messages.Cluster)),

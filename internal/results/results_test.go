@@ -14,10 +14,10 @@ import (
 // The JSON is what Velero's tools read.
 func TestResultsAreInVelerosShape(t *testing.T) {
 	var c Collector
-	c.Warn(Object("b"), "two")
-	c.Warn(Object("b"), "one")
-	c.Warn(Object(""), "volume")
-	c.Error(Run(), errors.New("whole kind"))
+	c.Warn(ObjectScope("b"), "two")
+	c.Warn(ObjectScope("b"), "one")
+	c.Warn(ObjectScope(""), "volume")
+	c.Error(RunScope(), errors.New("whole kind"))
 	got, err := json.Marshal(c.Results())
 	if err != nil {
 		t.Fatal(err)
@@ -28,13 +28,22 @@ func TestResultsAreInVelerosShape(t *testing.T) {
 	}
 }
 
+func TestFirst(t *testing.T) {
+	m := Messages{Velero: []string{"kind"}, Cluster: []string{"volume"}, Namespaces: map[string][]string{"b": {"two"}, "a": {"one"}}}
+	for most, want := range map[int]string{0: "", 1: "kind", 3: "kind, volume, a: one", 9: "kind, volume, a: one, b: two"} {
+		if got := strings.Join(m.First(most), ", "); got != want {
+			t.Errorf("the first %d are %q, want %q", most, got, want)
+		}
+	}
+}
+
 func TestCollectorCountsWhatItDoesNotKeep(t *testing.T) {
 	var c Collector
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for range MaxMessages/4 + 1 {
-				c.Warn(Object("ns"), "w")
+				c.Warn(ObjectScope("ns"), "w")
 			}
 		})
 	}

@@ -57,7 +57,7 @@ func (f *fixture) start(t *testing.T) {
 func (f *fixture) ended(t *testing.T, id string) runner.Outcome[string] {
 	t.Helper()
 	synctest.Wait()
-	outcome, known := f.State(id)
+	outcome, known := f.LookupOutcome(id)
 	if !known || outcome == nil {
 		t.Fatalf("run %q: known %v, outcome %v; want one that has ended", id, known, outcome)
 	}
@@ -91,7 +91,7 @@ func TestOutcome(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture()
 				f.start(t)
-				if !f.Ensure("a", owner, tc.fn) {
+				if !f.EnsureStarted("a", owner, tc.fn) {
 					t.Fatal("Ensure did not start the run")
 				}
 				got := f.ended(t, "a")
@@ -126,17 +126,17 @@ func TestEnsureTwiceRunsOnce(t *testing.T) {
 			return "done", nil
 		}
 		for range 3 {
-			if !f.Ensure("a", owner, work) {
+			if !f.EnsureStarted("a", owner, work) {
 				t.Error("Ensure says that nothing runs")
 			}
 		}
 		synctest.Wait()
-		if outcome, known := f.State("a"); !known || outcome != nil {
+		if outcome, known := f.LookupOutcome("a"); !known || outcome != nil {
 			t.Errorf("while it runs: known %v, outcome %v; want known and none", known, outcome)
 		}
 		close(release)
 		f.ended(t, "a")
-		if !f.Ensure("a", owner, work) {
+		if !f.EnsureStarted("a", owner, work) {
 			t.Error("Ensure does not know the run that ended")
 		}
 		synctest.Wait()
@@ -144,7 +144,7 @@ func TestEnsureTwiceRunsOnce(t *testing.T) {
 			t.Errorf("the work was done %d times, want once", n)
 		}
 		// Another identity is another run.
-		f.Ensure("b", owner, work)
+		f.EnsureStarted("b", owner, work)
 		f.ended(t, "b")
 		if n := calls.Load(); n != 2 {
 			t.Errorf("%d calls after a second identity, want 2", n)
@@ -160,15 +160,15 @@ func TestCancelGivesTheCause(t *testing.T) {
 			<-ctx.Done()
 			return "", context.Cause(ctx)
 		}
-		f.Ensure("a", owner, wait)
-		f.Ensure("b", owner, wait)
+		f.EnsureStarted("a", owner, wait)
+		f.EnsureStarted("b", owner, wait)
 		f.Cancel("a", errWork)
 		f.Cancel("a", errors.New("later"))
 		f.Cancel("nobody", errWork)
 		if got := f.ended(t, "a"); !errors.Is(got.Err, errWork) {
 			t.Errorf("error %v, want the first cause", got.Err)
 		}
-		if outcome, known := f.State("b"); !known || outcome != nil {
+		if outcome, known := f.LookupOutcome("b"); !known || outcome != nil {
 			t.Error("cancelling one run ended another")
 		}
 	})
@@ -185,19 +185,19 @@ func TestForget(t *testing.T) {
 			<-release
 			return "", nil
 		}
-		f.Ensure("a", owner, work)
+		f.EnsureStarted("a", owner, work)
 		f.Forget("a")
 		f.Forget("nobody")
-		if _, known := f.State("a"); !known {
+		if _, known := f.LookupOutcome("a"); !known {
 			t.Fatal("a run that goes on was forgotten")
 		}
 		close(release)
 		f.ended(t, "a")
 		f.Forget("a")
-		if _, known := f.State("a"); known {
+		if _, known := f.LookupOutcome("a"); known {
 			t.Error("the run is still known")
 		}
-		f.Ensure("a", owner, work)
+		f.EnsureStarted("a", owner, work)
 		f.ended(t, "a")
 		if n := calls.Load(); n != 2 {
 			t.Errorf("%d calls, want 2: what was forgotten can be started again", n)
@@ -212,21 +212,21 @@ func TestNothingRunsOutsideOfStart(t *testing.T) {
 			t.Error("the work was done")
 			return "", nil
 		}
-		if f.Ensure("early", owner, work) {
+		if f.EnsureStarted("early", owner, work) {
 			t.Error("Ensure says that it started a run before Start")
 		}
 		f.start(t)
 		f.stop()
 		// Not only once Start has noticed.
-		if f.Ensure("late", owner, work) {
+		if f.EnsureStarted("late", owner, work) {
 			t.Error("Ensure says that it started a run after the end")
 		}
 		synctest.Wait()
-		if f.Ensure("later", owner, work) {
+		if f.EnsureStarted("later", owner, work) {
 			t.Error("Ensure says that it started a run after Start returned")
 		}
 		for _, id := range []string{"early", "late", "later"} {
-			if _, known := f.State(id); known {
+			if _, known := f.LookupOutcome(id); known {
 				t.Errorf("run %q is known and will never end", id)
 			}
 		}
@@ -241,12 +241,12 @@ func TestStartWaitsForRuns(t *testing.T) {
 		f := newFixture()
 		f.start(t)
 		release := make(chan struct{})
-		f.Ensure("slow", owner, func(ctx context.Context) (string, error) {
+		f.EnsureStarted("slow", owner, func(ctx context.Context) (string, error) {
 			<-ctx.Done()
 			<-release
 			return "done all the same", nil
 		})
-		f.Ensure("interrupted", owner, func(ctx context.Context) (string, error) {
+		f.EnsureStarted("interrupted", owner, func(ctx context.Context) (string, error) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		})
@@ -260,7 +260,7 @@ func TestStartWaitsForRuns(t *testing.T) {
 		if got.Err != nil || got.Value != "done all the same" {
 			t.Errorf("outcome %+v, want the value", got)
 		}
-		if outcome, known := f.State("interrupted"); !known || outcome != nil {
+		if outcome, known := f.LookupOutcome("interrupted"); !known || outcome != nil {
 			t.Errorf("an interrupted run is known %v with the outcome %+v; want known without one", known, outcome)
 		}
 		if !f.stopped.Load() {

@@ -6,13 +6,13 @@ package schedule
 import "time"
 
 const (
-	// star is set in the days of a parsed expression that names none.
-	star = 1 << 63
-	// allHours is set in the hours of an expression that does not choose among them.
-	allHours = 1<<24 - 1
-	// horizon is how many years ahead a time is looked for: the 29th of February may be
+	// starBit is set in the days of a parsed expression that names none.
+	starBit = 1 << 63
+	// allHoursMask is set in the hours of an expression that does not choose among them.
+	allHoursMask = 1<<24 - 1
+	// maxYearsAhead is how many years ahead a time is looked for: the 29th of February may be
 	// eight years away.
-	horizon = 9
+	maxYearsAhead = 9
 	// MaxMissed is up to which number missed times are counted.
 	MaxMissed = 100
 )
@@ -26,16 +26,16 @@ type Cron struct {
 	every time.Duration
 }
 
-// Missed are the times of a schedule that passed.
-type Missed struct {
+// MissedTimes are the times of a schedule that passed.
+type MissedTimes struct {
 	// Latest is the newest of them; zero if there is none.
 	Latest time.Time
 	// Count is how many there are, at most MaxMissed+1.
 	Count int
 }
 
-// TooMany reports whether there are more than were counted.
-func (m Missed) TooMany() bool { return m.Count > MaxMissed }
+// IsCapped reports whether there are more than were counted.
+func (m MissedTimes) IsCapped() bool { return m.Count > MaxMissed }
 
 // Next returns the first time after another at which it fires, in UTC. An interval begins
 // at after. It is zero if there is none, which [Parse] makes sure of.
@@ -46,19 +46,19 @@ func (c Cron) Next(after time.Time) time.Time {
 	if c.zone == nil {
 		return time.Time{}
 	}
-	s := newSearch(c, after)
-	for end := s.shown.Year() + horizon; s.shown.Year() <= end; {
-		if s.fires() {
+	s := newTimeSearch(c, after)
+	for end := s.wallClock.Year() + maxYearsAhead; s.wallClock.Year() <= end; {
+		if s.isDue() {
 			return s.t.UTC()
 		}
-		s.step()
+		s.advanceToCandidate()
 	}
 	return time.Time{}
 }
 
-// Upcoming returns the first time after now at which it fires, and after since, from
+// NextSince returns the first time after now at which it fires, and after since, from
 // which on intervals are counted; in UTC, and zero if there is none.
-func (c Cron) Upcoming(since, now time.Time) time.Time {
+func (c Cron) NextSince(since, now time.Time) time.Time {
 	if now.Before(since) {
 		now = since
 	}
@@ -68,27 +68,27 @@ func (c Cron) Upcoming(since, now time.Time) time.Time {
 	return c.Next(now)
 }
 
-// Missed returns the times after since up to now, from which on intervals are counted. It
+// MissedTimes returns the times after since up to now, from which on intervals are counted. It
 // takes the same short time however long ago since is. There are none if since is not
 // before now.
-func (c Cron) Missed(since, now time.Time) Missed {
+func (c Cron) MissedTimes(since, now time.Time) MissedTimes {
 	first := c.Next(since)
 	if first.IsZero() || first.After(now) {
-		return Missed{}
+		return MissedTimes{}
 	}
 	if c.every > 0 {
 		times := now.Sub(since) / c.every
-		return Missed{Latest: since.Add(times * c.every).UTC(), Count: int(min(times, MaxMissed+1))}
+		return MissedTimes{Latest: since.Add(times * c.every).UTC(), Count: int(min(times, MaxMissed+1))}
 	}
-	m := Missed{Latest: c.latest(first, now), Count: 1}
+	m := MissedTimes{Latest: c.latestFireTime(first, now), Count: 1}
 	for t := first; t.Before(m.Latest) && m.Count <= MaxMissed; m.Count++ {
 		t = c.Next(t)
 	}
 	return m
 }
 
-// latest returns the newest time up to now at which it fires, given one of them.
-func (c Cron) latest(fired, now time.Time) time.Time {
+// latestFireTime returns the newest time up to now at which it fires, given one of them.
+func (c Cron) latestFireTime(fired, now time.Time) time.Time {
 	// Next goes from up to now to after now at the time that is looked for, and times
 	// are whole seconds.
 	low, high := fired.Unix(), now.Unix()
@@ -103,8 +103,8 @@ func (c Cron) latest(fired, now time.Time) time.Time {
 	return time.Unix(low, 0).UTC()
 }
 
-// matches reports whether it names the time that a clock shows at t.
-func (c Cron) matches(t time.Time) bool {
+// matchesTime reports whether it names the time that a clock shows at t.
+func (c Cron) matchesTime(t time.Time) bool {
 	hour, minute, _ := t.Clock()
 	return c.hours&(1<<hour) != 0 && c.minutes&(1<<minute) != 0 && c.matchesDay(t.Month(), t.Day(), t.Weekday())
 }
@@ -116,11 +116,11 @@ func (c Cron) matchesDay(month time.Month, day int, weekday time.Weekday) bool {
 		return false
 	}
 	inMonth, inWeek := c.days&(1<<day) != 0, c.weekdays&(1<<weekday) != 0
-	if c.days&star != 0 || c.weekdays&star != 0 {
+	if c.days&starBit != 0 || c.weekdays&starBit != 0 {
 		return inMonth && inWeek
 	}
 	return inMonth || inWeek
 }
 
-// choosesHours reports whether it means times of the day rather than intervals.
-func (c Cron) choosesHours() bool { return c.hours&allHours != allHours }
+// hasFixedHours reports whether it means times of the day rather than intervals.
+func (c Cron) hasFixedHours() bool { return c.hours&allHoursMask != allHoursMask }

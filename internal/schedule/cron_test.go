@@ -146,9 +146,9 @@ func slowly(c Cron, from, to time.Time) []time.Time {
 	last := wall(from.Add(-time.Minute), c)
 	for t := from; t.Before(to); t = t.Add(time.Minute) {
 		now := wall(t, c)
-		fires := c.matches(now) && (!c.choosesHours() || !shown[now.String()])
-		for m := last.Add(time.Minute); c.choosesHours() && m.Before(now); m = m.Add(time.Minute) {
-			fires = fires || c.matches(m)
+		fires := c.matchesTime(now) && (!c.hasFixedHours() || !shown[now.String()])
+		for m := last.Add(time.Minute); c.hasFixedHours() && m.Before(now); m = m.Add(time.Minute) {
+			fires = fires || c.matchesTime(m)
 		}
 		if fires {
 			times = append(times, t)
@@ -213,13 +213,13 @@ func TestNextIsWhatAClockOnTheWallShows(t *testing.T) {
 func missedLikeNext(t *testing.T, c Cron, from, to time.Time, all []time.Time) {
 	t.Helper()
 	since, now := from.Add(-time.Second), to.Add(-time.Second)
-	got := c.Missed(since, now)
+	got := c.MissedTimes(since, now)
 	if got.Count != min(len(all), MaxMissed+1) || len(all) > 0 && !got.Latest.Equal(all[len(all)-1]) {
 		t.Fatalf("missed %+v, want the last and number of %v", got, all)
 	}
 }
 
-func TestMissed(t *testing.T) {
+func TestMissedTimes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		expression, since, now, latest string
 		count                          int
@@ -243,19 +243,19 @@ func TestMissed(t *testing.T) {
 		"back, intervals":    {"@every 1s", "2024-05-01T03:00:00Z", "2024-05-01T02:00:00Z", "", 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := parsed(t, tc.expression, "").Missed(at(tc.since), at(tc.now))
+			got := parsed(t, tc.expression, "").MissedTimes(at(tc.since), at(tc.now))
 			var latest time.Time
 			if tc.latest != "" {
 				latest = at(tc.latest)
 			}
-			if !got.Latest.Equal(latest) || got.Count != tc.count || got.TooMany() != tc.tooMany {
+			if !got.Latest.Equal(latest) || got.Count != tc.count || got.IsCapped() != tc.tooMany {
 				t.Errorf("got %+v", got)
 			}
 		})
 	}
 }
 
-func TestUpcoming(t *testing.T) {
+func TestNextSince(t *testing.T) {
 	for name, tc := range map[string]struct{ expression, since, now, want string }{
 		"after now":                 {"0 3 * * *", "2024-05-01T03:00:00Z", "2024-05-09T12:00:00Z", "2024-05-10T03:00:00Z"},
 		"after since, set back":     {"0 3 * * *", "2024-05-09T03:00:00Z", "2024-05-09T02:30:00Z", "2024-05-10T03:00:00Z"},
@@ -264,7 +264,7 @@ func TestUpcoming(t *testing.T) {
 		"intervals since, set back": {"@every 7h", "2024-05-01T03:00:00Z", "2024-05-01T02:00:00Z", "2024-05-01T10:00:00Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := parsed(t, tc.expression, "").Upcoming(at(tc.since), at(tc.now)); !got.Equal(at(tc.want)) {
+			if got := parsed(t, tc.expression, "").NextSince(at(tc.since), at(tc.now)); !got.Equal(at(tc.want)) {
 				t.Errorf("got %v, want %s", got, tc.want)
 			}
 		})

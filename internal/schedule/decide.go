@@ -10,13 +10,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
-// Class is what became of a run.
-type Class int
+// RunState is what became of a run.
+type RunState int
 
 // The classes.
 const (
-	// Open is everything that has not ended, also what waits or is cancelled.
-	Open Class = iota
+	// Active is everything that has not ended, also what waits or is cancelled.
+	Active RunState = iota
 	// Succeeded is what did all it was to do.
 	Succeeded
 	// Partial is what left something of use, although not all of it. It is kept like what
@@ -26,18 +26,18 @@ const (
 	Failed
 )
 
-// Concurrency says what happens when a run is due while another is open.
-type Concurrency string
+// ConcurrencyPolicy says what happens when a run is due while another is open.
+type ConcurrencyPolicy string
 
 // The policies, as a CronJob has them. The empty one is Allow.
 const (
-	// Allow lets both run.
-	Allow Concurrency = "Allow"
-	// Forbid lets the new one wait. It runs when the other has ended, unless the starting
+	// AllowConcurrent lets both run.
+	AllowConcurrent ConcurrencyPolicy = "Allow"
+	// ForbidConcurrent lets the new one wait. It runs when the other has ended, unless the starting
 	// deadline has passed, or a newer one is due.
-	Forbid Concurrency = "Forbid"
-	// Replace cancels all but the newest.
-	Replace Concurrency = "Replace"
+	ForbidConcurrent ConcurrencyPolicy = "Forbid"
+	// ReplaceConcurrent cancels all but the newest.
+	ReplaceConcurrent ConcurrencyPolicy = "Replace"
 )
 
 // Run is one that exists.
@@ -45,7 +45,7 @@ type Run struct {
 	Name string
 	// Scheduled is the time it was created for; zero if that is not known.
 	Scheduled time.Time
-	Class     Class
+	State     RunState
 	// Completed is when it ended; zero if it is open.
 	Completed time.Time
 	// InUse says that somebody needs it, for example a Restore that reads it. It is not
@@ -53,8 +53,8 @@ type Run struct {
 	InUse bool
 	// Deleting says that it is being deleted. It is not counted, and not deleted again.
 	Deleting bool
-	// Lost says that its data is missing where it was stored.
-	Lost bool
+	// DataMissing says that its data is missing where it was stored.
+	DataMissing bool
 }
 
 // Input is everything a decision is made from. Times are taken in whole seconds.
@@ -69,8 +69,8 @@ type Input struct {
 	Paused, WasPaused bool
 	// SkipImmediately leaves out what a Schedule would make up for when it is created or
 	// no longer paused.
-	SkipImmediately bool
-	Concurrency     Concurrency
+	SkipImmediately   bool
+	ConcurrencyPolicy ConcurrencyPolicy
 	// StartingDeadline is how late a run may begin; zero is no limit.
 	StartingDeadline time.Duration
 
@@ -90,31 +90,31 @@ type Input struct {
 	KeepLast int32
 }
 
-// Reason says why a run was not created, or of how many only one was.
-type Reason string
+// SkipReason says why a run was not created, or of how many only one was.
+type SkipReason string
 
 // The reasons.
 const (
-	ReasonPaused            Reason = "Paused"
-	ReasonConcurrencyForbid Reason = "ConcurrencyForbid"
-	ReasonMissedDeadline    Reason = "MissedDeadline"
-	ReasonTooManyMissed     Reason = "TooManyMissed"
-	ReasonSkipImmediately   Reason = "SkipImmediately"
+	ReasonPaused            SkipReason = "Paused"
+	ReasonConcurrencyForbid SkipReason = "ConcurrencyForbid"
+	ReasonMissedDeadline    SkipReason = "MissedDeadline"
+	ReasonTooManyMissed     SkipReason = "TooManyMissed"
+	ReasonSkipImmediately   SkipReason = "SkipImmediately"
 )
 
 // Skip is one time for which there is no run, or with ReasonTooManyMissed the newest of
 // those of which only one is made up for. As long as nothing changes, it is told again
 // by every decision: who makes events of it compares the time and the reason.
 type Skip struct {
-	Reason Reason
+	Reason SkipReason
 	Time   time.Time
 	// Message says for people what happened and what they can do.
 	Message string
 }
 
-// Create is a run to create. An object of that name which exists already is this run, or
+// RunToCreate is a run to create. An object of that name which exists already is this run, or
 // belongs to somebody else; there never is a second one for the time.
-type Create struct {
+type RunToCreate struct {
 	Name      string
 	Scheduled time.Time
 }
@@ -126,7 +126,7 @@ type Decision struct {
 	// Cancel names open runs that a newer one replaces, oldest first.
 	Cancel []string
 	// Create is the run to create; nil is none.
-	Create *Create
+	Create *RunToCreate
 	// LastSchedule and LastSkipped are to be recorded. Zero is nothing, also if there was
 	// something before.
 	LastSchedule, LastSkipped time.Time
@@ -134,26 +134,26 @@ type Decision struct {
 	Delete []string
 	// Skipped says what did not run, and why.
 	Skipped []Skip
-	// NextWake is the next time of the schedule, in UTC, and when a decision is due again
+	// NextScheduleTime is the next time of the schedule, in UTC, and when a decision is due again
 	// at the latest, also if it is paused: the time is skipped then. It is earlier if a
 	// run, the Schedule or the clock changes: a timer does not notice the last, so that it
 	// should not run for more than an hour or so.
-	NextWake time.Time
+	NextScheduleTime time.Time
 }
 
 // Decide says what a Schedule has to do now. It changes nothing that it is given.
 func Decide(in Input) Decision {
-	in = normalized(in)
+	in = normalizedInput(in)
 	d := &decider{in: in}
-	d.out.Delete = tooMany(in)
-	d.settle()
-	if due, ok := d.due(); ok {
-		d.create(due)
+	d.out.Delete = surplusRunNames(in)
+	d.decideSince()
+	if due, ok := d.decideDueTime(); ok {
+		d.decideCreate(due)
 	}
 	if !in.Paused {
-		d.replace()
+		d.decideReplacements()
 	}
-	d.out.NextWake = in.Cron.Upcoming(d.since, in.Now)
+	d.out.NextScheduleTime = in.Cron.NextSince(d.since, in.Now)
 	return d.out
 }
 
@@ -164,59 +164,59 @@ type decider struct {
 	since time.Time
 }
 
-func (d *decider) skip(reason Reason, t time.Time, format string, args ...any) {
+func (d *decider) addSkip(reason SkipReason, t time.Time, format string, args ...any) {
 	d.out.Skipped = append(d.out.Skipped, Skip{reason, t, fmt.Sprintf(format, args...)})
 }
 
-// due returns the time for which a run is wanted.
-func (d *decider) due() (time.Time, bool) {
+// decideDueTime returns the time for which a run is wanted.
+func (d *decider) decideDueTime() (time.Time, bool) {
 	in := d.in
-	missed := in.Cron.Missed(d.since, in.Now)
+	missed := in.Cron.MissedTimes(d.since, in.Now)
 	t := missed.Latest
 	switch {
 	case t.IsZero():
 		return t, false
 	case in.Paused:
-		d.skip(ReasonPaused, t, "nothing ran at %s: the Schedule is paused; set spec.paused to false to go on", shown(t))
+		d.addSkip(ReasonPaused, t, "nothing ran at %s: the Schedule is paused; set spec.paused to false to go on", formatTime(t))
 		return t, false
 	case in.StartingDeadline > 0 && t.Add(in.StartingDeadline).Before(in.Now):
-		d.skip(ReasonMissedDeadline, t,
+		d.addSkip(ReasonMissedDeadline, t,
 			"nothing ran at %s, and it is too late now: the starting deadline is %s; set a longer one if the operator is away for longer",
-			shown(t), in.StartingDeadline)
+			formatTime(t), in.StartingDeadline)
 		// It stays too late, and is told once.
 		d.since, d.out.LastSkipped = t, t
 		return t, false
 	}
-	if missed.TooMany() {
-		d.skip(ReasonTooManyMissed, t,
+	if missed.IsCapped() {
+		d.addSkip(ReasonTooManyMissed, t,
 			"more than %d runs were missed since %s, and only that of %s is made up for; if the Schedule was not paused, look where the operator was, and at its clock",
-			MaxMissed, shown(d.since), shown(t))
+			MaxMissed, formatTime(d.since), formatTime(t))
 	}
-	if name, open := d.open(); open && in.Concurrency == Forbid {
-		d.skip(ReasonConcurrencyForbid, t,
-			"the run of %s waits until %s has ended: concurrencyPolicy is Forbid", shown(t), name)
+	if name, open := d.newestActiveRun(); open && in.ConcurrencyPolicy == ForbidConcurrent {
+		d.addSkip(ReasonConcurrencyForbid, t,
+			"the run of %s waits until %s has ended: concurrencyPolicy is Forbid", formatTime(t), name)
 		return t, false
 	}
 	return t, true
 }
 
-// create creates the run of a time, unless there is one already.
-func (d *decider) create(t time.Time) {
+// decideCreate creates the run of a time, unless there is one already.
+func (d *decider) decideCreate(t time.Time) {
 	name := RunName(d.in.Name, t)
-	d.since, d.out.LastSchedule = later(d.since, t), t
+	d.since, d.out.LastSchedule = laterTime(d.since, t), t
 	for _, run := range d.in.Runs {
 		if run.Name == name || run.Scheduled.Equal(t) {
 			return
 		}
 	}
-	d.out.Create = &Create{Name: name, Scheduled: t}
+	d.out.Create = &RunToCreate{Name: name, Scheduled: t}
 }
 
-// open returns the name of an open run, the newest.
-func (d *decider) open() (name string, found bool) {
+// newestActiveRun returns the name of an open run, the newest.
+func (d *decider) newestActiveRun() (name string, found bool) {
 	newest := -1
 	for i, run := range d.in.Runs {
-		if run.Class == Open && (newest < 0 || compare(run, d.in.Runs[newest]) > 0) {
+		if run.State == Active && (newest < 0 || compareRuns(run, d.in.Runs[newest]) > 0) {
 			newest = i
 		}
 	}
@@ -226,38 +226,38 @@ func (d *decider) open() (name string, found bool) {
 	return d.in.Runs[newest].Name, true
 }
 
-// replace cancels all open runs but the newest. It does so at any time: the operator may
+// decideReplacements cancels all open runs but the newest. It does so at any time: the operator may
 // have ended after it created that.
-func (d *decider) replace() {
-	if d.in.Concurrency != Replace {
+func (d *decider) decideReplacements() {
+	if d.in.ConcurrencyPolicy != ReplaceConcurrent {
 		return
 	}
-	keep, _ := d.open()
+	keep, _ := d.newestActiveRun()
 	if d.out.Create != nil {
 		keep = d.out.Create.Name
 	}
-	for _, run := range sorted(d.in.Runs) {
-		if run.Class == Open && !run.Deleting && run.Name != keep {
+	for _, run := range sortedRuns(d.in.Runs) {
+		if run.State == Active && !run.Deleting && run.Name != keep {
 			d.out.Cancel = append(d.out.Cancel, run.Name)
 		}
 	}
 }
 
 const (
-	// maxName is how long the name of a run may be, so that it fits where it is used with
+	// maxRunName is how long the name of a run may be, so that it fits where it is used with
 	// something added; timestamp is what it ends with.
-	maxName   = 52
-	timestamp = "20060102150405"
+	maxRunName      = 52
+	timestampFormat = "20060102150405"
 )
 
 // RunName returns the name of the run of a Schedule for a time: the name of the Schedule,
 // shortened with a hash if need be, and the time in UTC, at most 52 characters in all.
 func RunName(schedule string, scheduled time.Time) string {
-	suffix := "-" + scheduled.UTC().Format(timestamp)
-	if limit := maxName - len(suffix); len(schedule) > limit {
-		schedule = shortname.Of(schedule, limit, schedule)
+	suffix := "-" + scheduled.UTC().Format(timestampFormat)
+	if limit := maxRunName - len(suffix); len(schedule) > limit {
+		schedule = shortname.ChildName(schedule, limit, schedule)
 	}
 	return schedule + suffix
 }
 
-func shown(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -22,7 +22,7 @@ type told struct {
 }
 
 func short(d Decision) told {
-	s := told{Cancel: d.Cancel, Delete: d.Delete, Schedule: clock(d.LastSchedule), Skip: clock(d.LastSkipped), Wake: clock(d.NextWake)}
+	s := told{Cancel: d.Cancel, Delete: d.Delete, Schedule: clock(d.LastSchedule), Skip: clock(d.LastSkipped), Wake: clock(d.NextScheduleTime)}
 	if d.Create != nil {
 		s.Create = clock(d.Create.Scheduled)
 	}
@@ -66,7 +66,7 @@ func nightly(t *testing.T, now string, change func(*Input)) Input {
 }
 
 func openRun(name, scheduled string) Run {
-	return Run{Name: name, Scheduled: may(scheduled), Class: Open}
+	return Run{Name: name, Scheduled: may(scheduled), State: Active}
 }
 
 func TestDecide(t *testing.T) {
@@ -157,26 +157,26 @@ func TestDecide(t *testing.T) {
 			told{Create: "3 03:00:00", Schedule: "3 03:00:00", Wake: "4 03:00:00"},
 		},
 		"another is open, Forbid": {"3 03:00", func(in *Input) {
-			in.Concurrency, in.Runs = Forbid, []Run{openRun("old", "2 03:00")}
+			in.ConcurrencyPolicy, in.Runs = ForbidConcurrent, []Run{openRun("old", "2 03:00")}
 		}, told{Schedule: "2 03:00:00", Wake: "4 03:00:00", Skipped: []string{"ConcurrencyForbid 3 03:00:00"}}},
 		"the other has ended, Forbid": {"3 07:00", func(in *Input) {
-			in.Concurrency, in.Runs = Forbid, []Run{{Name: "old", Scheduled: may("2 03:00"), Class: Failed}}
+			in.ConcurrencyPolicy, in.Runs = ForbidConcurrent, []Run{{Name: "old", Scheduled: may("2 03:00"), State: Failed}}
 		}, told{Create: "3 03:00:00", Schedule: "3 03:00:00", Wake: "4 03:00:00"}},
 		"the other has ended too late, Forbid": {"3 07:00", func(in *Input) {
-			in.Concurrency, in.StartingDeadline = Forbid, time.Hour
-			in.Runs = []Run{{Name: "old", Scheduled: may("2 03:00"), Class: Failed}}
+			in.ConcurrencyPolicy, in.StartingDeadline = ForbidConcurrent, time.Hour
+			in.Runs = []Run{{Name: "old", Scheduled: may("2 03:00"), State: Failed}}
 		}, told{Schedule: "2 03:00:00", Skip: "3 03:00:00", Wake: "4 03:00:00", Skipped: []string{"MissedDeadline 3 03:00:00"}}},
 		"another is open, Replace": {"3 03:00", func(in *Input) {
-			in.Concurrency, in.Runs = Replace, []Run{openRun("b", "2 03:00"), openRun("a", "1 03:00"), {Name: "c", Class: Succeeded}}
+			in.ConcurrencyPolicy, in.Runs = ReplaceConcurrent, []Run{openRun("b", "2 03:00"), openRun("a", "1 03:00"), {Name: "c", State: Succeeded}}
 		}, told{Create: "3 03:00:00", Cancel: []string{"a", "b"}, Schedule: "3 03:00:00", Wake: "4 03:00:00"}},
 		"another is still open, Replace": {"3 03:01", func(in *Input) {
-			in.Concurrency, in.Runs = Replace, []Run{openRun("new", "3 03:00"), openRun("old", "2 03:00")}
+			in.ConcurrencyPolicy, in.Runs = ReplaceConcurrent, []Run{openRun("new", "3 03:00"), openRun("old", "2 03:00")}
 		}, told{Cancel: []string{"old"}, Schedule: "3 03:00:00", Wake: "4 03:00:00"}},
 		"another is open, and nothing is due, Replace": {"3 02:00", func(in *Input) {
-			in.Concurrency, in.Runs = Replace, []Run{openRun("old", "2 03:00")}
+			in.ConcurrencyPolicy, in.Runs = ReplaceConcurrent, []Run{openRun("old", "2 03:00")}
 		}, told{Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
 		"another is open, paused, Replace": {"3 04:00", func(in *Input) {
-			in.Concurrency, in.Paused, in.Runs = Replace, true, []Run{openRun("old", "2 03:00")}
+			in.ConcurrencyPolicy, in.Paused, in.Runs = ReplaceConcurrent, true, []Run{openRun("old", "2 03:00")}
 		}, told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}, Wake: "4 03:00:00"}},
 
 		"created, but not recorded": {
@@ -189,7 +189,7 @@ func TestDecide(t *testing.T) {
 		},
 		"created again, with runs of before": {"9 12:00", func(in *Input) {
 			never(in)
-			in.Created, in.Runs = may("9 12:00"), []Run{{Name: "old", Scheduled: may("5 03:00"), Class: Succeeded}}
+			in.Created, in.Runs = may("9 12:00"), []Run{{Name: "old", Scheduled: may("5 03:00"), State: Succeeded}}
 		}, told{Schedule: "5 03:00:00", Wake: "10 03:00:00"}},
 		"the expression was changed": {
 			"3 23:00", func(in *Input) { in.LastSkipped = may("3 22:59") },
@@ -212,7 +212,7 @@ func TestDecide(t *testing.T) {
 			in.LastSchedule = at("2025-05-03T03:00:00Z")
 			in.Runs = []Run{
 				{Name: "nightly-20250503030000", Scheduled: at("2025-05-03T03:00:00Z")},
-				{Name: "nightly-20240502030000", Scheduled: may("2 03:00"), Class: Succeeded},
+				{Name: "nightly-20240502030000", Scheduled: may("2 03:00"), State: Succeeded},
 			}
 		}, told{Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
 		"back by a year, and nothing is known": {
@@ -227,7 +227,7 @@ func TestDecide(t *testing.T) {
 			told{Skip: "3 04:00:00", Wake: "4 03:00:00"},
 		},
 		"back by a year, Replace": {"3 04:00", func(in *Input) {
-			in.Concurrency = Replace
+			in.ConcurrencyPolicy = ReplaceConcurrent
 			in.Runs = []Run{{Name: "next-year", Scheduled: at("2025-05-03T03:00:00Z")}, openRun("new", "3 03:00")}
 		}, told{Cancel: []string{"next-year"}, Schedule: "3 03:00:00", Wake: "4 03:00:00"}},
 	} {
@@ -258,7 +258,7 @@ func TestDecideSaysWhatCanBeDone(t *testing.T) {
 			[]string{"more than 100", "since 2024-05-02T03:00:00Z", "2024-05-09T12:00:00Z", "clock"},
 		},
 		"forbidden": {
-			func(in *Input) { in.Concurrency, in.Runs = Forbid, []Run{openRun("old", "2 03:00")} },
+			func(in *Input) { in.ConcurrencyPolicy, in.Runs = ForbidConcurrent, []Run{openRun("old", "2 03:00")} },
 			[]string{"2024-05-09T03:00:00Z", "old", "concurrencyPolicy is Forbid"},
 		},
 		"skip": {
@@ -282,14 +282,14 @@ func TestDecideSaysWhatCanBeDone(t *testing.T) {
 
 func TestKeep(t *testing.T) {
 	count := func(n int32) *int32 { return &n }
-	run := func(name, scheduled string, class Class, change ...func(*Run)) Run {
-		r := Run{Name: name, Scheduled: may(scheduled), Class: class, Completed: may(scheduled).Add(time.Hour)}
+	run := func(name, scheduled string, class RunState, change ...func(*Run)) Run {
+		r := Run{Name: name, Scheduled: may(scheduled), State: class, Completed: may(scheduled).Add(time.Hour)}
 		for _, c := range change {
 			c(&r)
 		}
 		return r
 	}
-	inUse, deleting, lost := func(r *Run) { r.InUse = true }, func(r *Run) { r.Deleting = true }, func(r *Run) { r.Lost = true }
+	inUse, deleting, lost := func(r *Run) { r.InUse = true }, func(r *Run) { r.Deleting = true }, func(r *Run) { r.DataMissing = true }
 	five := []Run{
 		run("s3", "3 03:00", Succeeded), run("s1", "1 03:00", Succeeded), run("f2", "2 03:00", Failed),
 		run("s2", "2 12:00", Succeeded), run("f1", "1 12:00", Failed),
@@ -309,7 +309,7 @@ func TestKeep(t *testing.T) {
 		"the last two, one":     {five, count(1), nil, 2, []string{"s1"}},
 		"in part":               {[]Run{run("s1", "1 03:00", Succeeded), run("p1", "2 03:00", Partial), run("p2", "3 03:00", Partial)}, count(2), count(0), 0, []string{"s1"}},
 		"in part, not the last": {[]Run{run("s1", "1 03:00", Succeeded), run("p1", "2 03:00", Partial), run("p2", "3 03:00", Partial)}, count(1), count(0), 1, []string{"p1"}},
-		"open ones":             {[]Run{run("o1", "1 03:00", Open), run("s1", "2 03:00", Succeeded)}, count(0), count(0), 0, []string{"s1"}},
+		"open ones":             {[]Run{run("o1", "1 03:00", Active), run("s1", "2 03:00", Succeeded)}, count(0), count(0), 0, []string{"s1"}},
 		"one in use":            {[]Run{run("s1", "1 03:00", Succeeded, inUse), run("s2", "2 03:00", Succeeded)}, count(0), nil, 0, []string{"s2"}},
 		"one in use counts":     {[]Run{run("s1", "1 03:00", Succeeded), run("s2", "2 03:00", Succeeded, inUse)}, count(1), nil, 0, []string{"s1"}},
 		"one being deleted":     {[]Run{run("s1", "1 03:00", Succeeded, deleting), run("s2", "2 03:00", Succeeded)}, count(1), nil, 0, nil},
@@ -317,8 +317,8 @@ func TestKeep(t *testing.T) {
 		"the last one, lost":    {[]Run{run("s1", "1 03:00", Succeeded), run("s2", "2 03:00", Succeeded), run("s3", "3 03:00", Succeeded, lost)}, count(0), nil, 1, []string{"s1"}},
 		"all lost":              {[]Run{run("s1", "1 03:00", Succeeded, lost), run("s2", "2 03:00", Succeeded, lost)}, count(0), nil, 1, nil},
 		"lost, none protected":  {[]Run{run("s1", "1 03:00", Succeeded, lost)}, count(0), nil, 0, []string{"s1"}},
-		"of an unknown time":    {[]Run{run("s2", "2 03:00", Succeeded), {Name: "s1", Class: Succeeded, Completed: may("1 03:00")}}, count(1), nil, 0, []string{"s1"}},
-		"of a wrong clock":      {[]Run{run("s1", "1 03:00", Succeeded), {Name: "s2", Class: Succeeded, Scheduled: may("1 03:00").AddDate(1, 0, 0), Completed: may("1 03:00").AddDate(1, 0, 0)}}, count(1), nil, 0, []string{"s2"}},
+		"of an unknown time":    {[]Run{run("s2", "2 03:00", Succeeded), {Name: "s1", State: Succeeded, Completed: may("1 03:00")}}, count(1), nil, 0, []string{"s1"}},
+		"of a wrong clock":      {[]Run{run("s1", "1 03:00", Succeeded), {Name: "s2", State: Succeeded, Scheduled: may("1 03:00").AddDate(1, 0, 0), Completed: may("1 03:00").AddDate(1, 0, 0)}}, count(1), nil, 0, []string{"s2"}},
 		"of one time, by name":  {[]Run{run("b", "1 03:00", Succeeded), run("a", "1 03:00", Succeeded)}, count(1), nil, 0, []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {

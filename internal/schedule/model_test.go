@@ -48,9 +48,9 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 			Name: "nightly", Now: begin, Created: begin,
 			Cron: parsed(t, pick("30 2 * * *", "*/20 * * * *", "0 */3 * * *", "@every 50m", "15 1,2,3 * * 0,6", "0 0 29 2 *"),
 				pick("", "Europe/Berlin", "America/New_York")),
-			Concurrency:     Concurrency(pick("", string(Allow), string(Forbid), string(Replace))),
-			SkipImmediately: random.IntN(3) == 0,
-			KeepSucceeded:   count(), KeepFailed: count(), KeepLast: random.Int32N(3),
+			ConcurrencyPolicy: ConcurrencyPolicy(pick("", string(AllowConcurrent), string(ForbidConcurrent), string(ReplaceConcurrent))),
+			SkipImmediately:   random.IntN(3) == 0,
+			KeepSucceeded:     count(), KeepFailed: count(), KeepLast: random.Int32N(3),
 		},
 	}
 	if random.IntN(2) == 0 {
@@ -67,20 +67,20 @@ func (w *world) move() {
 	switch w.random.IntN(10) {
 	case 0:
 		now = now.Add(-time.Duration(w.random.Int64N(int64(time.Hour))))
-		if earliest := w.latest.Add(-tolerance); now.Before(earliest) {
+		if earliest := w.latest.Add(-clockTolerance); now.Before(earliest) {
 			now = earliest
 		}
 	case 1: // the operator was away
 		now = now.Add(time.Duration(w.random.Int64N(int64(400 * time.Hour))))
 	case 2, 3, 4:
-		now = w.in.Cron.Upcoming(later(w.in.LastSchedule, w.in.Created), now)
+		now = w.in.Cron.NextSince(laterTime(w.in.LastSchedule, w.in.Created), now)
 	default:
 		now = now.Add(time.Duration(w.random.Int64N(int64(2 * time.Hour))))
 	}
 	if !now.Equal(w.in.Now) {
 		w.created = 0
 	}
-	w.in.Now, w.latest = now, later(w.latest, now)
+	w.in.Now, w.latest = now, laterTime(w.latest, now)
 }
 
 // others is what happens besides.
@@ -95,8 +95,8 @@ func (w *world) others() {
 		case run.Deleting && w.chance(2):
 			delete(w.runs, name)
 			continue
-		case run.Class == Open && w.chance(3):
-			run.Class, run.Completed = Class(1+w.random.IntN(2)), w.in.Now
+		case run.State == Active && w.chance(3):
+			run.State, run.Completed = RunState(1+w.random.IntN(2)), w.in.Now
 		case recorded && w.chance(20):
 			run.Deleting = true
 		case w.chance(10):
@@ -119,7 +119,7 @@ func (w *world) pass() bool {
 			return false
 		}
 		run := w.runs[name]
-		run.Class, run.Completed = Failed, in.Now
+		run.State, run.Completed = Failed, in.Now
 		w.runs[name] = run
 	}
 	if d.Create != nil {
@@ -159,7 +159,7 @@ func (w *world) work() {
 	}
 }
 
-func (w *world) create(c Create) {
+func (w *world) create(c RunToCreate) {
 	if w.ran[c.Scheduled] {
 		w.t.Fatalf("a second run for %v", c.Scheduled)
 	}
@@ -175,12 +175,12 @@ func (w *world) check(in Input, d Decision) {
 	if in.Paused && (d.Create != nil || len(d.Cancel) > 0) {
 		w.t.Fatalf("paused, and %+v", d)
 	}
-	if !d.NextWake.After(in.Now) {
-		w.t.Fatalf("at %v it is to be asked again at %v", in.Now, d.NextWake)
+	if !d.NextScheduleTime.After(in.Now) {
+		w.t.Fatalf("at %v it is to be asked again at %v", in.Now, d.NextScheduleTime)
 	}
 	last := NewestSucceeded(in.Runs, int(in.KeepLast), in.Now)
 	for _, name := range d.Delete {
-		if run := w.runs[name]; run.Class == Open || run.InUse || run.Deleting || last[name] {
+		if run := w.runs[name]; run.State == Active || run.InUse || run.Deleting || last[name] {
 			w.t.Fatalf("%+v is to be deleted", run)
 		}
 	}
@@ -193,11 +193,11 @@ func (w *world) check(in Input, d Decision) {
 		w.t.Fatalf("a run for %v at %v", at, in.Now)
 	case in.StartingDeadline > 0 && at.Add(in.StartingDeadline).Before(in.Now.Truncate(time.Second)):
 		w.t.Fatalf("a run for %v at %v, with a deadline of %v", at, in.Now, in.StartingDeadline)
-	case in.Concurrency == Forbid && w.open(true) > 0:
+	case in.ConcurrencyPolicy == ForbidConcurrent && w.open(true) > 0:
 		w.t.Fatal("two runs are open, which is forbidden")
 	case !at.After(w.left):
 		w.t.Fatalf("a run for %v, and all up to %v were left out", at, w.left)
-	case !in.Cron.Next(later(at, in.Created)).After(in.Now.Truncate(time.Second)):
+	case !in.Cron.Next(laterTime(at, in.Created)).After(in.Now.Truncate(time.Second)):
 		w.t.Fatalf("a run for %v at %v, and there is a newer time", at, in.Now)
 	}
 }
@@ -205,7 +205,7 @@ func (w *world) check(in Input, d Decision) {
 // open counts open runs, and those that are being deleted only if asked to.
 func (w *world) open(deleting bool) (open int) {
 	for _, run := range w.runs {
-		if run.Class == Open && (deleting || !run.Deleting) {
+		if run.State == Active && (deleting || !run.Deleting) {
 			open++
 		}
 	}
@@ -214,13 +214,13 @@ func (w *world) open(deleting bool) (open int) {
 
 // rest checks what holds when there is nothing left to do.
 func (w *world) rest() {
-	if w.in.Concurrency == Replace && !w.in.Paused && w.open(false) > 1 {
+	if w.in.ConcurrencyPolicy == ReplaceConcurrent && !w.in.Paused && w.open(false) > 1 {
 		w.t.Fatalf("%d runs are open", w.open(false))
 	}
-	for class, keep := range map[Class]*int32{Succeeded: w.in.KeepSucceeded, Failed: w.in.KeepFailed} {
+	for class, keep := range map[RunState]*int32{Succeeded: w.in.KeepSucceeded, Failed: w.in.KeepFailed} {
 		have, spared := 0, 0
 		for _, run := range w.runs {
-			if run.Class == class && !run.Deleting {
+			if run.State == class && !run.Deleting {
 				have++
 				if run.InUse {
 					spared++
@@ -231,11 +231,11 @@ func (w *world) rest() {
 			w.t.Fatalf("%d runs of class %d are kept, %d of them in use", have, class, spared)
 		}
 	}
-	if w.in.SkipImmediately || w.leftOut || w.in.StartingDeadline > 0 || w.in.Concurrency == Forbid ||
+	if w.in.SkipImmediately || w.leftOut || w.in.StartingDeadline > 0 || w.in.ConcurrencyPolicy == ForbidConcurrent ||
 		w.in.Cron.every > 0 || !w.in.Now.Equal(w.latest) {
 		return // not every time has its run
 	}
-	if newest := w.in.Cron.Missed(w.in.Created, w.in.Now).Latest; !newest.IsZero() && !w.ran[newest] {
+	if newest := w.in.Cron.MissedTimes(w.in.Created, w.in.Now).Latest; !newest.IsZero() && !w.ran[newest] {
 		w.t.Fatalf("nothing ran for %v", newest)
 	}
 }

@@ -322,7 +322,7 @@ func collect(s *Selection, items []testItem) []string {
 			hasItems := slices.ContainsFunc(items, func(other testItem) bool {
 				return other.namespace == item.name && selected(s, other)
 			})
-			if s.ArchivesNamespace(NamespaceObject{Name: item.name, Labels: item.labels, Active: true, HasItems: hasItems}) {
+			if s.ShouldArchiveNamespace(NamespaceObject{Name: item.name, Labels: item.labels, Active: true, HasItems: hasItems}) {
 				names = append(names, item.String())
 			}
 		} else if selected(s, item) {
@@ -333,7 +333,7 @@ func collect(s *Selection, items []testItem) []string {
 }
 
 func selected(s *Selection, item testItem) bool {
-	return s.Resource(item.gr, item.namespace != "") == Included &&
+	return s.ResourceInclusion(item.gr, item.namespace != "") == Included &&
 		(item.namespace == "" || s.IncludesNamespace(item.namespace)) &&
-		s.MatchesLabels(item.labels) && !ExcludedByLabel(item.labels)
+		s.MatchesLabels(item.labels) && !IsExcludedByLabel(item.labels)
 }

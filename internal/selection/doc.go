@@ -18,9 +18,9 @@
 //     the namespaces that exist into a [Selection].
 //   - [Selection] gives the answers: [Selection.IncludesNamespace],
 //     [Selection.Resource], [Selection.MatchesLabels],
-//     [Selection.ArchivesNamespace], [Selection.Ordered].
+//     [Selection.ShouldArchiveNamespace], [Selection.Ordered].
 //     [Selection.Unmatched] says what was asked for and does not exist.
-//   - [ExcludedByLabel] and [NeverArchived] are the two rules no Spec can
+//   - [IsExcludedByLabel] and [IsNeverArchived] are the two rules no Spec can
 //     override.
 //
 // # Rules

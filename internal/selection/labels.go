@@ -32,7 +32,7 @@ func (s *Selection) compileLabels(spec Spec) error {
 // MatchesLabels reports whether an item with these labels passes the label
 // selectors: the labelSelector, or at least one of orLabelSelectors. Without
 // selectors everything passes. Items that are archived because another item or
-// a plugin asks for them, and Namespace objects (see ArchivesNamespace), need
+// a plugin asks for them, and Namespace objects (see ShouldArchiveNamespace), need
 // not pass. It is cheap enough to be called for every item.
 func (s *Selection) MatchesLabels(set map[string]string) bool {
 	if len(s.selectors) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/gobwas/glob"
 )
 
-// everything is the entry that stands for all names.
-const everything = "*"
+// matchAll is the entry that stands for all names.
+const matchAll = "*"
 
 // patternCharacters are those with a meaning in a glob pattern.
 const patternCharacters = `*?[]{}\`
@@ -29,16 +29,16 @@ type matcher struct {
 func newMatcher(entries []string) (*matcher, error) {
 	m := &matcher{names: make(map[string]struct{}, len(entries))}
 	for _, entry := range entries {
-		if err := m.add(entry); err != nil {
+		if err := m.addEntry(entry); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
 }
 
-func (m *matcher) add(entry string) error {
+func (m *matcher) addEntry(entry string) error {
 	switch {
-	case entry == everything:
+	case entry == matchAll:
 		m.all = true
 	case isPattern(entry):
 		g, err := glob.Compile(entry)
@@ -52,7 +52,7 @@ func (m *matcher) add(entry string) error {
 	return nil
 }
 
-func (m *matcher) matches(name string) bool {
+func (m *matcher) matchesName(name string) bool {
 	if m.all {
 		return true
 	}
@@ -67,15 +67,15 @@ func (m *matcher) matches(name string) bool {
 	return false
 }
 
-// empty reports whether the matcher was given no entry.
-func (m *matcher) empty() bool {
+// isEmpty reports whether the matcher was given no entry.
+func (m *matcher) isEmpty() bool {
 	return !m.all && len(m.names) == 0 && len(m.patterns) == 0
 }
 
-// onlyAll reports whether the matcher restricts nothing when it is used as an
+// isUnrestricted reports whether the matcher restricts nothing when it is used as an
 // include list.
-func (m *matcher) onlyAll() bool {
-	return m.empty() || m.all && len(m.names) == 0 && len(m.patterns) == 0
+func (m *matcher) isUnrestricted() bool {
+	return m.isEmpty() || m.all && len(m.names) == 0 && len(m.patterns) == 0
 }
 
 func isPattern(entry string) bool {

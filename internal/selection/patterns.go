@@ -18,12 +18,12 @@ func NewPatterns(entries []string) (Patterns, error) {
 	return Patterns{matcher: *m}, nil
 }
 
-// Match reports whether an entry matches the name.
-func (p *Patterns) Match(name string) bool { return p.matcher.matches(name) }
+// Matches reports whether an entry matches the name.
+func (p *Patterns) Matches(name string) bool { return p.matcher.matchesName(name) }
 
-// Empty reports whether there is no entry.
-func (p *Patterns) Empty() bool { return p.matcher.empty() }
+// IsEmpty reports whether there is no entry.
+func (p *Patterns) IsEmpty() bool { return p.matcher.isEmpty() }
 
-// OnlyAll reports whether the list restricts nothing if it says what is included: it
+// IsUnrestricted reports whether the list restricts nothing if it says what is included: it
 // is empty, or "*".
-func (p *Patterns) OnlyAll() bool { return p.matcher.onlyAll() }
+func (p *Patterns) IsUnrestricted() bool { return p.matcher.isUnrestricted() }

@@ -12,60 +12,60 @@ import (
 // resourceFilter decides about resource types by their full name, for example
 // "deployments.apps".
 type resourceFilter struct {
-	old             bool
-	all             *typeFilter // the older lists
-	clusterScoped   *typeFilter
-	namespaceScoped *typeFilter
-	clusterFlag     *bool
+	usesOldFilters          bool
+	oldLists                *typeFilter // the older lists
+	clusterScoped           *typeFilter
+	namespaceScoped         *typeFilter
+	includeClusterResources *bool
 }
 
 // typeFilter is one pair of lists with resolved names.
 type typeFilter struct {
 	include *matcher
 	exclude *matcher
-	// dropped tells that the include list was not empty but none of its
+	// allIncludesDropped tells that the include list was not empty but none of its
 	// entries can select anything.
-	dropped bool
+	allIncludesDropped bool
 }
 
-// includes treats an empty include list as everything.
-func (f *typeFilter) includes(name string) bool {
-	if f.exclude.matches(name) {
+// includesResource treats an empty include list as everything.
+func (f *typeFilter) includesResource(name string) bool {
+	if f.exclude.matchesName(name) {
 		return false
 	}
-	if f.include.empty() {
-		return !f.dropped
+	if f.include.isEmpty() {
+		return !f.allIncludesDropped
 	}
-	return f.include.matches(name)
+	return f.include.matchesName(name)
 }
 
 func (s *Selection) compileResources(spec Spec, resolver Resolver) error {
-	r := &resourceNames{selection: s, resolver: resolver, scopes: resolver.Scopes()}
-	s.resources = resourceFilter{old: spec.usesOldFilters(), clusterFlag: spec.IncludeClusterResources}
+	r := &resourceFilterCompiler{selection: s, resolver: resolver, scopes: resolver.Scopes()}
+	s.resources = resourceFilter{usesOldFilters: spec.usesOldFilters(), includeClusterResources: spec.IncludeClusterResources}
 	var err error
-	if s.resources.old {
-		s.resources.all, err = r.filter(listPair{
+	if s.resources.usesOldFilters {
+		s.resources.oldLists, err = r.newTypeFilter(listPair{
 			"spec.includedResources", spec.IncludedResources,
 			"spec.excludedResources", spec.ExcludedResources,
 		}, nil)
 		return err
 	}
 	namespaced, cluster := true, false
-	s.resources.namespaceScoped, err = r.filter(listPair{
+	s.resources.namespaceScoped, err = r.newTypeFilter(listPair{
 		"spec.includedNamespaceScopedResources", spec.IncludedNamespaceScopedResources,
 		"spec.excludedNamespaceScopedResources", spec.ExcludedNamespaceScopedResources,
 	}, &namespaced)
 	if err != nil {
 		return err
 	}
-	s.resources.clusterScoped, err = r.filter(listPair{
+	s.resources.clusterScoped, err = r.newTypeFilter(listPair{
 		"spec.includedClusterScopedResources", spec.IncludedClusterScopedResources,
 		"spec.excludedClusterScopedResources", spec.ExcludedClusterScopedResources,
 	}, &cluster)
 	return err
 }
 
-// Resource reports whether the items of a resource type are part of the
+// ResourceInclusion reports whether the items of a resource type are part of the
 // backup. The namespaced flag is the one of discovery.
 //
 // Namespaced resources are Included or Excluded, by the lists alone; whether
@@ -81,29 +81,29 @@ func (s *Selection) compileResources(spec Spec, resolver Resolver) error {
 //     all; otherwise RelatedOnly unless excluded by name.
 //
 // The resource "namespaces" is not affected by namespace filters and is never
-// less than RelatedOnly; ArchivesNamespace decides about its items. What
-// NeverArchived names and volume snapshots are always Excluded from backups;
+// less than RelatedOnly; ShouldArchiveNamespace decides about its items. What
+// IsNeverArchived names and volume snapshots are always Excluded from backups;
 // where a backup of Velero has them, it is for the restore to say why not.
-func (s *Selection) Resource(gr schema.GroupResource, namespaced bool) Inclusion {
-	if !s.fromBackup && (NeverArchived(gr) || intermediate(gr)) {
+func (s *Selection) ResourceInclusion(gr schema.GroupResource, namespaced bool) Inclusion {
+	if !s.fromBackup && (IsNeverArchived(gr) || isVolumeSnapshot(gr)) {
 		return Excluded
 	}
 	name := gr.String()
-	if s.resources.old {
-		return s.oldResource(gr, name, namespaced)
+	if s.resources.usesOldFilters {
+		return s.inclusionByOldFilters(gr, name, namespaced)
 	}
-	return s.scopedResource(gr, name, namespaced)
+	return s.inclusionByScopedFilters(gr, name, namespaced)
 }
 
-func (s *Selection) oldResource(gr schema.GroupResource, name string, namespaced bool) Inclusion {
-	listed := s.resources.all.includes(name)
+func (s *Selection) inclusionByOldFilters(gr schema.GroupResource, name string, namespaced bool) Inclusion {
+	listed := s.resources.oldLists.includesResource(name)
 	if namespaced {
 		if listed {
 			return Included
 		}
 		return Excluded
 	}
-	flag := s.resources.clusterFlag
+	flag := s.resources.includeClusterResources
 	refused := flag != nil && !*flag
 	if gr == namespaceResource {
 		if listed && !refused {
@@ -112,7 +112,7 @@ func (s *Selection) oldResource(gr schema.GroupResource, name string, namespaced
 		return RelatedOnly
 	}
 	switch {
-	case refused || s.resources.all.exclude.matches(name):
+	case refused || s.resources.oldLists.exclude.matchesName(name):
 		return Excluded
 	case flag != nil:
 		if listed {
@@ -121,22 +121,22 @@ func (s *Selection) oldResource(gr schema.GroupResource, name string, namespaced
 		return RelatedOnly
 	case !listed:
 		return Excluded
-	case s.namespaces.whole:
+	case s.namespaces.wholeCluster:
 		return Included
 	default:
 		return RelatedOnly
 	}
 }
 
-func (s *Selection) scopedResource(gr schema.GroupResource, name string, namespaced bool) Inclusion {
+func (s *Selection) inclusionByScopedFilters(gr schema.GroupResource, name string, namespaced bool) Inclusion {
 	if namespaced {
-		if s.resources.namespaceScoped.includes(name) {
+		if s.resources.namespaceScoped.includesResource(name) {
 			return Included
 		}
 		return Excluded
 	}
 	cluster := s.resources.clusterScoped
-	excluded := cluster.exclude.matches(name)
+	excluded := cluster.exclude.matchesName(name)
 	switch {
 	case gr == namespaceResource:
 		if excluded {
@@ -145,25 +145,25 @@ func (s *Selection) scopedResource(gr schema.GroupResource, name string, namespa
 		return Included
 	case excluded:
 		return Excluded
-	case cluster.include.matches(name) || s.unfiltered():
+	case cluster.include.matchesName(name) || s.isUnfiltered():
 		return Included
 	default:
 		return RelatedOnly
 	}
 }
 
-// unfiltered reports whether neither namespaces nor resource types are
+// isUnfiltered reports whether neither namespaces nor resource types are
 // restricted: only then are cluster-scoped resources included without being
 // asked for.
-func (s *Selection) unfiltered() bool {
+func (s *Selection) isUnfiltered() bool {
 	cluster, namespaced := s.resources.clusterScoped, s.resources.namespaceScoped
-	return s.namespaces.whole &&
-		cluster.include.empty() && cluster.exclude.empty() && !cluster.dropped &&
-		namespaced.include.onlyAll() && namespaced.exclude.empty() && !namespaced.dropped
+	return s.namespaces.wholeCluster &&
+		cluster.include.isEmpty() && cluster.exclude.isEmpty() && !cluster.allIncludesDropped &&
+		namespaced.include.isUnrestricted() && namespaced.exclude.isEmpty() && !namespaced.allIncludesDropped
 }
 
-// resourceNames turns what people write into full resource names.
-type resourceNames struct {
+// resourceFilterCompiler turns what people write into full resource names.
+type resourceFilterCompiler struct {
 	selection *Selection
 	resolver  Resolver
 	scopes    map[schema.GroupResource]bool
@@ -176,9 +176,9 @@ type listPair struct {
 	exclude      []string
 }
 
-// filter compiles a pair of lists. If scope is set, entries of the other scope
+// newTypeFilter compiles a pair of lists. If scope is set, entries of the other scope
 // are left out, because they cannot select anything.
-func (r *resourceNames) filter(lists listPair, scope *bool) (*typeFilter, error) {
+func (r *resourceFilterCompiler) newTypeFilter(lists listPair, scope *bool) (*typeFilter, error) {
 	f := &typeFilter{}
 	var err error
 	if f.exclude, err = newMatcher(nil); err != nil {
@@ -188,36 +188,36 @@ func (r *resourceNames) filter(lists listPair, scope *bool) (*typeFilter, error)
 		return nil, err
 	}
 	for i, entry := range lists.exclude {
-		name, _, ok := r.resolve(entry, scope)
+		name, _, ok := r.resolveEntry(entry, scope)
 		if !ok {
 			continue
 		}
-		if err := f.exclude.add(name); err != nil {
+		if err := f.exclude.addEntry(name); err != nil {
 			return nil, fmt.Errorf("compiling %s[%d]: %w", lists.excludeField, i, err)
 		}
 	}
 	for i, entry := range lists.include {
 		field := fmt.Sprintf("%s[%d]", lists.includeField, i)
-		name, known, ok := r.resolve(entry, scope)
+		name, known, ok := r.resolveEntry(entry, scope)
 		if !ok {
-			r.selection.warn(field, "%q is %s and has no effect here", entry, scopeName(!*scope))
+			r.selection.addWarning(field, "%q is %s and has no effect here", entry, scopeName(!*scope))
 			continue
 		}
-		if err := f.include.add(name); err != nil {
+		if err := f.include.addEntry(name); err != nil {
 			return nil, fmt.Errorf("compiling %s: %w", field, err)
 		}
 		r.warnAboutResource(field, entry, name, known, f.exclude)
 	}
-	f.dropped = len(lists.include) > 0 && f.include.empty()
+	f.allIncludesDropped = len(lists.include) > 0 && f.include.isEmpty()
 	return f, nil
 }
 
-// resolve returns the full name of an entry, or the entry itself if the cluster
+// resolveEntry returns the full name of an entry, or the entry itself if the cluster
 // has no such resource (Velero issue 2461: otherwise a list of unknown names
 // would be an empty list, which means everything). It reports false for an
 // entry of the wrong scope.
-func (r *resourceNames) resolve(entry string, scope *bool) (name string, known, ok bool) {
-	if entry == everything {
+func (r *resourceFilterCompiler) resolveEntry(entry string, scope *bool) (name string, known, ok bool) {
+	if entry == matchAll {
 		return entry, true, true
 	}
 	gr, found := r.resolver.Resolve(entry)
@@ -230,38 +230,38 @@ func (r *resourceNames) resolve(entry string, scope *bool) (name string, known, 
 	return gr.String(), true, true
 }
 
-func (r *resourceNames) warnAboutResource(field, entry, name string, known bool, exclude *matcher) {
-	if entry == everything {
+func (r *resourceFilterCompiler) warnAboutResource(field, entry, name string, known bool, exclude *matcher) {
+	if entry == matchAll {
 		return
 	}
 	gr := schema.ParseGroupResource(name)
 	switch {
-	case known && NeverArchived(gr):
-		r.selection.warn(field, "%q are records of backup runs and are never %s", name, r.selection.ofBackup("archived", "restored"))
-	case known && intermediate(gr):
-		r.selection.warn(field, "%q are %s", name, r.selection.ofBackup("archived only where a plugin asks for them", "never restored"))
-	case known && exclude.matches(name):
-		r.selection.warn(field, "resource %q is excluded", name)
+	case known && IsNeverArchived(gr):
+		r.selection.addWarning(field, "%q are records of backup runs and are never %s", name, r.selection.clusterOrBackupText("archived", "restored"))
+	case known && isVolumeSnapshot(gr):
+		r.selection.addWarning(field, "%q are %s", name, r.selection.clusterOrBackupText("archived only where a plugin asks for them", "never restored"))
+	case known && exclude.matchesName(name):
+		r.selection.addWarning(field, "resource %q is excluded", name)
 	case known:
 	case !isPattern(entry):
-		r.selection.warn(field, r.selection.ofBackup("the cluster does not serve a resource %q that can be archived",
+		r.selection.addWarning(field, r.selection.clusterOrBackupText("the cluster does not serve a resource %q that can be archived",
 			"neither the backup nor the cluster has a resource %q"), entry)
 	default:
 		r.warnAboutPattern(field, entry)
 	}
 }
 
-func (r *resourceNames) warnAboutPattern(field, entry string) {
+func (r *resourceFilterCompiler) warnAboutPattern(field, entry string) {
 	pattern, err := newMatcher([]string{entry})
 	if err != nil {
 		return // Validate and add have reported it
 	}
 	for gr := range r.scopes {
-		if pattern.matches(gr.String()) && !NeverArchived(gr) {
+		if pattern.matchesName(gr.String()) && !IsNeverArchived(gr) {
 			return
 		}
 	}
-	r.selection.warn(field, r.selection.ofBackup("no resource of the cluster matches the pattern %q",
+	r.selection.addWarning(field, r.selection.clusterOrBackupText("no resource of the cluster matches the pattern %q",
 		"no resource of the backup or the cluster matches the pattern %q"), entry)
 }
 

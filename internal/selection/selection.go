@@ -6,6 +6,7 @@ package selection
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,13 +17,14 @@ import (
 // Selection is a compiled Spec. It does not change, so all of its methods may
 // be called concurrently.
 type Selection struct {
-	namespaces namespaceFilter
-	resources  resourceFilter
-	selectors  []labels.Selector
-	ordered    map[schema.GroupResource][]types.NamespacedName
-	orderedAny map[string][]types.NamespacedName
-	warnings   []string
-	fromBackup bool
+	namespaces        namespaceFilter
+	resources         resourceFilter
+	selectors         []labels.Selector
+	ordered           map[schema.GroupResource][]types.NamespacedName
+	orderedByPlural   map[string][]types.NamespacedName
+	warnings          []string
+	missingNamespaces []string
+	fromBackup        bool
 }
 
 // Compile combines a Spec with what there is to select from: resolver knows the
@@ -44,30 +46,35 @@ func Compile(spec Spec, resolver Resolver, namespaces []string) (*Selection, err
 	if err := s.compileLabels(spec); err != nil {
 		return nil, err
 	}
-	if err := s.compileOrder(spec.OrderedResources, resolver); err != nil {
+	if err := s.compileOrderedResources(spec.OrderedResources, resolver); err != nil {
 		return nil, err
 	}
 	s.warnAboutOptedOut(spec)
 	return s, nil
 }
 
-// Unmatched returns a warning for every entry of the Spec's include lists that
-// selects nothing: a namespace or resource the cluster does not have, one that
-// is also excluded, a pattern without a match. The order is that of the Spec.
-func (s *Selection) Unmatched() []string {
+// UnmatchedWarnings returns a warning for every entry of the Spec's include lists that
+// selects nothing: a resource the cluster does not have, a namespace or resource that is
+// also excluded, a pattern without a match. The order is that of the Spec.
+func (s *Selection) UnmatchedWarnings() []string {
 	return append([]string(nil), s.warnings...)
 }
 
-// ofBackup returns the first text, or the second one if objects are selected
+// MissingNamespaces returns the namespaces that the Spec includes by name and that the
+// cluster does not have, each once and in the order of the Spec. Those that a backup does
+// not have are in Unmatched.
+func (s *Selection) MissingNamespaces() []string { return slices.Clone(s.missingNamespaces) }
+
+// clusterOrBackupText returns the first text, or the second one if objects are selected
 // from a backup.
-func (s *Selection) ofBackup(cluster, backup string) string {
+func (s *Selection) clusterOrBackupText(cluster, backup string) string {
 	if s.fromBackup {
 		return backup
 	}
 	return cluster
 }
 
-func (s *Selection) warn(field string, format string, args ...any) {
+func (s *Selection) addWarning(field string, format string, args ...any) {
 	s.warnings = append(s.warnings, field+": "+fmt.Sprintf(format, args...))
 }
 

@@ -21,7 +21,7 @@ func compile(t *testing.T, spec Spec, namespaces ...string) *Selection {
 	return s
 }
 
-func TestResource(t *testing.T) {
+func TestResourceInclusion(t *testing.T) {
 	yes, no := true, false
 	const (
 		pods  = "pods"
@@ -85,7 +85,7 @@ func TestResource(t *testing.T) {
 			s := compile(t, tc.spec, "a", "b")
 			got := map[string]Inclusion{}
 			for name := range tc.want {
-				got[name] = s.Resource(schema.ParseGroupResource(name), testCluster[name])
+				got[name] = s.ResourceInclusion(schema.ParseGroupResource(name), testCluster[name])
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Resource (-want +got):\n%s", diff)
@@ -113,7 +113,7 @@ func TestNamespaces(t *testing.T) {
 		"no match":          {spec: Spec{IncludedNamespaces: []string{"x*"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			names, all := compile(t, tc.spec, "b", "c", "a").Namespaces()
+			names, all := compile(t, tc.spec, "b", "c", "a").IncludedNamespaces()
 			if diff := cmp.Diff(tc.want, answer{names, all}); diff != "" {
 				t.Errorf("Namespaces (-want +got):\n%s", diff)
 			}
@@ -145,10 +145,10 @@ func TestNamespaceCreatedLater(t *testing.T) {
 
 func TestArchivesNamespaceBeingDeleted(t *testing.T) {
 	s := compile(t, Spec{}, "a")
-	if s.ArchivesNamespace(NamespaceObject{Name: "a"}) {
+	if s.ShouldArchiveNamespace(NamespaceObject{Name: "a"}) {
 		t.Error("an empty namespace that is being deleted is archived")
 	}
-	if !s.ArchivesNamespace(NamespaceObject{Name: "a", HasItems: true}) {
+	if !s.ShouldArchiveNamespace(NamespaceObject{Name: "a", HasItems: true}) {
 		t.Error("the namespace of a selected item is not archived")
 	}
 }
@@ -183,7 +183,7 @@ func TestListSelectors(t *testing.T) {
 	}
 }
 
-func TestOrdered(t *testing.T) {
+func TestOrderedItems(t *testing.T) {
 	s := compile(t, Spec{OrderedResources: map[string]string{
 		"po":      "b/y, a/x,b/y",
 		"secrets": "",
@@ -200,7 +200,7 @@ func TestOrdered(t *testing.T) {
 		"widgets.example.com": {item("a", "w")}, // Velero ignores the group
 		"deployments.apps":    nil,
 	} {
-		if diff := cmp.Diff(want, s.Ordered(schema.ParseGroupResource(name))); diff != "" {
+		if diff := cmp.Diff(want, s.OrderedItems(schema.ParseGroupResource(name))); diff != "" {
 			t.Errorf("Ordered(%s) (-want +got):\n%s", name, diff)
 		}
 	}

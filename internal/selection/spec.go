@@ -25,7 +25,7 @@ type Spec struct {
 	// IncludedNamespaces.
 	ExcludedNamespaces []string
 	// OptedOutNamespaces are the namespaces that carry an exclusion label (see
-	// ExcludedByLabel). Whoever lists the namespaces fills it; it is not part
+	// IsExcludedByLabel). Whoever lists the namespaces fills it; it is not part
 	// of the user's spec and therefore not validated. They are treated like
 	// ExcludedNamespaces, which includes that a backup with an opted-out
 	// namespace is no longer one of the whole cluster.

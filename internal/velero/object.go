@@ -31,15 +31,15 @@ type Metadata struct {
 	CreationTimestamp metav1.Time       `json:"creationTimestamp"`
 }
 
-// TypeOf returns the type of a kind of Velero.
-func TypeOf(kind string) metav1.TypeMeta {
+// TypeMetaFor returns the type of a kind of Velero.
+func TypeMetaFor(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: "velero.io/v1", Kind: kind}
 }
 
-// Pick returns the fields of a spec as JSON that have one of the names. The others of a
+// PickFields returns the fields of a spec as ToJSON that have one of the names. The others of a
 // Backup or Restore are Grapnel's own, and some hold what a user tells another plugin.
 // An empty spec has no fields.
-func Pick(spec json.RawMessage, names []string) (map[string]json.RawMessage, error) {
+func PickFields(spec json.RawMessage, names []string) (map[string]json.RawMessage, error) {
 	picked := map[string]json.RawMessage{}
 	if len(spec) == 0 {
 		return picked, nil

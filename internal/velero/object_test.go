@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-func TestPick(t *testing.T) {
+func TestPickFields(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		spec  string
@@ -27,7 +27,7 @@ func TestPick(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			picked, err := velero.Pick(json.RawMessage(tc.spec), []string{"ttl", "labelSelector", "absent"})
+			picked, err := velero.PickFields(json.RawMessage(tc.spec), []string{"ttl", "labelSelector", "absent"})
 			if (err != nil) != tc.fails {
 				t.Fatalf("error %v, want one: %v", err, tc.fails)
 			}

@@ -26,11 +26,11 @@ const (
 	OperationCancelled  OperationPhase = "Cancelled"
 )
 
-// cancelled is the error of an operation that somebody cancelled.
-const cancelled = "it was cancelled"
+// canceledMessage is the error of an operation that somebody cancelled.
+const canceledMessage = "it was cancelled"
 
 // ResourceIdentifier names an object, and is encoded as Velero does: the fields of its
-// type have no names of their own in JSON.
+// type have no names of their own in ToJSON.
 type ResourceIdentifier struct {
 	schema.GroupResource
 	Namespace, Name string
@@ -134,60 +134,60 @@ type OperationStatus struct {
 	Updated        *metav1.Time   `json:"updated,omitempty"`
 }
 
-// BackupOperations returns what the file of a backup's operations holds, as JSON "[]" of
+// ToBackupOperations returns what the file of a backup's operations holds, as ToJSON "[]" of
 // none. It is sorted by action, object and ID.
-func BackupOperations(backup string, uid types.UID, all []Operation) []BackupOperation {
+func ToBackupOperations(backup string, uid types.UID, all []Operation) []BackupOperation {
 	out := make([]BackupOperation, 0, len(all))
-	for _, o := range sorted(all) {
+	for _, o := range sortedOperations(all) {
 		out = append(out, BackupOperation{
 			Spec: BackupOperationSpec{
 				BackupName: backup, BackupUID: uid, BackupItemAction: o.Action, ResourceIdentifier: o.Object,
 				OperationID: o.ID, PostOperationItems: o.PostItems,
 			},
-			Status: o.status(),
+			Status: o.toStatus(),
 		})
 	}
 	return out
 }
 
-// RestoreOperations returns what the file of a restore's operations holds, as JSON "[]"
+// ToRestoreOperations returns what the file of a restore's operations holds, as ToJSON "[]"
 // of none. It is sorted by action, object and ID.
-func RestoreOperations(restore string, uid types.UID, all []Operation) []RestoreOperation {
+func ToRestoreOperations(restore string, uid types.UID, all []Operation) []RestoreOperation {
 	out := make([]RestoreOperation, 0, len(all))
-	for _, o := range sorted(all) {
+	for _, o := range sortedOperations(all) {
 		out = append(out, RestoreOperation{
 			Spec: RestoreOperationSpec{
 				RestoreName: restore, RestoreUID: uid, RestoreItemAction: o.Action, ResourceIdentifier: o.Object, OperationID: o.ID,
 			},
-			Status: o.status(),
+			Status: o.toStatus(),
 		})
 	}
 	return out
 }
 
-func (o Operation) status() OperationStatus {
+func (o Operation) toStatus() OperationStatus {
 	status := OperationStatus{
 		Phase: o.Phase, NCompleted: o.Completed, NTotal: o.Total, OperationUnits: o.Units, Description: o.Description,
-		Created: timeOf(o.Created), Started: timeOf(o.Started), Updated: timeOf(o.Updated),
+		Created: toMetaTime(o.Created), Started: toMetaTime(o.Started), Updated: toMetaTime(o.Updated),
 	}
 	switch o.Phase {
 	case OperationFailed:
 		status.Error = o.Message
 	case OperationCancelled:
-		status.Phase, status.Error = OperationFailed, cmp.Or(o.Message, cancelled)
+		status.Phase, status.Error = OperationFailed, cmp.Or(o.Message, canceledMessage)
 	case OperationNew, OperationInProgress, OperationCompleted:
 	}
 	return status
 }
 
-func timeOf(t time.Time) *metav1.Time {
+func toMetaTime(t time.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil
 	}
 	return new(metav1.NewTime(t.UTC()))
 }
 
-func sorted(all []Operation) []Operation {
+func sortedOperations(all []Operation) []Operation {
 	return slices.SortedFunc(slices.Values(all), func(a, b Operation) int {
 		return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.Object.String(), b.Object.String()), cmp.Compare(a.ID, b.ID))
 	})

@@ -66,18 +66,18 @@ func TestOperationsAsVeleroHasThem(t *testing.T) {
 		made any
 		want string
 	}{
-		"of a backup": {velero.BackupOperations("b", "u", operations()), `[` + strings.Join([]string{
+		"of a backup": {velero.ToBackupOperations("b", "u", operations()), `[` + strings.Join([]string{
 			backup("example.io/before", pod, "op-3", "null", failed),
 			backup("example.io/copy", web, "op-2", "null", cancelled),
 			backup("example.io/copy", volume, "op-1", "["+secret+"]", completed),
 		}, ",") + `]`},
-		"of a restore": {velero.RestoreOperations("b", "u", operations()), `[` + strings.Join([]string{
+		"of a restore": {velero.ToRestoreOperations("b", "u", operations()), `[` + strings.Join([]string{
 			restore("example.io/before", pod, "op-3", failed),
 			restore("example.io/copy", web, "op-2", cancelled),
 			restore("example.io/copy", volume, "op-1", completed),
 		}, ",") + `]`},
-		"none of a backup":  {velero.BackupOperations("b", "u", nil), `[]`},
-		"none of a restore": {velero.RestoreOperations("b", "u", nil), `[]`},
+		"none of a backup":  {velero.ToBackupOperations("b", "u", nil), `[]`},
+		"none of a restore": {velero.ToRestoreOperations("b", "u", nil), `[]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

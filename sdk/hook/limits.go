@@ -58,7 +58,7 @@ func ValidateOutputs(outputs map[string]string) error {
 			return fmt.Errorf("the output %q is not UTF-8: encode it, for example in base64", key)
 		}
 	}
-	if size := sizeOf(outputs); size > MaxOutputBytes {
+	if size := totalBytes(outputs); size > MaxOutputBytes {
 		return fmt.Errorf("%d bytes of outputs, at most %d are allowed: store large values elsewhere and return a reference",
 			size, MaxOutputBytes)
 	}
@@ -68,7 +68,7 @@ func ValidateOutputs(outputs map[string]string) error {
 // ValidateParameters returns an error that says which limit parameters exceed, or
 // nil.
 func ValidateParameters(parameters map[string]string) error {
-	if size := sizeOf(parameters); size > MaxParameterBytes {
+	if size := totalBytes(parameters); size > MaxParameterBytes {
 		return fmt.Errorf("%d bytes of parameters, at most %d are allowed", size, MaxParameterBytes)
 	}
 	for key, value := range parameters {
@@ -79,7 +79,7 @@ func ValidateParameters(parameters map[string]string) error {
 	return nil
 }
 
-func sizeOf(m map[string]string) int {
+func totalBytes(m map[string]string) int {
 	size := 0
 	for key, value := range m {
 		size += len(key) + len(value)

@@ -52,8 +52,8 @@ type Restore struct {
 	Raw []byte
 }
 
-// object is what all subjects have in common; S is the spec.
-type object[S any] struct {
+// runObject is what all subjects have in common; S is the spec.
+type runObject[S any] struct {
 	Metadata struct {
 		Name, Namespace, UID string
 		Labels, Annotations  map[string]string
@@ -62,11 +62,11 @@ type object[S any] struct {
 	Status struct{ Phase string }
 }
 
-func parse[S any](kind string, raw []byte) (*object[S], error) {
+func parseRunObject[S any](kind string, raw []byte) (*runObject[S], error) {
 	if len(raw) == 0 {
 		return nil, fmt.Errorf("parsing the %s object: %w", kind, errEmpty)
 	}
-	var out object[S]
+	var out runObject[S]
 	if err := json.Unmarshal(raw, &out); err != nil {
 		return nil, fmt.Errorf("parsing the %s object: %w", kind, err)
 	}
@@ -77,7 +77,7 @@ var errEmpty = errors.New("it is empty")
 
 // ParseBackup reads a Backup object from JSON. Unknown fields are ignored.
 func ParseBackup(raw []byte) (Backup, error) {
-	object, err := parse[struct {
+	object, err := parseRunObject[struct {
 		IncludedNamespaces, ExcludedNamespaces []string
 		StorageLocation                        string
 	}]("Backup", raw)
@@ -97,7 +97,7 @@ func ParseBackup(raw []byte) (Backup, error) {
 // ParseRestore reads a Restore object from JSON. Unknown fields are ignored.
 // BackupName is what the spec says; it is empty if that names a schedule.
 func ParseRestore(raw []byte) (Restore, error) {
-	object, err := parse[struct {
+	object, err := parseRunObject[struct {
 		BackupName                             string
 		IncludedNamespaces, ExcludedNamespaces []string
 		NamespaceMapping                       map[string]string

@@ -14,8 +14,9 @@ import (
 
 // AnnotationBackupLabels is how labels for the Backup travel with an object, because
 // Velero's messages have no field for them: its value is a JSON object of strings.
-// The operator takes it from the object before that is archived, and honours it only
-// if the action added or changed it. Use BackupResponse.BackupLabels instead.
+// The operator takes it from the object before that is archived or created, and honours it only
+// if the action added or changed it. Use BackupLabels
+// of the responses instead.
 const AnnotationBackupLabels = "grapnel.dev/backup-labels"
 
 // MaxBytes is the largest size of an object as JSON that an action may return. The
@@ -110,6 +111,9 @@ type RestoreResponse struct {
 	AdditionalItems []Ref
 	// SkipRestore leaves the object out.
 	SkipRestore bool
+	// BackupLabels are added to the Backup that is restored, if it is in this cluster and
+	// has no label of that key. They have no effect with SkipRestore.
+	BackupLabels map[string]string
 }
 
 // DeleteRequest is one object of a backup that is being deleted.

@@ -165,7 +165,7 @@ func TestCallsOfAnAsyncRestoreItemAction(t *testing.T) {
 		started.AdditionalItemsReadyTimeout != time.Hour || started.SkipRestore || started.Item.GetName() != "web-0" {
 		t.Errorf("the answer is %+v", started)
 	}
-	if err := (asyncRestoreTargetV1{action}).ready(t.Context(), started.AdditionalItems); err != nil {
+	if err := (asyncRestoreTargetV1{action}).checkItemsReady(t.Context(), started.AdditionalItems); err != nil {
 		t.Error(err)
 	}
 	operation := &asyncrestoreitemv1.OperationRequest{OperationID: started.OperationID, Restore: req.Restore}
@@ -205,21 +205,21 @@ func TestAnUnknownOperationIsTold(t *testing.T) {
 	p := Start(t, newAsync().
 		RegisterBackupItemActionV2(itemName, func() (backupitemv2.BackupItemAction, error) { return unknowing{}, nil }).
 		RegisterRestoreItemActionV2(itemName, func() (restoreitemv2.RestoreItemAction, error) { return unknowingRestore{}, nil }))
-	for kind, versions := range itemTargets() {
+	for kind, versions := range itemTargetFactories() {
 		for version, of := range versions {
-			target, ok := of(p, itemName).(operating)
+			target, ok := of(p, itemName).(operationTarget)
 			if !ok {
 				continue
 			}
 			for _, id := range []string{"nothing", "", strings.Repeat("x", 1<<20)} {
-				_, err := target.progress(t.Context(), id)
-				for what, err := range map[string]error{"Progress": err, "Cancel": target.cancel(t.Context(), id)} {
+				_, err := target.getOperationProgress(t.Context(), id)
+				for what, err := range map[string]error{"Progress": err, "Cancel": target.cancelOperation(t.Context(), id)} {
 					if !errors.Is(err, item.ErrUnknownOperation) || status.Code(err) != codes.NotFound {
 						t.Errorf("%s of %s %s with an ID of %d bytes: error is %.300v", what, kind, version, len(id), err)
 					}
 				}
 			}
-			if _, err := of(p, "example.io/other").(operating).progress(t.Context(), "x"); err == nil || errors.Is(err, item.ErrUnknownOperation) {
+			if _, err := of(p, "example.io/other").(operationTarget).getOperationProgress(t.Context(), "x"); err == nil || errors.Is(err, item.ErrUnknownOperation) {
 				t.Errorf("%s %s of an action that is not there: error is %v", kind, version, err)
 			}
 		}
@@ -241,7 +241,7 @@ type faultyOperations struct {
 	asked, cancelled       int
 }
 
-func (f *faultyOperations) progress(_ context.Context, id string) (*item.Progress, error) {
+func (f *faultyOperations) getOperationProgress(_ context.Context, id string) (*item.Progress, error) {
 	if id == unknownOperation {
 		return &item.Progress{}, f.unknown
 	}
@@ -253,7 +253,7 @@ func (f *faultyOperations) progress(_ context.Context, id string) (*item.Progres
 	return answer, nil
 }
 
-func (f *faultyOperations) cancel(_ context.Context, id string) error {
+func (f *faultyOperations) cancelOperation(_ context.Context, id string) error {
 	if id == unknownOperation {
 		return f.unknownCancel
 	}
@@ -267,7 +267,7 @@ func (f *faultyOperations) cancel(_ context.Context, id string) error {
 // faultyAsync are the same of an asynchronous action.
 type faultyAsync struct{ *faultyOperations }
 
-func (faultyAsync) asynchronous() {}
+func (faultyAsync) isAsyncTarget() {}
 
 func TestFaultsOfOperationsAreFound(t *testing.T) {
 	t.Parallel()

@@ -28,23 +28,23 @@ type asyncBackupItemV1 struct {
 
 // AppliesTo makes one call.
 func (a *asyncBackupItemV1) AppliesTo(ctx context.Context) (item.Selector, error) {
-	return a.plugin.appliesTo(ctx, a.name, a.client.AppliesTo)
+	return a.plugin.callAppliesTo(ctx, a.name, a.client.AppliesTo)
 }
 
 // Start makes one call.
 func (a *asyncBackupItemV1) Start(ctx context.Context, req *item.BackupRequest) (*asyncbackupitemv1.Started, error) {
-	raw, err := encode(req.Item)
+	raw, err := encodeObject(req.Item)
 	if err != nil {
 		return nil, err
 	}
-	if ctx, err = a.plugin.outgoing(ctx); err != nil {
+	if ctx, err = a.plugin.withCallMetadata(ctx); err != nil {
 		return nil, err
 	}
 	in, err := a.client.Start(ctx, &asyncbackupitempb.StartRequest{Plugin: a.name, Item: raw, Backup: req.Backup.Raw})
 	if err != nil {
 		return nil, err
 	}
-	resp, err := backupResponse(req, in.GetItem(), in.GetAdditionalItems())
+	resp, err := newBackupResponse(req, in.GetItem(), in.GetAdditionalItems())
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (a *asyncBackupItemV1) Start(ctx context.Context, req *item.BackupRequest) 
 
 // Progress makes one call.
 func (a *asyncBackupItemV1) Progress(ctx context.Context, req *asyncbackupitemv1.OperationRequest) (*item.Progress, error) {
-	ctx, err := a.plugin.outgoing(ctx)
+	ctx, err := a.plugin.withCallMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (a *asyncBackupItemV1) Progress(ctx context.Context, req *asyncbackupitemv1
 		Plugin: a.name, OperationId: req.OperationID, Backup: req.Backup.Raw,
 	})
 	if err != nil {
-		return nil, ofOperation(err)
+		return nil, toOperationError(err)
 	}
 	progress := wire.ProgressFrom(resp.GetProgress())
 	progress.Cancelled = resp.GetCancelled()
@@ -73,12 +73,12 @@ func (a *asyncBackupItemV1) Progress(ctx context.Context, req *asyncbackupitemv1
 
 // Cancel makes one call.
 func (a *asyncBackupItemV1) Cancel(ctx context.Context, req *asyncbackupitemv1.OperationRequest) error {
-	ctx, err := a.plugin.outgoing(ctx)
+	ctx, err := a.plugin.withCallMetadata(ctx)
 	if err != nil {
 		return err
 	}
 	_, err = a.client.Cancel(ctx, &asyncbackupitempb.CancelRequest{
 		Plugin: a.name, OperationId: req.OperationID, Backup: req.Backup.Raw,
 	})
-	return ofOperation(err)
+	return toOperationError(err)
 }

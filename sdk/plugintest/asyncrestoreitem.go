@@ -27,16 +27,16 @@ type asyncRestoreItemV1 struct {
 
 // AppliesTo makes one call.
 func (a *asyncRestoreItemV1) AppliesTo(ctx context.Context) (item.Selector, error) {
-	return a.plugin.appliesTo(ctx, a.name, a.client.AppliesTo)
+	return a.plugin.callAppliesTo(ctx, a.name, a.client.AppliesTo)
 }
 
 // Start makes one call.
 func (a *asyncRestoreItemV1) Start(ctx context.Context, req *item.RestoreRequest) (*asyncrestoreitemv1.Started, error) {
-	raw, archived, err := encodeBoth(req)
+	raw, archived, err := encodeRestoreObjects(req)
 	if err != nil {
 		return nil, err
 	}
-	if ctx, err = a.plugin.outgoing(ctx); err != nil {
+	if ctx, err = a.plugin.withCallMetadata(ctx); err != nil {
 		return nil, err
 	}
 	in, err := a.client.Start(ctx, &asyncrestoreitempb.StartRequest{
@@ -45,7 +45,7 @@ func (a *asyncRestoreItemV1) Start(ctx context.Context, req *item.RestoreRequest
 	if err != nil {
 		return nil, err
 	}
-	resp, err := restoreResponse(in.GetItem(), in.GetAdditionalItems(), in.GetSkipRestore())
+	resp, err := newRestoreResponse(req, in.GetItem(), in.GetAdditionalItems(), in.GetSkipRestore())
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (a *asyncRestoreItemV1) Start(ctx context.Context, req *item.RestoreRequest
 
 // Progress makes one call.
 func (a *asyncRestoreItemV1) Progress(ctx context.Context, req *asyncrestoreitemv1.OperationRequest) (*item.Progress, error) {
-	ctx, err := a.plugin.outgoing(ctx)
+	ctx, err := a.plugin.withCallMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (a *asyncRestoreItemV1) Progress(ctx context.Context, req *asyncrestoreitem
 		Plugin: a.name, OperationId: req.OperationID, Restore: req.Restore.Raw,
 	})
 	if err != nil {
-		return nil, ofOperation(err)
+		return nil, toOperationError(err)
 	}
 	progress := wire.ProgressFrom(resp.GetProgress())
 	progress.Cancelled = resp.GetCancelled()
@@ -75,19 +75,19 @@ func (a *asyncRestoreItemV1) Progress(ctx context.Context, req *asyncrestoreitem
 
 // Cancel makes one call.
 func (a *asyncRestoreItemV1) Cancel(ctx context.Context, req *asyncrestoreitemv1.OperationRequest) error {
-	ctx, err := a.plugin.outgoing(ctx)
+	ctx, err := a.plugin.withCallMetadata(ctx)
 	if err != nil {
 		return err
 	}
 	_, err = a.client.Cancel(ctx, &asyncrestoreitempb.CancelRequest{
 		Plugin: a.name, OperationId: req.OperationID, Restore: req.Restore.Raw,
 	})
-	return ofOperation(err)
+	return toOperationError(err)
 }
 
 // AreAdditionalItemsReady makes one call.
 func (a *asyncRestoreItemV1) AreAdditionalItemsReady(ctx context.Context, req *asyncrestoreitemv1.ReadyRequest) (bool, error) {
-	ctx, err := a.plugin.outgoing(ctx)
+	ctx, err := a.plugin.withCallMetadata(ctx)
 	if err != nil {
 		return false, err
 	}

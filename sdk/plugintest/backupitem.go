@@ -18,8 +18,8 @@ import (
 	itempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/item/v1"
 )
 
-// method is a method of a generated client.
-type method[In, Out any] func(ctx context.Context, in *In, opts ...grpc.CallOption) (*Out, error)
+// clientMethod is a method of a generated client.
+type clientMethod[In, Out any] func(ctx context.Context, in *In, opts ...grpc.CallOption) (*Out, error)
 
 // BackupItemActionV1 returns version 1 of the BackupItemAction of a name, as it was
 // registered with RegisterBackupItemActionV1. What a request says of the Backup is taken
@@ -45,23 +45,23 @@ type backupItemV1 struct {
 
 // AppliesTo makes one call.
 func (b *backupItemV1) AppliesTo(ctx context.Context) (item.Selector, error) {
-	return b.plugin.appliesTo(ctx, b.name, b.client.AppliesTo)
+	return b.plugin.callAppliesTo(ctx, b.name, b.client.AppliesTo)
 }
 
 // Execute makes one call.
 func (b *backupItemV1) Execute(ctx context.Context, req *item.BackupRequest) (*item.BackupResponse, error) {
-	raw, err := encode(req.Item)
+	raw, err := encodeObject(req.Item)
 	if err != nil {
 		return nil, err
 	}
-	if ctx, err = b.plugin.outgoing(ctx); err != nil {
+	if ctx, err = b.plugin.withCallMetadata(ctx); err != nil {
 		return nil, err
 	}
 	resp, err := b.client.Execute(ctx, &backupitemv1pb.ExecuteRequest{Plugin: b.name, Item: raw, Backup: req.Backup.Raw})
 	if err != nil {
 		return nil, err
 	}
-	return backupResponse(req, resp.GetItem(), resp.GetAdditionalItems())
+	return newBackupResponse(req, resp.GetItem(), resp.GetAdditionalItems())
 }
 
 // backupItemV2 calls version 2.
@@ -73,23 +73,23 @@ type backupItemV2 struct {
 
 // AppliesTo makes one call.
 func (b *backupItemV2) AppliesTo(ctx context.Context) (item.Selector, error) {
-	return b.plugin.appliesTo(ctx, b.name, b.client.AppliesTo)
+	return b.plugin.callAppliesTo(ctx, b.name, b.client.AppliesTo)
 }
 
 // Execute makes one call.
 func (b *backupItemV2) Execute(ctx context.Context, req *item.BackupRequest) (*backupitemv2.Response, error) {
-	raw, err := encode(req.Item)
+	raw, err := encodeObject(req.Item)
 	if err != nil {
 		return nil, err
 	}
-	if ctx, err = b.plugin.outgoing(ctx); err != nil {
+	if ctx, err = b.plugin.withCallMetadata(ctx); err != nil {
 		return nil, err
 	}
 	in, err := b.client.Execute(ctx, &backupitemv2pb.ExecuteRequest{Plugin: b.name, Item: raw, Backup: req.Backup.Raw})
 	if err != nil {
 		return nil, err
 	}
-	resp, err := backupResponse(req, in.GetItem(), in.GetAdditionalItems())
+	resp, err := newBackupResponse(req, in.GetItem(), in.GetAdditionalItems())
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (b *backupItemV2) Execute(ctx context.Context, req *item.BackupRequest) (*b
 
 // Progress makes one call.
 func (b *backupItemV2) Progress(ctx context.Context, req *backupitemv2.OperationRequest) (*item.Progress, error) {
-	ctx, err := b.plugin.outgoing(ctx)
+	ctx, err := b.plugin.withCallMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -108,31 +108,31 @@ func (b *backupItemV2) Progress(ctx context.Context, req *backupitemv2.Operation
 		Plugin: b.name, OperationID: req.OperationID, Backup: req.Backup.Raw,
 	})
 	if err != nil {
-		return nil, ofOperation(err)
+		return nil, toOperationError(err)
 	}
 	return wire.ProgressFrom(resp.GetProgress()), nil
 }
 
 // Cancel makes one call.
 func (b *backupItemV2) Cancel(ctx context.Context, req *backupitemv2.OperationRequest) error {
-	ctx, err := b.plugin.outgoing(ctx)
+	ctx, err := b.plugin.withCallMetadata(ctx)
 	if err != nil {
 		return err
 	}
 	_, err = b.client.Cancel(ctx, &backupitemv2pb.CancelRequest{
 		Plugin: b.name, OperationID: req.OperationID, Backup: req.Backup.Raw,
 	})
-	return ofOperation(err)
+	return toOperationError(err)
 }
 
-func backupResponse(
+func newBackupResponse(
 	req *item.BackupRequest, raw []byte, additional []*itempb.ResourceIdentifier,
 ) (*item.BackupResponse, error) {
 	answered, err := wire.ObjectFrom(raw)
 	if err != nil {
 		return nil, err
 	}
-	labels, err := takeLabels(req.Item, answered)
+	labels, err := extractBackupLabels(req.Item, answered)
 	if err != nil {
 		return nil, err
 	}

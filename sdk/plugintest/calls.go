@@ -21,48 +21,48 @@ import (
 // defaultKey is the run that calls belong to unless the ctx says another.
 const defaultKey = "key"
 
-// attributes are what the operator says of a call to an action on items, or to an
+// callAttributes are what the operator says of a call to an action on items, or to an
 // object store, beside the request.
-type attributes struct {
+type callAttributes struct {
 	key, callID string
 	parameters  map[string]string
 }
 
-type attributesKey struct{}
+type callAttributesKey struct{}
 
-func attributesOf(ctx context.Context) attributes {
-	if a, ok := ctx.Value(attributesKey{}).(attributes); ok {
+func attributesFromContext(ctx context.Context) callAttributes {
+	if a, ok := ctx.Value(callAttributesKey{}).(callAttributes); ok {
 		return a
 	}
-	return attributes{key: defaultKey}
+	return callAttributes{key: defaultKey}
 }
 
 // WithParameters returns a ctx for calls whose actions get the parameters from
 // sdk.Parameters. Hooks have them in their requests.
 func WithParameters(ctx context.Context, parameters map[string]string) context.Context {
-	a := attributesOf(ctx)
+	a := attributesFromContext(ctx)
 	a.parameters = parameters
-	return context.WithValue(ctx, attributesKey{}, a)
+	return context.WithValue(ctx, callAttributesKey{}, a)
 }
 
 // WithKey returns a ctx for calls that belong to the run of a key: Plugin.LogLines
 // returns what they log. Otherwise it is "key".
 func WithKey(ctx context.Context, key string) context.Context {
-	a := attributesOf(ctx)
+	a := attributesFromContext(ctx)
 	a.key = key
-	return context.WithValue(ctx, attributesKey{}, a)
+	return context.WithValue(ctx, callAttributesKey{}, a)
 }
 
 func withCallID(ctx context.Context, callID string) context.Context {
-	a := attributesOf(ctx)
+	a := attributesFromContext(ctx)
 	a.callID = callID
-	return context.WithValue(ctx, attributesKey{}, a)
+	return context.WithValue(ctx, callAttributesKey{}, a)
 }
 
-// outgoing adds what the operator sends beside a message.
-func (p *Plugin) outgoing(ctx context.Context) (context.Context, error) {
-	a := attributesOf(ctx)
-	pairs := []string{proto.MetadataCall, p.callIDOf(ctx), proto.MetadataKey, a.key}
+// withCallMetadata adds what the operator sends beside a message.
+func (p *Plugin) withCallMetadata(ctx context.Context) (context.Context, error) {
+	a := attributesFromContext(ctx)
+	pairs := []string{proto.MetadataCall, p.callIDFor(ctx), proto.MetadataKey, a.key}
 	if len(a.parameters) > 0 {
 		encoded, err := json.Marshal(a.parameters)
 		if err != nil {
@@ -73,48 +73,48 @@ func (p *Plugin) outgoing(ctx context.Context) (context.Context, error) {
 	return metadata.AppendToOutgoingContext(ctx, pairs...), nil
 }
 
-// callIDOf returns the ID for a call: a new one unless ctx says which.
-func (p *Plugin) callIDOf(ctx context.Context) string {
-	if id := attributesOf(ctx).callID; id != "" {
+// callIDFor returns the ID for a call: a new one unless ctx says which.
+func (p *Plugin) callIDFor(ctx context.Context) string {
+	if id := attributesFromContext(ctx).callID; id != "" {
 		return id
 	}
-	return p.newCallID()
+	return p.nextCallID()
 }
 
-// ofOperation makes an error of Progress or Cancel match item.ErrUnknownOperation, if that
+// toOperationError makes an error of Progress or Cancel match item.ErrUnknownOperation, if that
 // is what the action returned.
-func ofOperation(err error) error {
+func toOperationError(err error) error {
 	if status.Code(err) == codes.NotFound {
 		return fmt.Errorf("%w: %w", item.ErrUnknownOperation, err)
 	}
 	return err
 }
 
-// followed is one call inside the plugin. Its channels are closed when the call has
+// trackedCall is one call inside the plugin. Its channels are closed when the call has
 // begun and when it has ended, whatever the caller was told.
-type followed struct{ begun, ended chan struct{} }
+type trackedCall struct{ begun, ended chan struct{} }
 
-// calls tells about calls inside the plugin.
-type calls struct {
+// callTracker tells about calls inside the plugin.
+type callTracker struct {
 	// mu guards followed, the calls that are followed and have not begun, by ID.
-	mu       sync.Mutex
-	followed map[string]followed
+	mu      sync.Mutex
+	tracked map[string]trackedCall
 }
 
-// follow makes the call of an ID, which is not made yet, a followed one.
-func (c *calls) follow(callID string) followed {
-	f := followed{begun: make(chan struct{}), ended: make(chan struct{})}
+// trackUpcomingCall makes the call of an ID, which is not made yet, a followed one.
+func (c *callTracker) trackUpcomingCall(callID string) trackedCall {
+	f := trackedCall{begun: make(chan struct{}), ended: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.followed[callID] = f
+	c.tracked[callID] = f
 	return f
 }
 
-// begin says that a call has begun and returns what says that it has ended.
-func (c *calls) begin(callID string) (end func()) {
+// markCallBegun says that a call has begun and returns what says that it has ended.
+func (c *callTracker) markCallBegun(callID string) (end func()) {
 	c.mu.Lock()
-	f, ok := c.followed[callID]
-	delete(c.followed, callID)
+	f, ok := c.tracked[callID]
+	delete(c.tracked, callID)
 	c.mu.Unlock()
 	if !ok {
 		return func() {}
@@ -123,22 +123,22 @@ func (c *calls) begin(callID string) (end func()) {
 	return func() { close(f.ended) }
 }
 
-func (c *calls) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	callID := receivedCallID(ctx)
+func (c *callTracker) unaryInterceptor(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	callID := incomingCallID(ctx)
 	// Those of hooks and of DeleteActions say it themselves.
 	if in, ok := req.(interface{ GetCallId() string }); ok {
 		callID = in.GetCallId()
 	}
-	defer c.begin(callID)()
+	defer c.markCallBegun(callID)()
 	return handler(ctx, req)
 }
 
-func (c *calls) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	defer c.begin(receivedCallID(stream.Context()))()
+func (c *callTracker) streamInterceptor(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	defer c.markCallBegun(incomingCallID(stream.Context()))()
 	return handler(srv, stream)
 }
 
-func receivedCallID(ctx context.Context) string {
+func incomingCallID(ctx context.Context) string {
 	if values := metadata.ValueFromIncomingContext(ctx, proto.MetadataCall); len(values) > 0 {
 		return values[0]
 	}

@@ -20,12 +20,12 @@ import (
 
 const (
 	defaultPatience = 10 * time.Second
-	// maxCalls bounds how often an action may ask to be called again.
-	maxCalls = 100
-	// parallel is how many runs are made at once.
-	parallel = 4
-	// shortTime is what an action gets to begin its work before its time is over.
-	shortTime = 10 * time.Millisecond
+	// maxCallsPerRun bounds how often an action may ask to be called again.
+	maxCallsPerRun = 100
+	// parallelRuns is how many runs are made at once.
+	parallelRuns = 4
+	// shortTimeout is what an action gets to begin its work before its time is over.
+	shortTimeout = 10 * time.Millisecond
 )
 
 // sampleBackup is what NewRequest is about, sampleRestore what NewRestoreRequest is.
@@ -69,56 +69,56 @@ type Contract struct {
 // NewRequest returns a request for an invented Backup, for PreBackup and PostBackup
 // actions.
 func NewRequest() *hook.Request {
-	req := newRequest()
-	req.Backup = must(hook.ParseBackup([]byte(sampleBackup)))
+	req := newEmptyRequest()
+	req.Backup = mustParse(hook.ParseBackup([]byte(sampleBackup)))
 	return req
 }
 
 // NewRestoreRequest returns a request for an invented Restore into another
 // namespace, for PreRestore and PostRestore actions.
 func NewRestoreRequest() *hook.Request {
-	req := newRequest()
-	req.Restore = must(hook.ParseRestore([]byte(sampleRestore)))
+	req := newEmptyRequest()
+	req.Restore = mustParse(hook.ParseRestore([]byte(sampleRestore)))
 	return req
 }
 
-func newRequest() *hook.Request {
+func newEmptyRequest() *hook.Request {
 	return &hook.Request{
 		IdempotencyKey: "key", Attempt: 1, Parameters: map[string]string{},
 		Outputs: map[string]map[string]string{}, BackupOutputs: map[string]map[string]string{},
 	}
 }
 
-// must is for texts that are constants.
-func must[T any](value T, err error) T {
+// mustParse is for texts that are constants.
+func mustParse[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
 	}
 	return value
 }
 
-// outputs are those of actions, by name.
-type outputs = map[string]map[string]string
+// actionOutputs are those of actions, by name.
+type actionOutputs = map[string]map[string]string
 
-// step is one kind in the order in which a check calls them.
-type step struct {
+// hookSpec is one kind in the order in which a check calls them.
+type hookSpec struct {
 	kind sdk.Kind
-	// pre is the kind whose outputs the actions get: the other half of a pair.
-	pre sdk.Kind
-	// backup is the kind whose outputs come with the backup.
-	backup sdk.Kind
-	// request is what Contract.Request is by default.
-	request func() *hook.Request
+	// pairedKind is the kind whose outputs the actions get: the other half of a pair.
+	pairedKind sdk.Kind
+	// backupKind is the kind whose outputs come with the backup.
+	backupKind sdk.Kind
+	// newRequest is what Contract.Request is by default.
+	newRequest func() *hook.Request
 }
 
-func steps() []step {
-	return []step{
-		{kind: sdk.KindPreBackupAction, request: NewRequest},
-		{kind: sdk.KindPostBackupAction, pre: sdk.KindPreBackupAction, request: NewRequest},
-		{kind: sdk.KindPreRestoreAction, backup: sdk.KindPreBackupAction, request: NewRestoreRequest},
+func orderedHookSpecs() []hookSpec {
+	return []hookSpec{
+		{kind: sdk.KindPreBackupAction, newRequest: NewRequest},
+		{kind: sdk.KindPostBackupAction, pairedKind: sdk.KindPreBackupAction, newRequest: NewRequest},
+		{kind: sdk.KindPreRestoreAction, backupKind: sdk.KindPreBackupAction, newRequest: NewRestoreRequest},
 		{
-			kind: sdk.KindPostRestoreAction, pre: sdk.KindPreRestoreAction, backup: sdk.KindPreBackupAction,
-			request: NewRestoreRequest,
+			kind: sdk.KindPostRestoreAction, pairedKind: sdk.KindPreRestoreAction, backupKind: sdk.KindPreBackupAction,
+			newRequest: NewRestoreRequest,
 		},
 	}
 }
@@ -152,113 +152,113 @@ func CheckContract(t *testing.T, p *Plugin, c Contract) {
 	if c.Patience <= 0 {
 		c.Patience = defaultPatience
 	}
-	kept := checkHooks(t, p, c)
+	kept := checkHookActions(t, p, c)
 	for _, action := range p.actions {
 		name := fmt.Sprintf("%s %s %s", action.Kind, action.Version, action.Name)
 		if action.Kind == sdk.KindObjectStore {
-			t.Run(name, func(t *testing.T) { checkStore(t, p, c, action) })
-		} else if versions := itemTargets()[action.Kind]; versions != nil {
+			t.Run(name, func(t *testing.T) { checkObjectStore(t, p, c, action) })
+		} else if versions := itemTargetFactories()[action.Kind]; versions != nil {
 			target := versions[action.Version](p, action.Name)
-			t.Run(name, (&itemCheck{plugin: p, contract: c, action: action, target: target}).run)
+			t.Run(name, (&itemCheck{plugin: p, contract: c, action: action, target: target}).runSubtests)
 		}
 	}
-	checkDeletes(t, p, c, kept)
+	checkDeleteActions(t, p, c, kept)
 }
 
-// checkHooks checks the run-once actions and returns what comes with the backup: the outputs
+// checkHookActions checks the run-once actions and returns what comes with the backup: the outputs
 // of PreBackup actions.
-func checkHooks(t *testing.T, p *Plugin, c Contract) outputs {
+func checkHookActions(t *testing.T, p *Plugin, c Contract) actionOutputs {
 	t.Helper()
-	returned := map[sdk.Kind]outputs{}
-	for _, s := range steps() {
-		returned[s.kind] = outputs{}
+	returned := map[sdk.Kind]actionOutputs{}
+	for _, s := range orderedHookSpecs() {
+		returned[s.kind] = actionOutputs{}
 		for _, action := range p.actions {
 			if action.Kind != s.kind {
 				continue
 			}
-			check := &check{
-				plugin: p, contract: c, action: action, step: s, before: returned[s.pre], backup: returned[s.backup],
+			check := &hookCheck{
+				plugin: p, contract: c, action: action, spec: s, preOutputs: returned[s.pairedKind], backupOutputs: returned[s.backupKind],
 			}
 			t.Run(fmt.Sprintf("%s %s %s", action.Kind, action.Version, action.Name), func(t *testing.T) {
-				returned[s.kind][action.Name] = check.run(t)
+				returned[s.kind][action.Name] = check.runSubtests(t)
 			})
 		}
 	}
 	return returned[sdk.KindPreBackupAction]
 }
 
-// check is the check of one action.
-type check struct {
+// hookCheck is the check of one action.
+type hookCheck struct {
 	plugin   *Plugin
 	contract Contract
 	action   Action
-	step     step
-	// before and backup are what the plugin's other actions returned.
-	before, backup outputs
+	spec     hookSpec
+	// preOutputs and backup are what the plugin's other actions returned.
+	preOutputs, backupOutputs actionOutputs
 }
 
-// run returns the outputs of the action.
-func (c *check) run(t *testing.T) map[string]string {
+// runSubtests returns the outputs of the action.
+func (c *hookCheck) runSubtests(t *testing.T) map[string]string {
 	t.Helper()
 	var first map[string]string
 	t.Run("succeeds", func(t *testing.T) {
-		first = c.succeeds(t, c.request("contract-first", 1))
+		first = c.checkRunSucceeds(t, c.newHookRequest("contract-first", 1))
 	})
 	t.Run("is idempotent per key", func(t *testing.T) {
-		again := c.succeeds(t, c.request("contract-first", 2))
+		again := c.checkRunSucceeds(t, c.newHookRequest("contract-first", 2))
 		if !maps.Equal(first, again) {
 			t.Errorf("the second attempt with the same idempotency key returned outputs %v, the first one %v", again, first)
 		}
 	})
 	t.Run("serves several runs at once", func(t *testing.T) {
 		var wg sync.WaitGroup
-		for i := range parallel {
-			req := c.request(fmt.Sprintf("contract-parallel-%d", i), 1)
-			wg.Go(func() { c.succeeds(t, req) })
+		for i := range parallelRuns {
+			req := c.newHookRequest(fmt.Sprintf("contract-parallel-%d", i), 1)
+			wg.Go(func() { c.checkRunSucceeds(t, req) })
 		}
 		wg.Wait()
 	})
-	t.Run("returns when its time is over", c.returnsInTime)
-	if _, pair := c.before[c.action.Name]; pair {
+	t.Run("returns when its time is over", c.checkReturnsInTime)
+	if _, pair := c.preOutputs[c.action.Name]; pair {
 		t.Run("cleans up without outputs", func(t *testing.T) {
-			req := c.request("contract-no-outputs", 1)
-			req.Outputs, req.BackupOutputs = outputs{}, outputs{}
-			c.succeeds(t, req)
+			req := c.newHookRequest("contract-no-outputs", 1)
+			req.Outputs, req.BackupOutputs = actionOutputs{}, actionOutputs{}
+			c.checkRunSucceeds(t, req)
 		})
 	}
 	return first
 }
 
-// request returns the author's request, completed.
-func (c *check) request(key string, attempt int32) *hook.Request {
+// newHookRequest returns the author's request, completed.
+func (c *hookCheck) newHookRequest(key string, attempt int32) *hook.Request {
 	var req hook.Request
 	if c.contract.Request != nil {
 		req = *c.contract.Request(c.action)
 	} else {
-		req = *c.step.request()
+		req = *c.spec.newRequest()
 	}
 	req.IdempotencyKey, req.Attempt = key, attempt
-	req.Outputs = merge(req.Outputs, c.before)
-	req.BackupOutputs = merge(req.BackupOutputs, c.backup)
+	req.Outputs = mergeOutputs(req.Outputs, c.preOutputs)
+	req.BackupOutputs = mergeOutputs(req.BackupOutputs, c.backupOutputs)
 	return &req
 }
 
-// merge returns both together; what is in more wins.
-func merge(some, more outputs) outputs {
-	both := outputs{}
+// mergeOutputs returns both together; what is in more wins.
+func mergeOutputs(some, more actionOutputs) actionOutputs {
+	both := actionOutputs{}
 	maps.Copy(both, some)
 	maps.Copy(both, more)
 	return both
 }
 
-// succeeds makes one run, with as many calls as the action asks for, and returns its
+// checkRunSucceeds makes one run, with as many calls as the action asks for, and returns its
 // outputs.
-func (c *check) succeeds(t *testing.T, req *hook.Request) map[string]string {
+func (c *hookCheck) checkRunSucceeds(t *testing.T, req *hook.Request) map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), c.contract.Patience)
 	defer cancel()
-	for range maxCalls {
-		resp, err := c.plugin.execute(ctx, c.action, req, c.plugin.newCallID())
+	for range maxCallsPerRun {
+		resp, err := c.plugin.executeHookAction(ctx, c.action, req, c.plugin.nextCallID())
 		if err != nil {
 			t.Errorf("the action failed: %v", err)
 			return nil
@@ -267,24 +267,24 @@ func (c *check) succeeds(t *testing.T, req *hook.Request) map[string]string {
 			return resp.Outputs
 		}
 	}
-	t.Errorf("the action asked %d times to be called again", maxCalls)
+	t.Errorf("the action asked %d times to be called again", maxCallsPerRun)
 	return nil
 }
 
-// returnsInTime calls the action with a ctx that ends soon.
-func (c *check) returnsInTime(t *testing.T) {
-	returnsInTime(t, c.plugin, c.contract.Patience, func(ctx context.Context, callID string) {
-		_, _ = c.plugin.execute(ctx, c.action, c.request("contract-short", 1), callID)
+// checkReturnsInTime calls the action with a ctx that ends soon.
+func (c *hookCheck) checkReturnsInTime(t *testing.T) {
+	checkReturnsInTime(t, c.plugin, c.contract.Patience, func(ctx context.Context, callID string) {
+		_, _ = c.plugin.executeHookAction(ctx, c.action, c.newHookRequest("contract-short", 1), callID)
 	})
 }
 
-// returnsInTime makes a call with a ctx that ends soon. Whether it succeeds then does
+// checkReturnsInTime makes a call with a ctx that ends soon. Whether it succeeds then does
 // not matter, only that it does not go on.
-func returnsInTime(t *testing.T, p *Plugin, patience time.Duration, execute func(ctx context.Context, callID string)) {
+func checkReturnsInTime(t *testing.T, p *Plugin, patience time.Duration, execute func(ctx context.Context, callID string)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	callID := p.newCallID()
-	call := p.calls.follow(callID)
+	callID := p.nextCallID()
+	call := p.calls.trackUpcomingCall(callID)
 	var wg sync.WaitGroup
 	wg.Go(func() { execute(ctx, callID) })
 	defer func() {
@@ -293,21 +293,21 @@ func returnsInTime(t *testing.T, p *Plugin, patience time.Duration, execute func
 	}()
 	// The time is over only once the call is there: one that is given up on its way
 	// never begins, and so never ends.
-	if !within(patience, call.begun) {
+	if !waitWithTimeout(patience, call.begun) {
 		t.Errorf("the call did not reach the action within %s", patience)
 		return
 	}
-	if within(shortTime, call.ended) {
+	if waitWithTimeout(shortTimeout, call.ended) {
 		return
 	}
 	cancel()
-	if !within(patience, call.ended) {
+	if !waitWithTimeout(patience, call.ended) {
 		t.Errorf("the action was still running %s after its time was over: watch ctx.Done()", patience)
 	}
 }
 
-// within waits until done is closed, but no longer than d.
-func within(d time.Duration, done <-chan struct{}) bool {
+// waitWithTimeout waits until done is closed, but no longer than d.
+func waitWithTimeout(d time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

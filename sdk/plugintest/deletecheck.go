@@ -22,53 +22,53 @@ type deleteCheck struct {
 	contract Contract
 	action   Action
 	target   deletev1.DeleteAction
-	// kept is what the plugin's PreBackup actions returned.
-	kept outputs
+	// backupOutputs is what the plugin's PreBackup actions returned.
+	backupOutputs actionOutputs
 }
 
-// deleteTargets are the DeleteActions that can be checked, by version: every version that
+// deleteActionFactories are the DeleteActions that can be checked, by version: every version that
 // package serve registers has its own.
-func deleteTargets() map[string]func(p *Plugin, name string) deletev1.DeleteAction {
+func deleteActionFactories() map[string]func(p *Plugin, name string) deletev1.DeleteAction {
 	return map[string]func(p *Plugin, name string) deletev1.DeleteAction{sdk.V1: (*Plugin).DeleteActionV1}
 }
 
-// checkDeletes checks the DeleteActions. They come last: they remove what other actions made.
-func checkDeletes(t *testing.T, p *Plugin, c Contract, kept outputs) {
+// checkDeleteActions checks the DeleteActions. They come last: they remove what other actions made.
+func checkDeleteActions(t *testing.T, p *Plugin, c Contract, kept actionOutputs) {
 	t.Helper()
 	for _, action := range p.actions {
 		if action.Kind != sdk.KindDeleteAction {
 			continue
 		}
 		check := &deleteCheck{
-			plugin: p, contract: c, action: action, target: deleteTargets()[action.Version](p, action.Name), kept: kept,
+			plugin: p, contract: c, action: action, target: deleteActionFactories()[action.Version](p, action.Name), backupOutputs: kept,
 		}
-		t.Run(fmt.Sprintf("%s %s %s", action.Kind, action.Version, action.Name), check.run)
+		t.Run(fmt.Sprintf("%s %s %s", action.Kind, action.Version, action.Name), check.runSubtests)
 	}
 }
 
-func (c *deleteCheck) run(t *testing.T) {
+func (c *deleteCheck) runSubtests(t *testing.T) {
 	t.Run("says which Backups concern it", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(c.with(t.Context()), c.contract.Patience)
+		ctx, cancel := context.WithTimeout(c.withParameters(t.Context()), c.contract.Patience)
 		defer cancel()
-		report(t, backupSelectorProblems(ctx, c.target))
+		reportProblems(t, backupSelectorProblems(ctx, c.target))
 	})
-	for _, attempt := range c.attempts() {
-		t.Run(attempt.name, func(t *testing.T) { c.succeeds(t, attempt.req) })
+	for _, attempt := range c.executeAttempts() {
+		t.Run(attempt.name, func(t *testing.T) { c.checkDeleteSucceeds(t, attempt.req) })
 	}
 	t.Run("serves several deletions at once", func(t *testing.T) {
 		var wg sync.WaitGroup
-		for i := range parallel {
-			req := c.request(fmt.Sprintf("contract-parallel-%d", i), 1)
-			wg.Go(func() { c.succeeds(t, req) })
+		for i := range parallelRuns {
+			req := c.newDeleteRequest(fmt.Sprintf("contract-parallel-%d", i), 1)
+			wg.Go(func() { c.checkDeleteSucceeds(t, req) })
 		}
 		wg.Wait()
 	})
 	t.Run("returns when its time is over", func(t *testing.T) {
-		returnsInTime(t, c.plugin, c.contract.Patience, func(ctx context.Context, callID string) {
-			_, _ = c.target.AppliesTo(withCallID(c.with(ctx), callID))
+		checkReturnsInTime(t, c.plugin, c.contract.Patience, func(ctx context.Context, callID string) {
+			_, _ = c.target.AppliesTo(withCallID(c.withParameters(ctx), callID))
 		})
-		returnsInTime(t, c.plugin, c.contract.Patience, func(ctx context.Context, callID string) {
-			_ = c.target.Execute(withCallID(ctx, callID), c.request("contract-short", 1))
+		checkReturnsInTime(t, c.plugin, c.contract.Patience, func(ctx context.Context, callID string) {
+			_ = c.target.Execute(withCallID(ctx, callID), c.newDeleteRequest("contract-short", 1))
 		})
 	})
 }
@@ -79,39 +79,39 @@ type deleteAttempt struct {
 	req  *deletev1.DeleteRequest
 }
 
-// attempts are made one after another.
-func (c *deleteCheck) attempts() []deleteAttempt {
-	alone := c.request("contract-no-outputs", 1)
-	alone.BackupOutputs = outputs{}
+// executeAttempts are made one after another.
+func (c *deleteCheck) executeAttempts() []deleteAttempt {
+	alone := c.newDeleteRequest("contract-no-outputs", 1)
+	alone.BackupOutputs = actionOutputs{}
 	return []deleteAttempt{
-		{name: "succeeds", req: c.request("contract-first", 1)},
-		{name: "succeeds when all is gone", req: c.request("contract-first", 2)},
-		{name: "succeeds in another deletion", req: c.request("contract-second", 1)},
+		{name: "succeeds", req: c.newDeleteRequest("contract-first", 1)},
+		{name: "succeeds when all is gone", req: c.newDeleteRequest("contract-first", 2)},
+		{name: "succeeds in another deletion", req: c.newDeleteRequest("contract-second", 1)},
 		{name: "succeeds without outputs", req: alone},
 	}
 }
 
-// with adds the author's parameters, which AppliesTo gets too.
-func (c *deleteCheck) with(ctx context.Context) context.Context {
-	return WithParameters(ctx, c.request("", 1).Parameters)
+// withParameters adds the author's parameters, which AppliesTo gets too.
+func (c *deleteCheck) withParameters(ctx context.Context) context.Context {
+	return WithParameters(ctx, c.newDeleteRequest("", 1).Parameters)
 }
 
-// request returns the author's request, completed.
-func (c *deleteCheck) request(key string, attempt int32) *deletev1.DeleteRequest {
+// newDeleteRequest returns the author's request, completed.
+func (c *deleteCheck) newDeleteRequest(key string, attempt int32) *deletev1.DeleteRequest {
 	req := *NewDeleteRequest()
 	if c.contract.Delete != nil {
 		req = *c.contract.Delete(c.action)
 	}
 	req.IdempotencyKey, req.Attempt = key, attempt
-	req.BackupOutputs = merge(req.BackupOutputs, c.kept)
+	req.BackupOutputs = mergeOutputs(req.BackupOutputs, c.backupOutputs)
 	return &req
 }
 
-func (c *deleteCheck) succeeds(t *testing.T, req *deletev1.DeleteRequest) {
+func (c *deleteCheck) checkDeleteSucceeds(t *testing.T, req *deletev1.DeleteRequest) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), c.contract.Patience)
 	defer cancel()
-	report(t, deletionProblems(ctx, c.target, req))
+	reportProblems(t, deletionProblems(ctx, c.target, req))
 }
 
 // backupSelectorProblems asks twice. What the operator would not understand is an error of

@@ -55,7 +55,7 @@ func answerProblems(sent *unstructured.Unstructured, answer *itemAnswer) []strin
 	if !answer.Converts {
 		kept["apiVersion"], kept["kind"] = (*unstructured.Unstructured).GetAPIVersion, (*unstructured.Unstructured).GetKind
 	}
-	if !answer.Left {
+	if !answer.SkipRestore {
 		for what, of := range kept {
 			if before, after := of(sent), of(answer.Item); before != after {
 				problems = append(problems, fmt.Sprintf("the action changed the %s of the object from %q to %q", what, before, after))
@@ -64,7 +64,7 @@ func answerProblems(sent *unstructured.Unstructured, answer *itemAnswer) []strin
 	}
 	for what, refs := range answer.Refs {
 		for _, ref := range refs {
-			if problem := refProblem(ref); problem != "" {
+			if problem := itemRefProblem(ref); problem != "" {
 				problems = append(problems, fmt.Sprintf("of the %s items, %+v is not the name of an object: %s", what, ref, problem))
 			}
 		}
@@ -78,8 +78,8 @@ func answerProblems(sent *unstructured.Unstructured, answer *itemAnswer) []strin
 	return problems
 }
 
-// refProblem says what is wrong with the name of an object.
-func refProblem(ref item.Ref) string {
+// itemRefProblem says what is wrong with the name of an object.
+func itemRefProblem(ref item.Ref) string {
 	switch {
 	case len(validation.IsDNS1123Subdomain(ref.Resource)) > 0 || strings.Contains(ref.Resource, "."):
 		return "the resource is a plural in lower case, like \"pods\", and its group a field of its own"

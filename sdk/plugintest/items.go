@@ -23,13 +23,13 @@ import (
 // NewBackupItemRequest returns a request about an object of an invented Backup, for
 // BackupItemActions.
 func NewBackupItemRequest(object *unstructured.Unstructured) *item.BackupRequest {
-	return &item.BackupRequest{Item: object, Backup: must(hook.ParseBackup([]byte(sampleItemBackup)))}
+	return &item.BackupRequest{Item: object, Backup: mustParse(hook.ParseBackup([]byte(sampleItemBackup)))}
 }
 
 // NewDeleteItemRequest returns a request about an object of the Backup of
 // NewBackupItemRequest, for DeleteItemActions.
 func NewDeleteItemRequest(object *unstructured.Unstructured) *item.DeleteRequest {
-	return &item.DeleteRequest{Item: object, Backup: must(hook.ParseBackup([]byte(sampleItemBackup)))}
+	return &item.DeleteRequest{Item: object, Backup: mustParse(hook.ParseBackup([]byte(sampleItemBackup)))}
 }
 
 // NewRestoreItemRequest returns a request about an object of an invented Restore into
@@ -37,7 +37,7 @@ func NewDeleteItemRequest(object *unstructured.Unstructured) *item.DeleteRequest
 // in the backup, as the operator shows it.
 func NewRestoreItemRequest(object *unstructured.Unstructured) *item.RestoreRequest {
 	return &item.RestoreRequest{
-		Item: object, ItemFromBackup: object, Restore: must(hook.ParseRestore([]byte(sampleItemRestore))),
+		Item: object, ItemFromBackup: object, Restore: mustParse(hook.ParseRestore([]byte(sampleItemRestore))),
 	}
 }
 
@@ -55,27 +55,27 @@ type deleteItemV1 struct {
 
 // AppliesTo makes one call.
 func (d *deleteItemV1) AppliesTo(ctx context.Context) (item.Selector, error) {
-	return d.plugin.appliesTo(ctx, d.name, d.client.AppliesTo)
+	return d.plugin.callAppliesTo(ctx, d.name, d.client.AppliesTo)
 }
 
 // Execute makes one call.
 func (d *deleteItemV1) Execute(ctx context.Context, req *item.DeleteRequest) error {
-	raw, err := encode(req.Item)
+	raw, err := encodeObject(req.Item)
 	if err != nil {
 		return err
 	}
-	if ctx, err = d.plugin.outgoing(ctx); err != nil {
+	if ctx, err = d.plugin.withCallMetadata(ctx); err != nil {
 		return err
 	}
 	_, err = d.client.Execute(ctx, &deleteitempb.ExecuteRequest{Plugin: d.name, Item: raw, Backup: req.Backup.Raw})
 	return err
 }
 
-// appliesTo makes one call of a method AppliesTo.
-func (p *Plugin) appliesTo(
-	ctx context.Context, name string, method method[itempb.AppliesToRequest, itempb.AppliesToResponse],
+// callAppliesTo makes one call of a method AppliesTo.
+func (p *Plugin) callAppliesTo(
+	ctx context.Context, name string, method clientMethod[itempb.AppliesToRequest, itempb.AppliesToResponse],
 ) (item.Selector, error) {
-	ctx, err := p.outgoing(ctx)
+	ctx, err := p.withCallMetadata(ctx)
 	if err != nil {
 		return item.Selector{}, err
 	}
@@ -86,7 +86,7 @@ func (p *Plugin) appliesTo(
 	return wire.SelectorFrom(resp), nil
 }
 
-func encode(object *unstructured.Unstructured) ([]byte, error) {
+func encodeObject(object *unstructured.Unstructured) ([]byte, error) {
 	if object == nil {
 		return nil, errors.New("the request has no object")
 	}
@@ -97,9 +97,9 @@ func encode(object *unstructured.Unstructured) ([]byte, error) {
 	return raw, nil
 }
 
-// takeLabels removes the labels for the Backup from the object of an answer and returns
+// extractBackupLabels removes the labels for the Backup from the object of an answer and returns
 // them. Like the operator, it leaves alone what was in the object before.
-func takeLabels(sent, answered *unstructured.Unstructured) (map[string]string, error) {
+func extractBackupLabels(sent, answered *unstructured.Unstructured) (map[string]string, error) {
 	annotations := answered.GetAnnotations()
 	encoded, ok := annotations[item.AnnotationBackupLabels]
 	if !ok || encoded == sent.GetAnnotations()[item.AnnotationBackupLabels] {

@@ -162,7 +162,7 @@ func TestVersionsAreCalledAsTheyAreAskedFor(t *testing.T) {
 func TestEveryVersionCanBeCalledAndChecked(t *testing.T) {
 	t.Parallel()
 	hooks := map[sdk.Kind]bool{}
-	for _, s := range steps() {
+	for _, s := range orderedHookSpecs() {
 		hooks[s.kind] = true
 	}
 	server, plugin := reflect.TypeFor[*serve.Server](), reflect.TypeFor[*Plugin]()
@@ -180,8 +180,8 @@ func TestEveryVersionCanBeCalledAndChecked(t *testing.T) {
 		if call, ok := plugin.MethodByName(name); !ok || call.Type.Out(0) != registered {
 			t.Errorf("Plugin has no method %s that returns %s", name, registered)
 		}
-		checked := itemTargets()[kind][version] != nil || kind == sdk.KindObjectStore ||
-			kind == sdk.KindDeleteAction && deleteTargets()[version] != nil
+		checked := itemTargetFactories()[kind][version] != nil || kind == sdk.KindObjectStore ||
+			kind == sdk.KindDeleteAction && deleteActionFactories()[version] != nil
 		if !checked {
 			t.Errorf("CheckContract cannot check %s %s", kind, version)
 		}
@@ -229,7 +229,7 @@ func TestCallsOfARestoreItemAction(t *testing.T) {
 	if resp.SkipRestore || !resp.WaitForAdditionalItems || resp.AdditionalItemsReadyTimeout != time.Minute || resp.OperationID != "op" {
 		t.Errorf("version 2 answered %+v", resp)
 	}
-	if err := (restoreTargetV2{action}).ready(t.Context(), resp.AdditionalItems); err != nil {
+	if err := (restoreTargetV2{action}).checkItemsReady(t.Context(), resp.AdditionalItems); err != nil {
 		t.Error(err)
 	}
 	progress, err := action.Progress(t.Context(), &restoreitemv2.OperationRequest{OperationID: "op", Restore: req.Restore})
@@ -344,13 +344,13 @@ func TestFaultsOfAnswersAreFound(t *testing.T) {
 		return &itemAnswer{Item: pod}
 	}
 	named := func(ref item.Ref) *itemAnswer {
-		return &itemAnswer{Item: SampleObjects()[0], Refs: map[string][]item.Ref{additional: {ref}}}
+		return &itemAnswer{Item: SampleObjects()[0], Refs: map[string][]item.Ref{additionalRefs: {ref}}}
 	}
 	labelled := func(key, value string) *itemAnswer {
 		return &itemAnswer{Item: SampleObjects()[0], Labels: map[string]string{key: value}}
 	}
 	left, converted := changed("metadata", "name"), changed("kind")
-	left.Left, converted.Converts = true, true
+	left.SkipRestore, converted.Converts = true, true
 	for name, tc := range map[string]struct {
 		answer *itemAnswer
 		want   string
@@ -383,24 +383,24 @@ func TestFaultsOfAnswersAreFound(t *testing.T) {
 
 func TestWhenAnswersAgree(t *testing.T) {
 	t.Parallel()
-	first := &itemAnswer{Item: SampleObjects()[0], Operation: "1"}
-	if !first.agrees(&itemAnswer{Item: SampleObjects()[0], Operation: "2"}) {
+	first := &itemAnswer{Item: SampleObjects()[0], OperationID: "1"}
+	if !first.isEquivalentTo(&itemAnswer{Item: SampleObjects()[0], OperationID: "2"}) {
 		t.Error("operations of their own keep two answers from agreeing")
 	}
 	noted := func(id string) *itemAnswer {
 		object := SampleObjects()[0].DeepCopy()
 		object.SetAnnotations(map[string]string{"example.io/operation": id})
-		return &itemAnswer{Item: object, Operation: id, Refs: map[string][]item.Ref{additional: {{Resource: "moves", Name: "move-" + id}}}}
+		return &itemAnswer{Item: object, OperationID: id, Refs: map[string][]item.Ref{additionalRefs: {{Resource: "moves", Name: "move-" + id}}}}
 	}
-	if !noted("5f1c").agrees(noted("9a2e")) {
+	if !noted("5f1c").isEquivalentTo(noted("9a2e")) {
 		t.Error("an object that carries the ID of its operation keeps two answers from agreeing")
 	}
 	for name, other := range map[string]*itemAnswer{
-		"item": {Item: SampleObjects()[1]}, "left out": {Item: SampleObjects()[0], Left: true},
+		"item": {Item: SampleObjects()[1]}, "left out": {Item: SampleObjects()[0], SkipRestore: true},
 		"labels": {Item: SampleObjects()[0], Labels: map[string]string{"a": "b"}},
-		"refs":   {Item: SampleObjects()[0], Refs: map[string][]item.Ref{additional: {{Name: "n"}}}},
+		"refs":   {Item: SampleObjects()[0], Refs: map[string][]item.Ref{additionalRefs: {{Name: "n"}}}},
 	} {
-		if first.agrees(other) {
+		if first.isEquivalentTo(other) {
 			t.Errorf("answers with another %s agree", name)
 		}
 	}
@@ -424,7 +424,7 @@ func TestWhichSamplesASelectorSelects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var kinds []string
-			for _, object := range samplesFor(tc.selector) {
+			for _, object := range samplesMatching(tc.selector) {
 				kinds = append(kinds, object.GetKind())
 			}
 			if got := strings.Join(kinds, " "); got != tc.want {

@@ -19,38 +19,38 @@ import (
 
 // The words for objects that an action names.
 const (
-	additional    = "additional"
-	postOperation = "post-operation"
+	additionalRefs    = "additional"
+	postOperationRefs = "post-operation"
 )
 
 // itemTarget is an action on items of any kind and version.
 type itemTarget interface {
 	AppliesTo(ctx context.Context) (item.Selector, error)
-	// execute shows one object.
-	execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error)
+	// executeActionOnItem shows one object.
+	executeActionOnItem(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error)
 }
 
-// operating is an itemTarget of a version that may start operations.
-type operating interface {
-	progress(ctx context.Context, operation string) (*item.Progress, error)
-	cancel(ctx context.Context, operation string) error
+// operationTarget is an itemTarget of a version that may start operations.
+type operationTarget interface {
+	getOperationProgress(ctx context.Context, operation string) (*item.Progress, error)
+	cancelOperation(ctx context.Context, operation string) error
 }
 
-// asynchronous is an operating itemTarget of a kind that is all about operations: more is
+// asyncTarget is an operating itemTarget of a kind that is all about operations: more is
 // asked of it than of Velero's, whose contract leaves much open.
-type asynchronous interface {
-	operating
-	asynchronous()
+type asyncTarget interface {
+	operationTarget
+	isAsyncTarget()
 }
 
-// waiting is an itemTarget of a version that may wait for additional items.
-type waiting interface {
-	ready(ctx context.Context, refs []item.Ref) error
+// readinessTarget is an itemTarget of a version that may wait for additional items.
+type readinessTarget interface {
+	checkItemsReady(ctx context.Context, refs []item.Ref) error
 }
 
-// itemTargets are the actions on items that can be checked: every version that
+// itemTargetFactories are the actions on items that can be checked: every version that
 // package serve registers has its own.
-func itemTargets() map[sdk.Kind]map[string]func(p *Plugin, name string) itemTarget {
+func itemTargetFactories() map[sdk.Kind]map[string]func(p *Plugin, name string) itemTarget {
 	return map[sdk.Kind]map[string]func(p *Plugin, name string) itemTarget{
 		sdk.KindBackupItemAction: {
 			sdk.V1: func(p *Plugin, name string) itemTarget { return backupTargetV1{p.BackupItemActionV1(name)} },
@@ -75,43 +75,43 @@ func itemTargets() map[sdk.Kind]map[string]func(p *Plugin, name string) itemTarg
 // backupTargetV1 is version 1 of a BackupItemAction to check.
 type backupTargetV1 struct{ backupitemv1.BackupItemAction }
 
-func (b backupTargetV1) execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
+func (b backupTargetV1) executeActionOnItem(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
 	resp, err := b.Execute(ctx, NewBackupItemRequest(object))
 	if err != nil {
 		return nil, err
 	}
-	return backupAnswer(resp), nil
+	return newBackupAnswer(resp), nil
 }
 
-func backupAnswer(resp *item.BackupResponse) *itemAnswer {
+func newBackupAnswer(resp *item.BackupResponse) *itemAnswer {
 	return &itemAnswer{
-		Item: resp.Item, Labels: resp.BackupLabels, Refs: map[string][]item.Ref{additional: resp.AdditionalItems},
+		Item: resp.Item, Labels: resp.BackupLabels, Refs: map[string][]item.Ref{additionalRefs: resp.AdditionalItems},
 	}
 }
 
 // backupTargetV2 is version 2 of a BackupItemAction to check.
 type backupTargetV2 struct{ backupitemv2.BackupItemAction }
 
-func (b backupTargetV2) execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
+func (b backupTargetV2) executeActionOnItem(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
 	resp, err := b.Execute(ctx, NewBackupItemRequest(object))
 	if err != nil {
 		return nil, err
 	}
-	answer := backupAnswer(&resp.BackupResponse)
-	answer.Operation, answer.Refs[postOperation] = resp.OperationID, resp.PostOperationItems
+	answer := newBackupAnswer(&resp.BackupResponse)
+	answer.OperationID, answer.Refs[postOperationRefs] = resp.OperationID, resp.PostOperationItems
 	return answer, nil
 }
 
-func (b backupTargetV2) operation(id string) *backupitemv2.OperationRequest {
+func (b backupTargetV2) newOperationRequest(id string) *backupitemv2.OperationRequest {
 	return &backupitemv2.OperationRequest{OperationID: id, Backup: NewBackupItemRequest(nil).Backup}
 }
 
-func (b backupTargetV2) progress(ctx context.Context, id string) (*item.Progress, error) {
-	return b.Progress(ctx, b.operation(id))
+func (b backupTargetV2) getOperationProgress(ctx context.Context, id string) (*item.Progress, error) {
+	return b.Progress(ctx, b.newOperationRequest(id))
 }
 
-func (b backupTargetV2) cancel(ctx context.Context, id string) error {
-	return b.Cancel(ctx, b.operation(id))
+func (b backupTargetV2) cancelOperation(ctx context.Context, id string) error {
+	return b.Cancel(ctx, b.newOperationRequest(id))
 }
 
 // restoreTargetV1 is version 1 of a RestoreItemAction to check.
@@ -119,18 +119,18 @@ type restoreTargetV1 struct {
 	restoreitemv1.RestoreItemAction
 }
 
-func (r restoreTargetV1) execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
+func (r restoreTargetV1) executeActionOnItem(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
 	resp, err := r.Execute(ctx, NewRestoreItemRequest(object))
 	if err != nil {
 		return nil, err
 	}
-	return restoreAnswer(resp), nil
+	return newRestoreAnswer(resp), nil
 }
 
-func restoreAnswer(resp *item.RestoreResponse) *itemAnswer {
+func newRestoreAnswer(resp *item.RestoreResponse) *itemAnswer {
 	return &itemAnswer{
-		Item: resp.Item, Left: resp.SkipRestore, Converts: true,
-		Refs: map[string][]item.Ref{additional: resp.AdditionalItems},
+		Item: resp.Item, Labels: resp.BackupLabels, SkipRestore: resp.SkipRestore, Converts: true,
+		Refs: map[string][]item.Ref{additionalRefs: resp.AdditionalItems},
 	}
 }
 
@@ -139,31 +139,31 @@ type restoreTargetV2 struct {
 	restoreitemv2.RestoreItemAction
 }
 
-func (r restoreTargetV2) execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
+func (r restoreTargetV2) executeActionOnItem(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
 	resp, err := r.Execute(ctx, NewRestoreItemRequest(object))
 	if err != nil {
 		return nil, err
 	}
-	answer := restoreAnswer(&resp.RestoreResponse)
-	answer.Operation, answer.Waits = resp.OperationID, resp.WaitForAdditionalItems
+	answer := newRestoreAnswer(&resp.RestoreResponse)
+	answer.OperationID, answer.WaitForAdditionalItems = resp.OperationID, resp.WaitForAdditionalItems
 	return answer, nil
 }
 
-func (r restoreTargetV2) operation(id string) *restoreitemv2.OperationRequest {
+func (r restoreTargetV2) newOperationRequest(id string) *restoreitemv2.OperationRequest {
 	return &restoreitemv2.OperationRequest{OperationID: id, Restore: NewRestoreItemRequest(nil).Restore}
 }
 
-func (r restoreTargetV2) progress(ctx context.Context, id string) (*item.Progress, error) {
-	return r.Progress(ctx, r.operation(id))
+func (r restoreTargetV2) getOperationProgress(ctx context.Context, id string) (*item.Progress, error) {
+	return r.Progress(ctx, r.newOperationRequest(id))
 }
 
-func (r restoreTargetV2) cancel(ctx context.Context, id string) error {
-	return r.Cancel(ctx, r.operation(id))
+func (r restoreTargetV2) cancelOperation(ctx context.Context, id string) error {
+	return r.Cancel(ctx, r.newOperationRequest(id))
 }
 
-// ready asks about the items as the operator does: as Execute named them. The SDK tells
+// checkItemsReady asks about the items as the operator does: as Execute named them. The SDK tells
 // the action where they are now.
-func (r restoreTargetV2) ready(ctx context.Context, refs []item.Ref) error {
+func (r restoreTargetV2) checkItemsReady(ctx context.Context, refs []item.Ref) error {
 	_, err := r.AreAdditionalItemsReady(ctx, &restoreitemv2.ReadyRequest{
 		AdditionalItems: refs, Restore: NewRestoreItemRequest(nil).Restore,
 	})
@@ -174,7 +174,7 @@ func (r restoreTargetV2) ready(ctx context.Context, refs []item.Ref) error {
 // times with one object also shows that what is gone already is no error.
 type deleteTargetV1 struct{ deleteitemv1.DeleteItemAction }
 
-func (d deleteTargetV1) execute(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
+func (d deleteTargetV1) executeActionOnItem(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {
 	if err := d.Execute(ctx, NewDeleteItemRequest(object)); err != nil {
 		return nil, err
 	}

@@ -19,16 +19,16 @@ import (
 const unknownOperation = "plugintest-unknown"
 
 // unknownOperationProblems asks about an operation that was never started.
-func unknownOperationProblems(ctx context.Context, target operating) []string {
+func unknownOperationProblems(ctx context.Context, target operationTarget) []string {
 	var problems []string
-	_, progressErr := target.progress(ctx, unknownOperation)
-	cancelErr := target.cancel(ctx, unknownOperation)
+	_, progressErr := target.getOperationProgress(ctx, unknownOperation)
+	cancelErr := target.cancelOperation(ctx, unknownOperation)
 	for what, err := range map[string]error{"Progress": progressErr, "Cancel": cancelErr} {
 		if status.Code(err) == codes.Aborted {
 			problems = append(problems, fmt.Sprintf("%s: %v", what, err))
 		}
 	}
-	if _, ok := target.(asynchronous); !ok {
+	if _, ok := target.(asyncTarget); !ok {
 		return problems
 	}
 	if !errors.Is(progressErr, item.ErrUnknownOperation) {
@@ -45,7 +45,7 @@ func unknownOperationProblems(ctx context.Context, target operating) []string {
 
 // operationProblems asks about an operation that was started, ends it, and says what the
 // operator would not accept.
-func operationProblems(ctx context.Context, target operating, id string) []string {
+func operationProblems(ctx context.Context, target operationTarget, id string) []string {
 	if n := len(id); n > item.MaxOperationIDBytes {
 		return []string{fmt.Sprintf("the ID of the operation has %d bytes, at most %d are allowed", n, item.MaxOperationIDBytes)}
 	}
@@ -60,7 +60,7 @@ func operationProblems(ctx context.Context, target operating, id string) []strin
 		problems, before, failed = append(problems, found...), now, now == nil
 	}
 	asks("at first")
-	if _, ok := target.(asynchronous); !ok {
+	if _, ok := target.(asyncTarget); !ok {
 		return append(problems, cancelProblems(ctx, target, id, "Cancel")...)
 	}
 	asks("when asked again")
@@ -71,8 +71,8 @@ func operationProblems(ctx context.Context, target operating, id string) []strin
 	return slices.Compact(slices.Sorted(slices.Values(problems)))
 }
 
-func cancelProblems(ctx context.Context, target operating, id, what string) []string {
-	if err := target.cancel(ctx, id); err != nil {
+func cancelProblems(ctx context.Context, target operationTarget, id, what string) []string {
+	if err := target.cancelOperation(ctx, id); err != nil {
 		return []string{fmt.Sprintf("%s of an operation that was started failed: %v", what, err)}
 	}
 	return nil
@@ -81,13 +81,13 @@ func cancelProblems(ctx context.Context, target operating, id, what string) []st
 // progressProblems asks how far an operation is. before is what was said earlier, nil if
 // nothing was; when says when this is.
 func progressProblems(
-	ctx context.Context, target operating, id string, before *item.Progress, when string,
+	ctx context.Context, target operationTarget, id string, before *item.Progress, when string,
 ) (*item.Progress, []string) {
-	progress, err := target.progress(ctx, id)
+	progress, err := target.getOperationProgress(ctx, id)
 	if err != nil {
 		return nil, []string{fmt.Sprintf("Progress of an operation that was started failed %s: %v", when, err)}
 	}
-	if _, ok := target.(asynchronous); !ok || progress.Completed {
+	if _, ok := target.(asyncTarget); !ok || progress.Completed {
 		return progress, nil
 	}
 	var problems []string

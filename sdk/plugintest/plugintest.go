@@ -31,9 +31,9 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
-// maxResponse is the largest response that the operator accepts, in bytes: a list of keys.
+// maxResponseBytes is the largest response that the operator accepts, in bytes: a list of keys.
 // gRPC's own limit is less than an answer about an object may have.
-const maxResponse = 64 << 20
+const maxResponseBytes = 64 << 20
 
 // Plugin is a plugin that runs in the test. It is safe for concurrent use.
 type Plugin struct {
@@ -43,7 +43,7 @@ type Plugin struct {
 	// actions are what the plugin lists.
 	actions []Action
 
-	calls calls
+	calls callTracker
 }
 
 // Action is one action that a plugin provides.
@@ -57,10 +57,10 @@ type Action struct {
 // test if a registration is wrong.
 func Start(tb testing.TB, server *serve.Server) *Plugin {
 	tb.Helper()
-	p := &Plugin{calls: calls{followed: map[string]followed{}}}
+	p := &Plugin{calls: callTracker{tracked: map[string]trackedCall{}}}
 	server.SetLogOutput(&p.log)
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(proto.MaxRequestBytes),
-		grpc.UnaryInterceptor(p.calls.unary), grpc.StreamInterceptor(p.calls.stream))
+		grpc.UnaryInterceptor(p.calls.unaryInterceptor), grpc.StreamInterceptor(p.calls.streamInterceptor))
 	if err := server.Install(g); err != nil {
 		tb.Fatalf("starting the plugin: %v", err)
 	}
@@ -69,7 +69,7 @@ func Start(tb testing.TB, server *serve.Server) *Plugin {
 	go func() { served <- g.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:plugin",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)))
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponseBytes)))
 	if err != nil {
 		tb.Fatalf("connecting to the plugin: %v", err)
 	}
@@ -103,30 +103,30 @@ func (p *Plugin) Actions(ctx context.Context) ([]Action, error) {
 // PreBackup calls the PreBackupAction of a name as the operator would. The error is
 // a gRPC status: for an error of the action its code is Unknown, for a panic Aborted.
 func (p *Plugin) PreBackup(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
-	return p.execute(ctx, Action{Kind: sdk.KindPreBackupAction, Version: sdk.V1, Name: name}, req, p.newCallID())
+	return p.executeHookAction(ctx, Action{Kind: sdk.KindPreBackupAction, Version: sdk.V1, Name: name}, req, p.nextCallID())
 }
 
 // PostBackup calls the PostBackupAction of a name, otherwise like PreBackup.
 func (p *Plugin) PostBackup(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
-	return p.execute(ctx, Action{Kind: sdk.KindPostBackupAction, Version: sdk.V1, Name: name}, req, p.newCallID())
+	return p.executeHookAction(ctx, Action{Kind: sdk.KindPostBackupAction, Version: sdk.V1, Name: name}, req, p.nextCallID())
 }
 
 // PreRestore calls the PreRestoreAction of a name, otherwise like PreBackup; the
 // request has to be one for a Restore (NewRestoreRequest).
 func (p *Plugin) PreRestore(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
-	return p.execute(ctx, Action{Kind: sdk.KindPreRestoreAction, Version: sdk.V1, Name: name}, req, p.newCallID())
+	return p.executeHookAction(ctx, Action{Kind: sdk.KindPreRestoreAction, Version: sdk.V1, Name: name}, req, p.nextCallID())
 }
 
 // PostRestore calls the PostRestoreAction of a name, otherwise like PreRestore.
 func (p *Plugin) PostRestore(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
-	return p.execute(ctx, Action{Kind: sdk.KindPostRestoreAction, Version: sdk.V1, Name: name}, req, p.newCallID())
+	return p.executeHookAction(ctx, Action{Kind: sdk.KindPostRestoreAction, Version: sdk.V1, Name: name}, req, p.nextCallID())
 }
 
-func (p *Plugin) newCallID() string {
+func (p *Plugin) nextCallID() string {
 	return strconv.FormatInt(p.lastID.Add(1), 10)
 }
 
-func (p *Plugin) execute(ctx context.Context, action Action, req *hook.Request, callID string) (*hook.Response, error) {
+func (p *Plugin) executeHookAction(ctx context.Context, action Action, req *hook.Request, callID string) (*hook.Response, error) {
 	in := *req
 	in.Action = action.Name
 	message := wire.RequestTo(action.Kind, &in, callID)
@@ -153,7 +153,7 @@ func (p *Plugin) execute(ctx context.Context, action Action, req *hook.Request, 
 // LogLines returns the lines that were logged for one idempotency key, in order,
 // as JSON.
 func (p *Plugin) LogLines(key string) []string {
-	return p.log.linesOf(key)
+	return p.log.logLinesForKey(key)
 }
 
 // logCapture is the log of a plugin.
@@ -172,7 +172,7 @@ func (l *logCapture) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func (l *logCapture) linesOf(key string) []string {
+func (l *logCapture) logLinesForKey(key string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var found []string

@@ -38,16 +38,16 @@ type restoreItemV1 struct {
 
 // AppliesTo makes one call.
 func (r *restoreItemV1) AppliesTo(ctx context.Context) (item.Selector, error) {
-	return r.plugin.appliesTo(ctx, r.name, r.client.AppliesTo)
+	return r.plugin.callAppliesTo(ctx, r.name, r.client.AppliesTo)
 }
 
 // Execute makes one call.
 func (r *restoreItemV1) Execute(ctx context.Context, req *item.RestoreRequest) (*item.RestoreResponse, error) {
-	raw, archived, err := encodeBoth(req)
+	raw, archived, err := encodeRestoreObjects(req)
 	if err != nil {
 		return nil, err
 	}
-	if ctx, err = r.plugin.outgoing(ctx); err != nil {
+	if ctx, err = r.plugin.withCallMetadata(ctx); err != nil {
 		return nil, err
 	}
 	resp, err := r.client.Execute(ctx, &restoreitemv1pb.ExecuteRequest{
@@ -56,7 +56,7 @@ func (r *restoreItemV1) Execute(ctx context.Context, req *item.RestoreRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return restoreResponse(resp.GetItem(), resp.GetAdditionalItems(), resp.GetSkipRestore())
+	return newRestoreResponse(req, resp.GetItem(), resp.GetAdditionalItems(), resp.GetSkipRestore())
 }
 
 // restoreItemV2 calls version 2.
@@ -68,16 +68,16 @@ type restoreItemV2 struct {
 
 // AppliesTo makes one call.
 func (r *restoreItemV2) AppliesTo(ctx context.Context) (item.Selector, error) {
-	return r.plugin.appliesTo(ctx, r.name, r.client.AppliesTo)
+	return r.plugin.callAppliesTo(ctx, r.name, r.client.AppliesTo)
 }
 
 // Execute makes one call.
 func (r *restoreItemV2) Execute(ctx context.Context, req *item.RestoreRequest) (*restoreitemv2.Response, error) {
-	raw, archived, err := encodeBoth(req)
+	raw, archived, err := encodeRestoreObjects(req)
 	if err != nil {
 		return nil, err
 	}
-	if ctx, err = r.plugin.outgoing(ctx); err != nil {
+	if ctx, err = r.plugin.withCallMetadata(ctx); err != nil {
 		return nil, err
 	}
 	in, err := r.client.Execute(ctx, &restoreitemv2pb.ExecuteRequest{
@@ -86,7 +86,7 @@ func (r *restoreItemV2) Execute(ctx context.Context, req *item.RestoreRequest) (
 	if err != nil {
 		return nil, err
 	}
-	resp, err := restoreResponse(in.GetItem(), in.GetAdditionalItems(), in.GetSkipRestore())
+	resp, err := newRestoreResponse(req, in.GetItem(), in.GetAdditionalItems(), in.GetSkipRestore())
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (r *restoreItemV2) Execute(ctx context.Context, req *item.RestoreRequest) (
 
 // Progress makes one call.
 func (r *restoreItemV2) Progress(ctx context.Context, req *restoreitemv2.OperationRequest) (*item.Progress, error) {
-	ctx, err := r.plugin.outgoing(ctx)
+	ctx, err := r.plugin.withCallMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -106,26 +106,26 @@ func (r *restoreItemV2) Progress(ctx context.Context, req *restoreitemv2.Operati
 		Plugin: r.name, OperationID: req.OperationID, Restore: req.Restore.Raw,
 	})
 	if err != nil {
-		return nil, ofOperation(err)
+		return nil, toOperationError(err)
 	}
 	return wire.ProgressFrom(resp.GetProgress()), nil
 }
 
 // Cancel makes one call.
 func (r *restoreItemV2) Cancel(ctx context.Context, req *restoreitemv2.OperationRequest) error {
-	ctx, err := r.plugin.outgoing(ctx)
+	ctx, err := r.plugin.withCallMetadata(ctx)
 	if err != nil {
 		return err
 	}
 	_, err = r.client.Cancel(ctx, &restoreitemv2pb.CancelRequest{
 		Plugin: r.name, OperationID: req.OperationID, Restore: req.Restore.Raw,
 	})
-	return ofOperation(err)
+	return toOperationError(err)
 }
 
 // AreAdditionalItemsReady makes one call.
 func (r *restoreItemV2) AreAdditionalItemsReady(ctx context.Context, req *restoreitemv2.ReadyRequest) (bool, error) {
-	ctx, err := r.plugin.outgoing(ctx)
+	ctx, err := r.plugin.withCallMetadata(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -139,18 +139,24 @@ func (r *restoreItemV2) AreAdditionalItemsReady(ctx context.Context, req *restor
 	return resp.GetReady(), err
 }
 
-func encodeBoth(req *item.RestoreRequest) (object, archived []byte, err error) {
-	if object, err = encode(req.Item); err != nil {
+func encodeRestoreObjects(req *item.RestoreRequest) (object, archived []byte, err error) {
+	if object, err = encodeObject(req.Item); err != nil {
 		return nil, nil, err
 	}
-	archived, err = encode(req.ItemFromBackup)
+	archived, err = encodeObject(req.ItemFromBackup)
 	return object, archived, err
 }
 
-func restoreResponse(raw []byte, additional []*itempb.ResourceIdentifier, skip bool) (*item.RestoreResponse, error) {
+func newRestoreResponse(
+	req *item.RestoreRequest, raw []byte, additional []*itempb.ResourceIdentifier, skip bool,
+) (*item.RestoreResponse, error) {
 	answered, err := wire.ObjectFrom(raw)
 	if err != nil {
 		return nil, err
 	}
-	return &item.RestoreResponse{Item: answered, AdditionalItems: wire.RefsFrom(additional), SkipRestore: skip}, nil
+	labels, err := extractBackupLabels(req.Item, answered)
+	if err != nil {
+		return nil, err
+	}
+	return &item.RestoreResponse{Item: answered, AdditionalItems: wire.RefsFrom(additional), SkipRestore: skip, BackupLabels: labels}, nil
 }

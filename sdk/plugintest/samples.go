@@ -27,15 +27,15 @@ const (
 	"status":{"phase":"InProgress"}}`
 )
 
-// sample is an object that actions are shown.
-type sample struct {
+// sampleSpec is an object that actions are shown.
+type sampleSpec struct {
 	// resources are the names by which a selector may mean it.
 	resources []string
 	json      string
 }
 
-func samples() []sample {
-	return []sample{
+func newSampleSpecs() []sampleSpec {
+	return []sampleSpec{
 		{
 			resources: []string{"pods", "pod", "po"},
 			json: `{"apiVersion":"v1","kind":"Pod",
@@ -64,36 +64,36 @@ func samples() []sample {
 // unless Contract.Objects returns others: a Pod, the PersistentVolumeClaim that it
 // mounts, and a ConfigMap, all in the namespace "shop".
 func SampleObjects() []*unstructured.Unstructured {
-	return samplesFor(item.Selector{})
+	return samplesMatching(item.Selector{})
 }
 
-// samplesFor returns the samples that a selector selects.
-func samplesFor(selector item.Selector) []*unstructured.Unstructured {
+// samplesMatching returns the samples that a selector selects.
+func samplesMatching(selector item.Selector) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
-	for _, s := range samples() {
-		object := must(wire.ObjectFrom([]byte(s.json)))
-		if s.selected(selector, object) {
+	for _, s := range newSampleSpecs() {
+		object := mustParse(wire.ObjectFrom([]byte(s.json)))
+		if s.matchesSelector(selector, object) {
 			objects = append(objects, object)
 		}
 	}
 	return objects
 }
 
-// selected knows less of resources than a cluster; what it does not know is not
+// matchesSelector knows less of resources than a cluster; what it does not know is not
 // selected, and the author is asked for an object.
-func (s sample) selected(selector item.Selector, object *unstructured.Unstructured) bool {
+func (s sampleSpec) matchesSelector(selector item.Selector, object *unstructured.Unstructured) bool {
 	matches, err := labels.Parse(selector.LabelSelector)
 	if err != nil || !matches.Matches(labels.Set(object.GetLabels())) {
 		return false
 	}
 	namespace := []string{object.GetNamespace()}
-	return named(selector.IncludedResources, s.resources, true) && !named(selector.ExcludedResources, s.resources, false) &&
-		named(selector.IncludedNamespaces, namespace, true) && !named(selector.ExcludedNamespaces, namespace, false)
+	return matchesAnyName(selector.IncludedResources, s.resources, true) && !matchesAnyName(selector.ExcludedResources, s.resources, false) &&
+		matchesAnyName(selector.IncludedNamespaces, namespace, true) && !matchesAnyName(selector.ExcludedNamespaces, namespace, false)
 }
 
-// named reports whether one of the names is in a list; empty is what an empty list
+// matchesAnyName reports whether one of the names is in a list; empty is what an empty list
 // means. Entries may have wildcards.
-func named(list, names []string, empty bool) bool {
+func matchesAnyName(list, names []string, empty bool) bool {
 	if len(list) == 0 {
 		return empty
 	}

@@ -246,11 +246,11 @@ func TestFaultsOfStoresAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := storeCheck{store: tc.store(newMemoryStore()), bucket: "b", prefix: "p/"}
-			err := storeChecks()[tc.check](s, t.Context())
+			err := storeCheckFuncs()[tc.check](s, t.Context())
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("the check says %v, want %q", err, tc.want)
 			}
-			if err := storeChecks()[tc.check](storeCheck{store: newMemoryStore(), bucket: "b", prefix: "p/"}, t.Context()); err != nil {
+			if err := storeCheckFuncs()[tc.check](storeCheck{store: newMemoryStore(), bucket: "b", prefix: "p/"}, t.Context()); err != nil {
 				t.Errorf("of a good store it says %v", err)
 			}
 		})
@@ -280,7 +280,7 @@ func TestAnInterruptedUploadIsWaitedFor(t *testing.T) {
 	if err := store.Init(t.Context(), map[string]string{"bucket": "b"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.PutObject(t.Context(), "b", "k", broken{}); !errors.Is(err, errInterrupted) {
+	if err := store.PutObject(t.Context(), "b", "k", failingReader{}); !errors.Is(err, errInterrupted) {
 		t.Errorf("error is %v", err)
 	}
 	if !slow.ended.Load() {
@@ -319,7 +319,7 @@ func TestTheClientOfAStore(t *testing.T) {
 	if err := store.Init(t.Context(), map[string]string{"bucket": "b"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.PutObject(t.Context(), "b", "k", io.MultiReader(strings.NewReader("half"), broken{})); !errors.Is(err, errInterrupted) {
+	if err := store.PutObject(t.Context(), "b", "k", io.MultiReader(strings.NewReader("half"), failingReader{})); !errors.Is(err, errInterrupted) {
 		t.Errorf("error of a broken body is %v, want its own", err)
 	}
 	if _, err := store.GetObject(t.Context(), "b", "k"); !errors.Is(err, objectstorev1.ErrNotExist) {

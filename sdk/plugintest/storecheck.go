@@ -24,12 +24,12 @@ import (
 // storePrefix is where the check writes.
 const storePrefix = "plugintest/"
 
-// largeObject is more than one message has in either direction.
-const largeObject = 2<<20 + 1
+// largeObjectBytes is more than one message has in either direction.
+const largeObjectBytes = 2<<20 + 1
 
-// storePatience is how many times Contract.Patience a check of a store may take, which
+// storePatienceFactor is how many times Contract.Patience a check of a store may take, which
 // makes many calls.
-const storePatience = 10
+const storePatienceFactor = 10
 
 // errInterrupted is what the body of an interrupted upload ends with.
 var errInterrupted = errors.New("interrupted by plugintest")
@@ -40,22 +40,22 @@ type storeCheck struct {
 	bucket, prefix string
 }
 
-// storeChecks are independent of each other; each has a prefix of its own.
-func storeChecks() map[string]func(s storeCheck, ctx context.Context) error {
+// storeCheckFuncs are independent of each other; each has a prefix of its own.
+func storeCheckFuncs() map[string]func(s storeCheck, ctx context.Context) error {
 	return map[string]func(s storeCheck, ctx context.Context) error{
-		"objects come back as they were":       storeCheck.comesBack,
-		"an object is replaced":                storeCheck.replaces,
-		"an object that does not exist":        storeCheck.missing,
-		"lists keys":                           storeCheck.lists,
-		"lists common prefixes":                storeCheck.listsPrefixes,
-		"deletes":                              storeCheck.deletes,
-		"an interrupted upload leaves nothing": storeCheck.interrupted,
-		"serves several calls at once":         storeCheck.concurrent,
-		"signs URLs or says why not":           storeCheck.signs,
+		"objects come back as they were":       storeCheck.checkRoundTrip,
+		"an object is replaced":                storeCheck.checkReplacement,
+		"an object that does not exist":        storeCheck.checkMissingObject,
+		"lists keys":                           storeCheck.checkListObjects,
+		"lists common prefixes":                storeCheck.checkListCommonPrefixes,
+		"deletes":                              storeCheck.checkDeleteObject,
+		"an interrupted upload leaves nothing": storeCheck.checkInterruptedUpload,
+		"serves several calls at once":         storeCheck.checkConcurrentCalls,
+		"signs URLs or says why not":           storeCheck.checkSignedURL,
 	}
 }
 
-func checkStore(t *testing.T, p *Plugin, c Contract, action Action) {
+func checkObjectStore(t *testing.T, p *Plugin, c Contract, action Action) {
 	t.Helper()
 	config := map[string]string{}
 	if c.Store != nil {
@@ -72,22 +72,22 @@ func checkStore(t *testing.T, p *Plugin, c Contract, action Action) {
 	if prefix != "" && !strings.HasSuffix(prefix, "/") {
 		prefix += "/"
 	}
-	checks := storeChecks()
+	checks := storeCheckFuncs()
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
 		t.Run(name, func(t *testing.T) {
 			s := storeCheck{store: store, bucket: config["bucket"], prefix: prefix + storePrefix + rand.Text() + "/"}
-			ctx, cancel := context.WithTimeout(t.Context(), storePatience*c.Patience)
+			ctx, cancel := context.WithTimeout(t.Context(), storePatienceFactor*c.Patience)
 			defer cancel()
 			err := checks[name](s, ctx)
-			if err = errors.Join(err, s.cleanUp(ctx)); err != nil {
+			if err = errors.Join(err, s.cleanUpObjects(ctx)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// cleanUp removes what a check left.
-func (s storeCheck) cleanUp(ctx context.Context) error {
+// cleanUpObjects removes what a check left.
+func (s storeCheck) cleanUpObjects(ctx context.Context) error {
 	keys, err := s.store.ListObjects(ctx, s.bucket, s.prefix)
 	if err != nil {
 		return fmt.Errorf("listing what the check wrote: %w", err)
@@ -100,24 +100,24 @@ func (s storeCheck) cleanUp(ctx context.Context) error {
 	return nil
 }
 
-func (s storeCheck) put(ctx context.Context, name, content string) error {
+func (s storeCheck) putObject(ctx context.Context, name, content string) error {
 	if err := s.store.PutObject(ctx, s.bucket, s.prefix+name, strings.NewReader(content)); err != nil {
 		return fmt.Errorf("storing %s: %w", name, err)
 	}
 	return nil
 }
 
-func (s storeCheck) putAll(ctx context.Context, names ...string) error {
+func (s storeCheck) putObjects(ctx context.Context, names ...string) error {
 	for _, name := range names {
-		if err := s.put(ctx, name, "content of "+name); err != nil {
+		if err := s.putObject(ctx, name, "content of "+name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// holds returns an error unless an object has a content.
-func (s storeCheck) holds(ctx context.Context, name, want string) error {
+// expectObjectContent returns an error unless an object has a content.
+func (s storeCheck) expectObjectContent(ctx context.Context, name, want string) error {
 	exists, err := s.store.ObjectExists(ctx, s.bucket, s.prefix+name)
 	if err != nil || !exists {
 		return errors.Join(fmt.Errorf("ObjectExists says %v of the stored object %s", exists, name), err)
@@ -136,8 +136,8 @@ func (s storeCheck) holds(ctx context.Context, name, want string) error {
 	return nil
 }
 
-// lacks returns an error unless there is no object.
-func (s storeCheck) lacks(ctx context.Context, name string) error {
+// expectObjectAbsent returns an error unless there is no object.
+func (s storeCheck) expectObjectAbsent(ctx context.Context, name string) error {
 	if exists, err := s.store.ObjectExists(ctx, s.bucket, s.prefix+name); err != nil || exists {
 		return errors.Join(fmt.Errorf("ObjectExists says %v of %s, which does not exist", exists, name), err)
 	}
@@ -157,19 +157,19 @@ func (s storeCheck) lacks(ctx context.Context, name string) error {
 	return nil
 }
 
-func (s storeCheck) comesBack(ctx context.Context) error {
+func (s storeCheck) checkRoundTrip(ctx context.Context) error {
 	for name, content := range map[string]string{
-		"backups/nightly/small.json": "{}", "backups/nightly/empty": "", "backups/nightly/large.tar.gz": pattern(largeObject),
+		"backups/nightly/small.json": "{}", "backups/nightly/empty": "", "backups/nightly/large.tar.gz": patternedContent(largeObjectBytes),
 	} {
-		if err := errors.Join(s.put(ctx, name, content), s.holds(ctx, name, content)); err != nil {
+		if err := errors.Join(s.putObject(ctx, name, content), s.expectObjectContent(ctx, name, content)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pattern returns a content in which no part looks like its neighbour.
-func pattern(size int) string {
+// patternedContent returns a content in which no part looks like its neighbour.
+func patternedContent(size int) string {
 	content := make([]byte, 0, size+8)
 	for i := uint64(1); len(content) < size; i++ {
 		content = binary.BigEndian.AppendUint64(content, i)
@@ -177,21 +177,21 @@ func pattern(size int) string {
 	return string(content[:size])
 }
 
-func (s storeCheck) replaces(ctx context.Context) error {
+func (s storeCheck) checkReplacement(ctx context.Context) error {
 	for _, content := range []string{"a long content", "short", "", "again"} {
-		if err := errors.Join(s.put(ctx, "object", content), s.holds(ctx, "object", content)); err != nil {
+		if err := errors.Join(s.putObject(ctx, "object", content), s.expectObjectContent(ctx, "object", content)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s storeCheck) missing(ctx context.Context) error {
-	return errors.Join(s.putAll(ctx, "there/object"), s.lacks(ctx, "there/other"), s.lacks(ctx, "nowhere/object"))
+func (s storeCheck) checkMissingObject(ctx context.Context) error {
+	return errors.Join(s.putObjects(ctx, "there/object"), s.expectObjectAbsent(ctx, "there/other"), s.expectObjectAbsent(ctx, "nowhere/object"))
 }
 
-func (s storeCheck) lists(ctx context.Context) error {
-	if err := s.putAll(ctx, "a/1", "a/2/3", "a2", "b"); err != nil {
+func (s storeCheck) checkListObjects(ctx context.Context) error {
+	if err := s.putObjects(ctx, "a/1", "a/2/3", "a2", "b"); err != nil {
 		return err
 	}
 	for prefix, want := range map[string][]string{
@@ -201,15 +201,15 @@ func (s storeCheck) lists(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("listing keys with the prefix %q: %w", prefix, err)
 		}
-		if err := s.same(fmt.Sprintf("ListObjects with the prefix %q", prefix), keys, want); err != nil {
+		if err := s.compareListedKeys(fmt.Sprintf("ListObjects with the prefix %q", prefix), keys, want); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s storeCheck) listsPrefixes(ctx context.Context) error {
-	if err := s.putAll(ctx, "backups/x/1", "backups/x/2", "backups/y/deep/1", "backups/loose", "restores/r/1"); err != nil {
+func (s storeCheck) checkListCommonPrefixes(ctx context.Context) error {
+	if err := s.putObjects(ctx, "backups/x/1", "backups/x/2", "backups/y/deep/1", "backups/loose", "restores/r/1"); err != nil {
 		return err
 	}
 	for prefix, want := range map[string][]string{
@@ -219,15 +219,15 @@ func (s storeCheck) listsPrefixes(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("listing common prefixes below %q: %w", prefix, err)
 		}
-		if err := s.same(fmt.Sprintf("ListCommonPrefixes with the prefix %q", prefix), prefixes, want); err != nil {
+		if err := s.compareListedKeys(fmt.Sprintf("ListCommonPrefixes with the prefix %q", prefix), prefixes, want); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// same compares keys in any order.
-func (s storeCheck) same(what string, got, want []string) error {
+// compareListedKeys compares keys in any order.
+func (s storeCheck) compareListedKeys(what string, got, want []string) error {
 	var wanted []string
 	for _, name := range want {
 		wanted = append(wanted, s.prefix+name)
@@ -238,8 +238,8 @@ func (s storeCheck) same(what string, got, want []string) error {
 	return nil
 }
 
-func (s storeCheck) deletes(ctx context.Context) error {
-	if err := s.putAll(ctx, "a/1", "a/2"); err != nil {
+func (s storeCheck) checkDeleteObject(ctx context.Context) error {
+	if err := s.putObjects(ctx, "a/1", "a/2"); err != nil {
 		return err
 	}
 	for _, attempt := range []string{"", " a second time"} {
@@ -247,40 +247,40 @@ func (s storeCheck) deletes(ctx context.Context) error {
 			return fmt.Errorf("deleting an object%s: %w", attempt, err)
 		}
 	}
-	return errors.Join(s.lacks(ctx, "a/1"), s.holds(ctx, "a/2", "content of a/2"))
+	return errors.Join(s.expectObjectAbsent(ctx, "a/1"), s.expectObjectContent(ctx, "a/2", "content of a/2"))
 }
 
-// interrupted breaks off uploads: one of a new object, and one over an old one.
-func (s storeCheck) interrupted(ctx context.Context) error {
-	if err := s.put(ctx, "old", "old content"); err != nil {
+// checkInterruptedUpload breaks off uploads: one of a new object, and one over an old one.
+func (s storeCheck) checkInterruptedUpload(ctx context.Context) error {
+	if err := s.putObject(ctx, "old", "old content"); err != nil {
 		return err
 	}
 	for _, name := range []string{"new", "old"} {
-		for _, size := range []int{1, largeObject} {
-			body := io.MultiReader(strings.NewReader(pattern(size)), broken{})
+		for _, size := range []int{1, largeObjectBytes} {
+			body := io.MultiReader(strings.NewReader(patternedContent(size)), failingReader{})
 			if err := s.store.PutObject(ctx, s.bucket, s.prefix+name, body); err == nil {
 				return fmt.Errorf("the upload of %s that was interrupted after %d bytes was reported as stored", name, size)
 			}
 		}
 	}
-	return errors.Join(s.lacks(ctx, "new"), s.holds(ctx, "old", "old content"))
+	return errors.Join(s.expectObjectAbsent(ctx, "new"), s.expectObjectContent(ctx, "old", "old content"))
 }
 
-// broken is a body that fails.
-type broken struct{}
+// failingReader is a body that fails.
+type failingReader struct{}
 
 // Read returns errInterrupted.
-func (broken) Read([]byte) (int, error) { return 0, errInterrupted }
+func (failingReader) Read([]byte) (int, error) { return 0, errInterrupted }
 
-func (s storeCheck) concurrent(ctx context.Context) error {
+func (s storeCheck) checkConcurrentCalls(ctx context.Context) error {
 	var wg sync.WaitGroup
-	problems := make([]error, parallel)
-	contents := make([]string, parallel)
-	for i := range parallel {
-		contents[i] = strings.Repeat(fmt.Sprint(i), largeObject/parallel)
+	problems := make([]error, parallelRuns)
+	contents := make([]string, parallelRuns)
+	for i := range parallelRuns {
+		contents[i] = strings.Repeat(fmt.Sprint(i), largeObjectBytes/parallelRuns)
 		wg.Go(func() {
 			name := fmt.Sprintf("of its own/%d", i)
-			problems[i] = errors.Join(s.put(ctx, name, contents[i]), s.holds(ctx, name, contents[i]), s.put(ctx, "shared", contents[i]))
+			problems[i] = errors.Join(s.putObject(ctx, name, contents[i]), s.expectObjectContent(ctx, name, contents[i]), s.putObject(ctx, "shared", contents[i]))
 		})
 	}
 	wg.Wait()
@@ -288,15 +288,15 @@ func (s storeCheck) concurrent(ctx context.Context) error {
 		return err
 	}
 	for _, content := range contents {
-		if s.holds(ctx, "shared", content) == nil {
+		if s.expectObjectContent(ctx, "shared", content) == nil {
 			return nil
 		}
 	}
 	return errors.New("an object that was stored several times at once is none of those that were stored")
 }
 
-func (s storeCheck) signs(ctx context.Context) error {
-	if err := s.put(ctx, "object", "content"); err != nil {
+func (s storeCheck) checkSignedURL(ctx context.Context) error {
+	if err := s.putObject(ctx, "object", "content"); err != nil {
 		return err
 	}
 	signed, err := s.store.CreateSignedURL(ctx, s.bucket, s.prefix+"object", time.Minute)

@@ -66,18 +66,18 @@ type veleroConn struct {
 
 // Invoke makes a call.
 func (c *veleroConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	return c.ClientConnInterface.Invoke(ctx, c.rename(method), args, reply, opts...)
+	return c.ClientConnInterface.Invoke(ctx, c.toWireMethod(method), args, reply, opts...)
 }
 
 // NewStream begins a call with a stream.
 func (c *veleroConn) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	return c.ClientConnInterface.NewStream(ctx, desc, c.rename(method), opts...)
+	return c.ClientConnInterface.NewStream(ctx, desc, c.toWireMethod(method), opts...)
 }
 
-// rename translates "/service/method".
-func (c *veleroConn) rename(method string) string {
+// toWireMethod translates "/service/method".
+func (c *veleroConn) toWireMethod(method string) string {
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	if wire, ok := c.services[service]; ok {
 		return "/" + wire + "/" + name

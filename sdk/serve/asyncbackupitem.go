@@ -23,20 +23,20 @@ type asyncBackupItemV1 struct {
 }
 
 func (a asyncBackupItemV1) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
-	return a.appliesTo(ctx, in)
+	return a.serveAppliesTo(ctx, in)
 }
 
 func (a asyncBackupItemV1) Start(ctx context.Context, in *asyncbackupitempb.StartRequest) (*asyncbackupitempb.StartResponse, error) {
-	return serveCall(ctx, a.server, a.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, a.server, a.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action asyncbackupitemv1.AsyncBackupItemAction) (*asyncbackupitempb.StartResponse, error) {
 			req, err := wire.BackupRequestFrom(in.GetItem(), in.GetBackup())
-			return ask(ctx, req, err, action.Start, func(resp *asyncbackupitemv1.Started) (*asyncbackupitempb.StartResponse, error) {
-				return backupStarted(in.GetItem(), resp)
+			return callActionMethod(ctx, req, err, action.Start, func(resp *asyncbackupitemv1.Started) (*asyncbackupitempb.StartResponse, error) {
+				return toBackupStartResponse(in.GetItem(), resp)
 			})
 		})
 }
 
-func backupStarted(original []byte, resp *asyncbackupitemv1.Started) (*asyncbackupitempb.StartResponse, error) {
+func toBackupStartResponse(original []byte, resp *asyncbackupitemv1.Started) (*asyncbackupitempb.StartResponse, error) {
 	if resp == nil {
 		resp = &asyncbackupitemv1.Started{}
 	}
@@ -59,10 +59,10 @@ func backupStarted(original []byte, resp *asyncbackupitemv1.Started) (*asyncback
 }
 
 func (a asyncBackupItemV1) Progress(ctx context.Context, in *asyncbackupitempb.ProgressRequest) (*asyncbackupitempb.ProgressResponse, error) {
-	return serveCall(ctx, a.server, a.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, a.server, a.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action asyncbackupitemv1.AsyncBackupItemAction) (*asyncbackupitempb.ProgressResponse, error) {
-			req, err := asyncBackupOperation(in.GetOperationId(), in.GetBackup())
-			return asking(ctx, req, err, action.Progress, func(resp *item.Progress) (*asyncbackupitempb.ProgressResponse, error) {
+			req, err := newAsyncBackupOperationRequest(in.GetOperationId(), in.GetBackup())
+			return callActionProgress(ctx, req, err, action.Progress, func(resp *item.Progress) (*asyncbackupitempb.ProgressResponse, error) {
 				progress, err := wire.ProgressTo(resp)
 				if err != nil {
 					return nil, err
@@ -73,14 +73,14 @@ func (a asyncBackupItemV1) Progress(ctx context.Context, in *asyncbackupitempb.P
 }
 
 func (a asyncBackupItemV1) Cancel(ctx context.Context, in *asyncbackupitempb.CancelRequest) (*emptypb.Empty, error) {
-	return serveCall(ctx, a.server, a.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, a.server, a.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action asyncbackupitemv1.AsyncBackupItemAction) (*emptypb.Empty, error) {
-			req, err := asyncBackupOperation(in.GetOperationId(), in.GetBackup())
-			return cancelling(ctx, req, err, action.Cancel)
+			req, err := newAsyncBackupOperationRequest(in.GetOperationId(), in.GetBackup())
+			return callActionCancel(ctx, req, err, action.Cancel)
 		})
 }
 
-func asyncBackupOperation(operation string, raw []byte) (*asyncbackupitemv1.OperationRequest, error) {
+func newAsyncBackupOperationRequest(operation string, raw []byte) (*asyncbackupitemv1.OperationRequest, error) {
 	backup, err := hook.ParseBackup(raw)
 	return &asyncbackupitemv1.OperationRequest{OperationID: operation, Backup: backup}, err
 }

@@ -23,20 +23,20 @@ type asyncRestoreItemV1 struct {
 }
 
 func (a asyncRestoreItemV1) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
-	return a.appliesTo(ctx, in)
+	return a.serveAppliesTo(ctx, in)
 }
 
 func (a asyncRestoreItemV1) Start(ctx context.Context, in *asyncrestoreitempb.StartRequest) (*asyncrestoreitempb.StartResponse, error) {
-	return serveCall(ctx, a.server, a.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, a.server, a.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action asyncrestoreitemv1.AsyncRestoreItemAction) (*asyncrestoreitempb.StartResponse, error) {
 			req, err := wire.RestoreRequestFrom(in.GetItem(), in.GetItemFromBackup(), in.GetRestore())
-			return ask(ctx, req, err, action.Start, func(resp *asyncrestoreitemv1.Started) (*asyncrestoreitempb.StartResponse, error) {
-				return restoreStarted(in.GetItem(), resp)
+			return callActionMethod(ctx, req, err, action.Start, func(resp *asyncrestoreitemv1.Started) (*asyncrestoreitempb.StartResponse, error) {
+				return toRestoreStartResponse(in.GetItem(), resp)
 			})
 		})
 }
 
-func restoreStarted(original []byte, resp *asyncrestoreitemv1.Started) (*asyncrestoreitempb.StartResponse, error) {
+func toRestoreStartResponse(original []byte, resp *asyncrestoreitemv1.Started) (*asyncrestoreitempb.StartResponse, error) {
 	if resp == nil {
 		resp = &asyncrestoreitemv1.Started{}
 	}
@@ -60,10 +60,10 @@ func restoreStarted(original []byte, resp *asyncrestoreitemv1.Started) (*asyncre
 }
 
 func (a asyncRestoreItemV1) Progress(ctx context.Context, in *asyncrestoreitempb.ProgressRequest) (*asyncrestoreitempb.ProgressResponse, error) {
-	return serveCall(ctx, a.server, a.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, a.server, a.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action asyncrestoreitemv1.AsyncRestoreItemAction) (*asyncrestoreitempb.ProgressResponse, error) {
-			req, err := asyncRestoreOperation(in.GetOperationId(), in.GetRestore())
-			return asking(ctx, req, err, action.Progress, func(resp *item.Progress) (*asyncrestoreitempb.ProgressResponse, error) {
+			req, err := newAsyncRestoreOperationRequest(in.GetOperationId(), in.GetRestore())
+			return callActionProgress(ctx, req, err, action.Progress, func(resp *item.Progress) (*asyncrestoreitempb.ProgressResponse, error) {
 				progress, err := wire.ProgressTo(resp)
 				if err != nil {
 					return nil, err
@@ -74,14 +74,14 @@ func (a asyncRestoreItemV1) Progress(ctx context.Context, in *asyncrestoreitempb
 }
 
 func (a asyncRestoreItemV1) Cancel(ctx context.Context, in *asyncrestoreitempb.CancelRequest) (*emptypb.Empty, error) {
-	return serveCall(ctx, a.server, a.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, a.server, a.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action asyncrestoreitemv1.AsyncRestoreItemAction) (*emptypb.Empty, error) {
-			req, err := asyncRestoreOperation(in.GetOperationId(), in.GetRestore())
-			return cancelling(ctx, req, err, action.Cancel)
+			req, err := newAsyncRestoreOperationRequest(in.GetOperationId(), in.GetRestore())
+			return callActionCancel(ctx, req, err, action.Cancel)
 		})
 }
 
-func asyncRestoreOperation(operation string, raw []byte) (*asyncrestoreitemv1.OperationRequest, error) {
+func newAsyncRestoreOperationRequest(operation string, raw []byte) (*asyncrestoreitemv1.OperationRequest, error) {
 	restore, err := hook.ParseRestore(raw)
 	return &asyncrestoreitemv1.OperationRequest{OperationID: operation, Restore: restore}, err
 }
@@ -89,11 +89,11 @@ func asyncRestoreOperation(operation string, raw []byte) (*asyncrestoreitemv1.Op
 func (a asyncRestoreItemV1) AreAdditionalItemsReady(
 	ctx context.Context, in *asyncrestoreitempb.AreAdditionalItemsReadyRequest,
 ) (*asyncrestoreitempb.AreAdditionalItemsReadyResponse, error) {
-	return serveCall(ctx, a.server, a.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, a.server, a.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action asyncrestoreitemv1.AsyncRestoreItemAction) (*asyncrestoreitempb.AreAdditionalItemsReadyResponse, error) {
 			restore, err := hook.ParseRestore(in.GetRestore())
-			req := &asyncrestoreitemv1.ReadyRequest{AdditionalItems: mapped(wire.RefsFrom(in.GetAdditionalItems()), restore.NamespaceMapping), Restore: restore}
-			return ask(ctx, req, err, action.AreAdditionalItemsReady, func(ready bool) (*asyncrestoreitempb.AreAdditionalItemsReadyResponse, error) {
+			req := &asyncrestoreitemv1.ReadyRequest{AdditionalItems: mapRefNamespaces(wire.RefsFrom(in.GetAdditionalItems()), restore.NamespaceMapping), Restore: restore}
+			return callActionMethod(ctx, req, err, action.AreAdditionalItemsReady, func(ready bool) (*asyncrestoreitempb.AreAdditionalItemsReadyResponse, error) {
 				return &asyncrestoreitempb.AreAdditionalItemsReadyResponse{Ready: ready}, nil
 			})
 		})

@@ -25,14 +25,14 @@ type backupItemV1 struct {
 }
 
 func (b backupItemV1) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
-	return b.appliesTo(ctx, in)
+	return b.serveAppliesTo(ctx, in)
 }
 
 func (b backupItemV1) Execute(ctx context.Context, in *backupitemv1pb.ExecuteRequest) (*backupitemv1pb.ExecuteResponse, error) {
-	return serveCall(ctx, b.server, b.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, b.server, b.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action backupitemv1.BackupItemAction) (*backupitemv1pb.ExecuteResponse, error) {
 			req, err := wire.BackupRequestFrom(in.GetItem(), in.GetBackup())
-			return ask(ctx, req, err, action.Execute, func(resp *item.BackupResponse) (*backupitemv1pb.ExecuteResponse, error) {
+			return callActionMethod(ctx, req, err, action.Execute, func(resp *item.BackupResponse) (*backupitemv1pb.ExecuteResponse, error) {
 				answer, err := wire.BackupAnswerTo(in.GetItem(), resp)
 				return &backupitemv1pb.ExecuteResponse{Item: answer.Item, AdditionalItems: answer.Additional}, err
 			})
@@ -46,20 +46,20 @@ type backupItemV2 struct {
 }
 
 func (b backupItemV2) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
-	return b.appliesTo(ctx, in)
+	return b.serveAppliesTo(ctx, in)
 }
 
 func (b backupItemV2) Execute(ctx context.Context, in *backupitemv2pb.ExecuteRequest) (*backupitemv2pb.ExecuteResponse, error) {
-	return serveCall(ctx, b.server, b.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, b.server, b.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action backupitemv2.BackupItemAction) (*backupitemv2pb.ExecuteResponse, error) {
 			req, err := wire.BackupRequestFrom(in.GetItem(), in.GetBackup())
-			return ask(ctx, req, err, action.Execute, func(resp *backupitemv2.Response) (*backupitemv2pb.ExecuteResponse, error) {
-				return backupAnswerV2(in.GetItem(), resp)
+			return callActionMethod(ctx, req, err, action.Execute, func(resp *backupitemv2.Response) (*backupitemv2pb.ExecuteResponse, error) {
+				return toBackupResponseV2(in.GetItem(), resp)
 			})
 		})
 }
 
-func backupAnswerV2(original []byte, resp *backupitemv2.Response) (*backupitemv2pb.ExecuteResponse, error) {
+func toBackupResponseV2(original []byte, resp *backupitemv2.Response) (*backupitemv2pb.ExecuteResponse, error) {
 	if resp == nil {
 		resp = &backupitemv2.Response{}
 	}
@@ -78,10 +78,10 @@ func backupAnswerV2(original []byte, resp *backupitemv2.Response) (*backupitemv2
 }
 
 func (b backupItemV2) Progress(ctx context.Context, in *backupitemv2pb.ProgressRequest) (*backupitemv2pb.ProgressResponse, error) {
-	return serveCall(ctx, b.server, b.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, b.server, b.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action backupitemv2.BackupItemAction) (*backupitemv2pb.ProgressResponse, error) {
-			req, err := backupOperation(in.GetOperationID(), in.GetBackup())
-			return asking(ctx, req, err, action.Progress, func(resp *item.Progress) (*backupitemv2pb.ProgressResponse, error) {
+			req, err := newBackupOperationRequest(in.GetOperationID(), in.GetBackup())
+			return callActionProgress(ctx, req, err, action.Progress, func(resp *item.Progress) (*backupitemv2pb.ProgressResponse, error) {
 				progress, err := wire.VeleroProgressTo(resp)
 				return &backupitemv2pb.ProgressResponse{Progress: progress}, err
 			})
@@ -89,14 +89,14 @@ func (b backupItemV2) Progress(ctx context.Context, in *backupitemv2pb.ProgressR
 }
 
 func (b backupItemV2) Cancel(ctx context.Context, in *backupitemv2pb.CancelRequest) (*emptypb.Empty, error) {
-	return serveCall(ctx, b.server, b.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, b.server, b.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action backupitemv2.BackupItemAction) (*emptypb.Empty, error) {
-			req, err := backupOperation(in.GetOperationID(), in.GetBackup())
-			return cancelling(ctx, req, err, action.Cancel)
+			req, err := newBackupOperationRequest(in.GetOperationID(), in.GetBackup())
+			return callActionCancel(ctx, req, err, action.Cancel)
 		})
 }
 
-func backupOperation(operation string, raw []byte) (*backupitemv2.OperationRequest, error) {
+func newBackupOperationRequest(operation string, raw []byte) (*backupitemv2.OperationRequest, error) {
 	backup, err := hook.ParseBackup(raw)
 	return &backupitemv2.OperationRequest{OperationID: operation, Backup: backup}, err
 }

@@ -19,82 +19,82 @@ import (
 const (
 	// maxErrorBytes keeps a status small enough for the trailers of a response.
 	maxErrorBytes = 2 << 10
-	// maxNameBytes is how much of an unknown name is repeated.
-	maxNameBytes = 256
+	// maxQuotedNameBytes is how much of an unknown name is repeated.
+	maxQuotedNameBytes = 256
 )
 
-// incoming is what every call has, whatever its kind.
-type incoming struct {
-	id id
+// callInfo is what every call has, whatever its kind.
+type callInfo struct {
+	id actionID
 	// callID and key say which log the lines belong to.
 	callID, key string
 	parameters  map[string]string
-	// problem is why the call cannot be served, if it cannot.
-	problem error
+	// requestErr is why the call cannot be served, if it cannot.
+	requestErr error
 }
 
-// refusal is the answer to a request that no action can help with. Its code reaches
+// statusError is the answer to a request that no action can help with. Its code reaches
 // the operator, in contrast to that of an action's error.
-type refusal struct {
+type statusError struct {
 	code codes.Code
 	err  error
 }
 
-func refuse(code codes.Code, err error) error {
-	return &refusal{code: code, err: err}
+func newStatusError(code codes.Code, err error) error {
+	return &statusError{code: code, err: err}
 }
 
-func (r *refusal) Error() string { return r.err.Error() }
+func (r *statusError) Error() string { return r.err.Error() }
 
-func (r *refusal) Unwrap() error { return r.err }
+func (r *statusError) Unwrap() error { return r.err }
 
 // serveCall does what is the same for the calls of all kinds: it finds the action,
 // gives it its logger and its parameters, and makes a status of an error or a panic.
 // A is what the action is used as; every action registered for the id is one.
 func serveCall[A, R any](
-	ctx context.Context, s *Server, in incoming, do func(ctx context.Context, action A) (R, error),
+	ctx context.Context, s *Server, in callInfo, do func(ctx context.Context, action A) (R, error),
 ) (R, error) {
 	// Deferred first, so that it runs last: nothing is logged after it.
-	defer s.endOfLog(in.callID)
-	log := s.callLogger(in)
+	defer s.writeCallLogEnd(in.callID)
+	log := s.newCallLogger(in)
 	parameters := in.parameters
 	if parameters == nil {
 		parameters = map[string]string{}
 	}
 	ctx = call.WithParameters(call.WithFeatures(call.WithLogger(ctx, log), s.features), parameters)
-	resp, err := run(ctx, s, in, do)
+	resp, err := callAction(ctx, s, in, do)
 	if err != nil {
 		var none R
-		return none, statusOf(ctx, err, log)
+		return none, statusFromError(ctx, err, log)
 	}
 	return resp, nil
 }
 
-// run calls the action and turns a panic into an error.
-func run[A, R any](
-	ctx context.Context, s *Server, in incoming, do func(ctx context.Context, action A) (R, error),
+// callAction calls the action and turns a panic into an error.
+func callAction[A, R any](
+	ctx context.Context, s *Server, in callInfo, do func(ctx context.Context, action A) (R, error),
 ) (resp R, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = newPanic(r)
+			err = newPanicError(r)
 		}
 	}()
-	if in.problem != nil {
-		return resp, in.problem
+	if in.requestErr != nil {
+		return resp, in.requestErr
 	}
 	e, ok := s.registry.entries[in.id]
 	if !ok {
 		// Not NotFound: that is what an object store says of an object.
-		return resp, refuse(codes.Unimplemented, fmt.Errorf("the plugin does not provide %s %s %q",
-			in.id.kind, in.id.version, wire.Cut(in.id.name, maxNameBytes)))
+		return resp, newStatusError(codes.Unimplemented, fmt.Errorf("the plugin does not provide %s %s %q",
+			in.id.kind, in.id.version, wire.Cut(in.id.name, maxQuotedNameBytes)))
 	}
-	got, err := e.get()
+	got, err := e.getOrCreateAction()
 	if err != nil {
 		return resp, err
 	}
 	action, ok := got.(A)
 	if !ok {
-		return resp, refuse(codes.Internal, fmt.Errorf("a %T was registered as %s %s", got, in.id.kind, in.id.version))
+		return resp, newStatusError(codes.Internal, fmt.Errorf("a %T was registered as %s %s", got, in.id.kind, in.id.version))
 	}
 	resp, err = do(ctx, action)
 	if err != nil {
@@ -105,36 +105,36 @@ func run[A, R any](
 	return resp, err
 }
 
-// callLogger returns the logger of a call. A host that does not say which call it is
+// newCallLogger returns the logger of a call. A host that does not say which call it is
 // gets plain lines.
-func (s *Server) callLogger(in incoming) *slog.Logger {
+func (s *Server) newCallLogger(in callInfo) *slog.Logger {
 	if in.callID == "" && in.key == "" {
 		return s.log.Logger(s.level)
 	}
 	return s.log.CallLogger(s.level, in.key, in.callID)
 }
 
-// endOfLog ends the log lines of a call. If standard error is gone, so is the
+// writeCallLogEnd ends the log lines of a call. If standard error is gone, so is the
 // host, and nobody is left who could be told.
-func (s *Server) endOfLog(callID string) {
+func (s *Server) writeCallLogEnd(callID string) {
 	if callID != "" {
 		_ = s.log.End(callID)
 	}
 }
 
-// statusOf returns the status for the error of a call. The code of a status that an
+// statusFromError returns the status for the error of a call. The code of a status that an
 // action got from elsewhere is not kept: to the operator, "unavailable" means that the
 // plugin itself is.
-func statusOf(ctx context.Context, err error, log *slog.Logger) error {
+func statusFromError(ctx context.Context, err error, log *slog.Logger) error {
 	text := wire.Cut(err.Error(), maxErrorBytes)
-	var refused *refusal
+	var refused *statusError
 	var panicked *panicError
 	switch {
 	case errors.As(err, &refused):
 		return status.Error(refused.code, text)
 	case errors.As(err, &panicked):
 		log.Error("Recovering from a panic", "panic", fmt.Sprint(panicked.value), "stack", string(panicked.stack))
-		return panicked.status(text)
+		return panicked.toStatusError(text)
 	case ctx.Err() != nil:
 		// Whatever the action says, the reason is that its time was over.
 		log.Warn("Ending an action whose time was over", "error", err.Error())

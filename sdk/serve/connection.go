@@ -13,62 +13,62 @@ import (
 // connection is one client of a plugin that serves at an address. It is nil for a plugin
 // that the operator starts, which has one client. It is safe for concurrent use.
 type connection struct {
-	mu    sync.Mutex
-	over  bool
-	after []func()
+	mu         sync.Mutex
+	closed     bool
+	closeHooks []func()
 }
 
 // connectionKey is where the context of a call has its connection.
 type connectionKey struct{}
 
-// connectionOf returns the connection that a call came on.
-func connectionOf(ctx context.Context) *connection {
+// connectionFromContext returns the connection that a call came on.
+func connectionFromContext(ctx context.Context) *connection {
 	at, _ := ctx.Value(connectionKey{}).(*connection)
 	return at
 }
 
-// whenEnded has something done once the connection has ended, or at once if it has, in a
+// addCloseHook has something done once the connection has ended, or at once if it has, in a
 // goroutine of its own. That of a plugin that the operator starts ends with the process.
-func (c *connection) whenEnded(do func()) {
+func (c *connection) addCloseHook(do func()) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	if c.closed {
 		go do() // the caller may hold what do needs
 		return
 	}
-	c.after = append(c.after, do)
+	c.closeHooks = append(c.closeHooks, do)
 }
 
-func (c *connection) end() {
+func (c *connection) runCloseHooks() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.over = true
-	for _, do := range c.after {
+	c.closed = true
+	for _, do := range c.closeHooks {
 		go do()
 	}
-	c.after = nil
+	c.closeHooks = nil
 }
 
-// connections tells calls on which connection they came.
-type connections struct{}
+// connectionTagger tells calls on which connection they came.
+type connectionTagger struct{}
 
 // TagConn implements stats.Handler: every call on the connection gets the context.
-func (connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
+func (connectionTagger) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
 	return context.WithValue(ctx, connectionKey{}, &connection{})
 }
 
 // HandleConn implements stats.Handler.
-func (connections) HandleConn(ctx context.Context, event stats.ConnStats) {
+func (connectionTagger) HandleConn(ctx context.Context, event stats.ConnStats) {
 	if _, ended := event.(*stats.ConnEnd); ended {
-		connectionOf(ctx).end()
+		connectionFromContext(ctx).runCloseHooks()
 	}
 }
 
 // TagRPC implements stats.Handler.
-func (connections) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+func (connectionTagger) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
 
 // HandleRPC implements stats.Handler.
-func (connections) HandleRPC(context.Context, stats.RPCStats) {}
+func (connectionTagger) HandleRPC(context.Context, stats.RPCStats) {}

@@ -21,13 +21,13 @@ type deleteItemV1 struct {
 }
 
 func (d deleteItemV1) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
-	return d.appliesTo(ctx, in)
+	return d.serveAppliesTo(ctx, in)
 }
 
 func (d deleteItemV1) Execute(ctx context.Context, in *deleteitempb.ExecuteRequest) (*emptypb.Empty, error) {
-	return serveCall(ctx, d.server, d.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, d.server, d.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action deleteitemv1.DeleteItemAction) (*emptypb.Empty, error) {
 			req, err := wire.DeleteRequestFrom(in.GetItem(), in.GetBackup())
-			return tell(ctx, req, err, action.Execute)
+			return callActionMethodWithoutResponse(ctx, req, err, action.Execute)
 		})
 }

@@ -15,21 +15,21 @@ import (
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
 
-// runOnce is what the run-once kinds have in common, whatever their version is.
-type runOnce interface {
+// hookAction is what the run-once kinds have in common, whatever their version is.
+type hookAction interface {
 	Execute(ctx context.Context, req *hook.Request) (*hook.Response, error)
 }
 
-// execute serves one call of a run-once action of any kind. The name in called is
+// executeHookAction serves one call of a run-once action of any kind. The name in called is
 // that of the request.
-func (s *Server) execute(ctx context.Context, called id, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
+func (s *Server) executeHookAction(ctx context.Context, called actionID, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
 	called.name = in.GetPlugin()
-	received := incoming{
+	received := callInfo{
 		id: called, callID: in.GetCallId(), key: in.GetIdempotencyKey(), parameters: in.GetParameters(),
 	}
-	return serveCall(ctx, s, received, func(ctx context.Context, action runOnce) (*hookpb.ExecuteResponse, error) {
+	return serveCall(ctx, s, received, func(ctx context.Context, action hookAction) (*hookpb.ExecuteResponse, error) {
 		req, err := wire.RequestFrom(called.kind, in)
-		unlock, err := s.alone(ctx, received, err)
+		unlock, err := s.lockIdempotencyKey(ctx, received, err)
 		if err != nil {
 			return nil, err
 		}
@@ -42,15 +42,15 @@ func (s *Server) execute(ctx context.Context, called id, in *hookpb.ExecuteReque
 	})
 }
 
-// alone waits until no other call of the action with this idempotency key runs, and returns
+// lockIdempotencyKey waits until no other call of the action with this idempotency key runs, and returns
 // what lets the next one begin. unreadable is why there is no request, if it could not be
 // read.
-func (s *Server) alone(ctx context.Context, in incoming, unreadable error) (unlock func(), err error) {
+func (s *Server) lockIdempotencyKey(ctx context.Context, in callInfo, unreadable error) (unlock func(), err error) {
 	if in.key == "" {
-		return nil, refuse(codes.InvalidArgument, errors.New("the call has no idempotency key"))
+		return nil, newStatusError(codes.InvalidArgument, errors.New("the call has no idempotency key"))
 	}
 	if unreadable != nil {
-		return nil, refuse(codes.InvalidArgument, unreadable)
+		return nil, newStatusError(codes.InvalidArgument, unreadable)
 	}
-	return s.running.lock(ctx, fmt.Sprintf("%s %s %s", in.id.kind, in.id.name, in.key))
+	return s.runningKeys.waitAndLockKey(ctx, fmt.Sprintf("%s %s %s", in.id.kind, in.id.name, in.key))
 }

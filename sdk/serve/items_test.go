@@ -172,6 +172,12 @@ func TestRestoreItemActionV1(t *testing.T) {
 			// Velero reads the object even then.
 			want: &restoreitemv1pb.ExecuteResponse{Item: []byte(testItem), SkipRestore: true},
 		},
+		"labels for the Backup": {
+			resp: &restoreitemv2.Response{RestoreResponse: item.RestoreResponse{
+				Item: &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{}}}, BackupLabels: map[string]string{"a": "b"},
+			}},
+			want: &restoreitemv1pb.ExecuteResponse{Item: []byte(`{"metadata":{"annotations":{"grapnel.dev/backup-labels":"{\"a\":\"b\"}"}}}`)},
+		},
 		"changed": {
 			resp: &restoreitemv2.Response{RestoreResponse: item.RestoreResponse{Item: &unstructured.Unstructured{Object: map[string]any{"kind": "X"}}}},
 			want: &restoreitemv1pb.ExecuteResponse{Item: []byte(`{"kind":"X"}`)},

@@ -19,50 +19,50 @@ import (
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
 
-// hub takes the log lines of all calls, writes them to the program's own log, and hands
+// logHub takes the log lines of all calls, writes them to the program's own log, and hands
 // them to the operators that made the calls.
 //
 // They go over a stream of their own beside the calls, and not with the answers: a call
 // that runs into its deadline has no answer, and its lines are those that are needed most.
 // No action waits for an operator that does not read: what exceeds a queue is dropped, and
 // that is said.
-type hub struct {
+type logHub struct {
 	pluginpb.UnimplementedPluginLogServer
-	own io.Writer
+	output io.Writer
 	// drained is closed when the server stops and the last call has ended.
 	drained chan struct{}
 
 	mu        sync.Mutex
-	followers map[string]*follower
-	open      int
+	followers map[string]*logLineQueue
+	openCalls int
 	draining  bool
 }
 
-func newHub(own io.Writer) *hub {
-	return &hub{own: own, drained: make(chan struct{}), followers: map[string]*follower{}}
+func newLogHub(own io.Writer) *logHub {
+	return &logHub{output: own, drained: make(chan struct{}), followers: map[string]*logLineQueue{}}
 }
 
 // Write takes whole lines.
-func (h *hub) Write(p []byte) (int, error) {
+func (h *logHub) Write(p []byte) (int, error) {
 	var own []byte
 	for line := range bytes.Lines(p) {
-		callID, end := callOf(line)
+		callID, end := callIDFromLine(line)
 		if !end {
 			own = append(own, line...)
 		}
-		h.hand(callID, bytes.TrimRight(line, "\n"), end)
+		h.deliverLogLine(callID, bytes.TrimRight(line, "\n"), end)
 	}
 	if len(own) > 0 {
-		if _, err := h.own.Write(own); err != nil {
+		if _, err := h.output.Write(own); err != nil {
 			return 0, err
 		}
 	}
 	return len(p), nil
 }
 
-// callOf returns the call that a line belongs to, "" if there is none, and whether it marks
+// callIDFromLine returns the call that a line belongs to, "" if there is none, and whether it marks
 // its end.
-func callOf(line []byte) (callID string, end bool) {
+func callIDFromLine(line []byte) (callID string, end bool) {
 	var fields struct {
 		Call string `json:"@call"`
 		End  string `json:"@end"`
@@ -76,8 +76,8 @@ func callOf(line []byte) (callID string, end bool) {
 	return fields.Call, false
 }
 
-// hand gives a line to who follows its call.
-func (h *hub) hand(callID string, line []byte, end bool) {
+// deliverLogLine gives a line to who follows its call.
+func (h *logHub) deliverLogLine(callID string, line []byte, end bool) {
 	session, _, ok := strings.Cut(callID, ".")
 	if !ok {
 		return
@@ -88,31 +88,31 @@ func (h *hub) hand(callID string, line []byte, end bool) {
 	switch {
 	case f == nil:
 	case end:
-		f.end(callID)
+		f.enqueueCallEnd(callID)
 	default:
-		f.add(callID, line)
+		f.enqueueLogLine(callID, line)
 	}
 }
 
 // Follow serves grapnel.plugin.v1.PluginLog.
-func (h *hub) Follow(in *pluginpb.FollowRequest, stream grpc.ServerStreamingServer[pluginpb.FollowResponse]) error {
-	f, err := h.join(in.GetSession())
+func (h *logHub) Follow(in *pluginpb.FollowRequest, stream grpc.ServerStreamingServer[pluginpb.FollowResponse]) error {
+	f, err := h.addFollower(in.GetSession())
 	if err != nil {
 		return err
 	}
-	defer h.leave(in.GetSession())
+	defer h.removeFollower(in.GetSession())
 	if err := stream.SendHeader(nil); err != nil {
 		return err
 	}
 	for over := false; !over; {
 		select {
-		case <-f.wake:
+		case <-f.nonEmpty:
 		case <-h.drained:
 			over = true
 		case <-stream.Context().Done():
 			return status.FromContextError(stream.Context().Err()).Err()
 		}
-		if lines := f.take(); len(lines) > 0 {
+		if lines := f.takeQueuedLines(); len(lines) > 0 {
 			if err := stream.Send(&pluginpb.FollowResponse{Lines: lines}); err != nil {
 				return err
 			}
@@ -121,8 +121,8 @@ func (h *hub) Follow(in *pluginpb.FollowRequest, stream grpc.ServerStreamingServ
 	return nil
 }
 
-// join adds a follower.
-func (h *hub) join(session string) (*follower, error) {
+// addFollower adds a follower.
+func (h *logHub) addFollower(session string) (*logLineQueue, error) {
 	if !regexp.MustCompile(`^[0-9a-zA-Z]{16,64}$`).MatchString(session) {
 		return nil, status.Error(codes.InvalidArgument, "a session is 16 to 64 characters from [0-9a-zA-Z]")
 	}
@@ -131,29 +131,29 @@ func (h *hub) join(session string) (*follower, error) {
 	if h.followers[session] != nil {
 		return nil, status.Error(codes.AlreadyExists, "the session is followed already")
 	}
-	f := newFollower()
+	f := newLogLineQueue()
 	h.followers[session] = f
 	return f, nil
 }
 
-func (h *hub) leave(session string) {
+func (h *logHub) removeFollower(session string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.followers, session)
 }
 
-// drain lets the streams of all followers end after the last call.
-func (h *hub) drain() {
+// startDraining lets the streams of all followers end after the last call.
+func (h *logHub) startDraining() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.draining = true
-	h.count(0)
+	h.addOpenCallsLocked(0)
 }
 
-// count is called with mu held.
-func (h *hub) count(change int) {
-	h.open += change
-	if !h.draining || h.open > 0 {
+// addOpenCallsLocked is called with mu held.
+func (h *logHub) addOpenCallsLocked(change int) {
+	h.openCalls += change
+	if !h.draining || h.openCalls > 0 {
 		return
 	}
 	select {
@@ -164,28 +164,28 @@ func (h *hub) count(change int) {
 	}
 }
 
-// begin counts a call until the function it returns is called.
-func (h *hub) begin() (end func()) {
+// trackOpenCall counts a call until the function it returns is called.
+func (h *logHub) trackOpenCall() (end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.count(1)
+	h.addOpenCallsLocked(1)
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.count(-1)
+		h.addOpenCallsLocked(-1)
 	}
 }
 
-// unary counts a call.
-func (h *hub) unary(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	defer h.begin()()
+// unaryInterceptor counts a call.
+func (h *logHub) unaryInterceptor(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	defer h.trackOpenCall()()
 	return handler(ctx, in)
 }
 
-// stream counts a call, if it is not one that ends with the last of the others.
-func (h *hub) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+// streamInterceptor counts a call, if it is not one that ends with the last of the others.
+func (h *logHub) streamInterceptor(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	if info.FullMethod != pluginpb.PluginLog_Follow_FullMethodName {
-		defer h.begin()()
+		defer h.trackOpenCall()()
 	}
 	return handler(srv, stream)
 }

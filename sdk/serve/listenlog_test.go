@@ -14,9 +14,9 @@ import (
 )
 
 // textsOf returns what is queued for a follower.
-func textsOf(f *follower) []string {
+func textsOf(f *logLineQueue) []string {
 	var out []string
-	for _, line := range f.take() {
+	for _, line := range f.takeQueuedLines() {
 		if line.GetEnd() {
 			out = append(out, line.GetCallId()+" end")
 		} else {
@@ -31,9 +31,9 @@ func textsOf(f *follower) []string {
 func TestHub(t *testing.T) {
 	t.Parallel()
 	own := &strings.Builder{}
-	h := newHub(own)
-	a, errA := h.join(strings.Repeat("a", 16))
-	b, errB := h.join(strings.Repeat("b", 16))
+	h := newLogHub(own)
+	a, errA := h.addFollower(strings.Repeat("a", 16))
+	b, errB := h.addFollower(strings.Repeat("b", 16))
 	if errA != nil || errB != nil {
 		t.Fatal(errA, errB)
 	}
@@ -61,20 +61,20 @@ func TestHub(t *testing.T) {
 
 func TestHubRefuses(t *testing.T) {
 	t.Parallel()
-	h := newHub(&strings.Builder{})
-	if _, err := h.join(testSession); err != nil {
+	h := newLogHub(&strings.Builder{})
+	if _, err := h.addFollower(testSession); err != nil {
 		t.Fatal(err)
 	}
 	for session, want := range map[string]codes.Code{
 		testSession: codes.AlreadyExists, "short": codes.InvalidArgument, strings.Repeat("a", 65): codes.InvalidArgument,
 		testSession + ".1": codes.InvalidArgument,
 	} {
-		if _, err := h.join(session); status.Code(err) != want {
+		if _, err := h.addFollower(session); status.Code(err) != want {
 			t.Errorf("%s: %v, want %s", session, err, want)
 		}
 	}
-	h.leave(testSession)
-	if _, err := h.join(testSession); err != nil {
+	h.removeFollower(testSession)
+	if _, err := h.addFollower(testSession); err != nil {
 		t.Errorf("a session that was left: %v", err)
 	}
 }
@@ -83,18 +83,18 @@ func TestHubRefuses(t *testing.T) {
 // are not.
 func TestFollowerDoesNotRead(t *testing.T) {
 	t.Parallel()
-	f := newFollower()
-	line := []byte(strings.Repeat("x", 2*maxLine))
+	f := newLogLineQueue()
+	line := []byte(strings.Repeat("x", 2*maxLineBytes))
 	const n = 40
 	for range n {
-		f.add("s.1", line)
+		f.enqueueLogLine("s.1", line)
 	}
-	f.end("s.1")
-	f.end("s.2")
-	lines := f.take()
-	kept := maxQueued / (maxLine + lineCost)
-	if len(lines) != kept+3 || len(lines[0].GetText()) != maxLine {
-		t.Fatalf("there are %d lines, the first has %d bytes; want %d and %d", len(lines), len(lines[0].GetText()), kept+3, maxLine)
+	f.enqueueCallEnd("s.1")
+	f.enqueueCallEnd("s.2")
+	lines := f.takeQueuedLines()
+	kept := maxQueuedBytes / (maxLineBytes + lineOverheadBytes)
+	if len(lines) != kept+3 || len(lines[0].GetText()) != maxLineBytes {
+		t.Fatalf("there are %d lines, the first has %d bytes; want %d and %d", len(lines), len(lines[0].GetText()), kept+3, maxLineBytes)
 	}
 	if text := string(lines[kept].GetText()); !strings.Contains(text, fmt.Sprintf(`"%d lines of this call are missing`, n-kept)) {
 		t.Errorf("of what was dropped it says %q", text)
@@ -102,8 +102,8 @@ func TestFollowerDoesNotRead(t *testing.T) {
 	if !lines[kept+1].GetEnd() || !lines[kept+2].GetEnd() {
 		t.Error("an end is missing")
 	}
-	f.add("s.3", line)
-	if got := len(f.take()); got != 1 {
+	f.enqueueLogLine("s.3", line)
+	if got := len(f.takeQueuedLines()); got != 1 {
 		t.Errorf("there are %d lines after all were taken, want 1", got)
 	}
 }

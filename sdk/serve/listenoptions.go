@@ -67,11 +67,11 @@ type ListenOptions struct {
 	Listening func(address net.Addr)
 }
 
-// place is where a server listens.
-type place struct{ network, address string }
+// listenAddress is where a server listens.
+type listenAddress struct{ network, address string }
 
-// checked returns the options with their defaults, or what is wrong with them.
-func (o ListenOptions) checked() (ListenOptions, place, error) {
+// completeAndValidate returns the options with their defaults, or what is wrong with them.
+func (o ListenOptions) completeAndValidate() (ListenOptions, listenAddress, error) {
 	if o.SocketMode == 0 {
 		o.SocketMode = defaultSocketMode
 	}
@@ -80,22 +80,22 @@ func (o ListenOptions) checked() (ListenOptions, place, error) {
 	}
 	if path, ok := strings.CutPrefix(o.Address, "unix://"); ok {
 		if !filepath.IsAbs(path) {
-			return o, place{}, fmt.Errorf("the address %q has no absolute path: write unix:///path/of/socket", o.Address)
+			return o, listenAddress{}, fmt.Errorf("the address %q has no absolute path: write unix:///path/of/socket", o.Address)
 		}
 		if o.CertFile+o.KeyFile+o.ClientCAFile+string(o.Insecure) != "" {
-			return o, place{}, errors.New("a socket is served without TLS: who may connect is decided by SocketMode, so leave out the files and Insecure")
+			return o, listenAddress{}, errors.New("a socket is served without TLS: who may connect is decided by SocketMode, so leave out the files and Insecure")
 		}
-		return o, place{network: "unix", address: path}, nil
+		return o, listenAddress{network: "unix", address: path}, nil
 	}
 	if _, _, err := net.SplitHostPort(o.Address); err != nil {
-		return o, place{}, fmt.Errorf("the address %q is neither host:port nor unix:///path/of/socket", o.Address)
+		return o, listenAddress{}, fmt.Errorf("the address %q is neither host:port nor unix:///path/of/socket", o.Address)
 	}
-	return o, place{network: "tcp", address: o.Address}, o.checkFiles()
+	return o, listenAddress{network: "tcp", address: o.Address}, o.validateTLSFiles()
 }
 
-// checkFiles returns an error unless there is all that protects a server on a network, or
+// validateTLSFiles returns an error unless there is all that protects a server on a network, or
 // Insecure says that it may be missing.
-func (o ListenOptions) checkFiles() error {
+func (o ListenOptions) validateTLSFiles() error {
 	certificate := o.CertFile != "" && o.KeyFile != ""
 	switch o.Insecure {
 	case "":
@@ -121,10 +121,10 @@ func (o ListenOptions) checkFiles() error {
 	return nil
 }
 
-// listen begins to listen. A socket that a server left behind is replaced.
-func (p place) listen(ctx context.Context, mode fs.FileMode) (net.Listener, error) {
+// openListener begins to listen. A socket that a server left behind is replaced.
+func (p listenAddress) openListener(ctx context.Context, mode fs.FileMode) (net.Listener, error) {
 	if p.network == "unix" {
-		if err := removeSocket(ctx, p.address); err != nil {
+		if err := removeStaleSocket(ctx, p.address); err != nil {
 			return nil, err
 		}
 	}
@@ -141,8 +141,8 @@ func (p place) listen(ctx context.Context, mode fs.FileMode) (net.Listener, erro
 	return listener, nil
 }
 
-// removeSocket removes a socket at which nobody listens any more.
-func removeSocket(ctx context.Context, path string) error {
+// removeStaleSocket removes a socket at which nobody listens any more.
+func removeStaleSocket(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -161,7 +161,7 @@ func removeSocket(ctx context.Context, path string) error {
 		return errors.New("another program listens there: end it, or choose another path")
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case isRefused(err):
+	case isConnectionRefused(err):
 		return os.Remove(path)
 	default:
 		// It may be of another user, or have too many clients that wait.
@@ -169,10 +169,10 @@ func removeSocket(ctx context.Context, path string) error {
 	}
 }
 
-// wsaRefused is the number of ECONNREFUSED on Windows, where package syscall has another one.
-const wsaRefused = syscall.Errno(10061)
+// wsaConnectionRefused is the number of ECONNREFUSED on Windows, where package syscall has another one.
+const wsaConnectionRefused = syscall.Errno(10061)
 
-// isRefused reports whether an error of connecting says that nobody listens.
-func isRefused(err error) bool {
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, wsaRefused)
+// isConnectionRefused reports whether an error of connecting says that nobody listens.
+func isConnectionRefused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, wsaConnectionRefused)
 }

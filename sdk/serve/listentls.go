@@ -18,17 +18,17 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// credentials returns what protects connections; log is told of those that are refused.
-func (o ListenOptions) credentials(log *slog.Logger) (credentials.TransportCredentials, error) {
+// transportCredentials returns what protects connections; log is told of those that are refused.
+func (o ListenOptions) transportCredentials(log *slog.Logger) (credentials.TransportCredentials, error) {
 	if o.CertFile == "" {
 		return insecure.NewCredentials(), nil
 	}
 	files := &tlsFiles{cert: o.CertFile, key: o.KeyFile, clientCA: o.ClientCAFile, log: log}
-	if err := files.refresh(); err != nil {
+	if err := files.reloadTLSConfig(); err != nil {
 		return nil, err
 	}
-	creds := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: files.configFor})
-	return refusals{TransportCredentials: creds, log: log}, nil
+	creds := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: files.getConfigForClient})
+	return loggingCredentials{TransportCredentials: creds, log: log}, nil
 }
 
 // tlsFiles makes the configuration for TLS of files that change while the server runs. They
@@ -40,35 +40,35 @@ type tlsFiles struct {
 
 	mu     sync.Mutex
 	config *tls.Config
-	// read is what config was made of.
-	read contents
-	// problem is what was logged last.
-	problem string
+	// loaded is what config was made of.
+	loaded fileContents
+	// loggedProblem is what was logged last.
+	loggedProblem string
 }
 
-// contents are those of the files.
-type contents struct{ cert, key, clientCA string }
+// fileContents are those of the files.
+type fileContents struct{ cert, key, clientCA string }
 
-// configFor returns the configuration for one connection.
-func (f *tlsFiles) configFor(*tls.ClientHelloInfo) (*tls.Config, error) {
+// getConfigForClient returns the configuration for one connection.
+func (f *tlsFiles) getConfigForClient(*tls.ClientHelloInfo) (*tls.Config, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	text := ""
-	if err := f.refresh(); err != nil {
+	if err := f.reloadTLSConfig(); err != nil {
 		text = err.Error()
-		if text != f.problem {
+		if text != f.loggedProblem {
 			f.log.Warn("Going on with the last certificates that could be used", "error", text)
 		}
 	}
-	f.problem = text
+	f.loggedProblem = text
 	return f.config, nil
 }
 
-// refresh reads the files, and keeps the configuration if that fails: while they are being
+// reloadTLSConfig reads the files, and keeps the configuration if that fails: while they are being
 // replaced, a key may not be that of the certificate.
-func (f *tlsFiles) refresh() error {
-	now, err := f.contents()
-	if err != nil || f.config != nil && now == f.read {
+func (f *tlsFiles) reloadTLSConfig() error {
+	now, err := f.readTLSFiles()
+	if err != nil || f.config != nil && now == f.loaded {
 		return err
 	}
 	pair, err := tls.X509KeyPair([]byte(now.cert), []byte(now.key))
@@ -84,34 +84,34 @@ func (f *tlsFiles) refresh() error {
 			return fmt.Errorf("there is no certificate in %s", f.clientCA)
 		}
 	}
-	f.config, f.read = config, now
+	f.config, f.loaded = config, now
 	return nil
 }
 
-func (f *tlsFiles) contents() (contents, error) {
-	var out contents
+func (f *tlsFiles) readTLSFiles() (fileContents, error) {
+	var out fileContents
 	for into, path := range map[*string]string{&out.cert: f.cert, &out.key: f.key, &out.clientCA: f.clientCA} {
 		if path == "" {
 			continue
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return contents{}, err
+			return fileContents{}, err
 		}
 		*into = string(text)
 	}
 	return out, nil
 }
 
-// refusals logs the connections that come to nothing: the client is often told no more
+// loggingCredentials logs the connections that come to nothing: the client is often told no more
 // than that its certificate is bad.
-type refusals struct {
+type loggingCredentials struct {
 	credentials.TransportCredentials
 	log *slog.Logger
 }
 
 // ServerHandshake does what it does for the credentials.
-func (r refusals) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (r loggingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := r.TransportCredentials.ServerHandshake(raw)
 	// One that says nothing is a probe of the port.
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -121,6 +121,6 @@ func (r refusals) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 }
 
 // Clone returns a copy.
-func (r refusals) Clone() credentials.TransportCredentials {
-	return refusals{TransportCredentials: r.TransportCredentials.Clone(), log: r.log}
+func (r loggingCredentials) Clone() credentials.TransportCredentials {
+	return loggingCredentials{TransportCredentials: r.TransportCredentials.Clone(), log: r.log}
 }

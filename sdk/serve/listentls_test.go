@@ -70,14 +70,14 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 		write(t, files.clientCA, certificate)
 	}
 	config := func() *tls.Config {
-		config, err := files.configFor(nil)
+		config, err := files.getConfigForClient(nil)
 		if err != nil || config.ClientAuth != tls.RequireAndVerifyClientCert {
 			t.Fatalf("configuration %v, %v", config, err)
 		}
 		return config
 	}
 	use()
-	if err := files.refresh(); err != nil {
+	if err := files.reloadTLSConfig(); err != nil {
 		t.Fatal(err)
 	}
 	first := config()
@@ -123,7 +123,7 @@ func TestOneFileForAll(t *testing.T) {
 	write(t, path, append(certificate, key...))
 	files := &tlsFiles{cert: path, key: path, clientCA: path}
 	for range 9 {
-		if err := files.refresh(); err != nil {
+		if err := files.reloadTLSConfig(); err != nil {
 			t.Fatal(err)
 		}
 		files.config = nil

@@ -28,41 +28,41 @@ type metadataService struct {
 	version string
 }
 
-// metadata returns the common part of the service of a kind and version.
-func (s *Server) metadata(kind sdk.Kind, version string) metadataService {
+// newMetadataService returns the common part of the service of a kind and version.
+func (s *Server) newMetadataService(kind sdk.Kind, version string) metadataService {
 	return metadataService{server: s, kind: kind, version: version}
 }
 
-// received returns what describes a call to the action of a name. The messages have
+// callInfoFromMetadata returns what describes a call to the action of a name. The messages have
 // no fields for it: it travels beside them, if the host is Grapnel.
-func (m metadataService) received(ctx context.Context, name string) incoming {
-	in := incoming{id: id{kind: m.kind, version: m.version, name: name}}
-	in.callID = attribute(ctx, proto.MetadataCall)
-	in.key = attribute(ctx, proto.MetadataKey)
-	if encoded := attribute(ctx, proto.MetadataParameters); encoded != "" {
+func (m metadataService) callInfoFromMetadata(ctx context.Context, name string) callInfo {
+	in := callInfo{id: actionID{kind: m.kind, version: m.version, name: name}}
+	in.callID = callMetadataValue(ctx, proto.MetadataCall)
+	in.key = callMetadataValue(ctx, proto.MetadataKey)
+	if encoded := callMetadataValue(ctx, proto.MetadataParameters); encoded != "" {
 		if err := json.Unmarshal([]byte(encoded), &in.parameters); err != nil {
-			in.problem = refuse(codes.InvalidArgument, fmt.Errorf("reading the parameters of the call: %w", err))
+			in.requestErr = newStatusError(codes.InvalidArgument, fmt.Errorf("reading the parameters of the call: %w", err))
 		}
 	}
 	return in
 }
 
-// attribute returns one piece of the metadata of a call.
-func attribute(ctx context.Context, name string) string {
+// callMetadataValue returns one piece of the metadata of a call.
+func callMetadataValue(ctx context.Context, name string) string {
 	if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
 		return values[0]
 	}
 	return ""
 }
 
-// selecting is what the kinds of actions on items have in common.
-type selecting interface {
+// selectingAction is what the kinds of actions on items have in common.
+type selectingAction interface {
 	AppliesTo(ctx context.Context) (item.Selector, error)
 }
 
-func (m metadataService) appliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
-	return serveCall(ctx, m.server, m.received(ctx, in.GetPlugin()),
-		func(ctx context.Context, action selecting) (*itempb.AppliesToResponse, error) {
+func (m metadataService) serveAppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
+	return serveCall(ctx, m.server, m.callInfoFromMetadata(ctx, in.GetPlugin()),
+		func(ctx context.Context, action selectingAction) (*itempb.AppliesToResponse, error) {
 			selector, err := action.AppliesTo(ctx)
 			if err != nil {
 				return nil, err
@@ -71,14 +71,14 @@ func (m metadataService) appliesTo(ctx context.Context, in *itempb.AppliesToRequ
 		})
 }
 
-// ask hands a request to a method of an action, and makes a message of what that returns.
+// callActionMethod hands a request to a method of an action, and makes a message of what that returns.
 // unreadable is why there is no request, if it could not be read.
-func ask[Req, Resp, Out any](
+func callActionMethod[Req, Resp, Out any](
 	ctx context.Context, req *Req, unreadable error,
 	method func(ctx context.Context, req *Req) (Resp, error), message func(resp Resp) (*Out, error),
 ) (*Out, error) {
 	if unreadable != nil {
-		return nil, refuse(codes.InvalidArgument, unreadable)
+		return nil, newStatusError(codes.InvalidArgument, unreadable)
 	}
 	resp, err := method(ctx, req)
 	if err != nil {
@@ -87,37 +87,37 @@ func ask[Req, Resp, Out any](
 	return message(resp)
 }
 
-// tell is ask for a method that returns nothing.
-func tell[Req any](
+// callActionMethodWithoutResponse is ask for a method that returns nothing.
+func callActionMethodWithoutResponse[Req any](
 	ctx context.Context, req *Req, unreadable error, method func(ctx context.Context, req *Req) error,
 ) (*emptypb.Empty, error) {
 	if unreadable != nil {
-		return nil, refuse(codes.InvalidArgument, unreadable)
+		return nil, newStatusError(codes.InvalidArgument, unreadable)
 	}
 	return &emptypb.Empty{}, method(ctx, req)
 }
 
-// asking is ask for a method Progress, and cancelling is tell for a method Cancel: to
+// callActionProgress is ask for a method Progress, and cancelling is tell for a method Cancel: to
 // both, the host is told apart that the action does not know the operation.
-func asking[Req, Out any](
+func callActionProgress[Req, Out any](
 	ctx context.Context, req *Req, unreadable error,
 	method func(ctx context.Context, req *Req) (*item.Progress, error), message func(p *item.Progress) (*Out, error),
 ) (*Out, error) {
-	out, err := ask(ctx, req, unreadable, method, message)
-	return out, ofOperation(err)
+	out, err := callActionMethod(ctx, req, unreadable, method, message)
+	return out, operationStatusError(err)
 }
 
-func cancelling[Req any](
+func callActionCancel[Req any](
 	ctx context.Context, req *Req, unreadable error, method func(ctx context.Context, req *Req) error,
 ) (*emptypb.Empty, error) {
-	out, err := tell(ctx, req, unreadable, method)
-	return out, ofOperation(err)
+	out, err := callActionMethodWithoutResponse(ctx, req, unreadable, method)
+	return out, operationStatusError(err)
 }
 
-// ofOperation gives an error about an operation its code.
-func ofOperation(err error) error {
+// operationStatusError gives an error about an operation its code.
+func operationStatusError(err error) error {
 	if errors.Is(err, item.ErrUnknownOperation) {
-		return refuse(codes.NotFound, err)
+		return newStatusError(codes.NotFound, err)
 	}
 	return err
 }

@@ -17,10 +17,10 @@ import (
 	objectstorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/objectstore/v1"
 )
 
-// openStore is an ObjectStore that is not called before it was initialised, nor while
+// storesByConnection is an ObjectStore that is not called before it was initialised, nor while
 // that goes on: authors are promised so. A plugin that serves at an address has one for
 // each connection: operators of several clusters may call it, each about its own bucket.
-type openStore struct {
+type storesByConnection struct {
 	create func() (objectstorev1.ObjectStore, error)
 
 	// mu is not held while the author's code runs: what hangs there for one connection must
@@ -29,31 +29,31 @@ type openStore struct {
 	// unused was made to see that it can be; the first Init takes it.
 	unused objectstorev1.ObjectStore
 	// stores has what belongs to each connection; the only one of a process is nil.
-	stores map[*connection]*ownStore
+	stores map[*connection]*connectionStore
 }
 
-// ownStore is what one connection has.
-type ownStore struct {
-	// turn is held by the Init that is under way.
-	turn sync.Mutex
-	// ready is what was initialised last, guarded by the mutex of the openStore.
-	ready objectstorev1.ObjectStore
+// connectionStore is what one connection has.
+type connectionStore struct {
+	// initMu is held by the Init that is under way.
+	initMu sync.Mutex
+	// initialized is what was initialised last, guarded by the mutex of the storesByConnection.
+	initialized objectstorev1.ObjectStore
 }
 
-// init initialises the store of a connection. Grapnel does that once on each, but Velero
+// initStoreForConnection initialises the store of a connection. Grapnel does that once on each, but Velero
 // each time that it opens a location: one that is in use is replaced then, and the calls that
 // are open go on with the one that they have.
-func (o *openStore) init(ctx context.Context, config map[string]string) error {
-	own := o.own(connectionOf(ctx))
-	own.turn.Lock()
-	defer own.turn.Unlock()
+func (o *storesByConnection) initStoreForConnection(ctx context.Context, config map[string]string) error {
+	own := o.storeForConnection(connectionFromContext(ctx))
+	own.initMu.Lock()
+	defer own.initMu.Unlock()
 	if config == nil {
 		config = map[string]string{}
 	}
-	unused := o.swapUnused(nil)
+	unused := o.swapUnusedStore(nil)
 	defer func() {
 		if unused != nil { // after a panic, too
-			o.swapUnused(unused)
+			o.swapUnusedStore(unused)
 		}
 	}()
 	store := unused
@@ -69,12 +69,12 @@ func (o *openStore) init(ctx context.Context, config map[string]string) error {
 	unused = nil
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	own.ready = store
+	own.initialized = store
 	return nil
 }
 
-// own returns what a connection has, until that ends.
-func (o *openStore) own(at *connection) *ownStore {
+// storeForConnection returns what a connection has, until that ends.
+func (o *storesByConnection) storeForConnection(at *connection) *connectionStore {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	own := o.stores[at]
@@ -82,16 +82,16 @@ func (o *openStore) own(at *connection) *ownStore {
 		return own
 	}
 	if o.stores == nil {
-		o.stores = map[*connection]*ownStore{}
+		o.stores = map[*connection]*connectionStore{}
 	}
-	own = &ownStore{}
+	own = &connectionStore{}
 	o.stores[at] = own
-	at.whenEnded(func() { o.drop(at) })
+	at.addCloseHook(func() { o.removeConnectionStore(at) })
 	return own
 }
 
-// swapUnused replaces the store that is unused, and returns the one before.
-func (o *openStore) swapUnused(store objectstorev1.ObjectStore) objectstorev1.ObjectStore {
+// swapUnusedStore replaces the store that is unused, and returns the one before.
+func (o *storesByConnection) swapUnusedStore(store objectstorev1.ObjectStore) objectstorev1.ObjectStore {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.unused
@@ -99,22 +99,22 @@ func (o *openStore) swapUnused(store objectstorev1.ObjectStore) objectstorev1.Ob
 	return before
 }
 
-// drop forgets the store of a connection that has ended.
-func (o *openStore) drop(at *connection) {
+// removeConnectionStore forgets the store of a connection that has ended.
+func (o *storesByConnection) removeConnectionStore(at *connection) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.stores, at)
 }
 
-// get returns the store of the connection if it is initialised.
-func (o *openStore) get(ctx context.Context) (objectstorev1.ObjectStore, error) {
+// initializedStore returns the store of the connection if it is initialised.
+func (o *storesByConnection) initializedStore(ctx context.Context) (objectstorev1.ObjectStore, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	own := o.stores[connectionOf(ctx)]
-	if own == nil || own.ready == nil {
-		return nil, refuse(codes.FailedPrecondition, errors.New("the object store is not initialised: call Init first, on the same connection"))
+	own := o.stores[connectionFromContext(ctx)]
+	if own == nil || own.initialized == nil {
+		return nil, newStatusError(codes.FailedPrecondition, errors.New("the object store is not initialised: call Init first, on the same connection"))
 	}
-	return own.ready, nil
+	return own.initialized, nil
 }
 
 // objectStoreV1 serves version 1 of ObjectStore.
@@ -124,32 +124,32 @@ type objectStoreV1 struct {
 }
 
 func (o objectStoreV1) Init(ctx context.Context, in *objectstorepb.InitRequest) (*emptypb.Empty, error) {
-	return serveCall(ctx, o.server, o.received(ctx, in.GetPlugin()),
-		func(ctx context.Context, store *openStore) (*emptypb.Empty, error) {
-			return &emptypb.Empty{}, store.init(ctx, in.GetConfig())
+	return serveCall(ctx, o.server, o.callInfoFromMetadata(ctx, in.GetPlugin()),
+		func(ctx context.Context, store *storesByConnection) (*emptypb.Empty, error) {
+			return &emptypb.Empty{}, store.initStoreForConnection(ctx, in.GetConfig())
 		})
 }
 
-// serveStore is serveCall for a store that has to be initialised.
-func serveStore[R any](
-	ctx context.Context, o objectStoreV1, in incoming, do func(ctx context.Context, store objectstorev1.ObjectStore) (R, error),
+// serveStoreCall is serveCall for a store that has to be initialised.
+func serveStoreCall[R any](
+	ctx context.Context, o objectStoreV1, in callInfo, do func(ctx context.Context, store objectstorev1.ObjectStore) (R, error),
 ) (R, error) {
-	return serveCall(ctx, o.server, in, func(ctx context.Context, opened *openStore) (R, error) {
-		store, err := opened.get(ctx)
+	return serveCall(ctx, o.server, in, func(ctx context.Context, opened *storesByConnection) (R, error) {
+		store, err := opened.initializedStore(ctx)
 		if err != nil {
 			var none R
 			return none, err
 		}
 		resp, err := do(ctx, store)
 		if errors.Is(err, objectstorev1.ErrNotExist) {
-			err = refuse(codes.NotFound, err)
+			err = newStatusError(codes.NotFound, err)
 		}
 		return resp, err
 	})
 }
 
 func (o objectStoreV1) ObjectExists(ctx context.Context, in *objectstorepb.ObjectExistsRequest) (*objectstorepb.ObjectExistsResponse, error) {
-	return serveStore(ctx, o, o.received(ctx, in.GetPlugin()),
+	return serveStoreCall(ctx, o, o.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, store objectstorev1.ObjectStore) (*objectstorepb.ObjectExistsResponse, error) {
 			exists, err := store.ObjectExists(ctx, in.GetBucket(), in.GetKey())
 			return &objectstorepb.ObjectExistsResponse{Exists: exists}, err
@@ -159,7 +159,7 @@ func (o objectStoreV1) ObjectExists(ctx context.Context, in *objectstorepb.Objec
 func (o objectStoreV1) ListCommonPrefixes(
 	ctx context.Context, in *objectstorepb.ListCommonPrefixesRequest,
 ) (*objectstorepb.ListCommonPrefixesResponse, error) {
-	return serveStore(ctx, o, o.received(ctx, in.GetPlugin()),
+	return serveStoreCall(ctx, o, o.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, store objectstorev1.ObjectStore) (*objectstorepb.ListCommonPrefixesResponse, error) {
 			prefixes, err := store.ListCommonPrefixes(ctx, in.GetBucket(), in.GetPrefix(), in.GetDelimiter())
 			return &objectstorepb.ListCommonPrefixesResponse{Prefixes: prefixes}, err
@@ -167,7 +167,7 @@ func (o objectStoreV1) ListCommonPrefixes(
 }
 
 func (o objectStoreV1) ListObjects(ctx context.Context, in *objectstorepb.ListObjectsRequest) (*objectstorepb.ListObjectsResponse, error) {
-	return serveStore(ctx, o, o.received(ctx, in.GetPlugin()),
+	return serveStoreCall(ctx, o, o.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, store objectstorev1.ObjectStore) (*objectstorepb.ListObjectsResponse, error) {
 			keys, err := store.ListObjects(ctx, in.GetBucket(), in.GetPrefix())
 			return &objectstorepb.ListObjectsResponse{Keys: keys}, err
@@ -175,7 +175,7 @@ func (o objectStoreV1) ListObjects(ctx context.Context, in *objectstorepb.ListOb
 }
 
 func (o objectStoreV1) DeleteObject(ctx context.Context, in *objectstorepb.DeleteObjectRequest) (*emptypb.Empty, error) {
-	return serveStore(ctx, o, o.received(ctx, in.GetPlugin()),
+	return serveStoreCall(ctx, o, o.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, store objectstorev1.ObjectStore) (*emptypb.Empty, error) {
 			return &emptypb.Empty{}, store.DeleteObject(ctx, in.GetBucket(), in.GetKey())
 		})
@@ -184,7 +184,7 @@ func (o objectStoreV1) DeleteObject(ctx context.Context, in *objectstorepb.Delet
 func (o objectStoreV1) CreateSignedURL(
 	ctx context.Context, in *objectstorepb.CreateSignedURLRequest,
 ) (*objectstorepb.CreateSignedURLResponse, error) {
-	return serveStore(ctx, o, o.received(ctx, in.GetPlugin()),
+	return serveStoreCall(ctx, o, o.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, store objectstorev1.ObjectStore) (*objectstorepb.CreateSignedURLResponse, error) {
 			url, err := store.CreateSignedURL(ctx, in.GetBucket(), in.GetKey(), time.Duration(in.GetTtl()))
 			return &objectstorepb.CreateSignedURLResponse{Url: url}, err

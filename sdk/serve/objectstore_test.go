@@ -245,7 +245,7 @@ func TestTheBodyOfAnUpload(t *testing.T) {
 				_, err = io.CopyN(io.Discard, body, min(tc.limit, int64(len(strings.Join(tc.messages, "")))))
 			}
 			checkError(t, "reading", err, tc.want)
-			checkError(t, "finishing", body.finish(), tc.wantFinish)
+			checkError(t, "finishing", body.checkFullyRead(), tc.wantFinish)
 			if tc.want != "" && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
 				t.Errorf("the error %v looks like the end of an object", err)
 			}
@@ -299,7 +299,7 @@ func TestAReaderLeftBehind(t *testing.T) {
 		done <- err
 	}()
 	<-receiving
-	checkError(t, "finishing", body.finish(), "while it was still reading")
+	checkError(t, "finishing", body.checkFullyRead(), "while it was still reading")
 	close(release)
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -25,23 +25,23 @@ const chunkBytes = 1 << 20
 // PutObject hands the messages of a stream to the store as one body.
 func (o objectStoreV1) PutObject(stream grpc.ClientStreamingServer[objectstorepb.PutObjectRequest, emptypb.Empty]) error {
 	first, err := stream.Recv()
-	in := o.received(stream.Context(), first.GetPlugin())
+	in := o.callInfoFromMetadata(stream.Context(), first.GetPlugin())
 	if err != nil {
 		// Without a message there is nothing that could be stored, not even under
 		// a name.
-		in.problem = refuse(codes.InvalidArgument, fmt.Errorf("receiving the name of the object: %w", err))
+		in.requestErr = newStatusError(codes.InvalidArgument, fmt.Errorf("receiving the name of the object: %w", err))
 	}
-	done, err := serveStore(stream.Context(), o, in,
+	done, err := serveStoreCall(stream.Context(), o, in,
 		func(ctx context.Context, store objectstorev1.ObjectStore) (*emptypb.Empty, error) {
 			body := &uploadBody{receive: stream.Recv, rest: first.GetBody()}
 			if err := store.PutObject(ctx, first.GetBucket(), first.GetKey(), body); err != nil {
 				return nil, err
 			}
-			err := body.finish()
+			err := body.checkFullyRead()
 			if err != nil && ctx.Err() == nil {
 				// The store said that this is an object. The operator has to know that a
 				// part may be visible as one.
-				err = refuse(codes.DataLoss, err)
+				err = newStatusError(codes.DataLoss, err)
 			}
 			return &emptypb.Empty{}, err
 		})
@@ -67,7 +67,7 @@ func (u *uploadBody) Read(p []byte) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for len(p) > 0 && len(u.rest) == 0 && u.err == nil {
-		u.next()
+		u.receiveNextMessage()
 	}
 	if len(u.rest) == 0 {
 		return 0, u.err
@@ -77,7 +77,7 @@ func (u *uploadBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (u *uploadBody) next() {
+func (u *uploadBody) receiveNextMessage() {
 	message, err := u.receive()
 	if err == nil || err == io.EOF { //nolint:errorlint // a wrapped one is no end
 		u.rest, u.err = message.GetBody(), err
@@ -88,15 +88,15 @@ func (u *uploadBody) next() {
 	u.err = errors.New("the upload was interrupted: " + status.Convert(err).Message())
 }
 
-// finish returns an error unless all of the body was read: what the store has then is
+// checkFullyRead returns an error unless all of the body was read: what the store has then is
 // not the object.
-func (u *uploadBody) finish() error {
+func (u *uploadBody) checkFullyRead() error {
 	if !u.mu.TryLock() {
 		return errors.New("the object store returned while it was still reading the object")
 	}
 	defer u.mu.Unlock()
 	for len(u.rest) == 0 && u.err == nil {
-		u.next()
+		u.receiveNextMessage()
 	}
 	if len(u.rest) > 0 {
 		return errors.New("the object store returned before it had read the whole object")
@@ -109,7 +109,7 @@ func (u *uploadBody) finish() error {
 
 // GetObject sends an object in parts.
 func (o objectStoreV1) GetObject(in *objectstorepb.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorepb.Bytes]) error {
-	_, err := serveStore(stream.Context(), o, o.received(stream.Context(), in.GetPlugin()),
+	_, err := serveStoreCall(stream.Context(), o, o.callInfoFromMetadata(stream.Context(), in.GetPlugin()),
 		func(ctx context.Context, store objectstorev1.ObjectStore) (sent struct{}, err error) {
 			object, err := store.GetObject(ctx, in.GetBucket(), in.GetKey())
 			if err != nil {
@@ -124,14 +124,14 @@ func (o objectStoreV1) GetObject(in *objectstorepb.GetObjectRequest, stream grpc
 					err = fmt.Errorf("closing the object: %w", closeErr)
 				}
 			}()
-			return sent, sendParts(object, stream)
+			return sent, sendObjectParts(object, stream)
 		})
 	return err
 }
 
-func sendParts(object io.Reader, stream grpc.ServerStreamingServer[objectstorepb.Bytes]) error {
+func sendObjectParts(object io.Reader, stream grpc.ServerStreamingServer[objectstorepb.Bytes]) error {
 	for {
-		part, err := readPart(object)
+		part, err := readObjectPart(object)
 		if len(part) > 0 {
 			if err := stream.Send(&objectstorepb.Bytes{Data: part}); err != nil {
 				return fmt.Errorf("sending the object: %w", err)
@@ -146,9 +146,9 @@ func sendParts(object io.Reader, stream grpc.ServerStreamingServer[objectstorepb
 	}
 }
 
-// readPart fills one message. It is not io.ReadFull, which has one error for a short
+// readObjectPart fills one message. It is not io.ReadFull, which has one error for a short
 // part and for an object that was cut off.
-func readPart(object io.Reader) ([]byte, error) {
+func readObjectPart(object io.Reader) ([]byte, error) {
 	// A new one each time: gRPC may read a message after it was sent.
 	part := make([]byte, chunkBytes)
 	n := 0

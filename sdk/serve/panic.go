@@ -29,9 +29,9 @@ type panicError struct {
 	frames *veleropb.Stack
 }
 
-// newPanic is called by the deferred function that recovered value.
-func newPanic(value any) *panicError {
-	return &panicError{value: value, stack: debug.Stack(), frames: panicFrames()}
+// newPanicError is called by the deferred function that recovered value.
+func newPanicError(value any) *panicError {
+	return &panicError{value: value, stack: debug.Stack(), frames: capturePanicFrames()}
 }
 
 // Error returns what the host is told.
@@ -39,8 +39,8 @@ func (p *panicError) Error() string {
 	return proto.PanicPrefix + fmt.Sprint(p.value)
 }
 
-// status returns the status for p, with a detail that says where it was.
-func (p *panicError) status(text string) error {
+// toStatusError returns the status for p, with a detail that says where it was.
+func (p *panicError) toStatusError(text string) error {
 	answer := status.New(codes.Aborted, text).Proto()
 	if detail, err := gproto.Marshal(p.frames); err == nil {
 		// Not anypb.New: the message has another name here than on the wire.
@@ -49,9 +49,9 @@ func (p *panicError) status(text string) error {
 	return status.ErrorProto(answer)
 }
 
-// panicFrames returns where the panic was that is being recovered from: what is above
+// capturePanicFrames returns where the panic was that is being recovered from: what is above
 // the runtime's own frames.
-func panicFrames() *veleropb.Stack {
+func capturePanicFrames() *veleropb.Stack {
 	counters := make([]uintptr, 64)
 	frames := runtime.CallersFrames(counters[:runtime.Callers(1, counters)])
 	stack := &veleropb.Stack{}

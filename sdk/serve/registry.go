@@ -13,9 +13,9 @@ import (
 
 var errNilAction = errors.New("the function returned no action and no error")
 
-// register adds an action to those of s. A is the interface of its kind and version.
-func register[A any](s *Server, key id, create func() (A, error)) *Server {
-	s.registry.add(key, func() (any, error) {
+// registerAction adds an action to those of s. A is the interface of its kind and version.
+func registerAction[A any](s *Server, key actionID, create func() (A, error)) *Server {
+	s.registry.addRegistration(key, func() (any, error) {
 		a, err := create()
 		if err != nil {
 			return nil, err
@@ -28,24 +28,24 @@ func register[A any](s *Server, key id, create func() (A, error)) *Server {
 	return s
 }
 
-// id identifies a registration.
-type id struct {
+// actionID identifies a registration.
+type actionID struct {
 	kind          sdk.Kind
 	version, name string
 }
 
-// entry is one registration; the action is created when it is first needed.
-type entry struct {
-	id     id
+// registration is one registration; the action is created when it is first needed.
+type registration struct {
+	id     actionID
 	create func() (any, error)
 
 	mu     sync.Mutex
 	action any
 }
 
-// get returns the action. Concurrent first calls create it once; if creating it
+// getOrCreateAction returns the action. Concurrent first calls create it once; if creating it
 // fails, the next call tries again.
-func (e *entry) get() (action any, err error) {
+func (e *registration) getOrCreateAction() (action any, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.action != nil {
@@ -53,7 +53,7 @@ func (e *entry) get() (action any, err error) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			action, err = nil, fmt.Errorf("creating the action: %w", newPanic(r))
+			action, err = nil, fmt.Errorf("creating the action: %w", newPanicError(r))
 		}
 	}()
 	action, err = e.create()
@@ -67,13 +67,13 @@ func (e *entry) get() (action any, err error) {
 // registry holds what the plugin registered. It is filled before serving and only
 // read after that.
 type registry struct {
-	order    []*entry
-	entries  map[id]*entry
+	order    []*registration
+	entries  map[actionID]*registration
 	problems []error
 }
 
-func (r *registry) add(key id, create func() (any, error)) {
-	if err := sdk.ValidateName(key.name); err != nil {
+func (r *registry) addRegistration(key actionID, create func() (any, error)) {
+	if err := sdk.ValidateName(key.kind, key.name); err != nil {
 		r.problems = append(r.problems, fmt.Errorf("registering a %s %s: %w", key.kind, key.version, err))
 		return
 	}
@@ -81,15 +81,15 @@ func (r *registry) add(key id, create func() (any, error)) {
 		r.problems = append(r.problems, fmt.Errorf("registering %s %s %q: it is registered already", key.kind, key.version, key.name))
 		return
 	}
-	e := &entry{id: key, create: create}
+	e := &registration{id: key, create: create}
 	if r.entries == nil {
-		r.entries = map[id]*entry{}
+		r.entries = map[actionID]*registration{}
 	}
 	r.entries[key] = e
 	r.order = append(r.order, e)
 }
 
-func (r *registry) err() error {
+func (r *registry) validateRegistrations() error {
 	if len(r.problems) == 0 && len(r.order) == 0 {
 		return errors.New("nothing is registered: call a Register method before Serve")
 	}

@@ -27,14 +27,14 @@ type restoreItemV1 struct {
 }
 
 func (r restoreItemV1) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
-	return r.appliesTo(ctx, in)
+	return r.serveAppliesTo(ctx, in)
 }
 
 func (r restoreItemV1) Execute(ctx context.Context, in *restoreitemv1pb.ExecuteRequest) (*restoreitemv1pb.ExecuteResponse, error) {
-	return serveCall(ctx, r.server, r.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, r.server, r.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action restoreitemv1.RestoreItemAction) (*restoreitemv1pb.ExecuteResponse, error) {
 			req, err := wire.RestoreRequestFrom(in.GetItem(), in.GetItemFromBackup(), in.GetRestore())
-			return ask(ctx, req, err, action.Execute, func(resp *item.RestoreResponse) (*restoreitemv1pb.ExecuteResponse, error) {
+			return callActionMethod(ctx, req, err, action.Execute, func(resp *item.RestoreResponse) (*restoreitemv1pb.ExecuteResponse, error) {
 				answer, err := wire.RestoreAnswerTo(in.GetItem(), resp)
 				return &restoreitemv1pb.ExecuteResponse{
 					Item: answer.Item, AdditionalItems: answer.Additional, SkipRestore: resp != nil && resp.SkipRestore,
@@ -50,20 +50,20 @@ type restoreItemV2 struct {
 }
 
 func (r restoreItemV2) AppliesTo(ctx context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
-	return r.appliesTo(ctx, in)
+	return r.serveAppliesTo(ctx, in)
 }
 
 func (r restoreItemV2) Execute(ctx context.Context, in *restoreitemv2pb.ExecuteRequest) (*restoreitemv2pb.ExecuteResponse, error) {
-	return serveCall(ctx, r.server, r.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, r.server, r.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action restoreitemv2.RestoreItemAction) (*restoreitemv2pb.ExecuteResponse, error) {
 			req, err := wire.RestoreRequestFrom(in.GetItem(), in.GetItemFromBackup(), in.GetRestore())
-			return ask(ctx, req, err, action.Execute, func(resp *restoreitemv2.Response) (*restoreitemv2pb.ExecuteResponse, error) {
-				return restoreAnswerV2(in.GetItem(), resp)
+			return callActionMethod(ctx, req, err, action.Execute, func(resp *restoreitemv2.Response) (*restoreitemv2pb.ExecuteResponse, error) {
+				return toRestoreResponseV2(in.GetItem(), resp)
 			})
 		})
 }
 
-func restoreAnswerV2(original []byte, resp *restoreitemv2.Response) (*restoreitemv2pb.ExecuteResponse, error) {
+func toRestoreResponseV2(original []byte, resp *restoreitemv2.Response) (*restoreitemv2pb.ExecuteResponse, error) {
 	if resp == nil {
 		resp = &restoreitemv2.Response{}
 	}
@@ -83,10 +83,10 @@ func restoreAnswerV2(original []byte, resp *restoreitemv2.Response) (*restoreite
 }
 
 func (r restoreItemV2) Progress(ctx context.Context, in *restoreitemv2pb.ProgressRequest) (*restoreitemv2pb.ProgressResponse, error) {
-	return serveCall(ctx, r.server, r.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, r.server, r.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action restoreitemv2.RestoreItemAction) (*restoreitemv2pb.ProgressResponse, error) {
-			req, err := restoreOperation(in.GetOperationID(), in.GetRestore())
-			return asking(ctx, req, err, action.Progress, func(resp *item.Progress) (*restoreitemv2pb.ProgressResponse, error) {
+			req, err := newRestoreOperationRequest(in.GetOperationID(), in.GetRestore())
+			return callActionProgress(ctx, req, err, action.Progress, func(resp *item.Progress) (*restoreitemv2pb.ProgressResponse, error) {
 				progress, err := wire.VeleroProgressTo(resp)
 				return &restoreitemv2pb.ProgressResponse{Progress: progress}, err
 			})
@@ -94,14 +94,14 @@ func (r restoreItemV2) Progress(ctx context.Context, in *restoreitemv2pb.Progres
 }
 
 func (r restoreItemV2) Cancel(ctx context.Context, in *restoreitemv2pb.CancelRequest) (*emptypb.Empty, error) {
-	return serveCall(ctx, r.server, r.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, r.server, r.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action restoreitemv2.RestoreItemAction) (*emptypb.Empty, error) {
-			req, err := restoreOperation(in.GetOperationID(), in.GetRestore())
-			return cancelling(ctx, req, err, action.Cancel)
+			req, err := newRestoreOperationRequest(in.GetOperationID(), in.GetRestore())
+			return callActionCancel(ctx, req, err, action.Cancel)
 		})
 }
 
-func restoreOperation(operation string, raw []byte) (*restoreitemv2.OperationRequest, error) {
+func newRestoreOperationRequest(operation string, raw []byte) (*restoreitemv2.OperationRequest, error) {
 	restore, err := hook.ParseRestore(raw)
 	return &restoreitemv2.OperationRequest{OperationID: operation, Restore: restore}, err
 }
@@ -109,19 +109,19 @@ func restoreOperation(operation string, raw []byte) (*restoreitemv2.OperationReq
 func (r restoreItemV2) AreAdditionalItemsReady(
 	ctx context.Context, in *restoreitemv2pb.AreAdditionalItemsReadyRequest,
 ) (*restoreitemv2pb.AreAdditionalItemsReadyResponse, error) {
-	return serveCall(ctx, r.server, r.received(ctx, in.GetPlugin()),
+	return serveCall(ctx, r.server, r.callInfoFromMetadata(ctx, in.GetPlugin()),
 		func(ctx context.Context, action restoreitemv2.RestoreItemAction) (*restoreitemv2pb.AreAdditionalItemsReadyResponse, error) {
 			restore, err := hook.ParseRestore(in.GetRestore())
-			req := &restoreitemv2.ReadyRequest{AdditionalItems: mapped(wire.RefsFrom(in.GetAdditionalItems()), restore.NamespaceMapping), Restore: restore}
-			return ask(ctx, req, err, action.AreAdditionalItemsReady, func(ready bool) (*restoreitemv2pb.AreAdditionalItemsReadyResponse, error) {
+			req := &restoreitemv2.ReadyRequest{AdditionalItems: mapRefNamespaces(wire.RefsFrom(in.GetAdditionalItems()), restore.NamespaceMapping), Restore: restore}
+			return callActionMethod(ctx, req, err, action.AreAdditionalItemsReady, func(ready bool) (*restoreitemv2pb.AreAdditionalItemsReadyResponse, error) {
 				return &restoreitemv2pb.AreAdditionalItemsReadyResponse{Ready: ready}, nil
 			})
 		})
 }
 
-// mapped names objects by the namespaces that they were restored into. On the wire,
+// mapRefNamespaces names objects by the namespaces that they were restored into. On the wire,
 // Velero and the operator name them as Execute did.
-func mapped(refs []item.Ref, mapping map[string]string) []item.Ref {
+func mapRefNamespaces(refs []item.Ref, mapping map[string]string) []item.Ref {
 	for i := range refs {
 		if target, ok := mapping[refs[i].Namespace]; ok {
 			refs[i].Namespace = target

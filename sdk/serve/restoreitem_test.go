@@ -13,7 +13,7 @@ import (
 // TestMappedIsWhereObjectsAre also where namespaces change places.
 func TestMappedIsWhereObjectsAre(t *testing.T) {
 	t.Parallel()
-	got := mapped([]item.Ref{{Namespace: "a", Name: "1"}, {Namespace: "b", Name: "2"}, {Namespace: "c", Name: "3"}, {Name: "4"}},
+	got := mapRefNamespaces([]item.Ref{{Namespace: "a", Name: "1"}, {Namespace: "b", Name: "2"}, {Namespace: "c", Name: "3"}, {Name: "4"}},
 		map[string]string{"a": "b", "b": "a"})
 	want := []item.Ref{{Namespace: "b", Name: "1"}, {Namespace: "a", Name: "2"}, {Namespace: "c", Name: "3"}, {Name: "4"}}
 	if !reflect.DeepEqual(got, want) {

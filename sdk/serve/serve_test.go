@@ -51,7 +51,7 @@ func TestServeRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := tc.server.serve(nil, tc.cookie)
+			err := tc.server.servePluginProcess(nil, tc.cookie)
 			if err == nil {
 				t.Fatal("it was served")
 			}
@@ -94,7 +94,7 @@ func TestActionIsCreatedOnceItCanBe(t *testing.T) {
 	t.Parallel()
 	created := 0
 	results := []error{errors.New("no config yet"), nil}
-	e := &entry{create: func() (any, error) {
+	e := &registration{create: func() (any, error) {
 		created++
 		if created == 1 {
 			panic("too early")
@@ -102,7 +102,7 @@ func TestActionIsCreatedOnceItCanBe(t *testing.T) {
 		return nothing{}, results[created-2]
 	}}
 	for i, want := range []string{"plugin panicked: too early", "no config yet", "", ""} {
-		_, err := e.get()
+		_, err := e.getOrCreateAction()
 		if got := fmt.Sprint(err); (want == "") != (err == nil) || !strings.Contains(got, want) {
 			t.Errorf("attempt %d: %v, want %q", i, err, want)
 		}
@@ -114,24 +114,24 @@ func TestActionIsCreatedOnceItCanBe(t *testing.T) {
 
 func TestKeyedLock(t *testing.T) {
 	t.Parallel()
-	var k keyed
-	unlock, err := k.lock(t.Context(), "a")
+	var k keyedMutex
+	unlock, err := k.waitAndLockKey(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, err := k.lock(t.Context(), "b"); err != nil {
+	if other, err := k.waitAndLockKey(t.Context(), "b"); err != nil {
 		t.Errorf("another key: %v", err)
 	} else {
 		other()
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := k.lock(ended, "a"); !errors.Is(err, context.Canceled) {
+	if _, err := k.waitAndLockKey(ended, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a key that is held: %v", err)
 	}
 	got := make(chan error, 1)
 	go func() {
-		again, err := k.lock(t.Context(), "a")
+		again, err := k.waitAndLockKey(t.Context(), "a")
 		if err == nil {
 			again()
 		}
@@ -151,18 +151,18 @@ func TestKindsOfARegistration(t *testing.T) {
 	s := New().RegisterPreBackupActionV1("x.io/a", newPre).RegisterPostBackupActionV1("x.io/a", newPost).
 		RegisterPreRestoreActionV1("x.io/a", func() (prerestorev1.PreRestoreAction, error) { return nothing{}, nil }).
 		RegisterPostRestoreActionV1("x.io/a", func() (postrestorev1.PostRestoreAction, error) { return nothing{}, nil })
-	if err := s.registry.err(); err != nil {
+	if err := s.registry.validateRegistrations(); err != nil {
 		t.Errorf("one name cannot be registered for all kinds: %v", err)
 	}
 	for _, kind := range []sdk.Kind{
 		sdk.KindPreBackupAction, sdk.KindPostBackupAction, sdk.KindPreRestoreAction, sdk.KindPostRestoreAction,
 	} {
-		e := s.registry.entries[id{kind: kind, version: sdk.V1, name: "x.io/a"}]
+		e := s.registry.entries[actionID{kind: kind, version: sdk.V1, name: "x.io/a"}]
 		if e == nil {
 			t.Errorf("the %s is missing", kind)
 			continue
 		}
-		if _, err := e.get(); err != nil {
+		if _, err := e.getOrCreateAction(); err != nil {
 			t.Errorf("the %s cannot be created: %v", kind, err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestKindsOfARegistration(t *testing.T) {
 func TestNoActionIsAnError(t *testing.T) {
 	t.Parallel()
 	s := New().RegisterPreRestoreActionV1("a", func() (prerestorev1.PreRestoreAction, error) { return nil, nil }) //nolint:nilnil // the mistake
-	_, err := s.registry.order[0].get()
+	_, err := s.registry.order[0].getOrCreateAction()
 	if !errors.Is(err, errNilAction) {
 		t.Errorf("error is %v, want one that says that there is no action", err)
 	}

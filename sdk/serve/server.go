@@ -33,14 +33,14 @@ import (
 // Server collects the actions of a plugin and serves them. Register everything
 // first, then call Serve; the methods are not safe for concurrent use.
 type Server struct {
-	registry registry
-	running  keyed
-	features []string
-	level    *slog.LevelVar
-	log      *logline.Writer
-	// listed runs onList once, with the first request of the operator.
-	listed sync.Once
-	onList func()
+	registry    registry
+	runningKeys keyedMutex
+	features    []string
+	level       *slog.LevelVar
+	log         *logline.Writer
+	// listOnce runs onList once, with the first request of the operator.
+	listOnce sync.Once
+	onList   func()
 }
 
 // New returns a Server without actions that logs to standard error.
@@ -58,7 +58,7 @@ func (s *Server) SetLogOutput(out io.Writer) *Server {
 // Install registers the gRPC services with r, or returns every problem of the
 // registrations. Serve calls it; tests may do so with a server of their own.
 func (s *Server) Install(r grpc.ServiceRegistrar) error {
-	if err := s.registry.err(); err != nil {
+	if err := s.registry.validateRegistrations(); err != nil {
 		return err
 	}
 	pluginpb.RegisterPluginListerServer(r, listerService{server: s})
@@ -68,10 +68,10 @@ func (s *Server) Install(r grpc.ServiceRegistrar) error {
 	postrestorepb.RegisterPostRestoreActionServer(r, postRestoreV1{server: s})
 	deletepb.RegisterDeleteActionServer(r, deleteV1{server: s})
 	asyncbackupitempb.RegisterAsyncBackupItemActionServer(r,
-		asyncBackupItemV1{metadataService: s.metadata(sdk.KindAsyncBackupItemAction, sdk.V1)})
+		asyncBackupItemV1{metadataService: s.newMetadataService(sdk.KindAsyncBackupItemAction, sdk.V1)})
 	asyncrestoreitempb.RegisterAsyncRestoreItemActionServer(r,
-		asyncRestoreItemV1{metadataService: s.metadata(sdk.KindAsyncRestoreItemAction, sdk.V1)})
-	s.installVelero(r)
+		asyncRestoreItemV1{metadataService: s.newMetadataService(sdk.KindAsyncRestoreItemAction, sdk.V1)})
+	s.registerVeleroServices(r)
 	return nil
 }
 
@@ -81,18 +81,18 @@ func (s *Server) Install(r grpc.ServiceRegistrar) error {
 // by an operator, it prints what to do to standard error and ends the process
 // with status 1.
 func (s *Server) Serve() {
-	if err := s.serve(os.Args[1:], os.Getenv(proto.HandshakeCookieKey)); err != nil {
+	if err := s.servePluginProcess(os.Args[1:], os.Getenv(proto.HandshakeCookieKey)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func (s *Server) serve(args []string, cookie string) error {
-	if err := s.registry.err(); err != nil {
+func (s *Server) servePluginProcess(args []string, cookie string) error {
+	if err := s.registry.validateRegistrations(); err != nil {
 		return fmt.Errorf("this plugin cannot be served:\n%w", err)
 	}
 	if cookie != proto.HandshakeCookieValue {
-		return errors.New(s.usage())
+		return errors.New(s.usageText())
 	}
 	s.parseFlags(args)
 	logger := s.log.Logger(s.level)
@@ -111,7 +111,7 @@ func (s *Server) serve(args []string, cookie string) error {
 			MagicCookieKey:   proto.HandshakeCookieKey,
 			MagicCookieValue: proto.HandshakeCookieValue,
 		},
-		Plugins: goplugin.PluginSet{"grapnel": &services{server: s}},
+		Plugins: goplugin.PluginSet{"grapnel": &goPluginAdapter{server: s}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(proto.MaxRequestBytes))...)
 		},
@@ -120,8 +120,8 @@ func (s *Server) serve(args []string, cookie string) error {
 	return nil
 }
 
-// usage is what somebody reads who starts the binary by hand.
-func (s *Server) usage() string {
+// usageText is what somebody reads who starts the binary by hand.
+func (s *Server) usageText() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "This is a Grapnel plugin (SDK %s). The operator starts it: name it in a Plugin object.\nIt provides:\n", sdk.Version)
 	for _, e := range s.registry.order {
@@ -154,18 +154,18 @@ func (s *Server) parseFlags(args []string) {
 	}
 }
 
-// services is the adapter between go-plugin and Install.
-type services struct {
+// goPluginAdapter is the adapter between go-plugin and Install.
+type goPluginAdapter struct {
 	goplugin.NetRPCUnsupportedPlugin
 	server *Server
 }
 
 // GRPCServer installs the services.
-func (p *services) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
+func (p *goPluginAdapter) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
 	return p.server.Install(g)
 }
 
 // GRPCClient is not used: the operator dials the services itself.
-func (p *services) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+func (p *goPluginAdapter) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("a plugin has no client side")
 }

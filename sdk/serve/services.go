@@ -23,7 +23,7 @@ type listerService struct {
 }
 
 func (l listerService) ListPlugins(context.Context, *pluginpb.ListPluginsRequest) (*pluginpb.ListPluginsResponse, error) {
-	l.server.listed.Do(l.server.onList)
+	l.server.listOnce.Do(l.server.onList)
 	out := &pluginpb.ListPluginsResponse{SdkVersion: sdk.Version, Capabilities: []string{proto.CapabilityLogEnd}}
 	for _, e := range l.server.registry.order {
 		out.Plugins = append(out.Plugins, &pluginpb.PluginIdentifier{
@@ -40,7 +40,7 @@ type preBackupV1 struct {
 }
 
 func (p preBackupV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
-	return p.server.execute(ctx, id{kind: sdk.KindPreBackupAction, version: sdk.V1}, in)
+	return p.server.executeHookAction(ctx, actionID{kind: sdk.KindPreBackupAction, version: sdk.V1}, in)
 }
 
 // postBackupV1 serves version 1 of PostBackupAction.
@@ -50,7 +50,7 @@ type postBackupV1 struct {
 }
 
 func (p postBackupV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
-	return p.server.execute(ctx, id{kind: sdk.KindPostBackupAction, version: sdk.V1}, in)
+	return p.server.executeHookAction(ctx, actionID{kind: sdk.KindPostBackupAction, version: sdk.V1}, in)
 }
 
 // preRestoreV1 serves version 1 of PreRestoreAction.
@@ -60,7 +60,7 @@ type preRestoreV1 struct {
 }
 
 func (p preRestoreV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
-	return p.server.execute(ctx, id{kind: sdk.KindPreRestoreAction, version: sdk.V1}, in)
+	return p.server.executeHookAction(ctx, actionID{kind: sdk.KindPreRestoreAction, version: sdk.V1}, in)
 }
 
 // postRestoreV1 serves version 1 of PostRestoreAction.
@@ -70,5 +70,5 @@ type postRestoreV1 struct {
 }
 
 func (p postRestoreV1) Execute(ctx context.Context, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
-	return p.server.execute(ctx, id{kind: sdk.KindPostRestoreAction, version: sdk.V1}, in)
+	return p.server.executeHookAction(ctx, actionID{kind: sdk.KindPostRestoreAction, version: sdk.V1}, in)
 }

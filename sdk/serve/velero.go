@@ -22,21 +22,21 @@ import (
 	veleropb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
 )
 
-// installVelero registers the services that Velero knows, under its names.
-func (s *Server) installVelero(r grpc.ServiceRegistrar) {
+// registerVeleroServices registers the services that Velero knows, under its names.
+func (s *Server) registerVeleroServices(r grpc.ServiceRegistrar) {
 	proto.RegisterVelero(r, &veleropb.PluginLister_ServiceDesc, veleroLister{server: s})
 	proto.RegisterVelero(r, &backupitemv1pb.BackupItemAction_ServiceDesc,
-		backupItemV1{metadataService: s.metadata(sdk.KindBackupItemAction, sdk.V1)})
+		backupItemV1{metadataService: s.newMetadataService(sdk.KindBackupItemAction, sdk.V1)})
 	proto.RegisterVelero(r, &backupitemv2pb.BackupItemAction_ServiceDesc,
-		backupItemV2{metadataService: s.metadata(sdk.KindBackupItemAction, sdk.V2)})
+		backupItemV2{metadataService: s.newMetadataService(sdk.KindBackupItemAction, sdk.V2)})
 	proto.RegisterVelero(r, &restoreitemv1pb.RestoreItemAction_ServiceDesc,
-		restoreItemV1{metadataService: s.metadata(sdk.KindRestoreItemAction, sdk.V1)})
+		restoreItemV1{metadataService: s.newMetadataService(sdk.KindRestoreItemAction, sdk.V1)})
 	proto.RegisterVelero(r, &restoreitemv2pb.RestoreItemAction_ServiceDesc,
-		restoreItemV2{metadataService: s.metadata(sdk.KindRestoreItemAction, sdk.V2)})
+		restoreItemV2{metadataService: s.newMetadataService(sdk.KindRestoreItemAction, sdk.V2)})
 	proto.RegisterVelero(r, &deleteitempb.DeleteItemAction_ServiceDesc,
-		deleteItemV1{metadataService: s.metadata(sdk.KindDeleteItemAction, sdk.V1)})
+		deleteItemV1{metadataService: s.newMetadataService(sdk.KindDeleteItemAction, sdk.V1)})
 	proto.RegisterVelero(r, &objectstorepb.ObjectStore_ServiceDesc,
-		objectStoreV1{metadataService: s.metadata(sdk.KindObjectStore, sdk.V1)})
+		objectStoreV1{metadataService: s.newMetadataService(sdk.KindObjectStore, sdk.V1)})
 }
 
 // veleroLister tells Velero what the process provides. Velero does not start with a
@@ -49,12 +49,12 @@ type veleroLister struct {
 func (l veleroLister) ListPlugins(context.Context, *emptypb.Empty) (*veleropb.ListPluginsResponse, error) {
 	out := &veleropb.ListPluginsResponse{}
 	for _, e := range l.server.registry.order {
-		kind := veleroKind(e.id)
+		kind := veleroKindOf(e.id)
 		if kind == "" || !strings.Contains(e.id.name, "/") {
 			continue
 		}
 		// Of an action in both versions Velero would call both for every item.
-		newer := id{kind: e.id.kind, version: sdk.V2, name: e.id.name}
+		newer := actionID{kind: e.id.kind, version: sdk.V2, name: e.id.name}
 		if _, ok := l.server.registry.entries[newer]; ok && e.id != newer {
 			continue
 		}
@@ -64,8 +64,8 @@ func (l veleroLister) ListPlugins(context.Context, *emptypb.Empty) (*veleropb.Li
 	return out, nil
 }
 
-// veleroKind returns what Velero calls a kind and version, "" if it does not know it.
-func veleroKind(of id) string {
+// veleroKindOf returns what Velero calls a kind and version, "" if it does not know it.
+func veleroKindOf(of actionID) string {
 	both := of.kind == sdk.KindBackupItemAction || of.kind == sdk.KindRestoreItemAction
 	switch {
 	case both && of.version == sdk.V2:

@@ -23,13 +23,13 @@ var archived = regexp.MustCompile(`\.tar\.gz`)
 // backups archive a namespace.
 type backups struct{ data string }
 
-func (backups) kind() run.Kind { return run.Backup }
+func (backups) kind() run.KindTraits { return run.BackupKind }
 
-func (backups) setUp(*testing.T, *lane) {}
+func (backups) setUp(*testing.T, *testOperator) {}
 
 func (backups) folder(name string) string { return "backups/" + name }
 
-func (b backups) begin(_ *testing.T, l *lane, name string) run.Subject {
+func (b backups) begin(_ *testing.T, l *testOperator, name string) run.Object {
 	object := &v1alpha1.Backup{ObjectMeta: l.meta(name)}
 	object.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(b.data)}
 	object.Spec.ExcludedResources = []v1alpha1.NamePattern{comingAndGoing}
@@ -38,15 +38,15 @@ func (b backups) begin(_ *testing.T, l *lane, name string) run.Subject {
 
 // left returns what is in the archive, and what its manifest says of it. It checks
 // that a backup is whole, or that its name is free.
-func (backups) left(t *testing.T, l *lane, o run.Subject, _ int) map[string]string {
+func (backups) left(t *testing.T, l *testOperator, o run.Object, _ int) map[string]string {
 	t.Helper()
 	store := backupstore.New(l.objects, l.name)
-	complete, err := store.Committed(t.Context(), o.GetName(), string(o.GetUID()))
+	complete, err := store.IsCommitted(t.Context(), o.GetName(), string(o.GetUID()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !complete {
-		if err := store.Check(t.Context(), o.GetName(), "the UID of another Backup"); err != nil {
+		if err := store.CheckClaim(t.Context(), o.GetName(), "the UID of another Backup"); err != nil {
 			t.Errorf("the name was not given back: %v", err)
 		}
 		return nil
@@ -54,7 +54,7 @@ func (backups) left(t *testing.T, l *lane, o run.Subject, _ int) map[string]stri
 	if err := store.Verify(t.Context(), o.GetName()); err != nil {
 		t.Error(err)
 	}
-	velero, grapnel, err := store.Manifest(t.Context(), o.GetName())
+	velero, grapnel, err := store.ReadManifest(t.Context(), o.GetName())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (backups) left(t *testing.T, l *lane, o run.Subject, _ int) map[string]stri
 
 // checkOutputs checks that what the PreBackup action answered is stored with the
 // backup. All it ever answers is its key.
-func (l *lane) checkOutputs(t *testing.T, o run.Subject, manifest *backupstore.GrapnelManifest) {
+func (l *testOperator) checkOutputs(t *testing.T, o run.Object, manifest *backupstore.GrapnelManifest) {
 	t.Helper()
 	for _, run := range l.hookRuns(t, o) {
 		want := ""
@@ -101,7 +101,7 @@ const maxShown = 64 << 10
 
 // contents reads an archive; objects are normalised.
 func contents(ctx context.Context, store *backupstore.Store, name string) (map[string]string, error) {
-	stream, err := store.Get(ctx, name, backupstore.Contents)
+	stream, err := store.GetFile(ctx, name, backupstore.Contents)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ type call struct {
 }
 
 // callsOf returns the calls of the HookRuns in the order they were made.
-func (l *lane) callsOf(t *testing.T, runs []v1alpha1.HookRun) []call {
+func (l *testOperator) callsOf(t *testing.T, runs []v1alpha1.HookRun) []call {
 	t.Helper()
 	data, err := os.ReadFile(l.calls)
 	if err != nil {
@@ -50,7 +50,7 @@ func (l *lane) callsOf(t *testing.T, runs []v1alpha1.HookRun) []call {
 
 // checkCalls compares what the actions saw with what the HookRuns say, and checks that
 // what a started action owes was paid after it.
-func (l *lane) checkCalls(t *testing.T, runs []v1alpha1.HookRun, ends int) {
+func (l *testOperator) checkCalls(t *testing.T, runs []v1alpha1.HookRun, ends int) {
 	t.Helper()
 	kind, calls := l.work.kind(), l.callsOf(t, runs)
 	paid := false
@@ -59,16 +59,16 @@ func (l *lane) checkCalls(t *testing.T, runs []v1alpha1.HookRun, ends int) {
 		checkCallsOf(t, run, calls, ends)
 		paid = paid || (run.Spec.Owed && run.Status.Phase == v1alpha1.HookRunPhaseCompleted)
 	}
-	started := slices.IndexFunc(calls, func(c call) bool { return c.Point == string(kind.Pre()) })
-	if started < 0 || kind.Only != "" {
+	started := slices.IndexFunc(calls, func(c call) bool { return c.Point == string(kind.PreHookPoint()) })
+	if started < 0 || kind.SinglePoint != "" {
 		return // nothing is owed
 	}
 	cleaned := slices.IndexFunc(calls, func(c call) bool {
-		return c.Point == string(kind.Post()) && c.Action == l.pair()
+		return c.Point == string(kind.PostHookPoint()) && c.Action == l.pair()
 	})
 	lastPre := started
 	for i, c := range calls {
-		if c.Point == string(kind.Pre()) {
+		if c.Point == string(kind.PreHookPoint()) {
 			lastPre = i
 		}
 	}
@@ -107,7 +107,7 @@ func checkCallsOf(t *testing.T, run *v1alpha1.HookRun, calls []call, ends int) {
 }
 
 // awaitCalls waits until the plugin has noted as many calls.
-func (l *lane) awaitCalls(t *testing.T, n int) {
+func (l *testOperator) awaitCalls(t *testing.T, n int) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		data, err := os.ReadFile(l.calls)

@@ -17,7 +17,7 @@ func TestCrash(t *testing.T) {
 	for _, scene := range scenarios() {
 		t.Run(scene.name, func(t *testing.T) {
 			t.Parallel()
-			l := s.newLane(t, scene)
+			l := s.newTestOperator(t, scene)
 			want, recorded := scene.record(t, l)
 			for n, sw := range scene.sweeps {
 				t.Run(fmt.Sprint(sw), func(t *testing.T) { sw.run(t, l, scene, n, want, recorded) })
@@ -28,13 +28,13 @@ func TestCrash(t *testing.T) {
 		})
 	}
 	// One operator has to come through all objects of a Restore: it asks for each again.
-	for kind, every := range map[run.Kind][]int{run.Backup: {5, 7, 11}, run.Restore: {23, 29}, run.Deletion: {5}} {
+	for kind, every := range map[run.KindTraits][]int{run.BackupKind: {5, 7, 11}, run.RestoreKind: {23, 29}, run.DeletionRunKind: {5}} {
 		t.Run("again "+kind.Name, func(t *testing.T) {
 			t.Parallel()
 			crashAgain(t, s, ordinary(kind, "again"), every)
 		})
 	}
-	for _, kind := range []run.Kind{run.Backup, run.Restore} {
+	for _, kind := range []run.KindTraits{run.BackupKind, run.RestoreKind} {
 		t.Run("once "+kind.Name, func(t *testing.T) {
 			t.Parallel()
 			crashOnce(t, s, ordinary(kind, "once"))
@@ -49,7 +49,7 @@ func TestCrash(t *testing.T) {
 }
 
 // ordinary returns the first scenario of a kind of work, with a lane of its own.
-func ordinary(kind run.Kind, lane string) scenario {
+func ordinary(kind run.KindTraits, lane string) scenario {
 	all := scenarios()
 	scene := all[slices.IndexFunc(all, func(s scenario) bool { return s.work.kind() == kind })]
 	scene.name = lane + "-" + scene.name
@@ -61,7 +61,7 @@ func ordinary(kind run.Kind, lane string) scenario {
 // attempt and its result.
 func crashAgain(t *testing.T, s *site, scene scenario, every []int) {
 	t.Helper()
-	l := s.newLane(t, scene)
+	l := s.newTestOperator(t, scene)
 	want, _ := scene.record(t, l)
 	for _, n := range every {
 		for _, w := range []when{before, after} {
@@ -82,7 +82,7 @@ func crashAgain(t *testing.T, s *site, scene scenario, every []int) {
 func crashOnce(t *testing.T, s *site, scene scenario) {
 	t.Helper()
 	scene.once = true
-	l := s.newLane(t, scene)
+	l := s.newTestOperator(t, scene)
 	scene.record(t, l)
 	kind := scene.work.kind()
 	for _, c := range []struct {
@@ -90,9 +90,9 @@ func crashOnce(t *testing.T, s *site, scene scenario) {
 		pre, notify, pay string
 		calls            int
 	}{
-		{string(kind.Pre()) + ":1", "Failed" + string(kind.Pre()) + "Actions", "Failed", "Completed", "Completed", 3},
-		{string(kind.Post()) + ":1", run.PhaseCompleted, "Completed", "Failed", "Completed", 3},
-		{string(kind.Post()) + ":2", run.PhaseCompleted, "Completed", "Completed", "Completed", 4},
+		{string(kind.PreHookPoint()) + ":1", "Failed" + string(kind.PreHookPoint()) + "Actions", "Failed", "Completed", "Completed", 3},
+		{string(kind.PostHookPoint()) + ":1", run.PhaseCompleted, "Completed", "Failed", "Completed", 3},
+		{string(kind.PostHookPoint()) + ":2", run.PhaseCompleted, "Completed", "Completed", "Completed", 4},
 	} {
 		for _, w := range []when{before, after} {
 			t.Run(fmt.Sprintf("killed %s the action works, %s", w, c.at), func(t *testing.T) {
@@ -118,7 +118,7 @@ func crashOnce(t *testing.T, s *site, scene scenario) {
 // be interrupted.
 func stopWhileAnActionWorks(t *testing.T, s *site, scene scenario) {
 	t.Helper()
-	l := s.newLane(t, scene)
+	l := s.newTestOperator(t, scene)
 	want, _ := scene.record(t, l)
 	for n, point := range []string{"Pre action", "first Post action", "second Post action"} {
 		t.Run(point, func(t *testing.T) {

@@ -28,21 +28,21 @@ type deletions struct{}
 // called are the writes that have to do with the calls of DeleteActions.
 var called = regexp.MustCompile(`/hookruns`)
 
-func (deletions) kind() run.Kind { return run.Deletion }
+func (deletions) kind() run.KindTraits { return run.DeletionRunKind }
 
-func (deletions) setUp(*testing.T, *lane) {}
+func (deletions) setUp(*testing.T, *testOperator) {}
 
 // victim is the name of the Backup that a DeletionRun destroys, and of its Restore.
 func victim(name string) string { return name + "-victim" }
 
 func (deletions) folder(name string) string { return "backups/" + victim(name) }
 
-func (deletions) begin(t *testing.T, l *lane, name string) run.Subject {
+func (deletions) begin(t *testing.T, l *testOperator, name string) run.Object {
 	t.Helper()
 	b := backups{data: smallData}.begin(t, l, victim(name))
 	b.SetLabels(l.labels())
 	o := &v1alpha1.Restore{ObjectMeta: l.meta(victim(name)), Spec: v1alpha1.RestoreSpec{BackupName: b.GetName()}}
-	for _, object := range []run.Subject{b, o} {
+	for _, object := range []run.Object{b, o} {
 		if last, ends := l.follow(t, object, disturbance{api: &trap{}, store: &trap{}}); ends > 0 || last.GetPhase() != run.PhaseCompleted {
 			t.Fatalf("what is to be destroyed is %s", l.describe(object.GetName(), last))
 		}
@@ -58,7 +58,7 @@ func (deletions) begin(t *testing.T, l *lane, name string) run.Subject {
 // left returns what a DeletionRun says that it did. It checks that nothing else is left
 // of the backup: no object, and no file of its Restore. Those of the Backup are compared
 // anyway.
-func (deletions) left(t *testing.T, l *lane, o run.Subject, ends int) map[string]string {
+func (deletions) left(t *testing.T, l *testOperator, o run.Object, ends int) map[string]string {
 	t.Helper()
 	key := types.NamespacedName{Namespace: l.name, Name: victim(o.GetName())}
 	for _, object := range []client.Object{&v1alpha1.Backup{}, &v1alpha1.Restore{}} {
@@ -79,7 +79,7 @@ func (deletions) left(t *testing.T, l *lane, o run.Subject, ends int) map[string
 
 // shown returns what the DeleteItemAction was shown, and checks that nothing was shown
 // again without need.
-func (l *lane) shown(t *testing.T, ends int) []string {
+func (l *testOperator) shown(t *testing.T, ends int) []string {
 	t.Helper()
 	content, err := os.ReadFile(l.cleaned())
 	if err != nil {

@@ -33,7 +33,7 @@ const mostStarted = 2
 // ended that count. Those of an attempt that was interrupted may have been cancelled.
 // An operation that was started and that nobody recorded is lost with the operator: only
 // the action knows of it.
-func (l *lane) checkOperations(t *testing.T, o run.Subject, ends int) (counted []string) {
+func (l *testOperator) checkOperations(t *testing.T, o run.Object, ends int) (counted []string) {
 	t.Helper()
 	var list v1alpha1.AsyncOperationList
 	err := l.client.List(t.Context(), &list, client.InNamespace(l.name), client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
@@ -48,7 +48,7 @@ func (l *lane) checkOperations(t *testing.T, o run.Subject, ends int) (counted [
 			t.Errorf("AsyncOperation %s goes on: %+v", op.Name, op.Status)
 		}
 		// A Restore goes on where it was, a Backup begins anew.
-		current := l.work.kind() == run.Restore || op.Spec.Attempt == o.Run().Attempts
+		current := l.work.kind() == run.RestoreKind || op.Spec.Attempt == o.Run().Attempts
 		switch phase := op.Status.Phase; {
 		case phase == v1alpha1.AsyncOperationPhaseCompleted && current:
 			counted = append(counted, fmt.Sprintf("%s %s", op.Spec.Item.Name, phase))
@@ -68,7 +68,7 @@ func (l *lane) checkOperations(t *testing.T, o run.Subject, ends int) (counted [
 
 // unrecorded returns the IDs of what was started for a run, neither recorded nor
 // cancelled.
-func (l *lane) unrecorded(t *testing.T, o run.Subject, recorded map[string]bool) (lost []string) {
+func (l *testOperator) unrecorded(t *testing.T, o run.Object, recorded map[string]bool) (lost []string) {
 	t.Helper()
 	if !l.operations {
 		return nil

@@ -44,15 +44,15 @@ var (
 	defined = regexp.MustCompile(`/customresourcedefinitions`)
 )
 
-func (restores) kind() run.Kind { return run.Restore }
+func (restores) kind() run.KindTraits { return run.RestoreKind }
 
 func (restores) folder(name string) string { return "restores/" + name }
 
 // backup is the name of what all Restores of a lane restore.
-func (restores) backup(l *lane) string { return l.name + "-data" }
+func (restores) backup(l *testOperator) string { return l.name + "-data" }
 
 // setUp makes the backup.
-func (r restores) setUp(t *testing.T, l *lane) {
+func (r restores) setUp(t *testing.T, l *testOperator) {
 	t.Helper()
 	for _, object := range r.source(t, l) {
 		l.createServed(t, object)
@@ -65,7 +65,7 @@ func (r restores) setUp(t *testing.T, l *lane) {
 	}
 }
 
-func (r restores) begin(t *testing.T, l *lane, name string) run.Subject {
+func (r restores) begin(t *testing.T, l *testOperator, name string) run.Object {
 	t.Helper()
 	if r.defines {
 		l.removeDefined(t, r.source(t, l))
@@ -94,7 +94,7 @@ func (r restores) begin(t *testing.T, l *lane, name string) run.Subject {
 }
 
 // source returns what is in the backup.
-func (r restores) source(t *testing.T, l *lane) []*unstructured.Unstructured {
+func (r restores) source(t *testing.T, l *testOperator) []*unstructured.Unstructured {
 	t.Helper()
 	objects := read(t, "testdata/restored.yaml", l.name)
 	if r.defines {
@@ -108,17 +108,17 @@ func (r restores) source(t *testing.T, l *lane) []*unstructured.Unstructured {
 
 // left returns the objects of the cluster that the Restore wrote, and what it says of
 // them.
-func (r restores) left(t *testing.T, l *lane, o run.Subject, _ int) map[string]string {
+func (r restores) left(t *testing.T, l *testOperator, o run.Object, _ int) map[string]string {
 	t.Helper()
 	found := l.written(t, r.source(t, l), o.GetName())
 	for _, file := range []backupstore.RestoreFile{backupstore.RestoreResults, backupstore.RestoreResourceList} {
-		text, err := l.stored(t.Context(), backupstore.RestoreKey(l.name, o.GetName(), file))
+		text, err := l.stored(t.Context(), backupstore.RestoreFileKey(l.name, o.GetName(), file))
 		if err != nil {
 			t.Error(err)
 		}
 		found[string(file)] = string(text)
 	}
-	if status := o.(*v1alpha1.Restore).Status; run.Succeeded(o) {
+	if status := o.(*v1alpha1.Restore).Status; run.IsCompletedOrPartiallyFailed(o) {
 		found[counts] = text(t, status.Counts)
 		found["progress"] = text(t, status.Progress)
 	}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ type result struct {
 }
 
 // observe reads what became of a run, and checks what must hold for any.
-func (l *lane) observe(t *testing.T, o run.Subject, ends int) result {
+func (l *testOperator) observe(t *testing.T, o run.Object, ends int) result {
 	t.Helper()
 	runs := l.hookRuns(t, o)
 	l.checkRuns(t, o, runs)
@@ -70,7 +71,7 @@ func (l *lane) observe(t *testing.T, o run.Subject, ends int) result {
 }
 
 // files returns the files that a status names.
-func files(t *testing.T, o run.Subject) map[string]string {
+func files(t *testing.T, o run.Object) map[string]string {
 	t.Helper()
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -95,8 +96,12 @@ func actions(list *[]v1alpha1.ActionStatus) []string {
 	return texts
 }
 
-// anonymous replaces the name and the UID of the run.
-func anonymous(t *testing.T, r result, o run.Subject) result {
+// stamped is what a Restore notes on an object, in JSON within JSON or not; its end
+// depends on the object and the UID.
+var stamped = regexp.MustCompile(`(grapnel\.dev/restored\\*":\\*"[a-z]+) UID [A-Za-z0-9_-]+`)
+
+// anonymous replaces the name and the UID of the run, and what depends on them.
+func anonymous(t *testing.T, r result, o run.Object) result {
 	t.Helper()
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -104,6 +109,7 @@ func anonymous(t *testing.T, r result, o run.Subject) result {
 	}
 	data = bytes.ReplaceAll(data, []byte(o.GetName()), []byte("NAME"))
 	data = bytes.ReplaceAll(data, []byte(o.GetUID()), []byte("UID"))
+	data = stamped.ReplaceAll(data, []byte("$1 UID"))
 	var out result
 	if err := json.Unmarshal(data, &out); err != nil {
 		t.Fatal(err)
@@ -112,7 +118,7 @@ func anonymous(t *testing.T, r result, o run.Subject) result {
 }
 
 // hookRuns returns the HookRuns of a run in the order of their points.
-func (l *lane) hookRuns(t *testing.T, o run.Subject) []v1alpha1.HookRun {
+func (l *testOperator) hookRuns(t *testing.T, o run.Object) []v1alpha1.HookRun {
 	t.Helper()
 	var runs v1alpha1.HookRunList
 	err := l.client.List(t.Context(), &runs, client.InNamespace(l.name), client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
@@ -129,7 +135,7 @@ var fair = []string{"", v1alpha1.ReasonInterrupted, v1alpha1.ReasonCancelled, v1
 
 // checkRuns checks that nothing holds the run any more, that nothing is owed and that
 // every HookRun came to its end, without failures on its way.
-func (l *lane) checkRuns(t *testing.T, o run.Subject, runs []v1alpha1.HookRun) {
+func (l *testOperator) checkRuns(t *testing.T, o run.Object, runs []v1alpha1.HookRun) {
 	t.Helper()
 	if conditions.IsTrue(o, v1alpha1.ConditionCleanupOwed) {
 		t.Error("clean-up is still owed")
@@ -152,7 +158,7 @@ func (l *lane) checkRuns(t *testing.T, o run.Subject, runs []v1alpha1.HookRun) {
 
 // checkScratch checks that nothing is left on the operator's disk, by it or by those
 // before it.
-func (l *lane) checkScratch(t *testing.T) {
+func (l *testOperator) checkScratch(t *testing.T) {
 	t.Helper()
 	entries, err := os.ReadDir(l.scratch())
 	if err != nil {

@@ -38,7 +38,7 @@ type disturbance struct {
 }
 
 // run makes one run of the lane's work.
-func (l *lane) run(t *testing.T, d disturbance) (last run.Subject, ends int) {
+func (l *testOperator) run(t *testing.T, d disturbance) (last run.Object, ends int) {
 	t.Helper()
 	l.runs++
 	object := l.work.begin(t, l, fmt.Sprintf("%s-%03d", l.name, l.runs))
@@ -48,14 +48,14 @@ func (l *lane) run(t *testing.T, d disturbance) (last run.Subject, ends int) {
 
 // follow creates a run and stays with it to its end, through every end
 // of the operator. It returns its last state and how often the operator ended.
-func (l *lane) follow(t *testing.T, object run.Subject, d disturbance) (last run.Subject, ends int) {
+func (l *testOperator) follow(t *testing.T, object run.Object, d disturbance) (last run.Object, ends int) {
 	t.Helper()
 	name := object.GetName()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("the run does not end"))
 	defer cancel()
 	events := l.watch(ctx, t)
 
-	for gate, armed := range map[*gate]*trap{l.api: d.api, l.store: d.store} {
+	for gate, armed := range map[*serverProxy]*trap{l.api: d.api, l.store: d.store} {
 		armed.run = name
 		gate.arm(armed)
 	}
@@ -65,7 +65,7 @@ func (l *lane) follow(t *testing.T, object run.Subject, d disturbance) (last run
 	for !at.over() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: %v: %s\n--- log of the operator\n%s", name, context.Cause(ctx), l.describe(name, at.last), l.op().LastLines())
+			t.Fatalf("%s: %v: %s\n--- log of the operator\n%s", name, context.Cause(ctx), l.describe(name, at.last), l.op().LastLogLines())
 		case <-l.op().Done():
 			ends++
 			l.startAgain(t, d)
@@ -91,19 +91,19 @@ func (l *lane) follow(t *testing.T, object run.Subject, d disturbance) (last run
 // progress is what the API server has told of a run.
 type progress struct {
 	uid     types.UID
-	last    run.Subject
+	last    run.Object
 	deleted bool
 	// noted are the backups that the operator remembers, see package seen.
-	noted seen.Backups
+	noted seen.Records
 }
 
 func (p *progress) tell(object client.Object, deleted bool) {
 	switch o := object.(type) {
 	case *corev1.ConfigMap:
-		if o.Name == seen.Name(location) {
+		if o.Name == seen.ConfigMapName(location) {
 			p.noted = o.Data
 		}
-	case run.Subject:
+	case run.Object:
 		if o.GetUID() == p.uid {
 			p.last, p.deleted = o, deleted
 		}
@@ -117,22 +117,24 @@ func (p *progress) over() bool {
 	}
 	// A Backup is noted beside everything else, or when the operator has started again.
 	_, isBackup := p.last.(*v1alpha1.Backup)
-	return !isBackup || !run.Succeeded(p.last) || p.noted.MadeHere(p.last.GetName(), string(p.uid))
+	return !isBackup || !run.IsCompletedOrPartiallyFailed(p.last) || p.noted.IsCreatedHere(p.last.GetName(), string(p.uid))
 }
 
 // disarm ends the traps of a run, and returns how often the operator was hit.
-func (l *lane) disarm(d disturbance) (hits int) {
-	for gate, armed := range map[*gate]*trap{l.api: d.api, l.store: d.store} {
+func (l *testOperator) disarm(d disturbance) (hits int) {
+	for gate, armed := range map[*serverProxy]*trap{l.api: d.api, l.store: d.store} {
 		gate.arm(nil)
-		hits += armed.disarm()
+		if n := armed.disarm(); armed.spring != nil {
+			hits += n
+		}
 	}
 	return hits
 }
 
-func (l *lane) startAgain(t *testing.T, d disturbance) {
+func (l *testOperator) startAgain(t *testing.T, d disturbance) {
 	t.Helper()
 	if err := l.op().Err(); d.polite && err != nil {
-		t.Errorf("the operator that was asked to end ended with %v\n--- its log\n%s", err, l.op().LastLines())
+		t.Errorf("the operator that was asked to end ended with %v\n--- its log\n%s", err, l.op().LastLogLines())
 	}
 	if d.lostNode {
 		l.wipe(t)
@@ -142,14 +144,14 @@ func (l *lane) startAgain(t *testing.T, d disturbance) {
 
 // finished says whether the operator has nothing left to do for a run and has let it
 // go.
-func finished(s run.Subject) bool {
+func finished(s run.Object) bool {
 	reconciling := conditions.Get(s, v1alpha1.ConditionReconciling)
 	return s.Run().CompletionTimestamp != nil && len(s.GetFinalizers()) == 0 && reconciling != nil && reconciling.Status == metav1.ConditionFalse
 }
 
 // watch watches the runs and HookRuns of the lane, and what is noted of Backups, until ctx
 // ends.
-func (l *lane) watch(ctx context.Context, t *testing.T) <-chan watch.Event {
+func (l *testOperator) watch(ctx context.Context, t *testing.T) <-chan watch.Event {
 	t.Helper()
 	merged := make(chan watch.Event)
 	for _, list := range []client.ObjectList{
@@ -174,7 +176,7 @@ func (l *lane) watch(ctx context.Context, t *testing.T) <-chan watch.Event {
 }
 
 // describe says how a run stands, for a failure.
-func (l *lane) describe(name string, last run.Subject) string {
+func (l *testOperator) describe(name string, last run.Object) string {
 	if last == nil {
 		return "nobody saw it"
 	}

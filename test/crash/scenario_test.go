@@ -26,7 +26,7 @@ type scenario struct {
 	once  bool
 	phase string
 	// prepare adds what makes the run end as it does.
-	prepare func(t *testing.T, l *lane, d *disturbance)
+	prepare func(t *testing.T, l *testOperator, d *disturbance)
 	sweeps  []sweep
 	// sampled says that it differs from another one only later on: one write of each class is hit.
 	sampled bool
@@ -44,10 +44,10 @@ type scenario struct {
 // faults returns what FAULT_CALL says.
 func (s scenario) faults() string {
 	kind := s.work.kind()
-	if kind.Only != "" {
-		return string(kind.Only) + "=" + s.pre
+	if kind.SinglePoint != "" {
+		return string(kind.SinglePoint) + "=" + s.pre
 	}
-	return string(kind.Pre()) + "=" + s.pre + "," + string(kind.Post()) + "=" + s.post
+	return string(kind.PreHookPoint()) + "=" + s.pre + "," + string(kind.PostHookPoint()) + "=" + s.post
 }
 
 // kills are the ways to be killed at a write.
@@ -166,21 +166,21 @@ func scenarios() []scenario {
 }
 
 // undisturbed runs the scenario without any harm.
-func (s scenario) undisturbed(t *testing.T, l *lane) (result, disturbance) {
+func (s scenario) undisturbed(t *testing.T, l *testOperator) (result, disturbance) {
 	t.Helper()
 	d := &disturbance{api: &trap{}, store: &trap{}}
 	s.prepare(t, l, d)
 	last, ends := l.run(t, *d)
 	got := l.observe(t, last, ends)
 	if ends > 0 || got.Phase != s.phase {
-		t.Fatalf("the run ended %s, with %d ends of the operator: %+v\n%s", got.Phase, ends, got, l.op().LastLines())
+		t.Fatalf("the run ended %s, with %d ends of the operator: %+v\n%s", got.Phase, ends, got, l.op().LastLogLines())
 	}
 	return got, *d
 }
 
 // record runs the scenario twice: the first run also waits for the location and the
 // plugin.
-func (s scenario) record(t *testing.T, l *lane) (want result, recorded disturbance) {
+func (s scenario) record(t *testing.T, l *testOperator) (want result, recorded disturbance) {
 	t.Helper()
 	first, _ := s.undisturbed(t, l)
 	want, recorded = s.undisturbed(t, l)

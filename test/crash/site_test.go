@@ -52,7 +52,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{}
 	var err error
-	if s.programs, err = operator.Build(t.Context()); err != nil {
+	if s.programs, err = operator.BuildPrograms(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.programs.ExamplePlugin = "" // not needed here
@@ -82,7 +82,7 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	s.bucket = s3server.Start(t, s3server.Options{})
-	if s.objects, err = s3.New(s.bucket.Options()); err != nil {
+	if s.objects, err = s3.New(s.bucket.S3Options()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

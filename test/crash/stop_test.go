@@ -15,16 +15,16 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-func nothing(*testing.T, *lane, *disturbance) {}
+func nothing(*testing.T, *testOperator, *disturbance) {}
 
 // cancelPre cancels the run while its Pre action works.
-func cancelPre(t *testing.T, l *lane, d *disturbance) {
+func cancelPre(t *testing.T, l *testOperator, d *disturbance) {
 	t.Helper()
 	whilePre(l, d, cancel(t, l))
 }
 
 // deletePre deletes it then.
-func deletePre(t *testing.T, l *lane, d *disturbance) {
+func deletePre(t *testing.T, l *testOperator, d *disturbance) {
 	t.Helper()
 	var once sync.Once
 	whilePre(l, d, func(name string) {
@@ -36,23 +36,23 @@ func deletePre(t *testing.T, l *lane, d *disturbance) {
 	})
 }
 
-func whilePre(l *lane, d *disturbance, stop func(name string)) {
+func whilePre(l *testOperator, d *disturbance, stop func(name string)) {
 	d.onEvent = func(object client.Object) {
 		run, ok := object.(*v1alpha1.HookRun)
-		if ok && run.Spec.Hook == l.work.kind().Pre() && run.Status.StartTimestamp != nil && run.Spec.Subject.Name == d.api.run {
+		if ok && run.Spec.Hook == l.work.kind().PreHookPoint() && run.Status.StartTimestamp != nil && run.Spec.Subject.Name == d.api.run {
 			stop(d.api.run)
 		}
 	}
 }
 
 // cancelArchive cancels a Backup while its archive is stored.
-func cancelArchive(t *testing.T, l *lane, d *disturbance) {
+func cancelArchive(t *testing.T, l *testOperator, d *disturbance) {
 	t.Helper()
 	cancelAt(d.store, cancel(t, l), ".tar.gz")
 }
 
 // cancelObjects cancels a Restore while its namespaces are created.
-func cancelObjects(t *testing.T, l *lane, d *disturbance) {
+func cancelObjects(t *testing.T, l *testOperator, d *disturbance) {
 	t.Helper()
 	cancelAt(d.api, cancel(t, l), "POST /api/v1/namespaces fieldManager")
 }
@@ -68,7 +68,7 @@ func cancelAt(at *trap, stop func(name string), write string) {
 }
 
 // cancel cancels a run, once.
-func cancel(t *testing.T, l *lane) func(name string) {
+func cancel(t *testing.T, l *testOperator) func(name string) {
 	t.Helper()
 	var once sync.Once
 	return func(name string) {

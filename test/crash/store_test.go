@@ -18,7 +18,7 @@ import (
 
 // observeStore reads what is stored of a run, and checks that the status names
 // nothing else.
-func (l *lane) observeStore(t *testing.T, o run.Subject, r *result) {
+func (l *testOperator) observeStore(t *testing.T, o run.Object, r *result) {
 	t.Helper()
 	var err error
 	if r.Stored, err = l.keys(t.Context(), o.GetName()); err != nil {
@@ -37,7 +37,11 @@ func (l *lane) observeStore(t *testing.T, o run.Subject, r *result) {
 			r.Logged = append(r.Logged, l.messages(t, key)...)
 		}
 	}
+	r.Stored = slices.DeleteFunc(r.Stored, numberedClaim.MatchString)
 }
+
+// numberedClaim matches the claims of attempts: there are as many as the run was tried.
+var numberedClaim = regexp.MustCompile(`-claim-[0-9]+\.json$`)
 
 // message is what a line of a log says.
 var message = regexp.MustCompile(`msg=("[^"]*"|\S+)`)
@@ -48,7 +52,7 @@ var message = regexp.MustCompile(`msg=("[^"]*"|\S+)`)
 const untimely = `"Ending an action whose time was over"`
 
 // messages reads the different messages of a log, without those that come or do not.
-func (l *lane) messages(t *testing.T, key string) []string {
+func (l *testOperator) messages(t *testing.T, key string) []string {
 	t.Helper()
 	text, err := l.stored(t.Context(), key)
 	if err != nil {
@@ -65,7 +69,7 @@ func (l *lane) messages(t *testing.T, key string) []string {
 }
 
 // stored reads a compressed file.
-func (l *lane) stored(ctx context.Context, key string) (_ []byte, err error) {
+func (l *testOperator) stored(ctx context.Context, key string) (_ []byte, err error) {
 	stream, err := l.objects.Get(ctx, key)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func (sw sweep) String() string {
 
 // run makes a run for every point of the n-th sweep of a scenario, and compares it with
 // one that nobody disturbed.
-func (sw sweep) run(t *testing.T, l *lane, s scenario, n int, want result, recorded disturbance) {
+func (sw sweep) run(t *testing.T, l *testOperator, s scenario, n int, want result, recorded disturbance) {
 	t.Helper()
 	list, hit := sw.points(recorded), map[string]int{}
 	try := func(name string, i int, at point) {
@@ -84,7 +84,7 @@ func (sw sweep) run(t *testing.T, l *lane, s scenario, n int, want result, recor
 }
 
 // hit makes a run that is hit at a point, and returns how often that was.
-func (sw sweep) hit(t *testing.T, l *lane, s scenario, want result, at point, seed uint64) (hits int) {
+func (sw sweep) hit(t *testing.T, l *testOperator, s scenario, want result, at point, seed uint64) (hits int) {
 	t.Helper()
 	d := sw.disturb(l, at, seed)
 	s.prepare(t, l, d)
@@ -94,13 +94,13 @@ func (sw sweep) hit(t *testing.T, l *lane, s scenario, want result, at point, se
 	}
 	s.compare(t, l, want, last, ends, d.lostNode)
 	if t.Failed() {
-		t.Logf("hit at %s\n--- log of the operator\n%s", at, l.op().LastLines())
+		t.Logf("hit at %s\n--- log of the operator\n%s", at, l.op().LastLogLines())
 	}
 	return hits
 }
 
 // disturb says what happens to one run of the sweep.
-func (sw sweep) disturb(l *lane, at point, seed uint64) *disturbance {
+func (sw sweep) disturb(l *testOperator, at point, seed uint64) *disturbance {
 	// A lost write is combined with a lost disk.
 	d := &disturbance{api: &trap{}, store: &trap{}, lostNode: sw.when == before, polite: sw.how == asked}
 	armed := d.api
@@ -126,7 +126,7 @@ func (sw sweep) disturb(l *lane, at point, seed uint64) *disturbance {
 
 // compare compares what became of a run with what becomes of one that nobody
 // disturbed.
-func (s scenario) compare(t *testing.T, l *lane, want result, last run.Subject, ends int, lostNode bool) {
+func (s scenario) compare(t *testing.T, l *testOperator, want result, last run.Object, ends int, lostNode bool) {
 	t.Helper()
 	got := l.observe(t, last, ends)
 	if s.alike != nil {
@@ -152,11 +152,11 @@ func without(texts, others []string) []string {
 
 // sweepCalls kills the operator in every call of an action, one by one: before the
 // action works, and after it has worked and before it is answered.
-func (s scenario) sweepCalls(t *testing.T, l *lane, want result) {
+func (s scenario) sweepCalls(t *testing.T, l *testOperator, want result) {
 	t.Helper()
 	kind := s.work.kind()
-	points := []string{string(kind.Pre()) + ":1", string(kind.Post()) + ":1", string(kind.Post()) + ":2"}
-	if kind.Only != "" {
+	points := []string{string(kind.PreHookPoint()) + ":1", string(kind.PostHookPoint()) + ":1", string(kind.PostHookPoint()) + ":2"}
+	if kind.SinglePoint != "" {
 		points = points[:1]
 	}
 	for _, w := range []when{before, after} {
@@ -171,7 +171,7 @@ func (s scenario) sweepCalls(t *testing.T, l *lane, want result) {
 				}
 				s.compare(t, l, want, last, ends, false)
 				if t.Failed() {
-					t.Logf("--- log of the operator\n%s", l.op().LastLines())
+					t.Logf("--- log of the operator\n%s", l.op().LastLogLines())
 				}
 			})
 		}

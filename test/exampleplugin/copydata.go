@@ -27,18 +27,18 @@ const (
 	parameterRate = "bytesPerSecond"
 )
 
-// copyClaims is what the actions that copy data apply to.
-func copyClaims() item.Selector {
+// copyClaimSelector is what the actions that copy data apply to.
+func copyClaimSelector() item.Selector {
 	return item.Selector{IncludedResources: []string{"persistentvolumeclaims"}, LabelSelector: labelCopy + "=true"}
 }
 
-// claimOf returns "namespace/name".
-func claimOf(object *unstructured.Unstructured) string {
+// claimKey returns "namespace/name".
+func claimKey(object *unstructured.Unstructured) string {
 	return path.Join(object.GetNamespace(), object.GetName())
 }
 
-// rateOf returns the limit that the Backup or Restore sets.
-func rateOf(ctx context.Context) (int64, error) {
+// parseRateParameter returns the limit that the Backup or Restore sets.
+func parseRateParameter(ctx context.Context) (int64, error) {
 	text := sdk.Parameters(ctx)[parameterRate]
 	if text == "" {
 		return 0, nil
@@ -55,23 +55,23 @@ func rateOf(ctx context.Context) (int64, error) {
 type copyOut struct{ copies *copies }
 
 // AppliesTo selects the claims whose data is to be copied.
-func (copyOut) AppliesTo(context.Context) (item.Selector, error) { return copyClaims(), nil }
+func (copyOut) AppliesTo(context.Context) (item.Selector, error) { return copyClaimSelector(), nil }
 
 // Start begins to copy the data of one claim, and notes in the archived claim where the
 // copy is, for the actions of restores and deletions. If the operator asks a second time,
 // that is another operation with another ID; the copy gets to the same place, complete.
 func (c copyOut) Start(ctx context.Context, req *item.BackupRequest) (*asyncbackupitemv1.Started, error) {
-	rate, err := rateOf(ctx)
+	rate, err := parseRateParameter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	claim := claimOf(req.Item)
+	claim := claimKey(req.Item)
 	t := &transfer{
 		id:   path.Join(req.Backup.UID, string(req.Item.GetUID()), rand.Text()),
-		from: place{root: c.copies.data, name: claim}, to: place{root: c.copies.store, name: path.Join(req.Backup.UID, claim)},
+		from: rootedDir{root: c.copies.data, name: claim}, to: rootedDir{root: c.copies.store, name: path.Join(req.Backup.UID, claim)},
 		replace: true, rate: rate,
 	}
-	c.copies.start(ctx, t)
+	c.copies.startTransfer(ctx, t)
 	sdk.Logger(ctx).Info("Began to copy the data of a claim", "claim", claim, "operation", t.id)
 	annotations := req.Item.GetAnnotations()
 	if annotations == nil {
@@ -84,19 +84,19 @@ func (c copyOut) Start(ctx context.Context, req *item.BackupRequest) (*asyncback
 
 // Progress tells how far a copy is.
 func (c copyOut) Progress(_ context.Context, req *asyncbackupitemv1.OperationRequest) (*item.Progress, error) {
-	return c.copies.progress(c.copies.store, req.OperationID)
+	return c.copies.transferProgress(c.copies.store, req.OperationID)
 }
 
 // Cancel stops a copy.
 func (c copyOut) Cancel(_ context.Context, req *asyncbackupitemv1.OperationRequest) error {
-	return c.copies.cancel(c.copies.store, req.OperationID)
+	return c.copies.cancelTransfer(c.copies.store, req.OperationID)
 }
 
 // copyBack is an AsyncRestoreItemAction: it copies the data of a claim back.
 type copyBack struct{ copies *copies }
 
 // AppliesTo selects the claims whose data was copied.
-func (copyBack) AppliesTo(context.Context) (item.Selector, error) { return copyClaims(), nil }
+func (copyBack) AppliesTo(context.Context) (item.Selector, error) { return copyClaimSelector(), nil }
 
 // Start begins to copy the data of one claim back, unless an earlier attempt of the same
 // restore has done so. The archived claim tells only which Backup made the copy: what
@@ -109,26 +109,26 @@ func (c copyBack) Start(ctx context.Context, req *item.RestoreRequest) (*asyncre
 	}
 	unstructured.RemoveNestedField(req.Item.Object, "metadata", "annotations", annotationCopy)
 	answer := &asyncrestoreitemv1.Started{RestoreResponse: item.RestoreResponse{Item: req.Item}}
-	rate, err := rateOf(ctx)
+	rate, err := parseRateParameter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	claim, namespace := claimOf(req.ItemFromBackup), req.Item.GetNamespace()
+	claim, namespace := claimKey(req.ItemFromBackup), req.Item.GetNamespace()
 	if mapped := req.Restore.NamespaceMapping[namespace]; mapped != "" {
 		namespace = mapped
 	}
 	prefix := path.Join(req.Restore.UID, string(req.ItemFromBackup.GetUID())) + "/"
-	if c.copies.succeeded(prefix) {
+	if c.copies.hasSucceededTransfer(prefix) {
 		sdk.Logger(ctx).Info("The data of the claim is there since an earlier attempt", "claim", claim)
 		return answer, nil
 	}
 	t := &transfer{
 		id:   prefix + rand.Text(),
-		from: place{root: c.copies.store, name: path.Join(backup, claim)},
-		to:   place{root: c.copies.data, name: path.Join(namespace, req.Item.GetName())},
+		from: rootedDir{root: c.copies.store, name: path.Join(backup, claim)},
+		to:   rootedDir{root: c.copies.data, name: path.Join(namespace, req.Item.GetName())},
 		rate: rate,
 	}
-	c.copies.start(ctx, t)
+	c.copies.startTransfer(ctx, t)
 	sdk.Logger(ctx).Info("Began to copy the data of a claim back", "claim", claim, "operation", t.id)
 	answer.OperationID = t.id
 	return answer, nil
@@ -136,12 +136,12 @@ func (c copyBack) Start(ctx context.Context, req *item.RestoreRequest) (*asyncre
 
 // Progress tells how far a copy is.
 func (c copyBack) Progress(_ context.Context, req *asyncrestoreitemv1.OperationRequest) (*item.Progress, error) {
-	return c.copies.progress(c.copies.data, req.OperationID)
+	return c.copies.transferProgress(c.copies.data, req.OperationID)
 }
 
 // Cancel stops a copy.
 func (c copyBack) Cancel(_ context.Context, req *asyncrestoreitemv1.OperationRequest) error {
-	return c.copies.cancel(c.copies.data, req.OperationID)
+	return c.copies.cancelTransfer(c.copies.data, req.OperationID)
 }
 
 // AreAdditionalItemsReady is not asked, because Start names none.
@@ -154,7 +154,7 @@ func (copyBack) AreAdditionalItemsReady(context.Context, *asyncrestoreitemv1.Rea
 type removeCopy struct{ copies *copies }
 
 // AppliesTo selects the claims whose data was copied.
-func (removeCopy) AppliesTo(context.Context) (item.Selector, error) { return copyClaims(), nil }
+func (removeCopy) AppliesTo(context.Context) (item.Selector, error) { return copyClaimSelector(), nil }
 
 // Execute removes the copy of the data of one archived claim.
 func (r removeCopy) Execute(_ context.Context, req *item.DeleteRequest) error {
@@ -162,5 +162,5 @@ func (r removeCopy) Execute(_ context.Context, req *item.DeleteRequest) error {
 	if backup == "" {
 		return nil
 	}
-	return r.copies.remove(backup, claimOf(req.Item))
+	return r.copies.removeClaimCopy(backup, claimKey(req.Item))
 }

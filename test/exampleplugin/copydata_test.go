@@ -40,9 +40,9 @@ func newCopyTest(t *testing.T) *copyTest {
 
 // in starts a plugin with the folders of another one.
 func (ct *copyTest) in(c *copies) *copyTest {
-	server := newServerWith(ct.t.TempDir(), c, newClient)
+	server := newServerWithDeps(ct.t.TempDir(), c, newAPIServerClient)
 	// What goes on in the folder has to end before it is removed.
-	ct.t.Cleanup(c.goroutines.Wait)
+	ct.t.Cleanup(c.transfers.Wait)
 	ct.t.Cleanup(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -291,8 +291,8 @@ func TestOldOutcomesAreForgotten(t *testing.T) {
 	ct := newCopyTest(t)
 	_, first := ct.copyOut(t.Context())
 	until(t, ct.ask(first), completed)
-	old := time.Now().Add(-keepOutcomes - time.Hour)
-	if err := os.Chtimes(ct.outcome(first.OperationID), old, old); err != nil {
+	old := time.Now().Add(-outcomeRetention - time.Hour)
+	if err := os.Chtimes(ct.outcomePath(first.OperationID), old, old); err != nil {
 		t.Fatal(err)
 	}
 	_, second := ct.copyOut(t.Context())

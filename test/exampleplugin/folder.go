@@ -20,16 +20,16 @@ import (
 	objectstorev1 "github.com/grapnel-dev/grapnel/sdk/objectstore/v1"
 )
 
-// uploads is where objects are written before they are complete. No bucket has such a
+// uploadsDir is where objects are written before they are complete. No bucket has such a
 // name.
-const uploads = ".uploads"
+const uploadsDir = ".uploads"
 
-// folder is an ObjectStore that keeps objects as files: "bucket/key" below the folder
+// folderStore is an ObjectStore that keeps objects as files: "bucket/key" below the folder
 // that the location names. Nothing outside of it can be reached, whatever a key says.
-type folder struct{ root *os.Root }
+type folderStore struct{ root *os.Root }
 
 // Init opens the folder.
-func (f *folder) Init(_ context.Context, config map[string]string) error {
+func (f *folderStore) Init(_ context.Context, config map[string]string) error {
 	name := config["folder"]
 	if name == "" {
 		return errors.New("set folder in spec.plugin.config of the BackupStorageLocation")
@@ -45,10 +45,10 @@ func (f *folder) Init(_ context.Context, config map[string]string) error {
 	return nil
 }
 
-// file returns the path of an object.
-func file(bucket, key string) (string, error) {
+// objectPath returns the path of an object.
+func objectPath(bucket, key string) (string, error) {
 	name := bucket + "/" + key
-	if !fs.ValidPath(name) || bucket == uploads {
+	if !fs.ValidPath(name) || bucket == uploadsDir {
 		return "", fmt.Errorf("%q cannot be the name of an object in a folder", name)
 	}
 	return name, nil
@@ -56,16 +56,16 @@ func file(bucket, key string) (string, error) {
 
 // PutObject writes the object beside its place and moves it there when it is complete
 // and on the disk. So nobody ever sees a part of it.
-func (f *folder) PutObject(_ context.Context, bucket, key string, body io.Reader) (err error) {
-	name, err := file(bucket, key)
+func (f *folderStore) PutObject(_ context.Context, bucket, key string, body io.Reader) (err error) {
+	name, err := objectPath(bucket, key)
 	if err != nil {
 		return err
 	}
-	part := path.Join(uploads, rand.Text())
-	if err := f.root.MkdirAll(uploads, 0o700); err != nil {
+	part := path.Join(uploadsDir, rand.Text())
+	if err := f.root.MkdirAll(uploadsDir, 0o700); err != nil {
 		return fmt.Errorf("creating the folder of uploads: %w", err)
 	}
-	if err := f.write(part, body); err != nil {
+	if err := f.writeObjectFile(part, body); err != nil {
 		return errors.Join(fmt.Errorf("writing the object: %w", err), ignoreMissing(f.root.Remove(part)))
 	}
 	if err := f.root.MkdirAll(path.Dir(name), 0o700); err != nil {
@@ -77,8 +77,8 @@ func (f *folder) PutObject(_ context.Context, bucket, key string, body io.Reader
 	return nil
 }
 
-// write returns an error of body, if it has one: then the object is not complete.
-func (f *folder) write(name string, body io.Reader) error {
+// writeObjectFile returns an error of body, if it has one: then the object is not complete.
+func (f *folderStore) writeObjectFile(name string, body io.Reader) error {
 	out, err := f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -91,8 +91,8 @@ func (f *folder) write(name string, body io.Reader) error {
 }
 
 // ObjectExists looks for the file.
-func (f *folder) ObjectExists(_ context.Context, bucket, key string) (bool, error) {
-	name, err := file(bucket, key)
+func (f *folderStore) ObjectExists(_ context.Context, bucket, key string) (bool, error) {
+	name, err := objectPath(bucket, key)
 	if err != nil {
 		return false, err
 	}
@@ -104,7 +104,7 @@ func (f *folder) ObjectExists(_ context.Context, bucket, key string) (bool, erro
 }
 
 // GetObject opens the file.
-func (f *folder) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
+func (f *folderStore) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
 	exists, err := f.ObjectExists(ctx, bucket, key)
 	if err != nil {
 		return nil, err
@@ -116,8 +116,8 @@ func (f *folder) GetObject(ctx context.Context, bucket, key string) (io.ReadClos
 }
 
 // ListObjects walks through all files of the bucket.
-func (f *folder) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
-	if _, err := file(bucket, "any"); err != nil {
+func (f *folderStore) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
+	if _, err := objectPath(bucket, "any"); err != nil {
 		return nil, err
 	}
 	var keys []string
@@ -139,7 +139,7 @@ func (f *folder) ListObjects(ctx context.Context, bucket, prefix string) ([]stri
 }
 
 // ListCommonPrefixes shortens the keys.
-func (f *folder) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
+func (f *folderStore) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
 	keys, err := f.ListObjects(ctx, bucket, prefix)
 	if err != nil {
 		return nil, err
@@ -156,8 +156,8 @@ func (f *folder) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimit
 
 // DeleteObject removes the file. The folders that it was in stay: another object may be
 // on its way into them.
-func (f *folder) DeleteObject(_ context.Context, bucket, key string) error {
-	name, err := file(bucket, key)
+func (f *folderStore) DeleteObject(_ context.Context, bucket, key string) error {
+	name, err := objectPath(bucket, key)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (f *folder) DeleteObject(_ context.Context, bucket, key string) error {
 }
 
 // CreateSignedURL says that there is none.
-func (*folder) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
+func (*folderStore) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
 	return "", errors.New("objects in a folder have no URL")
 }
 

@@ -26,18 +26,18 @@ type freeze struct{ state *state }
 // Execute freezes once per idempotency key.
 func (f *freeze) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
 	log := sdk.Logger(ctx)
-	if resp, err := obey(ctx, f.state, req); resp != nil || err != nil {
+	if resp, err := applyDemoParameters(ctx, f.state, req); resp != nil || err != nil {
 		return resp, err
 	}
-	replicas, err := replicasOf(req)
+	replicas, err := parseReplicas(req)
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := f.state.mark(req)
+	fresh, err := f.state.setFrozenMarker(req)
 	if err != nil {
 		return nil, err
 	}
-	s := subjectOf(req)
+	s := runInfoFromRequest(req)
 	if fresh {
 		log.Info("Froze the application", s.kind, s.name, "namespaces", s.namespaces)
 	} else {
@@ -49,10 +49,10 @@ func (f *freeze) Execute(ctx context.Context, req *hook.Request) (*hook.Response
 		WithMessage("froze namespaces " + s.namespaces), nil
 }
 
-// replicasOf returns how many replicas the application has to get back: those that
+// parseReplicas returns how many replicas the application has to get back: those that
 // were counted before the backup. Where nothing was counted, because we act before
 // that backup or because it was made without this plugin, the parameter says it.
-func replicasOf(req *hook.Request) (int, error) {
+func parseReplicas(req *hook.Request) (int, error) {
 	source, text := "the output replicas that was stored with the backup", req.BackupOutputs[nameFreeze][outputReplicas]
 	if text == "" {
 		source, text = "the parameter replicas", req.Parameters["replicas"]
@@ -74,14 +74,14 @@ type thaw struct{ state *state }
 // Execute removes what freeze left, whether or not freeze finished.
 func (t *thaw) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
 	log := sdk.Logger(ctx)
-	if resp, err := obey(ctx, t.state, req); resp != nil || err != nil {
+	if resp, err := applyDemoParameters(ctx, t.state, req); resp != nil || err != nil {
 		return resp, err
 	}
-	removed, err := t.state.unmark(req)
+	removed, err := t.state.removeFrozenMarkers(req)
 	if err != nil {
 		return nil, err
 	}
-	s, outputs := subjectOf(req), req.Outputs[nameFreeze]
+	s, outputs := runInfoFromRequest(req), req.Outputs[nameFreeze]
 	log.Info("Thawed the application", s.kind, s.name, "phase", s.phase,
 		"marker", outputs[outputMarker], "replicas", outputs[outputReplicas], "removedMarkers", removed)
 	message := fmt.Sprintf("thawed after a %s that ended as %s", s.kind, s.phase)

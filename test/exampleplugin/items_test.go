@@ -195,7 +195,7 @@ func TestKeysStayInTheFolder(t *testing.T) {
 	if found := files(t, outside); found != 1 {
 		t.Errorf("%d files outside of the folder, want none beside the folder itself", found)
 	}
-	if left := files(t, filepath.Join(inside, uploads)); left != 0 {
+	if left := files(t, filepath.Join(inside, uploadsDir)); left != 0 {
 		t.Errorf("%d parts of uploads are left", left)
 	}
 }

@@ -68,35 +68,35 @@ func main() {
 
 // newServer registers everything. What has to outlive the process is kept in dir.
 func newServer(dir string) *serve.Server {
-	return newServerWith(dir, newCopies(dir), newClient)
+	return newServerWithDeps(dir, newCopies(dir), newAPIServerClient)
 }
 
-// newServerWith is newServer with parts that tests have to know.
-func newServerWith(dir string, c *copies, newClient func() (client.Client, error)) *serve.Server {
+// newServerWithDeps is newServer with parts that tests have to know.
+func newServerWithDeps(dir string, c *copies, newClient func() (client.Client, error)) *serve.Server {
 	server := serve.New()
 	registerHooks(server, newState(dir))
 	registerItemActions(server, newSnapshots(dir))
 	registerAsyncActions(server, c, newClient)
-	return server.RegisterObjectStoreV1(nameFolder, func() (objectstorev1.ObjectStore, error) { return &folder{}, nil })
+	return server.RegisterObjectStoreV1(nameFolder, func() (objectstorev1.ObjectStore, error) { return &folderStore{}, nil })
 }
 
 // registerHooks registers what runs once; the hooks share the state.
 func registerHooks(server *serve.Server, s *state) {
 	server.
 		RegisterPreBackupActionV1(nameFreeze, func() (prebackupv1.PreBackupAction, error) {
-			return &freeze{state: s}, s.check()
+			return &freeze{state: s}, s.ensureStateDir()
 		}).
 		RegisterPostBackupActionV1(nameFreeze, func() (postbackupv1.PostBackupAction, error) {
-			return &thaw{state: s}, s.check()
+			return &thaw{state: s}, s.ensureStateDir()
 		}).
 		RegisterPreRestoreActionV1(nameFreeze, func() (prerestorev1.PreRestoreAction, error) {
-			return &freeze{state: s}, s.check()
+			return &freeze{state: s}, s.ensureStateDir()
 		}).
 		RegisterPostRestoreActionV1(nameFreeze, func() (postrestorev1.PostRestoreAction, error) {
-			return &thaw{state: s}, s.check()
+			return &thaw{state: s}, s.ensureStateDir()
 		}).
 		RegisterPostBackupActionV1(nameNotify, func() (postbackupv1.PostBackupAction, error) {
-			return &notify{state: s}, s.check()
+			return &notify{state: s}, s.ensureStateDir()
 		})
 }
 
@@ -141,6 +141,6 @@ func registerAsyncActions(server *serve.Server, c *copies, newClient func() (cli
 			return moveData{client: sync.OnceValues(newClient)}, nil
 		}).
 		RegisterRestoreItemActionV1(nameMove, func() (restoreitemv1.RestoreItemAction, error) {
-			return leaveMoves{}, nil
+			return skipMoves{}, nil
 		})
 }

@@ -22,8 +22,8 @@ func TestContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCopies(dir)
 			write(t, c.data, "shop/data-web-0/file")
-			t.Cleanup(c.goroutines.Wait)
-			server := newServerWith(dir, c, clientIs(fakeClient()))
+			t.Cleanup(c.transfers.Wait)
+			server := newServerWithDeps(dir, c, clientIs(fakeClient()))
 			plugintest.CheckContract(t, plugintest.Start(t, server), plugintest.Contract{
 				// Most samples lack the labels that the actions look for.
 				Objects: func(plugintest.Action) []*unstructured.Unstructured { return labelledSamples() },

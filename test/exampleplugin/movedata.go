@@ -28,17 +28,17 @@ import (
 // labelMove with the value "true" says that the data of a claim is to be moved.
 const labelMove = "example.io/move-data"
 
-// askForMoves is how often the API server is asked for the status of a DataMove.
-const askForMoves = time.Second
+// movePollInterval is how often the API server is asked for the status of a DataMove.
+const movePollInterval = time.Second
 
-// newClient returns a client of the API server: the one that the file in KUBECONFIG names,
+// newAPIServerClient returns a client of the API server: the one that the file in KUBECONFIG names,
 // which spec.executor.process.env of the Plugin sets, or that of the pod.
-func newClient() (client.Client, error) {
+func newAPIServerClient() (client.Client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
 	if err != nil {
 		return nil, fmt.Errorf("looking for the API server: set KUBECONFIG in the env of the Plugin, or run in a pod: %w", err)
 	}
-	return client.New(config, client.Options{Scheme: datamove.Scheme()})
+	return client.New(config, client.Options{Scheme: datamove.NewScheme()})
 }
 
 // moveData is an AsyncBackupItemAction that only writes down what is to be done, as a
@@ -60,23 +60,23 @@ func (moveData) AppliesTo(context.Context) (item.Selector, error) {
 // of this call gets lost. Its spec.operation is new each time, so that the end of an older
 // operation is not the end of this one.
 func (m moveData) Start(ctx context.Context, req *item.BackupRequest) (*asyncbackupitemv1.Started, error) {
-	o := moveOperation{
-		NamespacedName: types.NamespacedName{Namespace: req.Item.GetNamespace(), Name: moveName(req.Backup.UID, req.Item.GetUID())},
+	o := moveOperationID{
+		NamespacedName: types.NamespacedName{Namespace: req.Item.GetNamespace(), Name: dataMoveName(req.Backup.UID, req.Item.GetUID())},
 		token:          rand.Text(),
 	}
-	if err := m.begin(ctx, o, req.Item.GetName()); err != nil {
+	if err := m.createOrRestartMove(ctx, o, req.Item.GetName()); err != nil {
 		return nil, fmt.Errorf("asking for the data to be moved: %w", err)
 	}
 	sdk.Logger(ctx).Info("Asked for the data of a claim to be moved", "claim", req.Item.GetName(), "dataMove", o.Name)
 	return &asyncbackupitemv1.Started{
-		OperationID: o.String(), PollInterval: askForMoves,
+		OperationID: o.String(), PollInterval: movePollInterval,
 		// The DataMove with its last status says in the archive what was moved.
 		PostOperationItems: []item.Ref{{Group: datamove.Group, Resource: datamove.Resource, Namespace: o.Namespace, Name: o.Name}},
 	}, nil
 }
 
-// begin creates the DataMove, or lets the one that there is begin anew.
-func (m moveData) begin(ctx context.Context, o moveOperation, claim string) error {
+// createOrRestartMove creates the DataMove, or lets the one that there is begin anew.
+func (m moveData) createOrRestartMove(ctx context.Context, o moveOperationID, claim string) error {
 	api, err := m.client()
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (m moveData) begin(ctx context.Context, o moveOperation, claim string) erro
 
 // Progress translates the status of the DataMove.
 func (m moveData) Progress(ctx context.Context, req *asyncbackupitemv1.OperationRequest) (*item.Progress, error) {
-	move, o, err := m.get(ctx, req.OperationID)
+	move, o, err := m.getDataMove(ctx, req.OperationID)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (m moveData) Progress(ctx context.Context, req *asyncbackupitemv1.Operation
 		return progress, nil
 	}
 	progress.NCompleted, progress.NTotal, progress.Description = move.Status.Files, move.Status.Total, move.Status.Message
-	progress.Completed, progress.Cancelled = move.Ended(), move.Status.Phase == datamove.Cancelled
+	progress.Completed, progress.Cancelled = move.IsFinished(), move.Status.Phase == datamove.Cancelled
 	if move.Status.Phase == datamove.Failed {
 		progress.Err = move.Status.Message
 	}
@@ -130,7 +130,7 @@ func (m moveData) Cancel(ctx context.Context, req *asyncbackupitemv1.OperationRe
 		return err
 	}
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		move, o, err := m.get(ctx, req.OperationID)
+		move, o, err := m.getDataMove(ctx, req.OperationID)
 		if err != nil || move.Spec.Operation != o.token || move.Spec.Cancel {
 			return err
 		}
@@ -139,10 +139,10 @@ func (m moveData) Cancel(ctx context.Context, req *asyncbackupitemv1.OperationRe
 	})
 }
 
-// get reads the DataMove of an operation. If it is gone, so is the operation; any other
+// getDataMove reads the DataMove of an operation. If it is gone, so is the operation; any other
 // error means that nobody knows now.
-func (m moveData) get(ctx context.Context, id string) (*datamove.DataMove, moveOperation, error) {
-	o, ok := parseMoveOperation(id)
+func (m moveData) getDataMove(ctx context.Context, id string) (*datamove.DataMove, moveOperationID, error) {
+	o, ok := parseMoveOperationID(id)
 	if !ok {
 		return nil, o, item.ErrUnknownOperation
 	}
@@ -158,37 +158,37 @@ func (m moveData) get(ctx context.Context, id string) (*datamove.DataMove, moveO
 	return move, o, err
 }
 
-// moveOperation is what the ID of an operation says.
-type moveOperation struct {
+// moveOperationID is what the ID of an operation says.
+type moveOperationID struct {
 	types.NamespacedName
 	token string
 }
 
-func (o moveOperation) String() string { return o.Namespace + "/" + o.Name + "/" + o.token }
+func (o moveOperationID) String() string { return o.Namespace + "/" + o.Name + "/" + o.token }
 
-func parseMoveOperation(id string) (moveOperation, bool) {
+func parseMoveOperationID(id string) (moveOperationID, bool) {
 	parts := strings.Split(id, "/")
 	if len(parts) != 3 {
-		return moveOperation{}, false
+		return moveOperationID{}, false
 	}
-	return moveOperation{NamespacedName: types.NamespacedName{Namespace: parts[0], Name: parts[1]}, token: parts[2]}, true
+	return moveOperationID{NamespacedName: types.NamespacedName{Namespace: parts[0], Name: parts[1]}, token: parts[2]}, true
 }
 
-// moveName returns the name of the DataMove of an object of a Backup.
-func moveName(backup string, object types.UID) string {
+// dataMoveName returns the name of the DataMove of an object of a Backup.
+func dataMoveName(backup string, object types.UID) string {
 	return fmt.Sprintf("move-%x", sha256.Sum256([]byte(backup+"/"+string(object))))[:37]
 }
 
-// leaveMoves is a RestoreItemAction: a DataMove in an archive says what was done. If it were
+// skipMoves is a RestoreItemAction: a DataMove in an archive says what was done. If it were
 // restored, it would be done again.
-type leaveMoves struct{}
+type skipMoves struct{}
 
 // AppliesTo selects DataMoves.
-func (leaveMoves) AppliesTo(context.Context) (item.Selector, error) {
+func (skipMoves) AppliesTo(context.Context) (item.Selector, error) {
 	return item.Selector{IncludedResources: []string{datamove.Resource + "." + datamove.Group}}, nil
 }
 
 // Execute leaves one out.
-func (leaveMoves) Execute(context.Context, *item.RestoreRequest) (*item.RestoreResponse, error) {
+func (skipMoves) Execute(context.Context, *item.RestoreRequest) (*item.RestoreResponse, error) {
 	return &item.RestoreResponse{SkipRestore: true}, nil
 }

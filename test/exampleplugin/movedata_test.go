@@ -21,7 +21,7 @@ import (
 
 // fakeClient returns a client of an API server that knows DataMoves.
 func fakeClient() client.Client {
-	return fake.NewClientBuilder().WithScheme(datamove.Scheme()).WithStatusSubresource(&datamove.DataMove{}).Build()
+	return fake.NewClientBuilder().WithScheme(datamove.NewScheme()).WithStatusSubresource(&datamove.DataMove{}).Build()
 }
 
 func clientIs(c client.Client) func() (client.Client, error) {
@@ -38,7 +38,7 @@ type moveTest struct {
 func newMoveTest(t *testing.T) *moveTest {
 	t.Helper()
 	dir, c := t.TempDir(), fakeClient()
-	p := plugintest.Start(t, newServerWith(dir, newCopies(dir), clientIs(c)))
+	p := plugintest.Start(t, newServerWithDeps(dir, newCopies(dir), clientIs(c)))
 	return &moveTest{AsyncBackupItemAction: p.AsyncBackupItemActionV1(nameMove), Client: c, t: t}
 }
 
@@ -51,7 +51,7 @@ func (mt *moveTest) start() (*asyncbackupitemv1.OperationRequest, *datamove.Data
 	if err != nil {
 		mt.t.Fatal(err)
 	}
-	var list datamove.List
+	var list datamove.DataMoveList
 	if err := mt.List(mt.t.Context(), &list); err != nil || len(list.Items) != 1 {
 		mt.t.Fatalf("there are %d DataMoves, %v; want one", len(list.Items), err)
 	}

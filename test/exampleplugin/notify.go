@@ -16,7 +16,7 @@ type notify struct{ state *state }
 
 // Execute logs the outcome.
 func (n *notify) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
-	if resp, err := obey(ctx, n.state, req); resp != nil || err != nil {
+	if resp, err := applyDemoParameters(ctx, n.state, req); resp != nil || err != nil {
 		return resp, err
 	}
 	sdk.Logger(ctx).Info("Backup ended", "backup", req.Backup.Namespace+"/"+req.Backup.Name, "phase", req.Backup.Phase)

@@ -45,7 +45,7 @@ func (registry) Execute(ctx context.Context, req *item.RestoreRequest) (*item.Re
 		}
 		for _, container := range containers {
 			if fields, ok := container.(map[string]any); ok {
-				fields["image"] = moved(fields["image"], target)
+				fields["image"] = imageInRegistry(fields["image"], target)
 			}
 		}
 		if err := unstructured.SetNestedSlice(req.Item.Object, containers, "spec", list); err != nil {
@@ -55,9 +55,9 @@ func (registry) Execute(ctx context.Context, req *item.RestoreRequest) (*item.Re
 	return &item.RestoreResponse{Item: req.Item}, nil
 }
 
-// moved returns an image by its name in another registry. The first part of a name is a
+// imageInRegistry returns an image by its name in another registry. The first part of a name is a
 // registry if it looks like a host.
-func moved(image any, target string) any {
+func imageInRegistry(image any, target string) any {
 	name, ok := image.(string)
 	if !ok {
 		return image

@@ -27,7 +27,7 @@ func (removeCopies) AppliesTo(context.Context) (deletev1.Selector, error) {
 
 // Execute removes the copies of one Backup.
 func (r removeCopies) Execute(ctx context.Context, req *deletev1.DeleteRequest) error {
-	removed, err := r.copies.removeAll(ctx, req.Backup.UID)
+	removed, err := r.copies.removeCopiesOfBackup(ctx, req.Backup.UID)
 	if err != nil {
 		return err
 	}
@@ -35,14 +35,14 @@ func (r removeCopies) Execute(ctx context.Context, req *deletev1.DeleteRequest) 
 	return nil
 }
 
-// removeAll stops the transfers of a Backup, removes their copies and what interrupted ones
+// removeCopiesOfBackup stops the transfers of a Backup, removes their copies and what interrupted ones
 // left, and returns how many folders there were. What is gone already is no error.
-func (c *copies) removeAll(ctx context.Context, backup string) (removed int, err error) {
+func (c *copies) removeCopiesOfBackup(ctx context.Context, backup string) (removed int, err error) {
 	// It becomes part of a path.
 	if backup == "" || strings.HasPrefix(backup, ".") || strings.ContainsAny(backup, `/\`) {
 		return 0, fmt.Errorf("the UID %q of the Backup cannot be that of a folder of copies", backup)
 	}
-	if err := c.stopAll(ctx, backup+"/"); err != nil {
+	if err := c.stopTransfers(ctx, backup+"/"); err != nil {
 		return 0, err
 	}
 	root, err := os.OpenRoot(c.store)
@@ -58,7 +58,7 @@ func (c *copies) removeAll(ctx context.Context, backup string) (removed int, err
 		return 0, fmt.Errorf("listing the folders of copies: %w", err)
 	}
 	for _, folder := range folders {
-		if name := folder.Name(); name == backup || strings.HasPrefix(name, part(backup+"/")) {
+		if name := folder.Name(); name == backup || strings.HasPrefix(name, partialDirName(backup+"/")) {
 			if err := root.RemoveAll(name); err != nil {
 				return removed, fmt.Errorf("removing copies: %w", err)
 			}
@@ -68,8 +68,8 @@ func (c *copies) removeAll(ctx context.Context, backup string) (removed int, err
 	return removed, nil
 }
 
-// stopAll stops the transfers whose IDs begin so, and waits until they write nothing any more.
-func (c *copies) stopAll(ctx context.Context, prefix string) error {
+// stopTransfers stops the transfers whose IDs begin so, and waits until they write nothing any more.
+func (c *copies) stopTransfers(ctx context.Context, prefix string) error {
 	c.mu.Lock()
 	var stopped []*transfer
 	for id, t := range c.running {

@@ -33,14 +33,14 @@ func TestTheCopiesOfABackupGoWithIt(t *testing.T) {
 	}
 	_, op := ct.copyOut(t.Context())
 	until(t, ct.ask(op), completed)
-	interrupted := part(op.Backup.UID+"/claim/1") + "/half"
-	write(t, ct.store, interrupted, "another/shop/data-web-0/a", part("another/claim/1")+"/half")
+	interrupted := partialDirName(op.Backup.UID+"/claim/1") + "/half"
+	write(t, ct.store, interrupted, "another/shop/data-web-0/a", partialDirName("another/claim/1")+"/half")
 	for range 2 {
 		if err := ct.deleteBackup(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	has(t, ct.store, part("another/claim/1")+"/half", "another/shop/data-web-0/a")
+	has(t, ct.store, partialDirName("another/claim/1")+"/half", "another/shop/data-web-0/a")
 	if _, err := os.Stat(filepath.Join(ct.store, op.Backup.UID)); !os.IsNotExist(err) {
 		t.Errorf("an empty folder is left: %v", err)
 	}
@@ -67,7 +67,7 @@ func TestACopyThatGoesOnIsStopped(t *testing.T) {
 	ct.mu.Unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := ct.removeAll(ctx, op.Backup.UID); err == nil || !strings.Contains(err.Error(), "waiting until copy deaf has stopped") {
+	if _, err := ct.removeCopiesOfBackup(ctx, op.Backup.UID); err == nil || !strings.Contains(err.Error(), "waiting until copy deaf has stopped") {
 		t.Errorf("error of a copy that does not stop is %v", err)
 	}
 }

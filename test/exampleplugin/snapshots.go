@@ -22,8 +22,8 @@ const annotationSnapshot = "example.io/snapshot"
 // labelSnapshot with the value "true" says that a claim is to be snapshotted.
 const labelSnapshot = "example.io/take-snapshot"
 
-// snapshotClaims is what the actions on snapshots apply to.
-func snapshotClaims() item.Selector {
+// snapshotClaimSelector is what the actions on snapshots apply to.
+func snapshotClaimSelector() item.Selector {
 	return item.Selector{IncludedResources: []string{"persistentvolumeclaims"}, LabelSelector: labelSnapshot + "=true"}
 }
 
@@ -47,14 +47,14 @@ type snapshot struct {
 	Claim string `json:"claim"`
 }
 
-// path returns the file of a snapshot. Escaping makes a name of any text, and the prefix
+// snapshotPath returns the file of a snapshot. Escaping makes a name of any text, and the prefix
 // keeps it from being "..": names come from objects, which anybody may have written.
-func (s *snapshots) path(name string) string {
+func (s *snapshots) snapshotPath(name string) string {
 	return filepath.Join(s.dir, "snapshot_"+url.PathEscape(name))
 }
 
-// take takes a snapshot; one that was taken already stays.
-func (s *snapshots) take(of snapshot) error {
+// createSnapshot takes a snapshot; one that was taken already stays.
+func (s *snapshots) createSnapshot(of snapshot) error {
 	content, err := json.Marshal(of)
 	if err != nil {
 		return fmt.Errorf("describing the snapshot: %w", err)
@@ -62,7 +62,7 @@ func (s *snapshots) take(of snapshot) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("creating the folder of snapshots: %w", err)
 	}
-	file, err := os.OpenFile(s.path(of.Name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(s.snapshotPath(of.Name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
@@ -76,9 +76,9 @@ func (s *snapshots) take(of snapshot) error {
 	return nil
 }
 
-// exists reports whether there is a snapshot.
-func (s *snapshots) exists(name string) (bool, error) {
-	_, err := os.Stat(s.path(name))
+// hasSnapshot reports whether there is a snapshot.
+func (s *snapshots) hasSnapshot(name string) (bool, error) {
+	_, err := os.Stat(s.snapshotPath(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -88,9 +88,9 @@ func (s *snapshots) exists(name string) (bool, error) {
 	return true, nil
 }
 
-// remove removes a snapshot. One that is gone already is no error.
-func (s *snapshots) remove(name string) error {
-	if err := os.Remove(s.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// deleteSnapshot removes a snapshot. One that is gone already is no error.
+func (s *snapshots) deleteSnapshot(name string) error {
+	if err := os.Remove(s.snapshotPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the snapshot: %w", err)
 	}
 	return nil
@@ -101,7 +101,9 @@ func (s *snapshots) remove(name string) error {
 type removeSnapshot struct{ snapshots *snapshots }
 
 // AppliesTo selects the claims that have snapshots.
-func (removeSnapshot) AppliesTo(context.Context) (item.Selector, error) { return snapshotClaims(), nil }
+func (removeSnapshot) AppliesTo(context.Context) (item.Selector, error) {
+	return snapshotClaimSelector(), nil
+}
 
 // Execute removes the snapshot of one archived claim.
 func (r removeSnapshot) Execute(_ context.Context, req *item.DeleteRequest) error {
@@ -109,5 +111,5 @@ func (r removeSnapshot) Execute(_ context.Context, req *item.DeleteRequest) erro
 	if name == "" {
 		return nil
 	}
-	return r.snapshots.remove(name)
+	return r.snapshots.deleteSnapshot(name)
 }

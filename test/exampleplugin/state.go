@@ -31,8 +31,8 @@ func newState(dir string) *state {
 	return &state{dir: dir, markers: map[string]bool{}, calls: map[string]int{}}
 }
 
-// check fails if the directory cannot be used.
-func (s *state) check() error {
+// ensureStateDir fails if the directory cannot be used.
+func (s *state) ensureStateDir() error {
 	if s.dir == "" {
 		return nil
 	}
@@ -42,21 +42,21 @@ func (s *state) check() error {
 	return nil
 }
 
-// markerOf names the marker of one run of one backup or restore. Path escapes make a name of
+// frozenMarkerName names the marker of one run of one backup or restore. Path escapes make a name of
 // any text, and the prefix keeps it from being "..".
-func markerOf(req *hook.Request) string {
-	return prefixOf(req) + url.PathEscape(req.IdempotencyKey)
+func frozenMarkerName(req *hook.Request) string {
+	return frozenMarkerPrefix(req) + url.PathEscape(req.IdempotencyKey)
 }
 
-func prefixOf(req *hook.Request) string {
-	return "frozen_" + url.PathEscape(subjectOf(req).uid) + "_"
+func frozenMarkerPrefix(req *hook.Request) string {
+	return "frozen_" + url.PathEscape(runInfoFromRequest(req).uid) + "_"
 }
 
-// mark sets the marker of a run and reports whether it was not set before.
-func (s *state) mark(req *hook.Request) (fresh bool, err error) {
+// setFrozenMarker sets the marker of a run and reports whether it was not set before.
+func (s *state) setFrozenMarker(req *hook.Request) (fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := markerOf(req)
+	name := frozenMarkerName(req)
 	if s.dir == "" {
 		fresh = !s.markers[name]
 		s.markers[name] = true
@@ -72,12 +72,12 @@ func (s *state) mark(req *hook.Request) (fresh bool, err error) {
 	return true, file.Close()
 }
 
-// unmark removes all markers of a backup or restore, also those of runs whose outputs were
+// removeFrozenMarkers removes all markers of a backup or restore, also those of runs whose outputs were
 // lost, and returns how many there were.
-func (s *state) unmark(req *hook.Request) (removed int, err error) {
+func (s *state) removeFrozenMarkers(req *hook.Request) (removed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	prefix := prefixOf(req)
+	prefix := frozenMarkerPrefix(req)
 	for name := range s.markers {
 		if strings.HasPrefix(name, prefix) {
 			delete(s.markers, name)

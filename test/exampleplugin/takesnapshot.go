@@ -17,7 +17,9 @@ import (
 type takeSnapshot struct{ snapshots *snapshots }
 
 // AppliesTo selects the claims that are to have snapshots.
-func (takeSnapshot) AppliesTo(context.Context) (item.Selector, error) { return snapshotClaims(), nil }
+func (takeSnapshot) AppliesTo(context.Context) (item.Selector, error) {
+	return snapshotClaimSelector(), nil
+}
 
 // Execute begins a snapshot of one claim, and notes its name in the archived claim, for
 // the actions of restores and deletions. The name is the same if the operator asks
@@ -25,7 +27,7 @@ func (takeSnapshot) AppliesTo(context.Context) (item.Selector, error) { return s
 func (t takeSnapshot) Execute(ctx context.Context, req *item.BackupRequest) (*backupitemv2.Response, error) {
 	claim := req.Item.GetNamespace() + "/" + req.Item.GetName()
 	name := fmt.Sprintf("%s.%s", req.Backup.UID, req.Item.GetUID())
-	if err := t.snapshots.take(snapshot{Name: name, Claim: claim}); err != nil {
+	if err := t.snapshots.createSnapshot(snapshot{Name: name, Claim: claim}); err != nil {
 		return nil, err
 	}
 	sdk.Logger(ctx).Info("Began a snapshot", "claim", claim, "snapshot", name)
@@ -40,7 +42,7 @@ func (t takeSnapshot) Execute(ctx context.Context, req *item.BackupRequest) (*ba
 
 // Progress tells how far a snapshot is. These are complete as soon as they exist.
 func (t takeSnapshot) Progress(_ context.Context, req *backupitemv2.OperationRequest) (*item.Progress, error) {
-	exists, err := t.snapshots.exists(req.OperationID)
+	exists, err := t.snapshots.hasSnapshot(req.OperationID)
 	if err != nil {
 		return nil, err
 	}
@@ -53,5 +55,5 @@ func (t takeSnapshot) Progress(_ context.Context, req *backupitemv2.OperationReq
 
 // Cancel removes the snapshot.
 func (t takeSnapshot) Cancel(_ context.Context, req *backupitemv2.OperationRequest) error {
-	return t.snapshots.remove(req.OperationID)
+	return t.snapshots.deleteSnapshot(req.OperationID)
 }

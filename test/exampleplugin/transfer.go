@@ -18,18 +18,18 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// chunk is how much is copied at once, in bytes.
-const chunk = 64 << 10
+// maxChunkBytes is how much is copied at once, in bytes.
+const maxChunkBytes = 64 << 10
 
-// place is a folder below another one, which it cannot leave: names come from objects,
+// rootedDir is a folder below another one, which it cannot leave: names come from objects,
 // which anybody may have written.
-type place struct{ root, name string }
+type rootedDir struct{ root, name string }
 
 // transfer copies the files of one folder to another place, which gets them all at once,
 // when the last one is complete. A real one would keep owners, modes and links too.
 type transfer struct {
 	id       string
-	from, to place
+	from, to rootedDir
 	// replace says that a folder that is in that place already may go.
 	replace bool
 	// rate is how many bytes are copied in a second; 0 means no limit.
@@ -43,33 +43,33 @@ type transfer struct {
 	progress item.Progress
 }
 
-// now returns how far it is.
-func (t *transfer) now() *item.Progress {
+// currentProgress returns how far it is.
+func (t *transfer) currentProgress() *item.Progress {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	progress := t.progress
 	return &progress
 }
 
-// tell changes what Progress answers.
-func (t *transfer) tell(change func(*item.Progress)) {
+// updateProgress changes what Progress answers.
+func (t *transfer) updateProgress(change func(*item.Progress)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	change(&t.progress)
 	t.progress.Updated = time.Now()
 }
 
-func (t *transfer) end(outcome item.Progress) {
+func (t *transfer) setOutcome(outcome item.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.progress = outcome
 }
 
-// run copies everything and returns how that ended, which is not told before it is
+// runToOutcome copies everything and returns how that ended, which is not told before it is
 // written down.
-func (t *transfer) run(ctx context.Context) item.Progress {
-	err := t.copy(ctx)
-	outcome := *t.now()
+func (t *transfer) runToOutcome(ctx context.Context) item.Progress {
+	err := t.copySourceDir(ctx)
+	outcome := *t.currentProgress()
 	outcome.Completed, outcome.Updated = true, time.Now()
 	switch {
 	case err == nil:
@@ -82,7 +82,7 @@ func (t *transfer) run(ctx context.Context) item.Progress {
 	return outcome
 }
 
-func (t *transfer) copy(ctx context.Context) (err error) {
+func (t *transfer) copySourceDir(ctx context.Context) (err error) {
 	from, err := os.OpenRoot(t.from.root)
 	if err != nil {
 		return fmt.Errorf("opening the folder to copy from: %w", err)
@@ -96,36 +96,36 @@ func (t *transfer) copy(ctx context.Context) (err error) {
 		return fmt.Errorf("opening the folder to copy to: %w", err)
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	if err = t.copyFiles(ctx, from, to); err == nil {
+	if err = t.copyFilesToPartialDir(ctx, from, to); err == nil {
 		return nil
 	}
-	if rest := to.RemoveAll(part(t.id)); rest != nil {
+	if rest := to.RemoveAll(partialDirName(t.id)); rest != nil {
 		return fmt.Errorf("removing what was copied: %w", rest)
 	}
 	return err
 }
 
-func (t *transfer) copyFiles(ctx context.Context, from, to *os.Root) error {
-	files, total, err := filesIn(from, t.from.name)
+func (t *transfer) copyFilesToPartialDir(ctx context.Context, from, to *os.Root) error {
+	files, total, err := listRegularFiles(from, t.from.name)
 	if err != nil {
 		return fmt.Errorf("looking for the files: %w", err)
 	}
-	t.tell(func(p *item.Progress) { p.NTotal = total })
-	if err := to.MkdirAll(part(t.id), 0o700); err != nil {
+	t.updateProgress(func(p *item.Progress) { p.NTotal = total })
+	if err := to.MkdirAll(partialDirName(t.id), 0o700); err != nil {
 		return fmt.Errorf("creating the folder of the copy: %w", err)
 	}
 	for _, file := range files {
 		name := strings.TrimPrefix(file, t.from.name+"/")
-		t.tell(func(p *item.Progress) { p.Description = "copying " + name })
-		if err := t.copyFile(ctx, from, to, file, path.Join(part(t.id), name)); err != nil {
+		t.updateProgress(func(p *item.Progress) { p.Description = "copying " + name })
+		if err := t.copyFile(ctx, from, to, file, path.Join(partialDirName(t.id), name)); err != nil {
 			return fmt.Errorf("copying %s: %w", name, err)
 		}
 	}
-	return t.publish(to)
+	return t.moveToTarget(to)
 }
 
-// filesIn returns the files in a folder, and how many bytes they have.
-func filesIn(root *os.Root, dir string) (files []string, total int64, err error) {
+// listRegularFiles returns the files in a folder, and how many bytes they have.
+func listRegularFiles(root *os.Root, dir string) (files []string, total int64, err error) {
 	err = fs.WalkDir(root.FS(), dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
@@ -155,30 +155,30 @@ func (t *transfer) copyFile(ctx context.Context, from, to *os.Root, source, targ
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	for {
-		n, err := io.CopyN(out, in, t.atOnce())
-		t.tell(func(p *item.Progress) {
+		n, err := io.CopyN(out, in, t.chunkBytes())
+		t.updateProgress(func(p *item.Progress) {
 			p.NCompleted += n
 			p.NTotal = max(p.NTotal, p.NCompleted) // the file may have grown
 		})
 		if errors.Is(err, io.EOF) {
 			return ctx.Err()
 		}
-		if err = errors.Join(err, t.pause(ctx, n)); err != nil {
+		if err = errors.Join(err, t.waitForRateLimit(ctx, n)); err != nil {
 			return err
 		}
 	}
 }
 
-// atOnce is less for a slow copy, so that its progress can be seen.
-func (t *transfer) atOnce() int64 {
+// chunkBytes is less for a slow copy, so that its progress can be seen.
+func (t *transfer) chunkBytes() int64 {
 	if t.rate == 0 {
-		return chunk
+		return maxChunkBytes
 	}
-	return min(chunk, max(1, t.rate/20))
+	return min(maxChunkBytes, max(1, t.rate/20))
 }
 
-// pause waits as long as n bytes may take, and returns an error when the copy is to end.
-func (t *transfer) pause(ctx context.Context, n int64) error {
+// waitForRateLimit waits as long as n bytes may take, and returns an error when the copy is to end.
+func (t *transfer) waitForRateLimit(ctx context.Context, n int64) error {
 	if t.rate == 0 {
 		return ctx.Err()
 	}
@@ -192,8 +192,8 @@ func (t *transfer) pause(ctx context.Context, n int64) error {
 	}
 }
 
-// publish moves the complete copy to its place.
-func (t *transfer) publish(to *os.Root) error {
+// moveToTarget moves the complete copy to its place.
+func (t *transfer) moveToTarget(to *os.Root) error {
 	if err := to.MkdirAll(path.Dir(t.to.name), 0o700); err != nil {
 		return fmt.Errorf("creating the folder around the copy: %w", err)
 	}
@@ -203,7 +203,7 @@ func (t *transfer) publish(to *os.Root) error {
 	if err := to.RemoveAll(t.to.name); err != nil {
 		return fmt.Errorf("removing an earlier copy: %w", err)
 	}
-	if err := to.Rename(part(t.id), t.to.name); err != nil {
+	if err := to.Rename(partialDirName(t.id), t.to.name); err != nil {
 		return fmt.Errorf("moving the copy to its place: %w", err)
 	}
 	return nil

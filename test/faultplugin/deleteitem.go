@@ -46,9 +46,9 @@ func (d deleteItemAction) Execute(ctx context.Context, req *item.DeleteRequest) 
 	case "panic":
 		panic(what)
 	case "await":
-		return await(ctx, what)
+		return waitForFile(ctx, what)
 	case "hang":
-		forever()
+		blockForever()
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (backupAction) Execute(ctx context.Context, req *item.BackupRequest) (*item
 	case "rename":
 		object.SetName("other")
 	case "await":
-		return nil, await(ctx, what)
+		return nil, waitForFile(ctx, what)
 	}
 	return &item.BackupResponse{Item: object}, nil
 }
@@ -71,6 +71,9 @@ func (restoreAction) Execute(ctx context.Context, req *item.RestoreRequest) (*it
 	switch do {
 	case "skip":
 		return &item.RestoreResponse{SkipRestore: true}, nil
+	case "label":
+		key, value, _ := strings.Cut(what, "=")
+		return &item.RestoreResponse{BackupLabels: map[string]string{key: value}}, nil
 	case "error":
 		return nil, fmt.Errorf("%s", what)
 	case "mark":
@@ -81,8 +84,8 @@ func (restoreAction) Execute(ctx context.Context, req *item.RestoreRequest) (*it
 	return &item.RestoreResponse{Item: req.Item}, nil
 }
 
-// await waits until there is a file, or ctx is done.
-func await(ctx context.Context, file string) error {
+// waitForFile waits until there is a file, or ctx is done.
+func waitForFile(ctx context.Context, file string) error {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {

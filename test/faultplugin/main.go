@@ -59,12 +59,12 @@ import (
 const defaultActions = "PreBackupAction:fault.example.io/fault,PostBackupAction:fault.example.io/fault"
 
 func main() {
-	if err := startFault(os.Getenv("FAULT_START")); err != nil {
+	if err := commitStartFault(os.Getenv("FAULT_START")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	if list := os.Getenv("FAULT_VELERO"); list != "" {
-		serveVelero(list)
+		serveVeleroPlugin(list)
 	}
 	actions := os.Getenv("FAULT_ACTIONS")
 	if actions == "" {
@@ -77,15 +77,15 @@ func main() {
 	}
 	r := newRecorder(os.Getenv)
 	goplugin.Serve(&goplugin.ServeConfig{
-		HandshakeConfig: handshake(),
-		Plugins:         goplugin.PluginSet{"fault": &services{install: server.Install}},
+		HandshakeConfig: handshakeConfig(),
+		Plugins:         goplugin.PluginSet{"fault": &goPluginAdapter{install: server.Install}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(proto.MaxRequestBytes), grpc.UnaryInterceptor(r.intercept))...)
+			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(proto.MaxRequestBytes), grpc.UnaryInterceptor(r.interceptUnary))...)
 		},
 	})
 }
 
-func handshake() goplugin.HandshakeConfig {
+func handshakeConfig() goplugin.HandshakeConfig {
 	return goplugin.HandshakeConfig{
 		ProtocolVersion:  proto.HandshakeVersion,
 		MagicCookieKey:   proto.HandshakeCookieKey,
@@ -131,16 +131,18 @@ func newServer(actions string) (*serve.Server, error) {
 	return server, nil
 }
 
-// services installs gRPC services without anything else of the SDK.
-type services struct {
+// goPluginAdapter installs gRPC services without anything else of the SDK.
+type goPluginAdapter struct {
 	goplugin.NetRPCUnsupportedPlugin
 	install func(grpc.ServiceRegistrar) error
 }
 
 // GRPCServer installs the services.
-func (s *services) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error { return s.install(g) }
+func (s *goPluginAdapter) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
+	return s.install(g)
+}
 
 // GRPCClient is not used: without it go-plugin would not serve gRPC.
-func (s *services) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+func (s *goPluginAdapter) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("a plugin has no client side")
 }

@@ -49,11 +49,11 @@ import (
 //	refuse:text        Start fails
 const annotationOperation = "fault.example.io/operation"
 
-// program is what an annotation says.
-type program map[string]string
+// operationProgram is what an annotation says.
+type operationProgram map[string]string
 
-func parseProgram(text string) program {
-	p := program{}
+func parseOperationProgram(text string) operationProgram {
+	p := operationProgram{}
 	for _, part := range strings.Split(text, ";") {
 		if name, argument, _ := strings.Cut(part, ":"); name != "" {
 			p[name] = argument
@@ -62,20 +62,20 @@ func parseProgram(text string) program {
 	return p
 }
 
-func (p program) has(name string) bool {
+func (p operationProgram) hasInstruction(name string) bool {
 	_, ok := p[name]
 	return ok
 }
 
-// number returns the argument of a part, 0 if there is none.
-func (p program) number(name string) int {
+// intArgumentOf returns the argument of a part, 0 if there is none.
+func (p operationProgram) intArgumentOf(name string) int {
 	n, _ := strconv.Atoi(p[name])
 	return n
 }
 
-// started is what is known of one operation.
-type started struct {
-	Program   program
+// operationState is what is known of one operation.
+type operationState struct {
+	Program   operationProgram
 	Polls     int
 	Cancelled bool
 }
@@ -86,49 +86,49 @@ type operations struct {
 	dir, log string
 
 	mu     sync.Mutex
-	memory map[string]*started
+	memory map[string]*operationState
 }
 
 func newOperations(getenv func(string) string) *operations {
-	return &operations{dir: getenv("FAULT_OPERATIONS"), log: getenv("FAULT_CALL_LOG"), memory: map[string]*started{}}
+	return &operations{dir: getenv("FAULT_OPERATIONS"), log: getenv("FAULT_CALL_LOG"), memory: map[string]*operationState{}}
 }
 
-// record adds a call to the log, with the beginning of an ID as its key.
-func (o *operations) record(point, id string) {
+// recordOperationCall adds a call to the log, with the beginning of an ID as its key.
+func (o *operations) recordOperationCall(point, id string) {
 	if o.log == "" {
 		return
 	}
-	line, err := json.Marshal(entry{Point: point, Key: id[:min(len(id), 200)]})
+	line, err := json.Marshal(callLogEntry{Point: point, Key: id[:min(len(id), 200)]})
 	if err == nil {
-		err = appendLine(o.log, line)
+		err = appendLineToFile(o.log, line)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "[ERROR] writing the call log:", err)
 	}
 }
 
-// start begins what a program says on an object of a run, and returns the ID.
-func (o *operations) start(run, namespace, name string, p program) (string, error) {
+// startOperation begins what a program says on an object of a run, and returns the ID.
+func (o *operations) startOperation(run, namespace, name string, p operationProgram) (string, error) {
 	id := strings.Join([]string{run, namespace, name, rand.Text()}, "/")
 	switch {
-	case p.has("sameid"):
+	case p.hasInstruction("sameid"):
 		id = "the-same"
-	case p.has("id"):
-		id = strings.Repeat("i", p.number("id"))
+	case p.hasInstruction("id"):
+		id = strings.Repeat("i", p.intArgumentOf("id"))
 	}
-	o.record("Start", id)
+	o.recordOperationCall("Start", id)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return id, o.write(id, &started{Program: p})
+	return id, o.writeOperation(id, &operationState{Program: p})
 }
 
-// file is where an operation is kept; IDs may be long.
-func (o *operations) file(id string) string {
+// operationPath is where an operation is kept; IDs may be long.
+func (o *operations) operationPath(id string) string {
 	return filepath.Join(o.dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(id))))
 }
 
-func (o *operations) write(id string, s *started) error {
-	if o.dir == "" || s.Program.has("forget") {
+func (o *operations) writeOperation(id string, s *operationState) error {
+	if o.dir == "" || s.Program.hasInstruction("forget") {
 		o.memory[id] = s
 		return nil
 	}
@@ -136,64 +136,64 @@ func (o *operations) write(id string, s *started) error {
 	if err != nil {
 		return err
 	}
-	next := o.file(id) + ".next"
+	next := o.operationPath(id) + ".next"
 	if err := errors.Join(os.MkdirAll(o.dir, 0o700), os.WriteFile(next, content, 0o600)); err != nil {
 		return err
 	}
-	return os.Rename(next, o.file(id))
+	return os.Rename(next, o.operationPath(id))
 }
 
-func (o *operations) read(id string) (*started, error) {
+func (o *operations) readOperation(id string) (*operationState, error) {
 	if s := o.memory[id]; s != nil {
 		return s, nil
 	}
-	content, err := os.ReadFile(o.file(id))
+	content, err := os.ReadFile(o.operationPath(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, item.ErrUnknownOperation
 	}
 	if err != nil {
 		return nil, err
 	}
-	s := &started{}
+	s := &operationState{}
 	return s, json.Unmarshal(content, s)
 }
 
-// change reads an operation, changes and keeps it.
-func (o *operations) change(id string, change func(*started)) (*started, error) {
+// updateOperation reads an operation, changes and keeps it.
+func (o *operations) updateOperation(id string, change func(*operationState)) (*operationState, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s, err := o.read(id)
+	s, err := o.readOperation(id)
 	if err != nil {
 		return nil, err
 	}
 	change(s)
-	return s, o.write(id, s)
+	return s, o.writeOperation(id, s)
 }
 
-// progress does what the program says.
-func (o *operations) progress(ctx context.Context, id string) (*item.Progress, error) {
-	s, err := o.change(id, func(s *started) { s.Polls++ })
+// pollOperation does what the program says.
+func (o *operations) pollOperation(ctx context.Context, id string) (*item.Progress, error) {
+	s, err := o.updateOperation(id, func(s *operationState) { s.Polls++ })
 	if err != nil {
 		return nil, err
 	}
 	p := s.Program
-	if p.has("hang") {
-		if err := await(ctx, p["hang"]); err != nil {
+	if p.hasInstruction("hang") {
+		if err := waitForFile(ctx, p["hang"]); err != nil {
 			return nil, err
 		}
 	}
 	switch {
-	case p.has("unknown"):
+	case p.hasInstruction("unknown"):
 		return nil, item.ErrUnknownOperation
-	case p.has("flaky") && s.Polls%max(1, p.number("flaky")) == 0:
+	case p.hasInstruction("flaky") && s.Polls%max(1, p.intArgumentOf("flaky")) == 0:
 		return nil, errors.New("the storage is busy, password=hunter2")
-	case p.has("kill") && s.Polls == p.number("kill"):
+	case p.hasInstruction("kill") && s.Polls == p.intArgumentOf("kill"):
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		forever()
+		blockForever()
 	case s.Cancelled:
 		return &item.Progress{Completed: true, Cancelled: true, OperationUnits: "steps"}, nil
 	}
-	progress := s.reached()
+	progress := s.currentProgress()
 	progress.OperationUnits, progress.Description = "steps", fmt.Sprintf("in step %d", s.Polls)
 	if progress.Completed {
 		progress.Err = p["error"]
@@ -201,48 +201,48 @@ func (o *operations) progress(ctx context.Context, id string) (*item.Progress, e
 	return progress, nil
 }
 
-// reached returns how far the operation is after so many questions.
-func (s *started) reached() *item.Progress {
+// currentProgress returns how far the operation is after so many questions.
+func (s *operationState) currentProgress() *item.Progress {
 	p, n := s.Program, int64(s.Polls)
 	switch {
-	case p.has("never"):
+	case p.hasInstruction("never"):
 		return &item.Progress{NCompleted: 1, NTotal: 10}
-	case p.has("until"):
+	case p.hasInstruction("until"):
 		if _, err := os.Stat(p["until"]); err == nil {
 			return &item.Progress{NCompleted: 2, NTotal: 2, Completed: true}
 		}
 		return &item.Progress{NCompleted: 1, NTotal: 2}
-	case p.has("back"):
+	case p.hasInstruction("back"):
 		return &item.Progress{NCompleted: max(3, 6-n), NTotal: 10, Completed: n > 3}
-	case p.has("over"):
+	case p.hasInstruction("over"):
 		return &item.Progress{NCompleted: 4 * n, NTotal: 5, Completed: n > 3}
-	case p.has("twice"):
+	case p.hasInstruction("twice"):
 		return &item.Progress{NCompleted: n, NTotal: 3, Completed: n%2 == 1}
 	}
-	steps := int64(max(1, p.number("steps")))
+	steps := int64(max(1, p.intArgumentOf("steps")))
 	return &item.Progress{NCompleted: min(n, steps), NTotal: steps, Completed: n >= steps}
 }
 
-// cancel does what the program says.
-func (o *operations) cancel(ctx context.Context, id string) error {
-	o.record("Cancel", id)
-	s, err := o.change(id, func(s *started) {
-		s.Cancelled = s.Cancelled || !s.Program.has("cancelfails") && !s.Program.has("cancelhangs") && !s.Program.has("cancelignored")
+// cancelOperation does what the program says.
+func (o *operations) cancelOperation(ctx context.Context, id string) error {
+	o.recordOperationCall("Cancel", id)
+	s, err := o.updateOperation(id, func(s *operationState) {
+		s.Cancelled = s.Cancelled || !s.Program.hasInstruction("cancelfails") && !s.Program.hasInstruction("cancelhangs") && !s.Program.hasInstruction("cancelignored")
 	})
 	switch {
 	case err != nil:
 		return err
-	case s.Program.has("cancelfails"):
+	case s.Program.hasInstruction("cancelfails"):
 		return errors.New("the storage does not let go, password=hunter2")
-	case s.Program.has("cancelhangs"):
+	case s.Program.hasInstruction("cancelhangs"):
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	return nil
 }
 
-// interval returns how often the operation wants to be asked.
-func (p program) interval() time.Duration {
+// pollInterval returns how often the operation wants to be asked.
+func (p operationProgram) pollInterval() time.Duration {
 	d, _ := time.ParseDuration(p["interval"])
 	return d
 }

@@ -30,13 +30,13 @@ import (
 	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
 )
 
-// serveVelero serves what a plugin built with Velero's framework serves, faults
+// serveVeleroPlugin serves what a plugin built with Velero's framework serves, faults
 // included. It does not return.
-func serveVelero(list string) {
+func serveVeleroPlugin(list string) {
 	a := &veleroAction{handlers: map[string]bool{}, stderr: os.Stderr}
 	goplugin.Serve(&goplugin.ServeConfig{
-		HandshakeConfig: handshake(),
-		Plugins: goplugin.PluginSet{"fault": &services{install: func(r grpc.ServiceRegistrar) error {
+		HandshakeConfig: handshakeConfig(),
+		Plugins: goplugin.PluginSet{"fault": &goPluginAdapter{install: func(r grpc.ServiceRegistrar) error {
 			proto.RegisterVelero(r, &velerov1.PluginLister_ServiceDesc, &veleroLister{list: list})
 			proto.RegisterVelero(r, &backupitempb.BackupItemAction_ServiceDesc, a)
 			proto.RegisterVelero(r, &objectstorepb.ObjectStore_ServiceDesc, newVeleroStore(os.Getenv))
@@ -72,34 +72,34 @@ type veleroAction struct {
 
 	mu       sync.Mutex
 	handlers map[string]bool
-	first    bool
+	creating bool
 	leaked   [][]byte
 }
 
-// create imitates the map without a lock in which Velero's framework keeps its actions:
+// createHandlerUnlocked imitates the map without a lock in which Velero's framework keeps its actions:
 // two first calls at a time end the process, as the Go runtime would, only for sure.
-func (a *veleroAction) create(name string) {
+func (a *veleroAction) createHandlerUnlocked(name string) {
 	a.mu.Lock()
 	known := a.handlers[name]
 	if known {
 		a.mu.Unlock()
 		return
 	}
-	if a.first {
+	if a.creating {
 		fmt.Fprintln(a.stderr, "fatal error: concurrent map writes")
 		os.Exit(2)
 	}
-	a.first = true
+	a.creating = true
 	a.mu.Unlock()
 	time.Sleep(50 * time.Millisecond)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.first, a.handlers[name] = false, true
+	a.creating, a.handlers[name] = false, true
 }
 
 // AppliesTo fails in the way that the file FAULT_VELERO_BREAK says, if there is one.
 func (a *veleroAction) AppliesTo(_ context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
-	a.create(in.GetPlugin())
+	a.createHandlerUnlocked(in.GetPlugin())
 	how, err := os.ReadFile(os.Getenv("FAULT_VELERO_BREAK"))
 	if err != nil {
 		return &itempb.AppliesToResponse{Selector: &itempb.ResourceSelector{IncludedResources: []string{"pods"}}}, nil
@@ -110,14 +110,14 @@ func (a *veleroAction) AppliesTo(_ context.Context, in *itempb.AppliesToRequest)
 	case "unimplemented":
 		return nil, status.Error(codes.Unimplemented, "unknown method AppliesTo")
 	case "hang":
-		forever()
+		blockForever()
 	}
 	return nil, status.Error(codes.Unknown, "the licence has expired, token=abcdef123456")
 }
 
 // Execute does what the object's field "fault" says.
 func (a *veleroAction) Execute(ctx context.Context, in *backupitempb.ExecuteRequest) (*backupitempb.ExecuteResponse, error) {
-	a.create(in.GetPlugin())
+	a.createHandlerUnlocked(in.GetPlugin())
 	var object struct{ Fault, Argument string }
 	if err := json.Unmarshal(in.GetItem(), &object); err != nil {
 		return nil, status.Error(codes.Unknown, err.Error())
@@ -129,17 +129,17 @@ func (a *veleroAction) Execute(ctx context.Context, in *backupitempb.ExecuteRequ
 		os.Exit(4)
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		forever()
+		blockForever()
 	case "hang":
-		forever()
+		blockForever()
 	case "wait":
-		fmt.Fprintln(a.stderr, veleroLine("waiting of "+object.Argument))
+		fmt.Fprintln(a.stderr, newVeleroLogLine("waiting of "+object.Argument))
 		<-ctx.Done()
 		return nil, status.FromContextError(ctx.Err()).Err()
 	case "barrier":
 		// Keeps the call open until the test has seen enough.
-		fmt.Fprintln(a.stderr, veleroLine("at the barrier "+object.Argument))
-		awaitFile(object.Argument)
+		fmt.Fprintln(a.stderr, newVeleroLogLine("at the barrier "+object.Argument))
+		blockUntilFile(object.Argument)
 	case "garbage":
 		out.Item = []byte("\x00\xff no json")
 	case "oversize":
@@ -154,34 +154,34 @@ func (a *veleroAction) Execute(ctx context.Context, in *backupitempb.ExecuteRequ
 		a.leaked = append(a.leaked, bytes.Repeat([]byte("l"), 64<<20))
 	case "leak-and-hang":
 		a.leaked = append(a.leaked, bytes.Repeat([]byte("l"), 128<<20))
-		forever()
+		blockForever()
 	case "fork":
-		return out, fork()
+		return out, startOrphanProcess()
 	case "unavailable":
 		return nil, status.Error(codes.Unavailable, "the storage is unavailable")
 	case "stack":
-		return nil, withStack(codes.Unknown, "freezing failed")
+		return nil, newErrorWithStack(codes.Unknown, "freezing failed")
 	case "panic":
-		return nil, withStack(codes.Aborted, proto.PanicPrefix+"a pointer is nil")
+		return nil, newErrorWithStack(codes.Aborted, proto.PanicPrefix+"a pointer is nil")
 	default:
 		return nil, status.Errorf(codes.Unknown, "unknown fault %q", object.Fault)
 	}
 	return out, nil
 }
 
-// veleroLine is a line of Velero's plugins: it says nothing about the call.
-func veleroLine(message string) string {
+// newVeleroLogLine is a line of Velero's plugins: it says nothing about the call.
+func newVeleroLogLine(message string) string {
 	return fmt.Sprintf(`{"@level":"info","@message":%q,"@timestamp":"2026-01-02T03:04:05Z","cmd":"/plugins/x"}`, message)
 }
 
-// fork leaves a child behind.
-func fork() error {
+// startOrphanProcess leaves a child behind.
+func startOrphanProcess() error {
 	child := exec.Command("sleep", "31536001")
 	return child.Start()
 }
 
-// withStack returns an error as Velero's framework makes one of an error with a stack.
-func withStack(code codes.Code, message string) error {
+// newErrorWithStack returns an error as Velero's framework makes one of an error with a stack.
+func newErrorWithStack(code codes.Code, message string) error {
 	stack := &velerov1.Stack{Frames: []*velerov1.StackFrame{
 		{File: "/src/plugin/action.go", Line: 42, Function: "plugin.(*Action).Execute"}, {File: "/src/main.go", Line: 7, Function: "main.main"},
 	}}

@@ -51,14 +51,14 @@ func (s *veleroStore) Init(_ context.Context, in *objectstorepb.InitRequest) (*e
 	}
 	s.config = in.GetConfig()
 	if s.log != "" {
-		if err := appendLine(s.log, []byte("init "+in.GetConfig()["dir"])); err != nil {
+		if err := appendLineToFile(s.log, []byte("init "+in.GetConfig()["dir"])); err != nil {
 			return nil, err
 		}
 	}
 	return &emptypb.Empty{}, nil
 }
 
-func (s *veleroStore) get(name string) (string, error) {
+func (s *veleroStore) configValue(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.config == nil {
@@ -67,8 +67,8 @@ func (s *veleroStore) get(name string) (string, error) {
 	return s.config[name], nil
 }
 
-func (s *veleroStore) path(bucket, key string) (string, error) {
-	dir, err := s.get("dir")
+func (s *veleroStore) objectPath(bucket, key string) (string, error) {
+	dir, err := s.configValue("dir")
 	return filepath.Join(dir, bucket, filepath.FromSlash(key)), err
 }
 
@@ -78,11 +78,11 @@ func (s *veleroStore) PutObject(stream grpc.ClientStreamingServer[objectstorepb.
 	if err != nil {
 		return err
 	}
-	path, err := s.path(first.GetBucket(), first.GetKey())
+	path, err := s.objectPath(first.GetBucket(), first.GetKey())
 	if err != nil {
 		return err
 	}
-	fault, err := s.get("put")
+	fault, err := s.configValue("put")
 	switch {
 	case err != nil:
 		return err
@@ -101,7 +101,7 @@ func (s *veleroStore) PutObject(stream grpc.ClientStreamingServer[objectstorepb.
 	if err != nil {
 		return err
 	}
-	if err := receive(stream, first, file); err != nil {
+	if err := receiveObjectBody(stream, first, file); err != nil {
 		return errors.Join(err, file.Close(), os.Remove(path+".part"))
 	}
 	if err := errors.Join(file.Close(), os.Rename(path+".part", path)); err != nil {
@@ -110,7 +110,7 @@ func (s *veleroStore) PutObject(stream grpc.ClientStreamingServer[objectstorepb.
 	return stream.SendAndClose(&emptypb.Empty{})
 }
 
-func receive(
+func receiveObjectBody(
 	stream grpc.ClientStreamingServer[objectstorepb.PutObjectRequest, emptypb.Empty], part *objectstorepb.PutObjectRequest, out io.Writer,
 ) error {
 	for {
@@ -128,7 +128,7 @@ func receive(
 
 // ObjectExists looks for the file.
 func (s *veleroStore) ObjectExists(_ context.Context, in *objectstorepb.ObjectExistsRequest) (*objectstorepb.ObjectExistsResponse, error) {
-	path, err := s.path(in.GetBucket(), in.GetKey())
+	path, err := s.objectPath(in.GetBucket(), in.GetKey())
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (s *veleroStore) ObjectExists(_ context.Context, in *objectstorepb.ObjectEx
 
 // GetObject sends the file in the small parts that Velero's framework makes.
 func (s *veleroStore) GetObject(in *objectstorepb.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorepb.Bytes]) error {
-	path, err := s.path(in.GetBucket(), in.GetKey())
+	path, err := s.objectPath(in.GetBucket(), in.GetKey())
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *veleroStore) GetObject(in *objectstorepb.GetObjectRequest, stream grpc.
 		return status.Error(codes.Unknown, "no such object")
 	}
 	defer func() { _ = file.Close() }()
-	fault, err := s.get("get")
+	fault, err := s.configValue("get")
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (s *veleroStore) GetObject(in *objectstorepb.GetObjectRequest, stream grpc.
 
 // ListObjects lists the files below a prefix.
 func (s *veleroStore) ListObjects(_ context.Context, in *objectstorepb.ListObjectsRequest) (*objectstorepb.ListObjectsResponse, error) {
-	keys, err := s.keys(in.GetBucket(), in.GetPrefix())
+	keys, err := s.listObjectKeys(in.GetBucket(), in.GetPrefix())
 	return &objectstorepb.ListObjectsResponse{Keys: keys}, err
 }
 
@@ -180,7 +180,7 @@ func (s *veleroStore) ListObjects(_ context.Context, in *objectstorepb.ListObjec
 func (s *veleroStore) ListCommonPrefixes(
 	_ context.Context, in *objectstorepb.ListCommonPrefixesRequest,
 ) (*objectstorepb.ListCommonPrefixesResponse, error) {
-	keys, err := s.keys(in.GetBucket(), in.GetPrefix())
+	keys, err := s.listObjectKeys(in.GetBucket(), in.GetPrefix())
 	out := &objectstorepb.ListCommonPrefixesResponse{}
 	seen := map[string]bool{}
 	for _, key := range keys {
@@ -194,8 +194,8 @@ func (s *veleroStore) ListCommonPrefixes(
 	return out, err
 }
 
-func (s *veleroStore) keys(bucket, prefix string) ([]string, error) {
-	root, err := s.path(bucket, "")
+func (s *veleroStore) listObjectKeys(bucket, prefix string) ([]string, error) {
+	root, err := s.objectPath(bucket, "")
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (s *veleroStore) keys(bucket, prefix string) ([]string, error) {
 
 // DeleteObject removes the file.
 func (s *veleroStore) DeleteObject(_ context.Context, in *objectstorepb.DeleteObjectRequest) (*emptypb.Empty, error) {
-	path, err := s.path(in.GetBucket(), in.GetKey())
+	path, err := s.objectPath(in.GetBucket(), in.GetKey())
 	if err == nil {
 		err = os.Remove(path)
 	}

@@ -48,40 +48,40 @@ func samples() map[string]map[string]sample {
 var meta = metav1.ObjectMeta{Name: "one", Generation: 3}
 
 // write is what a controller does to a run, with the functions that it does it with.
-type write[T run.Subject] func(s *run.Scope[T])
+type write[T run.Object] func(s *run.Scope[T])
 
-func waiting[T run.Subject](s *run.Scope[T]) {
-	s.Waiting(v1alpha1.ReasonQueued, "Waiting for a slot")
+func waiting[T run.Object](s *run.Scope[T]) {
+	s.MarkWaiting(v1alpha1.ReasonQueued, "Waiting for a slot")
 }
 
 // working is a run in one of the phases between its beginning and its outcome.
-func working[T run.Subject](phase string) write[T] {
+func working[T run.Object](phase string) write[T] {
 	return func(s *run.Scope[T]) {
-		s.Running(v1alpha1.ReasonRunning, "Working on it")
+		s.MarkRunning(v1alpha1.ReasonRunning, "Working on it")
 		s.Object.SetPhase(phase)
 	}
 }
 
-func decided[T run.Subject](phase, message string) write[T] {
+func decided[T run.Object](phase, message string) write[T] {
 	return func(s *run.Scope[T]) {
-		s.Running(v1alpha1.ReasonRunning, "Working on it")
-		s.Decide(run.Outcome{Phase: phase, Reason: phase, Message: message}, time.Unix(1, 0))
+		s.MarkRunning(v1alpha1.ReasonRunning, "Working on it")
+		s.RecordOutcome(run.Outcome{Phase: phase, Reason: phase, Message: message}, time.Unix(1, 0))
 	}
 }
 
-func ended[T run.Subject](phase, message string) write[T] {
+func ended[T run.Object](phase, message string) write[T] {
 	return func(s *run.Scope[T]) {
 		decided[T](phase, message)(s)
-		s.Done()
+		s.MarkFinalized()
 	}
 }
 
-func refused[T run.Subject](s *run.Scope[T]) {
-	s.Invalid([]string{"there is no location main"}, time.Unix(1, 0))
-	s.Done()
+func refused[T run.Object](s *run.Scope[T]) {
+	s.FailValidation([]string{"there is no location main"}, time.Unix(1, 0))
+	s.MarkFinalized()
 }
 
-func made[T run.Subject](object T, writes ...write[T]) T {
+func made[T run.Object](object T, writes ...write[T]) T {
 	s := &run.Scope[T]{Object: object}
 	for _, w := range writes {
 		w(s)
@@ -95,15 +95,15 @@ func backups() map[string]sample {
 		return made(&v1alpha1.Backup{ObjectMeta: meta}, writes...)
 	}
 	working, decided, ended := working[*v1alpha1.Backup], decided[*v1alpha1.Backup], ended[*v1alpha1.Backup]
-	postRuns := func(s *scope) { s.Finishing("RunningPostBackupActions", "running thaw") }
+	postRuns := func(s *scope) { s.ReportRemainingWork("RunningPostBackupActions", "running thaw") }
 	overdue := func(s *scope) { // as in internal/kube/run/postactions.go
 		conditions.Set(s.Object, v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupOverdue, "thaw is overdue")
-		s.Finishing(v1alpha1.ReasonCleanupOverdue, "thaw is overdue")
-		conditions.Summary(s.Object, conditions.StalledRetrying, v1alpha1.ReasonCleanupOverdue, "thaw is overdue")
+		s.ReportRemainingWork(v1alpha1.ReasonCleanupOverdue, "thaw is overdue")
+		conditions.SetSummary(s.Object, conditions.StalledRetrying, v1alpha1.ReasonCleanupOverdue, "thaw is overdue")
 	}
 	postFailed := func(s *scope) {
 		conditions.Set(s.Object, v1alpha1.ConditionPostActionsSucceeded, metav1.ConditionFalse, v1alpha1.ReasonPostActionFailed, "notify failed")
-		s.Done()
+		s.MarkFinalized()
 	}
 	data := func(status metav1.ConditionStatus, message string) write[*v1alpha1.Backup] {
 		return func(s *scope) {
@@ -112,7 +112,7 @@ func backups() map[string]sample {
 	}
 	notFound := func(s *scope) { // as in controllers/backupsync/mark.go
 		s.Object.Status.Message = "main has no such backup"
-		conditions.Summary(s.Object, conditions.Stalled, v1alpha1.ReasonDataMissing, "main has no such backup")
+		conditions.SetSummary(s.Object, conditions.Stalled, v1alpha1.ReasonDataMissing, "main has no such backup")
 	}
 	return map[string]sample{
 		"waits":                             {object: backup(waiting), want: progressing, says: "Waiting for a slot"},
@@ -171,6 +171,7 @@ func deletionRuns() map[string]sample {
 		"runs":                     {object: deletion(working("InProgress")), want: progressing},
 		"done":                     {object: deletion(ended("Completed", "shop is gone")), want: healthy, says: "shop is gone"},
 		"something was left":       {object: deletion(ended("PartiallyFailed", "a snapshot was left behind")), want: degraded, says: "left behind"},
+		"did not end in time":      {object: deletion(ended("Failed", "it took longer than 24h")), want: degraded, says: "longer than 24h"},
 		"deleted before its start": {object: deletion(ended("Cancelled", "Cancelled: the DeletionRun was deleted")), want: degraded},
 	}
 }
@@ -182,7 +183,7 @@ func told[T conditions.Object](object T, succeeded metav1.ConditionStatus, state
 	if succeeded != "" {
 		conditions.Set(object, v1alpha1.ConditionSucceeded, succeeded, "Because", message)
 	}
-	conditions.Summary(object, state, "Because", message)
+	conditions.SetSummary(object, state, "Because", message)
 	return object
 }
 
@@ -273,10 +274,13 @@ func locations() map[string]sample {
 	broken := func() *v1alpha1.BackupStorageLocation {
 		return location("Unavailable", "False", conditions.StalledRetrying, "there is no bucket main")
 	}
+	full := location("Full", "True", conditions.StalledRetrying, "The location is full: delete backups")
+	conditions.Set(full, v1alpha1.ConditionWritable, metav1.ConditionFalse, v1alpha1.ReasonFull, "The location is full: delete backups")
 	return map[string]sample{
 		"can be used":                     {object: synced(usable(), "True", "All imported"), want: healthy, says: "can be used"},
 		"not looked into yet":             {object: usable(), want: healthy},
 		"holds what cannot be imported":   {object: synced(usable(), "False", "1 backup cannot be read"), want: healthy, says: "1 backup cannot be read"},
+		"is full":                         {object: full, want: degraded, says: "delete backups"},
 		"cannot be used":                  {object: broken(), want: degraded, says: "no bucket main"},
 		"cannot be used, nor looked into": {object: synced(broken(), "False", "cannot be listed"), want: degraded, says: "no bucket main"},
 	}

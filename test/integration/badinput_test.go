@@ -45,8 +45,8 @@ func refused(t *testing.T, b *v1alpha1.Backup, texts ...[]string) {
 
 func TestASpecThatCanNotWork(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	selector := func(expression metav1.LabelSelectorRequirement) func(*v1alpha1.Backup) {
 		return func(b *v1alpha1.Backup) {
 			b.Spec.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{expression}}
@@ -92,8 +92,8 @@ func TestASpecThatCanNotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.BackupOf(app)
-			b.Labels = stage.Use(pair, plain)
+			b := s.NewBackup(app)
+			b.Labels = stage.LabelsForActions(pair, plain)
 			c.change(b)
 			refused(t, s.apply(t, b), c.errs...)
 			s.undisturbed(t, app)
@@ -103,8 +103,8 @@ func TestASpecThatCanNotWork(t *testing.T) {
 
 func TestALocationThatCanNotBeUsed(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	if err := os.WriteFile(filepath.Join(s.StoreRoot(), "a-file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 	server := s3server.Start(t, s3server.Options{})
 	credentials := func(secret string) string {
 		return stage.Create(t, world.Client, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "credentials-"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "credentials-"},
 			StringData: map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": secret},
 		}).Name
 	}
@@ -146,10 +146,10 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			location := stage.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
-				ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: name + "-"}, Spec: c.spec,
+				ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: name + "-"}, Spec: c.spec,
 			}).Name
-			b := s.BackupOf(app)
-			b.Labels = stage.Use(pair)
+			b := s.NewBackup(app)
+			b.Labels = stage.LabelsForActions(pair)
 			b.Spec.StorageLocation = location
 			refused(t, s.apply(t, b), append(slices.Clone(c.says), "BackupStorageLocation "+location))
 			if strings.Contains(describe(b), "secret-but-wrong") {
@@ -162,10 +162,10 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 
 func TestANameThatIsTaken(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
-	owner := outcome(t, s.apply(t, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
-	world.Remove(t, owner)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
+	owner := outcome(t, s.apply(t, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+	world.Delete(t, owner)
 	awaitGone(t, owner)
 	claimed := owner.Name + "-claimed"
 	claim := backupstore.Claim{BackupUID: "another-cluster", Namespace: "there", Name: claimed, Created: time.Now()}
@@ -179,12 +179,12 @@ func TestANameThatIsTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := folder(t, s, c.name)
-			b := s.BackupOf(app)
+			b := s.NewBackup(app)
 			b.GenerateName, b.Name = "", c.name
-			b.Labels = stage.Use(pair)
+			b.Labels = stage.LabelsForActions(pair)
 			b = s.apply(t, b)
 			refused(t, b, []string{c.owner, "choose another name, or remove that backup first"})
-			stage.Equal(t, "files", folder(t, s, c.name), before)
+			stage.CheckEqual(t, "files", folder(t, s, c.name), before)
 		})
 	}
 	s.undisturbed(t, app)
@@ -214,32 +214,32 @@ func folder(t *testing.T, s site, name string) []string {
 
 func TestSecretsThatAPluginLogs(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(pair, preOnly)
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(pair, preOnly)
 	parameter(b, pair, "fault", "log-secret")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
 	for _, file := range []backupstore.File{backupstore.Logs, backupstore.PostLogs} {
 		says(t, []string{s.file(t, b, file)}, "Connecting with password=[REDACTED]") // the rules look for what is not there
 	}
-	if err := world.CheckLogs(); err != nil {
+	if err := world.CheckLogsForSecrets(); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestAPluginAppliedRightBeforeIsNotLeftOut(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for range 5 {
 		action := own(t, "late")
-		plugin := world.FaultPlugin(filepath.Base(action), both(v1alpha1.PluginAction{Name: action}))
-		b := s.BackupOf(app)
-		b.Labels = stage.Use(action)
+		plugin := world.NewFaultPlugin(filepath.Base(action), both(v1alpha1.PluginAction{Name: action}))
+		b := s.NewBackup(app)
+		b.Labels = stage.LabelsForActions(action)
 		createPlugin(t, plugin)
 		s.apply(t, b)
 		b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
-		stage.Equal(t, "calls", callsOf(t, b), []string{"PreBackup " + action + " #1", "PostBackup " + action + " #1"})
+		stage.CheckEqual(t, "calls", callsOf(t, b), []string{"PreBackup " + action + " #1", "PostBackup " + action + " #1"})
 	}
 }

@@ -59,11 +59,11 @@ func newBucket(t *testing.T, s site) *bucket {
 	t.Cleanup(front.Close)
 	t.Cleanup(b.release)
 	secret := stage.Create(t, world.Client, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "bucket-"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "bucket-"},
 		StringData: map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": server.SecretKey},
 	})
 	b.location = stage.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "bucket-"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "bucket-"},
 		Spec: v1alpha1.BackupStorageLocationSpec{S3: &v1alpha1.S3Location{
 			Bucket: server.Bucket, Endpoint: front.URL, Region: "us-east-1", ForcePathStyle: true,
 			CredentialsSecret: &v1alpha1.SecretReference{Name: secret.Name},

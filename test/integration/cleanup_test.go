@@ -19,8 +19,8 @@ import (
 
 func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for name, c := range map[string]struct {
 		actions []string
 		stop    func(*testing.T, *v1alpha1.Backup)
@@ -43,7 +43,7 @@ func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
 			actions: []string{preHolds}, stop: cancelBackup, phase: v1alpha1.BackupPhaseCancelled, undone: map[string]bool{preHolds: true},
 		},
 		"the Backup was deleted": {
-			actions: []string{preHolds}, stop: func(t *testing.T, b *v1alpha1.Backup) { t.Helper(); world.Remove(t, b) },
+			actions: []string{preHolds}, stop: func(t *testing.T, b *v1alpha1.Backup) { t.Helper(); world.Delete(t, b) },
 			phase: v1alpha1.BackupPhaseCancelled, undone: map[string]bool{preHolds: true},
 		},
 		"one before it failed": {
@@ -57,8 +57,8 @@ func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.BackupOf(app)
-			b.Labels = stage.Use(c.actions...)
+			b := s.NewBackup(app)
+			b.Labels = stage.LabelsForActions(c.actions...)
 			s.apply(t, b)
 			if c.stop != nil {
 				awaitCall(t, b, v1alpha1.HookPreBackup, c.actions[0])
@@ -104,12 +104,12 @@ func checkOwedFirst(t *testing.T, b *v1alpha1.Backup) {
 func brokenCleanup(t *testing.T, s site) (b *v1alpha1.Backup, plugin *v1alpha1.Plugin, action string) {
 	t.Helper()
 	action = own(t, "broken")
-	plugin = install(t, world.FaultPlugin(path.Base(action), slices.Concat(
+	plugin = install(t, world.NewFaultPlugin(path.Base(action), slices.Concat(
 		pre(v1alpha1.PluginAction{Name: action, Order: 50}),
 		post(v1alpha1.PluginAction{Name: action, Order: 50, Timeout: within(4 * time.Second)}),
 	), "FAULT_CALL=PostBackup=error"))
-	b = s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(action, after)
+	b = s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(action, after)
 	s.apply(t, b)
 	b = await(t, b, "clean-up is overdue", func(b *v1alpha1.Backup) bool {
 		return reasonOf(b, v1alpha1.ConditionCleanupOwed) == v1alpha1.ReasonCleanupOverdue &&
@@ -135,7 +135,7 @@ func brokenCleanup(t *testing.T, s site) (b *v1alpha1.Backup, plugin *v1alpha1.P
 
 func TestOwedCleanupIsTriedUntilItIsMended(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	b, plugin, action := brokenCleanup(t, s)
 	env := plugin.Spec.Executor.Process.Env
 	env[len(env)-1].Value = "none"
@@ -157,7 +157,7 @@ func TestOwedCleanupIsTriedUntilItIsMended(t *testing.T) {
 
 func TestOwedCleanupIsGivenUpWithAnAnnotation(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	b, _, action := brokenCleanup(t, s)
 	world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
@@ -170,10 +170,10 @@ func TestOwedCleanupIsGivenUpWithAnAnnotation(t *testing.T) {
 // TestOwedCleanupSurvivesDeletion is not parallel: an operator of another namespace
 // knows nothing of the HookRuns here, and would let go of the Plugin.
 func TestOwedCleanupSurvivesDeletion(t *testing.T) {
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	b, plugin, action := brokenCleanup(t, s)
-	world.Remove(t, b)
-	world.Remove(t, plugin)
+	world.Delete(t, b)
+	world.Delete(t, plugin)
 	await(t, plugin, "it is held", func(p *v1alpha1.Plugin) bool {
 		return reasonOf(p, v1alpha1.ConditionReconciling) == v1alpha1.ReasonInUse &&
 			strings.Contains(p.Status.Message, runOf(t, b, v1alpha1.HookPostBackup, action).Name)
@@ -192,9 +192,9 @@ func TestOwedCleanupSurvivesDeletion(t *testing.T) {
 
 func TestAFailedPostActionDoesNotChangeTheOutcome(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(after)
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(after)
 	parameter(b, after, "fault", "error")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "in the archive", "PostBackup action failed: "+after, "the database said no")
@@ -202,5 +202,5 @@ func TestAFailedPostActionDoesNotChangeTheOutcome(t *testing.T) {
 		t.Errorf("PostActionsSucceeded is %q", got)
 	}
 	awaitEvent(t, b, "Warning PostBackupActionFailed: ")
-	stage.Equal(t, "PostBackup actions", stage.Statuses(b.Status.PostBackupActionsStatuses), []string{after + " Failed"})
+	stage.CheckEqual(t, "PostBackup actions", stage.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{after + " Failed"})
 }

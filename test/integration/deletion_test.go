@@ -58,7 +58,7 @@ func awaiting(t *testing.T, d *v1alpha1.DeletionRun, reason string) *v1alpha1.De
 // stored returns the files of a backup in the default location.
 func (s site) stored(t *testing.T, name string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(s.Folder(stage.DefaultLocation), "backups", name, "*"))
+	files, err := filepath.Glob(filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", name, "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +76,8 @@ func (s site) gone(t *testing.T, b *v1alpha1.Backup) {
 
 func TestABackupIsDestroyed(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := outcome(t, stage.Create(t, world.Client, s.BackupOf(world.NewApp(t, 3))), v1alpha1.BackupPhaseCompleted)
+	s := site{world.SharedOperator(t)}
+	b := outcome(t, stage.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 3))), v1alpha1.BackupPhaseCompleted)
 	if len(s.stored(t, b.Name)) == 0 {
 		t.Fatal("nothing is stored")
 	}
@@ -93,11 +93,11 @@ func TestABackupIsDestroyed(t *testing.T) {
 // TestTwoDeletionRuns has the work done once.
 func TestTwoDeletionRuns(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	action := own(t, "once")
-	install(t, world.FaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action})}))
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(action)
+	install(t, world.NewFaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action})}))
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(action)
 	parameter(b, action, "sleep", "500ms")
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	var runs []*v1alpha1.DeletionRun
@@ -120,9 +120,9 @@ func TestTwoDeletionRuns(t *testing.T) {
 
 func TestARunningBackupIsCancelledFirst(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(preHolds)
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(preHolds)
 	stage.Create(t, world.Client, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
 	d := destroy(t, b)
@@ -136,30 +136,30 @@ func TestARunningBackupIsCancelledFirst(t *testing.T) {
 // TestABackupGoesWithItsData deletes Backups of both policies.
 func TestABackupGoesWithItsData(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	t.Run("Delete", func(t *testing.T) {
 		t.Parallel()
-		b := s.BackupOf(app)
+		b := s.NewBackup(app)
 		b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
 		stage.Create(t, world.Client, b)
 		await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
 			return b.Status.Phase == v1alpha1.BackupPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
 		})
-		world.Remove(t, b)
+		world.Delete(t, b)
 		s.gone(t, b)
 	})
 	t.Run("Retain", func(t *testing.T) {
 		t.Parallel()
-		b := outcome(t, stage.Create(t, world.Client, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
+		b := outcome(t, stage.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
 		files := s.stored(t, b.Name)
-		world.Remove(t, b)
+		world.Delete(t, b)
 		awaitGone(t, b)
-		stage.Equal(t, "the files", s.stored(t, b.Name), files)
+		stage.CheckEqual(t, "the files", s.stored(t, b.Name), files)
 	})
 	t.Run("Delete and then Retain", func(t *testing.T) {
 		t.Parallel()
-		b := s.BackupOf(app)
+		b := s.NewBackup(app)
 		b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
 		stage.Create(t, world.Client, b)
 		await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
@@ -167,7 +167,7 @@ func TestABackupGoesWithItsData(t *testing.T) {
 		})
 		world.Patch(t, b, `{"spec":{"deletionPolicy":"Retain"}}`)
 		await(t, b, "nothing holds it", func(b *v1alpha1.Backup) bool { return len(b.Finalizers) == 0 && b.Status.CompletionTimestamp != nil })
-		world.Remove(t, b)
+		world.Delete(t, b)
 		awaitGone(t, b)
 		if len(s.stored(t, b.Name)) == 0 {
 			t.Error("the files are gone")
@@ -179,27 +179,27 @@ func TestABackupGoesWithItsData(t *testing.T) {
 // any more that destroys its data, and the namespace must not hang.
 func TestANamespaceIsDeleted(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
+	s := site{world.StartOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
 	stage.Create(t, world.Client, b)
 	await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
 		return b.Status.Phase == v1alpha1.BackupPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
 	})
-	world.Remove(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
+	world.Delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}})
 	awaitGone(t, b)
 	if len(s.stored(t, b.Name)) == 0 {
 		t.Error("the files are gone")
 	}
-	s.AwaitMetric(t, "grapnel_data_left_behind_total", 1)
+	s.WaitForMetric(t, "grapnel_data_left_behind_total", 1)
 }
 
 // TestWhatIsToBeDestroyed checks what is written wrongly, and what is gone already.
 func TestWhatIsToBeDestroyed(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	run := func(spec v1alpha1.DeletionRunSpec) *v1alpha1.DeletionRun {
-		return &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}, Spec: spec}
+		return &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}, Spec: spec}
 	}
 	for name, tc := range map[string]struct {
 		spec  v1alpha1.DeletionRunSpec
@@ -233,8 +233,8 @@ func held(t *testing.T, kind v1alpha1.ActionKind) (action string, release func()
 	t.Helper()
 	action = own(t, "held")
 	file := filepath.Join(t.TempDir(), "go-on")
-	install(t, world.FaultPlugin(filepath.Base(action),
-		[]v1alpha1.PluginAction{{Name: action, Kind: kind, Selector: stage.ForUsers(action)}}, "FAULT_CALL=until:"+file))
+	install(t, world.NewFaultPlugin(filepath.Base(action),
+		[]v1alpha1.PluginAction{{Name: action, Kind: kind, Selector: stage.SelectorForAction(action)}}, "FAULT_CALL=until:"+file))
 	release = func() { touch(t, file) }
 	t.Cleanup(release)
 	return action, release

@@ -16,7 +16,7 @@ import (
 
 // deletes declares a DeleteAction for Backups that ask for it.
 func deletes(action v1alpha1.PluginAction) v1alpha1.PluginAction {
-	action.Kind, action.Selector = v1alpha1.ActionKindDelete, stage.ForUsers(action.Name)
+	action.Kind, action.Selector = v1alpha1.ActionKindDelete, stage.SelectorForAction(action.Name)
 	return action
 }
 
@@ -29,35 +29,35 @@ func deleteCalls(t *testing.T, d *v1alpha1.DeletionRun) []string {
 			keys = append(keys, string(run.UID))
 		}
 	}
-	return world.Calls(t, func(key string) bool { return slices.Contains(keys, key) })
+	return world.FaultPluginCalls(t, func(key string) bool { return slices.Contains(keys, key) })
 }
 
 // TestDeleteActionsRun has three of them, of which the first fails, and another one that the
 // Backup does not concern.
 func TestDeleteActionsRun(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	a, z, other := own(t, "a-fails"), own(t, "z-works"), own(t, "other")
-	install(t, world.FaultPlugin(filepath.Base(a), []v1alpha1.PluginAction{
+	install(t, world.NewFaultPlugin(filepath.Base(a), []v1alpha1.PluginAction{
 		deletes(v1alpha1.PluginAction{Name: z}), deletes(v1alpha1.PluginAction{Name: a}), deletes(v1alpha1.PluginAction{Name: other}),
 	}, "FAULT_SELECTOR=tier=gold"))
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(a, z)
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(a, z)
 	b.Labels["tier"] = "gold"
 	parameter(b, a, "fault", "fail")
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "Backup "+b.Name+" is destroyed, and one thing is left behind", a)
 	s.gone(t, b)
 	// The example plugin has one that concerns every Backup.
-	stage.Equal(t, "the actions", stage.Statuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", a + " Failed", z + " Completed"})
-	stage.Equal(t, "the calls", deleteCalls(t, d), []string{"Delete " + a + " #1", "Delete " + a + " #2", "Delete " + a + " #3", "Delete " + z + " #1"})
+	stage.CheckEqual(t, "the actions", stage.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", a + " Failed", z + " Completed"})
+	stage.CheckEqual(t, "the calls", deleteCalls(t, d), []string{"Delete " + a + " #1", "Delete " + a + " #2", "Delete " + a + " #3", "Delete " + z + " #1"})
 	awaitEvent(t, d, "Warning PartiallyFailed: ")
 }
 
 // TestDeleteActionsChoose has an action that says itself which Backups concern it.
 func TestDeleteActionsChoose(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	for name, tc := range map[string]struct {
 		selector string
 		phase    v1alpha1.DeletionRunPhase
@@ -72,10 +72,10 @@ func TestDeleteActionsChoose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			action := own(t, "chooses")
-			install(t, world.FaultPlugin(filepath.Base(action),
+			install(t, world.NewFaultPlugin(filepath.Base(action),
 				[]v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action, Timeout: within(2 * time.Second)})}, "FAULT_SELECTOR="+tc.selector))
-			b := s.BackupOf(world.NewApp(t, 1))
-			b.Labels = stage.Use(action)
+			b := s.NewBackup(world.CreateApp(t, 1))
+			b.Labels = stage.LabelsForActions(action)
 			b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 			d := destroyed(t, destroy(t, b), tc.phase, tc.text)
 			s.gone(t, b)
@@ -88,27 +88,27 @@ func TestDeleteActionsChoose(t *testing.T) {
 
 func TestDeleteItemActionsRun(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	action := own(t, "cleans")
 	cleaned := filepath.Join(t.TempDir(), "cleaned")
-	install(t, world.FaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
-		{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.ForUsers(action)},
+	install(t, world.NewFaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
+		{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.SelectorForAction(action)},
 	}, "FAULT_CLEANED="+cleaned))
-	app := world.NewApp(t, 2)
+	app := world.CreateApp(t, 2)
 	for i, fault := range map[int]string{6: "panic:something is nil", 7: "error:the snapshot is locked"} {
-		bad := stage.ConfigMap(app, i)
+		bad := stage.NewConfigMap(app, i)
 		bad.Annotations = map[string]string{"fault.example.io/clean": fault}
 		stage.Create(t, world.Client, bad)
 	}
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(action)
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "2 things are left behind", app+"/c6", "panic", app+"/c7", "the snapshot is locked")
 	s.gone(t, b)
 	line := func(name string) string { return action + " " + app + "/" + name }
 	got := strings.Split(strings.TrimSpace(content(t, cleaned)), "\n")
 	got = slices.DeleteFunc(got, func(l string) bool { return strings.HasSuffix(l, "/kube-root-ca.crt") })
-	stage.Equal(t, "what was shown", got, []string{line("c0"), line("c1"), line("c6"), line("c7"), line("c6"), line("c7"), line("c6"), line("c7")})
+	stage.CheckEqual(t, "what was shown", got, []string{line("c0"), line("c1"), line("c6"), line("c7"), line("c6"), line("c7"), line("c6"), line("c7")})
 	did := slices.DeleteFunc(d.Status.DeleteItemActions, func(did v1alpha1.DeletionItemAction) bool { return did.PluginName != action })
 	if len(did) != 1 || did[0].Failed != 2 || did[0].Items < 2 {
 		t.Errorf("the actions are told as %+v", d.Status.DeleteItemActions)
@@ -119,17 +119,17 @@ func TestDeleteItemActionsRun(t *testing.T) {
 // notice that nobody waits any more, so that its plugin is started again each time.
 func TestADeleteItemActionHangs(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	action := own(t, "hangs")
-	install(t, world.FaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
-		{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.ForUsers(action), Timeout: within(2 * time.Second)},
+	install(t, world.NewFaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
+		{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.SelectorForAction(action), Timeout: within(2 * time.Second)},
 	}, "FAULT_CLEANED="+filepath.Join(t.TempDir(), "cleaned")))
-	app := world.NewApp(t, 1)
-	last := stage.ConfigMap(app, 1)
+	app := world.CreateApp(t, 1)
+	last := stage.NewConfigMap(app, 1)
 	last.Name, last.Annotations = "z", map[string]string{"fault.example.io/clean": "hang"}
 	stage.Create(t, world.Client, last)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(action)
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed,
 		"one thing is left behind", action, app+"/z", "did not answer before its deadline")
@@ -145,7 +145,7 @@ func TestADeleteItemActionHangs(t *testing.T) {
 // so itself.
 func TestDeleteActionsThatGoWrong(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	for fault, text := range map[string]string{"hang": "did not answer before its deadline", "panic": "panic", "kill": "the plugin"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -155,15 +155,15 @@ func TestDeleteActionsThatGoWrong(t *testing.T) {
 				if action == bad {
 					timeout = within(2 * time.Second)
 				}
-				install(t, world.FaultPlugin(filepath.Base(action),
+				install(t, world.NewFaultPlugin(filepath.Base(action),
 					[]v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action, Timeout: timeout})}, "FAULT_CALL="+does))
 			}
-			b := s.BackupOf(world.NewApp(t, 1))
-			b.Labels = stage.Use(bad, good)
+			b := s.NewBackup(world.CreateApp(t, 1))
+			b.Labels = stage.LabelsForActions(bad, good)
 			b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 			d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "one thing is left behind", bad)
 			s.gone(t, b)
-			stage.Equal(t, "the actions", stage.Statuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", bad + " Failed", good + " Completed"})
+			stage.CheckEqual(t, "the actions", stage.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", bad + " Failed", good + " Completed"})
 			says(t, d.Status.LeftBehind, bad, text)
 		})
 	}
@@ -173,25 +173,25 @@ func TestDeleteActionsThatGoWrong(t *testing.T) {
 // It stays as long as actions have to be told of it.
 func TestTheBackupIsRemovedMeanwhile(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	action, late, items := own(t, "a-held"), own(t, "b-late"), own(t, "items")
 	cleaned, goOn := filepath.Join(t.TempDir(), "cleaned"), filepath.Join(t.TempDir(), "go-on")
-	install(t, world.FaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
+	install(t, world.NewFaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
 		deletes(v1alpha1.PluginAction{Name: action}), deletes(v1alpha1.PluginAction{Name: late}),
-		{Name: items, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.ForUsers(items)},
+		{Name: items, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.SelectorForAction(items)},
 	}, "FAULT_CALL=until:"+goOn, "FAULT_CLEANED="+cleaned))
 	t.Cleanup(func() { touch(t, goOn) })
-	app := world.NewApp(t, 1)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(action, late, items)
+	app := world.CreateApp(t, 1)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(action, late, items)
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroy(t, b)
 	awaitCalled(t, d, action)
-	world.Remove(t, b)
+	world.Delete(t, b)
 	await(t, b, "it is deleted", func(b *v1alpha1.Backup) bool { return !b.DeletionTimestamp.IsZero() })
 	touch(t, goOn)
 	d = destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
 	s.gone(t, b)
-	stage.Equal(t, "the actions", stage.Statuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", action + " Completed", late + " Completed"})
+	stage.CheckEqual(t, "the actions", stage.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", action + " Completed", late + " Completed"})
 	says(t, []string{content(t, cleaned)}, items+" "+app+"/c0")
 }

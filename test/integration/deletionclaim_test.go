@@ -19,14 +19,14 @@ import (
 // by its policy, in the middle of the deletion: the actions still see it.
 func TestABackupIsDeletedWhileItIsDestroyed(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	action, release := held(t, v1alpha1.ActionKindDelete)
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(action)
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(action)
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroy(t, b)
 	awaitCalled(t, d, action)
-	world.Remove(t, b)
+	world.Delete(t, b)
 	if !slices.Contains(latest(b).Finalizers, v1alpha1.FinalizerStoredData) {
 		t.Error("nothing keeps the Backup for the actions")
 	}
@@ -38,12 +38,12 @@ func TestABackupIsDeletedWhileItIsDestroyed(t *testing.T) {
 // TestABackupIsDeletedBeforeItBegins has its DeletionRun not wait for what never runs.
 func TestABackupIsDeletedBeforeItBegins(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Spec.DeletionPolicy, b.Finalizers = v1alpha1.DeletionPolicyDelete, []string{v1alpha1.FinalizerStoredData}
-	b.Labels = stage.Use(preHolds)
+	b.Labels = stage.LabelsForActions(preHolds)
 	stage.Create(t, world.Client, b)
-	world.Remove(t, b)
+	world.Delete(t, b)
 	s.gone(t, b)
 }
 
@@ -51,10 +51,10 @@ func TestABackupIsDeletedBeforeItBegins(t *testing.T) {
 // for now: that is no reason to restore nothing from it.
 func TestWhatWaitsKeepsNobodyAway(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	files := stage.Create(t, world.Client, newFolder(s, "only-read"))
-	app := world.NewApp(t, 1)
-	b := s.BackupOf(app)
+	app := world.CreateApp(t, 1)
+	b := s.NewBackup(app)
 	b.Spec.StorageLocation = files.Name
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	world.Patch(t, files, `{"spec":{"accessMode":"ReadOnly"}}`)
@@ -64,20 +64,20 @@ func TestWhatWaitsKeepsNobodyAway(t *testing.T) {
 	world.Patch(t, files, `{"spec":{"accessMode":"ReadWrite"}}`)
 	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
 	awaitGone(t, b)
-	world.Remove(t, files)
+	world.Delete(t, files)
 }
 
 // TestDeletionsThatAreHeldUpHoldUpNoOthers has as many of them as may work at a time wait for
 // somebody else's finalizer.
 func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	const held = "example.io/held"
 	var runs []*v1alpha1.DeletionRun
 	var backups []*v1alpha1.Backup
 	for range 5 {
-		b := s.BackupOf(app)
+		b := s.NewBackup(app)
 		b.Finalizers = []string{held}
 		backups = append(backups, stage.Create(t, world.Client, b))
 	}
@@ -90,7 +90,7 @@ func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
 			return d.Status.Message == fmt.Sprintf("Waiting until Backup %s is gone; it has the finalizers %s", backups[i].Name, held)
 		})
 	}
-	b := outcome(t, stage.Create(t, world.Client, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, stage.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
 	destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted)
 	for i, d := range runs {
 		world.Patch(t, backups[i], `{"metadata":{"finalizers":null}}`)
@@ -102,32 +102,32 @@ func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
 // another one of that name, which this cluster made as well.
 func TestAnotherBackupHasTheName(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := outcome(t, stage.Create(t, world.Client, s.BackupOf(world.NewApp(t, 1))), v1alpha1.BackupPhaseCompleted)
+	s := site{world.SharedOperator(t)}
+	b := outcome(t, stage.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.BackupPhaseCompleted)
 	files := s.stored(t, b.Name)
-	world.Remove(t, b)
+	world.Delete(t, b)
 	awaitGone(t, b)
 	d := stage.Create(t, world.Client, &v1alpha1.DeletionRun{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"},
 		Spec: v1alpha1.DeletionRunSpec{
 			BackupName: b.Name, BackupUID: "1-2-3", StorageLocation: stage.DefaultLocation, TTL: &metav1.Duration{Duration: time.Hour},
 		},
 	})
 	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted, "was gone already; another backup has its name")
-	stage.Equal(t, "the files", s.stored(t, b.Name), files)
+	stage.CheckEqual(t, "the files", s.stored(t, b.Name), files)
 }
 
 // TestTheLastIsKeptWhenItsTurnComes has a DeletionRun for the last Backup of a Schedule, of a
 // time when there were others.
 func TestTheLastIsKeptWhenItsTurnComes(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	one := int32(1)
 	schedule := stage.Create(t, world.Client, &v1alpha1.Schedule{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"},
 		Spec:       v1alpha1.ScheduleSpec{Schedule: "@yearly", Paused: true, KeepLast: &one},
 	})
-	b := s.BackupOf(world.NewApp(t, 1))
+	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule.Name}
 	b.GenerateName, b.Name = "", schedule.Name+"-20240501030000"
 	b.Annotations = map[string]string{v1alpha1.AnnotationScheduledTime: "2024-05-01T03:00:00Z"}

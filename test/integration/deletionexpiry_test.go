@@ -17,8 +17,8 @@ import (
 // TestABackupExpires has one whose time is over soon.
 func TestABackupExpires(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Spec.TTL = &metav1.Duration{Duration: 720 * time.Hour}
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	world.Patch(t, b, `{"spec":{"ttl":"1s"}}`)
@@ -30,15 +30,15 @@ func TestABackupExpires(t *testing.T) {
 // that succeeded goes when there is no Schedule any more that protects it.
 func TestTheLastOfAScheduleStays(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app, one := world.NewApp(t, 1), int32(1)
+	s := site{world.SharedOperator(t)}
+	app, one := world.CreateApp(t, 1), int32(1)
 	schedule := stage.Create(t, world.Client, &v1alpha1.Schedule{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"},
 		Spec:       v1alpha1.ScheduleSpec{Schedule: "@yearly", Paused: true, KeepLast: &one},
 	})
 	var backups [2]*v1alpha1.Backup
 	for i := range backups {
-		b := s.BackupOf(app)
+		b := s.NewBackup(app)
 		b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule.Name}
 		b.GenerateName, b.Name = "", fmt.Sprintf("%s-2024050%d030000", schedule.Name, i+1) // as the Schedule calls them
 		b.Annotations = map[string]string{v1alpha1.AnnotationScheduledTime: fmt.Sprintf("2024-05-0%dT03:00:00Z", i+1)}
@@ -53,7 +53,7 @@ func TestTheLastOfAScheduleStays(t *testing.T) {
 	for _, d := range deletionsOf(newest) {
 		t.Errorf("DeletionRun %s was created for the last Backup of the Schedule", d.Name)
 	}
-	world.Remove(t, schedule)
+	world.Delete(t, schedule)
 	s.gone(t, newest)
 	awaitEvent(t, newest, "Normal Expired: ")
 }

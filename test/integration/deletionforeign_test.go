@@ -49,7 +49,7 @@ func (s site) putVelero(t *testing.T, location, name string, labels map[string]s
 }
 
 func (s site) folderOf(location, name string) string {
-	return filepath.Join(s.Folder(location), "backups", name)
+	return filepath.Join(s.LocationDir(location), "backups", name)
 }
 
 func write(t *testing.T, file, content string) {
@@ -94,9 +94,9 @@ func (s site) filesIn(t *testing.T, location, name string) []string {
 // TestABackupOfAnotherSystem destroys one only if somebody insists.
 func TestABackupOfAnotherSystem(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	action := own(t, "removes")
-	install(t, world.FaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action})}))
+	install(t, world.NewFaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action})}))
 	for name, tc := range map[string]struct {
 		imported, damaged bool
 	}{
@@ -107,12 +107,12 @@ func TestABackupOfAnotherSystem(t *testing.T) {
 			location := filepath.Base(own(t, "velero"))
 			backup := "of-" + location
 			put := func() {
-				s.putVelero(t, location, backup, stage.Use(action))
+				s.putVelero(t, location, backup, stage.LabelsForActions(action))
 				if tc.damaged {
 					write(t, filepath.Join(s.folderOf(location, backup), "velero-backup.json"), "not JSON")
 				}
 			}
-			d := &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}}
+			d := &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}}
 			d.Spec.BackupName = backup
 			bsl := newFolder(s, location)
 			if tc.imported {
@@ -131,11 +131,11 @@ func TestABackupOfAnotherSystem(t *testing.T) {
 			again := d.DeepCopy()
 			destroyed(t, stage.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseFailedValidation,
 				"backup "+backup+" was not made by a Backup of this cluster", "create a DeletionRun with spec.destroyForeign: true")
-			stage.Equal(t, "the files", s.filesIn(t, location, backup), files)
+			stage.CheckEqual(t, "the files", s.filesIn(t, location, backup), files)
 
 			again.Spec.DestroyForeign = true
 			again = destroyed(t, stage.Create(t, world.Client, again), v1alpha1.DeletionRunPhaseCompleted, "is destroyed")
-			stage.Equal(t, "the files", s.filesIn(t, location, backup), nil)
+			stage.CheckEqual(t, "the files", s.filesIn(t, location, backup), nil)
 			awaitGone(t, s.awaitBackup(t, backup))
 			if calls := deleteCalls(t, again); len(calls) != 1 && !tc.damaged { // no labels are known of a damaged one
 				t.Errorf("the calls are %q", calls)
@@ -150,7 +150,7 @@ func (s site) awaitBackup(t *testing.T, name string) *v1alpha1.Backup {
 	var found *v1alpha1.Backup
 	eventually(t, func() string {
 		for _, b := range all[*v1alpha1.Backup](world.watched) {
-			if b.Namespace == s.Namespace && b.Name == name && b.Spec.ImportedFrom != nil {
+			if b.Namespace == s.Name && b.Name == name && b.Spec.ImportedFrom != nil {
 				found = b
 				return ""
 			}
@@ -164,17 +164,17 @@ func (s site) awaitBackup(t *testing.T, name string) *v1alpha1.Backup {
 // with all that belongs to it, and without anybody insisting.
 func TestARetainedBackupIsDestroyed(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	action := own(t, "removes")
-	install(t, world.FaultPlugin(filepath.Base(action), slices.Concat(
+	install(t, world.NewFaultPlugin(filepath.Base(action), slices.Concat(
 		pre(v1alpha1.PluginAction{Name: action}), []v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action})},
 	), "FAULT_CALL=PreBackup=outputs"))
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(action)
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(action)
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
-	noted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: seen.Name(stage.DefaultLocation)}}
-	stage.Await(t, world.Client, noted, "the backup is noted", func(c *corev1.ConfigMap) bool { return c.Data[b.Name] != "" })
-	world.Remove(t, b)
+	noted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: seen.ConfigMapName(stage.DefaultLocation)}}
+	stage.WaitFor(t, world.Client, noted, "the backup is noted", func(c *corev1.ConfigMap) bool { return c.Data[b.Name] != "" })
+	world.Delete(t, b)
 	awaitGone(t, b)
 	if len(s.stored(t, b.Name)) == 0 {
 		t.Fatal("the files are gone")
@@ -183,7 +183,7 @@ func TestARetainedBackupIsDestroyed(t *testing.T) {
 	d.Spec.StorageLocation = stage.DefaultLocation
 	d = destroyed(t, stage.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseCompleted, "Backup "+b.Name+" is destroyed")
 	s.gone(t, s.awaitBackup(t, b.Name))
-	stage.Equal(t, "the calls", deleteCalls(t, d), []string{"Delete " + action + " #1"})
+	stage.CheckEqual(t, "the calls", deleteCalls(t, d), []string{"Delete " + action + " #1"})
 	if made := string(d.Status.BackupOutputs[action]["from"]); made != string(runOf(t, b, v1alpha1.HookPreBackup, action).UID) {
 		t.Errorf("the DeleteAction is told that %q was made", made)
 	}

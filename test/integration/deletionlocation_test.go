@@ -17,9 +17,9 @@ import (
 // be removed all the same, when somebody says so.
 func TestALocationIsLost(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	for name, lose := range map[string]func(*testing.T, *v1alpha1.BackupStorageLocation){
-		"gone": func(t *testing.T, l *v1alpha1.BackupStorageLocation) { t.Helper(); world.Remove(t, l) },
+		"gone": func(t *testing.T, l *v1alpha1.BackupStorageLocation) { t.Helper(); world.Delete(t, l) },
 		"read-only": func(t *testing.T, l *v1alpha1.BackupStorageLocation) {
 			t.Helper()
 			world.Patch(t, l, `{"spec":{"accessMode":"ReadOnly"}}`)
@@ -28,14 +28,14 @@ func TestALocationIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			files := stage.Create(t, world.Client, newFolder(s, filepath.Base(own(t, "lost"))))
-			b := s.BackupOf(world.NewApp(t, 1))
+			b := s.NewBackup(world.CreateApp(t, 1))
 			b.Spec.StorageLocation, b.Spec.DeletionPolicy = files.Name, v1alpha1.DeletionPolicyDelete
 			stage.Create(t, world.Client, b)
 			await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
 				return b.Status.Phase == v1alpha1.BackupPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
 			})
 			lose(t, files)
-			world.Remove(t, b)
+			world.Delete(t, b)
 			var d *v1alpha1.DeletionRun
 			eventually(t, func() string {
 				for _, d = range deletionsOf(b) {

@@ -18,33 +18,33 @@ import (
 // and starts it again: the action is called once more, and the backup is gone in the end.
 func TestTheOperatorIsKilledInADeletion(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)}
+	s := site{world.StartOperator(t)}
 	t.Run("in a DeleteAction", func(t *testing.T) { // Not parallel: they have one operator.
 		action, release := held(t, v1alpha1.ActionKindDelete)
-		b := s.BackupOf(world.NewApp(t, 1))
-		b.Labels = stage.Use(action)
+		b := s.NewBackup(world.CreateApp(t, 1))
+		b.Labels = stage.LabelsForActions(action)
 		b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 		d := destroy(t, b)
 		awaitCalled(t, d, action)
 		s.kill(t)
 		release()
-		s.Restart(t)
+		s.RestartOperator(t)
 		d = destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
-		stage.Equal(t, "the actions", stage.Statuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", action + " Completed"})
+		stage.CheckEqual(t, "the actions", stage.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", action + " Completed"})
 		s.gone(t, b)
 	})
 	t.Run("in a DeleteItemAction", func(t *testing.T) {
 		action := own(t, "cleans")
 		cleaned, goOn := filepath.Join(t.TempDir(), "cleaned"), filepath.Join(t.TempDir(), "go-on")
-		install(t, world.FaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
-			{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.ForUsers(action)},
+		install(t, world.NewFaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
+			{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.SelectorForAction(action)},
 		}, "FAULT_CLEANED="+cleaned))
-		app := world.NewApp(t, 1)
-		slow := stage.ConfigMap(app, 5)
+		app := world.CreateApp(t, 1)
+		slow := stage.NewConfigMap(app, 5)
 		slow.Annotations = map[string]string{"fault.example.io/clean": "await:" + goOn}
 		stage.Create(t, world.Client, slow)
-		b := s.BackupOf(app)
-		b.Labels = stage.Use(action)
+		b := s.NewBackup(app)
+		b.Labels = stage.LabelsForActions(action)
 		b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 		d := destroy(t, b)
 		shown := func() int { return strings.Count(content(t, cleaned), app+"/c5") }
@@ -56,7 +56,7 @@ func TestTheOperatorIsKilledInADeletion(t *testing.T) {
 		})
 		s.kill(t)
 		touch(t, goOn)
-		s.Restart(t)
+		s.RestartOperator(t)
 		d = destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
 		if shown() != 2 || d.Status.Attempts != 2 {
 			t.Errorf("the object was shown %d times in %d attempts, want 2 in 2", shown(), d.Status.Attempts)
@@ -67,7 +67,7 @@ func TestTheOperatorIsKilledInADeletion(t *testing.T) {
 
 func (s site) kill(t *testing.T) {
 	t.Helper()
-	if err := s.Op.Kill(); err != nil {
+	if err := s.Operator.Kill(); err != nil {
 		t.Fatal(err)
 	}
 }

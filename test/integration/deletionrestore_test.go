@@ -17,7 +17,7 @@ import (
 
 // restoreOf returns a Restore of an app into another namespace, which is not created.
 func restoreOf(b *v1alpha1.Backup, app string, actions ...string) *v1alpha1.Restore {
-	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, GenerateName: "story-", Labels: stage.Use(actions...)}}
+	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, GenerateName: "story-", Labels: stage.LabelsForActions(actions...)}}
 	r.Spec.BackupName = b.Name
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(app + "-again")}
 	return r
@@ -38,10 +38,10 @@ func restored(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RestorePhase, te
 // TestARestoreIsWaitedFor has a Restore read a backup that is to be destroyed.
 func TestARestoreIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	action, release := held(t, v1alpha1.ActionKindPreRestore)
-	app := world.NewApp(t, 1)
-	b := outcome(t, stage.Create(t, world.Client, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
+	app := world.CreateApp(t, 1)
+	b := outcome(t, stage.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
 	reads := stage.Create(t, world.Client, restoreOf(b, app, action))
 	awaitCalled(t, reads, action)
 	d := destroy(t, b)
@@ -51,7 +51,7 @@ func TestARestoreIsWaitedFor(t *testing.T) {
 	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
 	s.gone(t, b)
 	awaitGone(t, reads)
-	if _, err := os.Stat(filepath.Join(s.Folder(stage.DefaultLocation), "restores", reads.Name)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(s.LocationDir(stage.DefaultLocation), "restores", reads.Name)); !os.IsNotExist(err) {
 		t.Errorf("the files of the Restore are left: %v", err)
 	}
 }
@@ -59,11 +59,11 @@ func TestARestoreIsWaitedFor(t *testing.T) {
 // TestNothingIsRestoredOfWhatGoes creates a Restore in the middle of a deletion.
 func TestNothingIsRestoredOfWhatGoes(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	action, release := held(t, v1alpha1.ActionKindDelete)
-	app := world.NewApp(t, 1)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	app := world.CreateApp(t, 1)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(action)
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroy(t, b)
 	awaitCalled(t, d, action)
@@ -78,12 +78,12 @@ func TestNothingIsRestoredOfWhatGoes(t *testing.T) {
 // being restored.
 func TestABackupInUseDoesNotExpire(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	action, release := held(t, v1alpha1.ActionKindPreRestore)
-	app := world.NewApp(t, 1)
+	app := world.CreateApp(t, 1)
 	var backups [2]*v1alpha1.Backup
 	for i := range backups {
-		b := s.BackupOf(app)
+		b := s.NewBackup(app)
 		b.Spec.TTL = &metav1.Duration{Duration: 720 * time.Hour}
 		backups[i] = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	}

@@ -25,8 +25,8 @@ func lose(t *testing.T, file string) {
 // TestSomethingStoredIsGone has files of a backup removed by hand before it is destroyed.
 func TestSomethingStoredIsGone(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for name, tc := range map[string]struct {
 		file  func(backup string) string
 		phase v1alpha1.DeletionRunPhase
@@ -39,7 +39,7 @@ func TestSomethingStoredIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := outcome(t, stage.Create(t, world.Client, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
+			b := outcome(t, stage.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
 			lose(t, filepath.Join(s.folderOf(stage.DefaultLocation, b.Name), tc.file(b.Name)))
 			destroyed(t, destroy(t, b), tc.phase, tc.text)
 			s.gone(t, b)
@@ -51,15 +51,15 @@ func TestSomethingStoredIsGone(t *testing.T) {
 // destroyed. Its claim says whose it is.
 func TestAManifestIsDamaged(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for name, file := range map[string]func(backup string) string{
 		"Velero's":  func(string) string { return manifestName },
 		"Grapnel's": func(b string) string { return b + "-grapnel.json" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := outcome(t, stage.Create(t, world.Client, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
+			b := outcome(t, stage.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
 			write(t, filepath.Join(s.folderOf(stage.DefaultLocation, b.Name), file(b.Name)), "not JSON")
 			destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted, "is destroyed")
 			s.gone(t, b)
@@ -71,9 +71,9 @@ func TestAManifestIsDamaged(t *testing.T) {
 // insists.
 func TestNobodyKnowsWhoseItIs(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := outcome(t, stage.Create(t, world.Client, s.BackupOf(world.NewApp(t, 1))), v1alpha1.BackupPhaseCompleted)
-	for _, file := range []string{manifestName, b.Name + "-claim.json"} {
+	s := site{world.SharedOperator(t)}
+	b := outcome(t, stage.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.BackupPhaseCompleted)
+	for _, file := range []string{manifestName, b.Name + "-claim.json", b.Name + "-claim-2.json"} {
 		write(t, filepath.Join(s.folderOf(stage.DefaultLocation, b.Name), file), "not JSON")
 	}
 	files := s.stored(t, b.Name)
@@ -81,7 +81,7 @@ func TestNobodyKnowsWhoseItIs(t *testing.T) {
 		"the files of backup "+b.Name+" in BackupStorageLocation "+stage.DefaultLocation, "spec.destroyForeign")
 	awaitGone(t, b)
 	awaitEvent(t, d, "Warning DataLeftBehind: ")
-	stage.Equal(t, "the files", s.stored(t, b.Name), files)
+	stage.CheckEqual(t, "the files", s.stored(t, b.Name), files)
 
 	again := deletionOf(b)
 	again.Spec.StorageLocation, again.Spec.DestroyForeign = stage.DefaultLocation, true
@@ -93,11 +93,11 @@ func TestNobodyKnowsWhoseItIs(t *testing.T) {
 // that is destroyed. What is there is that one's then, and so is what its actions put out.
 func TestAManifestNamesAnotherBackup(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	backUp := func() *v1alpha1.Backup {
-		b := s.BackupOf(app)
-		b.Labels = stage.Use(pair)
+		b := s.NewBackup(app)
+		b.Labels = stage.LabelsForActions(pair)
 		parameter(b, pair, "fault", "outputs")
 		return outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	}
@@ -113,6 +113,6 @@ func TestAManifestNamesAnotherBackup(t *testing.T) {
 	if len(d.Status.BackupOutputs) > 0 {
 		t.Errorf("the DeleteActions are told what was made for another backup: %v", d.Status.BackupOutputs)
 	}
-	stage.Equal(t, "the files", s.stored(t, b.Name), files)
-	stage.Equal(t, "the files of the other backup", s.stored(t, other.Name), others)
+	stage.CheckEqual(t, "the files", s.stored(t, b.Name), files)
+	stage.CheckEqual(t, "the files of the other backup", s.stored(t, other.Name), others)
 }

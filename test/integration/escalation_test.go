@@ -43,7 +43,7 @@ var crowd people
 // meet returns the shared operator, and the people.
 func meet(t *testing.T) (s site, jane, joe client.Client) {
 	t.Helper()
-	s = site{world.Shared(t)}
+	s = site{world.SharedOperator(t)}
 	crowd.once.Do(func() { crowd.err = crowd.gather(t) })
 	if crowd.err != nil {
 		t.Fatal(crowd.err)
@@ -87,7 +87,7 @@ func person(ctx context.Context, name string, rule rbacv1.PolicyRule) (client.Cl
 	if err := errors.Join(world.Client.Create(ctx, role), world.Client.Create(ctx, binding)); err != nil {
 		return nil, err
 	}
-	config, err := world.Plane.AddUser(name)
+	config, err := world.ControlPlane.AddUser(name)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func person(ctx context.Context, name string, rule rbacv1.PolicyRule) (client.Cl
 
 // installPolicy creates what a file of config/policy has.
 func installPolicy(ctx context.Context, file string) error {
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		return err
 	}

@@ -103,8 +103,8 @@ func TestParametersAreDataToAJob(t *testing.T) {
 	t.Parallel()
 	s, jane, _ := meet(t)
 	action := newScript(t)
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(action)
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(action)
 	b.Annotations = map[string]string{
 		"grapnel.dev/idempotency-key": "mine", "grapnel.dev/action": "other", "grapnel.dev/attempt": "7", "note": "$(PASSWORD)",
 	}
@@ -115,8 +115,8 @@ func TestParametersAreDataToAJob(t *testing.T) {
 
 	pod := job.Spec.Template.Spec
 	container := pod.Containers[0]
-	stage.Equal(t, "command", slices.Concat(container.Command, container.Args), scriptOf())
-	if job.Namespace != s.Namespace || container.Image != "registry.example.com/script:1" || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
+	stage.CheckEqual(t, "command", slices.Concat(container.Command, container.Args), scriptOf())
+	if job.Namespace != s.Name || container.Image != "registry.example.com/script:1" || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
 		t.Errorf("another thing runs: %s in %s", container.Image, job.Namespace)
 	}
 	checkUnprivileged(t, &pod)
@@ -128,8 +128,8 @@ func TestParametersAreDataToAJob(t *testing.T) {
 
 	endJob(t, job)
 	outcome(t, b, v1alpha1.BackupPhaseCompleted)
-	world.AwaitGone(t, job)
-	world.AwaitGone(t, secret)
+	world.WaitForDeletion(t, job)
+	world.WaitForDeletion(t, secret)
 }
 
 // checkUnprivileged checks whose rights a pod has: nobody's.
@@ -174,7 +174,7 @@ func checkVariables(t *testing.T, env []corev1.EnvVar, action string, run *v1alp
 			return r
 		}, strings.ToUpper(name))] = string(value)
 	}
-	stage.Equal(t, "variables", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	stage.CheckEqual(t, "variables", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	for name, value := range want {
 		if got[name] != value {
 			t.Errorf("the container sees %s as %.200q, want %.200q", name, got[name], value)
@@ -208,7 +208,7 @@ func expand(value string, known map[string]string) string {
 // checkFiles checks that the files of a Job are those of its Backup, and go with it.
 func checkFiles(t *testing.T, secret *corev1.Secret, job *batchv1.Job, b *v1alpha1.Backup) {
 	t.Helper()
-	stage.Equal(t, "files", slices.Sorted(maps.Keys(secret.Data)), []string{"backup-outputs.json", "outputs.json", "subject.json"})
+	stage.CheckEqual(t, "files", slices.Sorted(maps.Keys(secret.Data)), []string{"backup-outputs.json", "outputs.json", "subject.json"})
 	if !metav1.IsControlledBy(secret, job) || secret.Type != corev1.SecretTypeOpaque {
 		t.Errorf("the Secret %s is not the Job's", secret.Name)
 	}
@@ -226,7 +226,7 @@ func TestParametersThatAreNoVariables(t *testing.T) {
 	t.Parallel()
 	s, jane, _ := meet(t)
 	action := newScript(t)
-	app := world.NewApp(t, 1)
+	app := world.CreateApp(t, 1)
 	large := v1alpha1.ParameterSet{}
 	for key := range strings.SplitSeq("abcdefghijklmnopq", "") {
 		large[key] = v1alpha1.ParameterValue(strings.Repeat("x", 4096))
@@ -241,8 +241,8 @@ func TestParametersThatAreNoVariables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.BackupOf(app)
-			b.Labels, b.Spec.Parameters = stage.Use(action), map[string]v1alpha1.ParameterSet{action: c.parameters}
+			b := s.NewBackup(app)
+			b.Labels, b.Spec.Parameters = stage.LabelsForActions(action), map[string]v1alpha1.ParameterSet{action: c.parameters}
 			s.applyBy(t, jane, b)
 			outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, c.says...)
 			noJob(t, s, string(runOf(t, b, v1alpha1.HookPreBackup, action).UID))
@@ -254,7 +254,7 @@ func TestParametersThatAreNoVariables(t *testing.T) {
 func noJob(t *testing.T, s site, key string) {
 	t.Helper()
 	for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.SecretList{}} {
-		err := world.Client.List(t.Context(), list, client.InNamespace(s.Namespace), client.MatchingLabels{"grapnel.dev/idempotency-key": key})
+		err := world.Client.List(t.Context(), list, client.InNamespace(s.Name), client.MatchingLabels{"grapnel.dev/idempotency-key": key})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,13 +271,13 @@ func TestTheJobOfSomebodyElse(t *testing.T) {
 	s, jane, _ := meet(t)
 	action := newScript(t)
 	first, release := held(t, v1alpha1.ActionKindPreBackup)
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(first, action)
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(first, action)
 	s.applyBy(t, jane, b)
 	run := runOf(t, b, v1alpha1.HookPreBackup, action)
 	theirs := stage.Create(t, world.Client, &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Namespace, Name: shortname.Of("grapnel-"+action, 52, string(run.UID)),
+			Namespace: s.Name, Name: shortname.ChildName("grapnel-"+action, 52, string(run.UID)),
 			Labels: map[string]string{"app.kubernetes.io/managed-by": "grapnel", "grapnel.dev/idempotency-key": string(run.UID)},
 		},
 		Spec: batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
@@ -286,9 +286,9 @@ func TestTheJobOfSomebodyElse(t *testing.T) {
 	})
 	awaitCall(t, b, v1alpha1.HookPreBackup, first)
 	release()
-	outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "Job "+theirs.Name+" in namespace "+s.Namespace, "was not made for this action")
+	outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "Job "+theirs.Name+" in namespace "+s.Name, "was not made for this action")
 	after := &batchv1.Job{}
-	if err := world.Client.Get(t.Context(), types.NamespacedName{Namespace: s.Namespace, Name: theirs.Name}, after); err != nil {
+	if err := world.Client.Get(t.Context(), types.NamespacedName{Namespace: s.Name, Name: theirs.Name}, after); err != nil {
 		t.Fatal(err)
 	}
 	if after.UID != theirs.UID || after.Generation != theirs.Generation || !after.DeletionTimestamp.IsZero() {

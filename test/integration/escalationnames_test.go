@@ -22,7 +22,7 @@ func TestNamesThatLookLikePaths(t *testing.T) {
 	for _, name := range []string{
 		"../../etc/passwd", "a/b", "/etc", "..", ".", "a/../../b", "a%2fb", "a b", "a\nb", "a\\b", "$(id)", "A", "a..b", strings.Repeat("a", 201),
 	} {
-		b := s.BackupOf()
+		b := s.NewBackup()
 		b.GenerateName, b.Name = "", name
 		if err := jane.Create(t.Context(), b); err == nil {
 			t.Errorf("a Backup is named %q", name)
@@ -35,8 +35,8 @@ func TestNamesThatLookLikePaths(t *testing.T) {
 func TestNamesThatLookLikeFiles(t *testing.T) {
 	t.Parallel()
 	s, jane, _ := meet(t)
-	app := world.NewApp(t, 1)
-	victim := s.BackupOf(app)
+	app := world.CreateApp(t, 1)
+	victim := s.NewBackup(app)
 	victim.GenerateName, victim.Name = "", "names"
 	victim = outcome(t, s.applyBy(t, jane, victim), v1alpha1.BackupPhaseCompleted)
 	before := folder(t, s, victim.Name)
@@ -46,9 +46,9 @@ func TestNamesThatLookLikeFiles(t *testing.T) {
 	} {
 		t.Run(name[:min(len(name), 20)], func(t *testing.T) {
 			t.Parallel()
-			b := s.BackupOf(app)
+			b := s.NewBackup(app)
 			b.GenerateName, b.Name = "", name
-			b.Labels = stage.Use(pair)
+			b.Labels = stage.LabelsForActions(pair)
 			b = outcome(t, s.applyBy(t, jane, b), v1alpha1.BackupPhaseCompleted)
 			for _, file := range s.filesIn(t, stage.DefaultLocation, name) {
 				if !strings.HasPrefix(file, name) && file != manifestName {
@@ -62,15 +62,15 @@ func TestNamesThatLookLikeFiles(t *testing.T) {
 			}
 		})
 	}
-	t.Cleanup(func() { stage.Equal(t, "files of the first backup", folder(t, s, victim.Name), before) })
+	t.Cleanup(func() { stage.CheckEqual(t, "files of the first backup", folder(t, s, victim.Name), before) })
 }
 
 // TestReferencesThatLookLikePaths are to nothing, whatever they lead to as paths.
 func TestReferencesThatLookLikePaths(t *testing.T) {
 	t.Parallel()
 	s, jane, _ := meet(t)
-	app := world.NewApp(t, 1)
-	b := outcome(t, s.applyBy(t, jane, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
+	app := world.CreateApp(t, 1)
+	b := outcome(t, s.applyBy(t, jane, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
 	outside := filepath.Join(s.StoreRoot(), "outside", "backups", b.Name)
 	if err := os.CopyFS(outside, os.DirFS(s.folderOf(stage.DefaultLocation, b.Name))); err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestReferencesThatLookLikePaths(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}, Spec: spec}
+			r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}, Spec: spec}
 			r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(app + "-never")}
 			if err := jane.Create(t.Context(), r); err != nil {
 				return // the API server refuses it
@@ -95,7 +95,7 @@ func TestReferencesThatLookLikePaths(t *testing.T) {
 			restored(t, r, v1alpha1.RestorePhaseFailedValidation)
 		})
 	}
-	b = s.BackupOf(app)
+	b = s.NewBackup(app)
 	b.Spec.StorageLocation = "../outside"
 	s.applyBy(t, jane, b)
 	refused(t, b, []string{`"../outside" does not exist`})

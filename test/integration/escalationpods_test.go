@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -129,23 +130,25 @@ func TestCommandsRunInTheNamespacesOfTheBackup(t *testing.T) {
 	s, jane, _ := meet(t)
 	action, labels := newFreeze(t)
 	node := newKubelet(t)
-	app, other := world.NewApp(t, 1), world.NewApp(t, 1)
+	app, other := world.CreateApp(t, 1), world.CreateApp(t, 1)
 	const system = "kube-system"
 	at := map[string]string{}
-	for _, namespace := range []string{app, other, s.Namespace, system} {
+	for _, namespace := range []string{app, other, s.Name, system} {
 		at[namespace] = "/exec/" + namespace + "/" + node.runs(t, namespace, labels) + "/main freeze --now"
 	}
 	node.runs(t, app, map[string]string{"story": "another"})
 	for name, c := range map[string]struct {
 		included, excluded []v1alpha1.NamePattern
 		want               []string
+		// ended is the phase if no command runs.
+		ended v1alpha1.BackupPhase
 	}{
 		"one":                            {included: patterns(app), want: []string{app}},
 		"one, and one that is not there": {included: patterns(app, "no-such-namespace"), want: []string{app}},
-		"one that is not there":          {included: patterns("no-such-namespace")},
+		"one that is not there":          {included: patterns("no-such-namespace"), ended: v1alpha1.BackupPhasePartiallyFailed},
 		"those of a pattern":             {included: patterns(app[:len(app)-1]+"?", other), excluded: patterns(other[:len(other)-1] + "*"), want: []string{app}},
-		"the operator's":                 {included: patterns(s.Namespace)},
-		"the operator's, and one":        {included: patterns(s.Namespace, other), want: []string{other}},
+		"the operator's":                 {included: patterns(s.Name)},
+		"the operator's, and one":        {included: patterns(s.Name, other), want: []string{other}},
 		"the system's":                   {included: patterns(system), want: []string{system}},
 		"all":                            {included: patterns("*"), want: []string{app, other, system}},
 		"all, as nothing is named":       {want: []string{app, other, system}},
@@ -153,13 +156,13 @@ func TestCommandsRunInTheNamespacesOfTheBackup(t *testing.T) {
 		t.Run(name, func(t *testing.T) { // Not parallel: each looks at what the node was asked.
 			b := s.greedy(action)
 			b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces = c.included, c.excluded
-			phase, want := v1alpha1.BackupPhaseCompleted, []string(nil)
+			phase, want := cmp.Or(c.ended, v1alpha1.BackupPhaseCompleted), []string(nil)
 			for _, namespace := range c.want {
 				phase, want = v1alpha1.BackupPhaseFailedPreBackupActions, append(want, at[namespace])
 			}
 			slices.Sort(want)
 			outcome(t, s.applyBy(t, jane, b), phase)
-			stage.Equal(t, "commands", node.take(), want)
+			stage.CheckEqual(t, "commands", node.take(), want)
 		})
 	}
 }
@@ -167,11 +170,11 @@ func TestCommandsRunInTheNamespacesOfTheBackup(t *testing.T) {
 // greedy returns a Backup whose annotations and parameters name what the command of an action
 // is to be, and where it is to run.
 func (s site) greedy(action string) *v1alpha1.Backup {
-	b := s.BackupOf()
-	b.Labels = stage.Use(action)
+	b := s.NewBackup()
+	b.Labels = stage.LabelsForActions(action)
 	b.Annotations = map[string]string{"kubectl.kubernetes.io/default-container": "other"}
 	b.Spec.Parameters = map[string]v1alpha1.ParameterSet{action: {
-		"command": "sh", "container": "other", "namespace": v1alpha1.ParameterValue(s.Namespace), "selector": "*", "; id": "`id`",
+		"command": "sh", "container": "other", "namespace": v1alpha1.ParameterValue(s.Name), "selector": "*", "; id": "`id`",
 	}}
 	return b
 }
@@ -191,13 +194,13 @@ func TestCommandsRunWhereARestoreMapsTo(t *testing.T) {
 	s, jane, _ := meet(t)
 	action, labels := newFreeze(t)
 	node := newKubelet(t)
-	app, other, third := world.NewApp(t, 1), world.NewApp(t, 0), world.NewApp(t, 0)
+	app, other, third := world.CreateApp(t, 1), world.CreateApp(t, 0), world.CreateApp(t, 0)
 	in := map[string]string{}
-	for _, namespace := range []string{app, other, third, s.Namespace} {
+	for _, namespace := range []string{app, other, third, s.Name} {
 		in[namespace] = "/exec/" + namespace + "/" + node.runs(t, namespace, labels) + "/main freeze --now"
 	}
-	b := outcome(t, s.applyBy(t, jane, s.BackupOf(app)), v1alpha1.BackupPhaseCompleted)
-	removeLater(t, stage.ConfigMap(s.Namespace, 0))
+	b := outcome(t, s.applyBy(t, jane, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+	removeLater(t, stage.NewConfigMap(s.Name, 0))
 	for name, c := range map[string]struct {
 		target string
 		names  []v1alpha1.NamePattern
@@ -205,7 +208,7 @@ func TestCommandsRunWhereARestoreMapsTo(t *testing.T) {
 		phase  v1alpha1.RestorePhase
 	}{
 		"another's":      {other, patterns(app), []string{in[other]}, v1alpha1.RestorePhaseFailedPreRestoreActions},
-		"the operator's": {s.Namespace, patterns(app), nil, v1alpha1.RestorePhaseCompleted},
+		"the operator's": {s.Name, patterns(app), nil, v1alpha1.RestorePhaseCompleted},
 		// Not in all that the cluster has: in what the backup has.
 		"everything": {other, nil, []string{in[other]}, v1alpha1.RestorePhaseFailedPreRestoreActions},
 	} {
@@ -214,7 +217,7 @@ func TestCommandsRunWhereARestoreMapsTo(t *testing.T) {
 			r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(c.target)}
 			r.Spec.IncludedNamespaces = c.names
 			restored(t, stage.Create(t, jane, r), c.phase)
-			stage.Equal(t, "commands", node.take(), c.want)
+			stage.CheckEqual(t, "commands", node.take(), c.want)
 		})
 	}
 }
@@ -227,11 +230,11 @@ func TestNothingChangesOnceABackupHasStarted(t *testing.T) {
 	action, labels := newFreeze(t)
 	node := newKubelet(t)
 	first, release := held(t, v1alpha1.ActionKindPreBackup)
-	app, other := world.NewApp(t, 1), world.NewApp(t, 1)
+	app, other := world.CreateApp(t, 1), world.CreateApp(t, 1)
 	want := "/exec/" + app + "/" + node.runs(t, app, labels) + "/main freeze --now"
 	node.runs(t, other, labels)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(first, action)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(first, action)
 	s.applyBy(t, jane, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, first)
 	for change, says := range map[string]string{
@@ -253,7 +256,7 @@ func TestNothingChangesOnceABackupHasStarted(t *testing.T) {
 	}
 	release()
 	outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, action)
-	stage.Equal(t, "commands", node.take(), []string{want})
+	stage.CheckEqual(t, "commands", node.take(), []string{want})
 	if got := len(runsOf(b)); got != 2 {
 		t.Errorf("there are %d HookRuns, want 2", got)
 	}

@@ -24,13 +24,13 @@ import (
 func TestABackupGivesNoFurtherRights(t *testing.T) {
 	t.Parallel()
 	s, jane, _ := meet(t)
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(pair)
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(pair)
 	b = outcome(t, s.applyBy(t, jane, b), v1alpha1.BackupPhaseCompleted)
 	run := runOf(t, b, v1alpha1.HookPreBackup, pair)
-	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: "evil"}
+	meta := metav1.ObjectMeta{Namespace: s.Name, Name: "evil"}
 	ctx := t.Context()
-	plugin := world.FaultPlugin("evil", pre(v1alpha1.PluginAction{Name: "example.io/evil"}))
+	plugin := world.NewFaultPlugin("evil", pre(v1alpha1.PluginAction{Name: "example.io/evil"}))
 	for what, err := range map[string]error{
 		"create a Plugin":                jane.Create(ctx, plugin),
 		"change a Plugin":                tries(t, jane, &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "story"}}, `{"spec":{"suspend":true}}`),
@@ -38,10 +38,10 @@ func TestABackupGivesNoFurtherRights(t *testing.T) {
 		"change a HookRun":               tries(t, jane, run, `{"metadata":{"labels":{"a":"b"}}}`),
 		"create an AsyncOperation":       jane.Create(ctx, forgedOperation(meta, string(b.UID))),
 		"create a DeletionRun":           jane.Create(ctx, deletionOf(b)),
-		"create a BackupStorageLocation": jane.Create(ctx, s.Location("evil")),
+		"create a BackupStorageLocation": jane.Create(ctx, s.NewLocation("evil")),
 		"create a Job":                   jane.Create(ctx, &batchv1.Job{ObjectMeta: meta}),
 		"create a pod":                   jane.Create(ctx, &corev1.Pod{ObjectMeta: meta}),
-		"read a Secret":                  jane.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: "credentials"}, &corev1.Secret{}),
+		"read a Secret":                  jane.Get(ctx, client.ObjectKey{Namespace: s.Name, Name: "credentials"}, &corev1.Secret{}),
 		"write the status of her Backup": jane.Status().Patch(ctx, b.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`))),
 	} {
 		if !apierrors.IsForbidden(err) {
@@ -61,13 +61,13 @@ type refusal struct {
 func TestWhatTheWidestRoleMayNot(t *testing.T) {
 	t.Parallel()
 	s, _, joe := meet(t)
-	app := world.NewApp(t, 1)
-	victim := s.BackupOf(app)
-	victim.Labels = stage.Use(pair, preHolds)
+	app := world.CreateApp(t, 1)
+	victim := s.NewBackup(app)
+	victim.Labels = stage.LabelsForActions(pair, preHolds)
 	s.apply(t, victim)
 	awaitCall(t, victim, v1alpha1.HookPreBackup, preHolds)
 	tried := forgeRuns(t, joe, victim)
-	maps.Copy(tried, forgeBackups(t, joe, s.BackupOf(app)))
+	maps.Copy(tried, forgeBackups(t, joe, s.NewBackup(app)))
 	for what, c := range tried {
 		if !isRefused(c.err, c.says) {
 			t.Errorf("%s: want it to be refused because %q, got %v", what, c.says, c.err)
@@ -135,17 +135,17 @@ func forgeBackups(t *testing.T, joe client.Client, planted *v1alpha1.Backup) map
 func TestOutputsComeFromTheSameBackup(t *testing.T) {
 	t.Parallel()
 	s, jane, _ := meet(t)
-	app := world.NewApp(t, 1)
+	app := world.CreateApp(t, 1)
 	action := own(t, "tells")
-	install(t, world.FaultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action}), "FAULT_CALL=PostBackup=outputs"))
+	install(t, world.NewFaultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action}), "FAULT_CALL=PostBackup=outputs"))
 	first, release := held(t, v1alpha1.ActionKindPreBackup)
-	victim := s.BackupOf(app)
-	victim.Labels = stage.Use(action, first)
+	victim := s.NewBackup(app)
+	victim.Labels = stage.LabelsForActions(action, first)
 	s.apply(t, victim)
 	awaitCall(t, victim, v1alpha1.HookPreBackup, first)
 
-	theirs := s.BackupOf(app)
-	theirs.Labels = stage.Use(action)
+	theirs := s.NewBackup(app)
+	theirs.Labels = stage.LabelsForActions(action)
 	parameter(theirs, action, "fault", "outputs")
 	theirs = outcome(t, s.applyBy(t, jane, theirs), v1alpha1.BackupPhaseCompleted)
 	forged := runOf(t, theirs, v1alpha1.HookPreBackup, action)

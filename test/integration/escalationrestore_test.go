@@ -72,7 +72,7 @@ func writeList(t *testing.T, file string, listed map[string][]string) {
 func evil(t *testing.T, namespace, name string) map[string][]client.Object {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-	plugin := world.FaultPlugin(name, pre(v1alpha1.PluginAction{Name: "own.example.io/" + name}))
+	plugin := world.NewFaultPlugin(name, pre(v1alpha1.PluginAction{Name: "own.example.io/" + name}))
 	deletion := &v1alpha1.DeletionRun{ObjectMeta: meta, Spec: v1alpha1.DeletionRunSpec{BackupName: name, DestroyForeign: true}}
 	return map[string][]client.Object{
 		"plugins.grapnel.dev":         {plugin},
@@ -93,15 +93,15 @@ func TestNothingThatRunsComesFromAnArchive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			name := path.Base(own(t, "evil"))
-			from := s.Namespace
+			from := s.Name
 			if mapped {
 				from = "elsewhere"
 			}
 			objects := evil(t, from, name)
-			r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}}
+			r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}}
 			r.Spec.ExistingResourcePolicy, r.Spec.IncludeClusterResources = v1alpha1.ExistingResourcePolicyUpdate, new(true)
 			if mapped {
-				r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{from: v1alpha1.NamespaceName(s.Namespace)}
+				r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{from: v1alpha1.NamespaceName(s.Name)}
 			}
 			r.Spec.RestoreStatus = &v1alpha1.RestoreStatusSpec{IncludedResources: patterns("*")}
 			r.Spec.BackupName = s.forge(t, objects)
@@ -110,7 +110,7 @@ func TestNothingThatRunsComesFromAnArchive(t *testing.T) {
 			for resource, list := range objects {
 				for _, object := range list {
 					if object.GetNamespace() != "" {
-						object.SetNamespace(s.Namespace)
+						object.SetNamespace(s.Name)
 					}
 					if world.Exists(t, object) {
 						t.Errorf("%s came back: %s", resource, r.Status.Message)
@@ -138,7 +138,7 @@ func TestThePoliciesStay(t *testing.T) {
 	toothless.Labels, lax.Labels = nil, nil
 	lax.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Audit}
 	const group = ".admissionregistration.k8s.io"
-	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}}
+	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}}
 	r.Spec.ExistingResourcePolicy, r.Spec.IncludeClusterResources = v1alpha1.ExistingResourcePolicyUpdate, new(true)
 	r.Spec.BackupName = s.forge(t, map[string][]client.Object{
 		"validatingadmissionpolicies" + group: {toothless}, "validatingadmissionpolicybindings" + group: {lax},
@@ -150,7 +150,7 @@ func TestThePoliciesStay(t *testing.T) {
 			t.Errorf("%T was changed", object)
 		}
 	}
-	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: "never-there"}
+	meta := metav1.ObjectMeta{Namespace: s.Name, Name: "never-there"}
 	if err := joe.Create(t.Context(), forgedRun(meta, "uid"), client.DryRunAll); !isRefused(err, "only the operator creates HookRuns") {
 		t.Errorf("others may create HookRuns: %v", err)
 	}
@@ -167,9 +167,9 @@ func TestARestoreWritesWhatIsInTheArchive(t *testing.T) {
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	}
 	removeLater(t, binding)
-	location := s.Location(name)
+	location := s.NewLocation(name)
 	removeLater(t, location)
-	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}}
+	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}}
 	r.Spec.IncludeClusterResources = new(true)
 	r.Spec.BackupName = s.forge(t, map[string][]client.Object{
 		"clusterrolebindings.rbac.authorization.k8s.io": {binding.DeepCopy()}, "backupstoragelocations.grapnel.dev": {location.DeepCopy()},
@@ -206,10 +206,10 @@ func TestAForgedStateWakesOnlyItsOwnWorkload(t *testing.T) {
 	action := own(t, "wake")
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: path.Base(action)}}
 	plugin.Spec.Executor.Builtin = &v1alpha1.BuiltinExecutor{Quiesce: &v1alpha1.QuiesceExecutor{}}
-	plugin.Spec.Actions = []v1alpha1.PluginAction{{Name: action, Kind: v1alpha1.ActionKindPostRestore, Selector: stage.ForUsers(action)}}
+	plugin.Spec.Actions = []v1alpha1.PluginAction{{Name: action, Kind: v1alpha1.ActionKindPostRestore, Selector: stage.SelectorForAction(action)}}
 	install(t, plugin)
 	app := path.Base(own(t, "app"))
-	down := quiesced(world.NewNamespace(t, "app-"), "web", "")
+	down := quiesced(world.CreateNamespace(t, "app-"), "web", "")
 	down.UID, down.Labels, down.Annotations = "", nil, nil
 	stage.Create(t, world.Client, down)
 
@@ -217,7 +217,7 @@ func TestAForgedStateWakesOnlyItsOwnWorkload(t *testing.T) {
 		return `{"v":1,"kind":"` + kind + `","uid":"of-another-cluster",` + more + `}`
 	}
 	want := map[string]int32{"whole": 3, "large": 1000, "another-s": 0, "another-kind": 0, "negative": 0, "overflow": 0, "no-json": 0}
-	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-", Labels: stage.Use(action)}}
+	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-", Labels: stage.LabelsForActions(action)}}
 	r.Spec.BackupName = s.forge(t, map[string][]client.Object{"deployments.apps": {
 		quiesced(app, "whole", state("Deployment", `"replicas":3,"holders":[]`)),
 		quiesced(app, "large", state("Deployment", `"replicas":1000,"holders":[{"uid":"x","since":"2026-01-02T03:04:05Z"}]`)),

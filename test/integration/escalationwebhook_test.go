@@ -68,7 +68,7 @@ func newHook(t *testing.T, s site, server *endpoint) (action string) {
 	t.Helper()
 	action = own(t, "tell")
 	token := stage.Create(t, world.Client, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "token-"}, StringData: map[string]string{"token": "k-123456"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "token-"}, StringData: map[string]string{"token": "k-123456"},
 	})
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: path.Base(action)}}
 	plugin.Spec.Executor.Webhook = &v1alpha1.WebhookExecutor{
@@ -88,9 +88,9 @@ func TestABackupDoesNotReachTheRequest(t *testing.T) {
 	s, jane, _ := meet(t)
 	server := newEndpoint(t)
 	action := newHook(t, s, server)
-	b := s.BackupOf(world.NewApp(t, 1))
+	b := s.NewBackup(world.CreateApp(t, 1))
 	b.GenerateName = "admin.delete.all-"
-	b.Labels = stage.Use(action)
+	b.Labels = stage.LabelsForActions(action)
 	b.Annotations = map[string]string{"note": "x\r\nX-Evil: 1\r\n\r\nGET /admin HTTP/1.1"}
 	parameters := map[string]string{
 		"url": "https://evil.example.com", "path": "/../../admin?x=1", "Host": "evil.example.com", "Authorization": "Bearer mine",
@@ -120,11 +120,11 @@ func (got *sent) check(t *testing.T, server *endpoint, action, key string) {
 	if got.host != server.Listener.Addr().String() || got.uri != "POST /hooks/freeze" {
 		t.Errorf("it was sent to %s as %s", got.host, got.uri)
 	}
-	stage.Equal(t, "headers", slices.Sorted(maps.Keys(got.header)), []string{
+	stage.CheckEqual(t, "headers", slices.Sorted(maps.Keys(got.header)), []string{
 		"Accept", "Authorization", "Connection", "Content-Length", "Content-Type", "Grapnel-Attempt", "Idempotency-Key", "User-Agent",
 	})
 	for name, want := range map[string]string{"Authorization": "Bearer k-123456", "Idempotency-Key": key, "Grapnel-Attempt": "1"} {
-		stage.Equal(t, name, got.header[name], []string{want})
+		stage.CheckEqual(t, name, got.header[name], []string{want})
 	}
 	if got.body.Action != action || got.body.Key != key {
 		t.Errorf("it was sent for %s with the key %s", got.body.Action, got.body.Key)

@@ -14,18 +14,18 @@ import (
 
 func TestAnArchiveThatCanNotBeStored(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	store := newBucket(t, s)
 	refuse := uploadsArchive
 	store.refuse.Store(&refuse)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(pair, afterCompleted, afterFailed)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(pair, afterCompleted, afterFailed)
 	b.Spec.StorageLocation = store.location
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseFailed, "The archive could not be made: ", "Not today")
 	awaitEvent(t, b, "Warning Failed: The archive could not be made: ")
-	stage.Equal(t, "PostBackup actions", stage.Statuses(b.Status.PostBackupActionsStatuses), []string{
+	stage.CheckEqual(t, "PostBackup actions", stage.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{
 		pair + " Completed", afterFailed + " Completed", afterCompleted,
 	})
 	says(t, []string{s.file(t, b, backupstore.Logs)}, "Archiving failed", "Not today")
@@ -39,11 +39,11 @@ func TestAnArchiveThatCanNotBeStored(t *testing.T) {
 // what is to be stored does.
 func TestAStoreThatGoesAway(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	store := newBucket(t, s)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(preHolds)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(preHolds)
 	b.Spec.StorageLocation = store.location
 	s.apply(t, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)

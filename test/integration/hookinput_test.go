@@ -15,8 +15,8 @@ import (
 
 func TestSkipAnnotations(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		phase       v1alpha1.BackupPhase
@@ -50,11 +50,11 @@ func TestSkipAnnotations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.BackupOf(app)
-			b.Labels, b.Annotations = stage.Use(plain, pair), c.annotations
+			b := s.NewBackup(app)
+			b.Labels, b.Annotations = stage.LabelsForActions(plain, pair), c.annotations
 			s.apply(t, b)
 			b = outcome(t, b, c.phase, c.message)
-			stage.Equal(t, "calls", callsOf(t, b), c.calls)
+			stage.CheckEqual(t, "calls", callsOf(t, b), c.calls)
 			awaitEvent(t, b, c.event)
 			if got := len(runsOf(b)); got != len(c.calls) {
 				t.Errorf("there are %d HookRuns for %d calls", got, len(c.calls))
@@ -65,9 +65,9 @@ func TestSkipAnnotations(t *testing.T) {
 
 func TestAnActionIsCalledAgainLater(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(freeze)
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(freeze)
 	parameter(b, freeze, "again", "1")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
@@ -86,9 +86,9 @@ func TestAnActionIsCalledAgainLater(t *testing.T) {
 
 func TestOutputsReachThePostActionAndTheManifest(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(pair, freeze)
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(pair, freeze)
 	parameter(b, pair, "fault", "outputs")
 	parameter(b, freeze, "replicas", "5")
 	s.apply(t, b)
@@ -99,7 +99,7 @@ func TestOutputsReachThePostActionAndTheManifest(t *testing.T) {
 		t.Errorf("the PostBackup action was told %q, want the key of the PreBackup action, %s", got, before.UID)
 	}
 	ctx := context.WithoutCancel(t.Context())
-	_, manifest, err := s.open(ctx, t, b.Status.StorageLocation).Manifest(ctx, b.Name)
+	_, manifest, err := s.open(ctx, t, b.Status.StorageLocation).ReadManifest(ctx, b.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +111,8 @@ func TestOutputsReachThePostActionAndTheManifest(t *testing.T) {
 
 func TestParametersOfNobodyAreAWarning(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
 	parameter(b, "example.io/freese", "replicas", "5")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 warning")
@@ -121,9 +121,9 @@ func TestParametersOfNobodyAreAWarning(t *testing.T) {
 
 func TestLogsOfActions(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(pair, notify)
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(pair, notify)
 	parameter(b, pair, "fault", "log:3")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)

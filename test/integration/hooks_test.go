@@ -16,21 +16,21 @@ import (
 
 func TestActionsRunInOrderAndBack(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 2)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(first, second, third, after)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 2)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(first, second, third, after)
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "in the archive")
 
-	stage.Equal(t, "calls", callsOf(t, b), []string{
+	stage.CheckEqual(t, "calls", callsOf(t, b), []string{
 		"PreBackup " + first + " #1", "PreBackup " + second + " #1", "PreBackup " + third + " #1",
 		"PostBackup " + third + " #1", "PostBackup " + second + " #1", "PostBackup " + first + " #1", "PostBackup " + after + " #1",
 	})
-	stage.Equal(t, "PreBackup actions", stage.Statuses(b.Status.PreBackupActionsStatuses), []string{
+	stage.CheckEqual(t, "PreBackup actions", stage.FormatActionStatuses(b.Status.PreBackupActionsStatuses), []string{
 		first + " Completed", second + " Completed", third + " Completed",
 	})
-	stage.Equal(t, "PostBackup actions", stage.Statuses(b.Status.PostBackupActionsStatuses), []string{
+	stage.CheckEqual(t, "PostBackup actions", stage.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{
 		third + " Completed", second + " Completed", first + " Completed", after + " Completed",
 	})
 	contains(t, s.archived(t, b), configMap(app, "c0"), configMap(app, "c1"))
@@ -40,14 +40,14 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 	planned := await(t, b, "the plan is recorded", func(b *v1alpha1.Backup) bool {
 		return conditionOf(b, v1alpha1.ConditionPlanned) == "True"
 	})
-	stage.Equal(t, "PostBackup actions when the plan was recorded", stage.Statuses(planned.Status.PostBackupActionsStatuses),
+	stage.CheckEqual(t, "PostBackup actions when the plan was recorded", stage.FormatActionStatuses(planned.Status.PostBackupActionsStatuses),
 		[]string{third, second, first, after})
 }
 
 func TestARunWithoutActionsHasNoStatusesOfActions(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := outcome(t, s.apply(t, s.BackupOf(world.NewApp(t, 1))), v1alpha1.BackupPhaseCompleted)
+	s := site{world.SharedOperator(t)}
+	b := outcome(t, s.apply(t, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.BackupPhaseCompleted)
 	if b.Status.PreBackupActionsStatuses != nil || b.Status.PostBackupActionsStatuses != nil {
 		t.Errorf("there are statuses of actions: %s", describe(b))
 	}
@@ -55,8 +55,8 @@ func TestARunWithoutActionsHasNoStatusesOfActions(t *testing.T) {
 
 func TestAFailedPreActionEndsTheRun(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for name, c := range map[string]struct {
 		action, fault string
 		attempts      int
@@ -73,11 +73,11 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.BackupOf(app)
+			b := s.NewBackup(app)
 			if c.fault != "" {
 				parameter(b, c.action, "fault", c.fault)
 			}
-			b.Labels = stage.Use(c.action, third)
+			b.Labels = stage.LabelsForActions(c.action, third)
 			s.apply(t, b)
 			b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions,
 				"PreBackup action "+c.action+" failed: ", c.says, "nothing was archived")
@@ -99,13 +99,13 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 
 func TestAttemptNumbersReachThePlugin(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(stubborn)
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(stubborn)
 	parameter(b, stubborn, "fault", "unavailable")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the database is unavailable")
-	stage.Equal(t, "calls", callsOf(t, b), []string{
+	stage.CheckEqual(t, "calls", callsOf(t, b), []string{
 		"PreBackup " + stubborn + " #1", "PreBackup " + stubborn + " #2", "PreBackup " + stubborn + " #3",
 	})
 	run := runOf(t, b, v1alpha1.HookPreBackup, stubborn)
@@ -114,8 +114,8 @@ func TestAttemptNumbersReachThePlugin(t *testing.T) {
 
 func TestWhatAFailurePolicyIgnores(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for name, c := range map[string]struct {
 		fault   string
 		policy  v1alpha1.FailurePolicy
@@ -132,12 +132,12 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 			action := lenient
 			if c.fault != "wait" { // Others must not lose their process, and a failure must come in time.
 				action = own(t, "lenient")
-				install(t, world.FaultPlugin(path.Base(action), pre(v1alpha1.PluginAction{
+				install(t, world.NewFaultPlugin(path.Base(action), pre(v1alpha1.PluginAction{
 					Name: action, FailurePolicy: c.policy,
 				})))
 			}
-			b := s.BackupOf(app)
-			b.Labels = stage.Use(action)
+			b := s.NewBackup(app)
+			b.Labels = stage.LabelsForActions(action)
 			parameter(b, action, "fault", c.fault)
 			s.apply(t, b)
 			if !c.ignored {
@@ -145,7 +145,7 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 				return
 			}
 			b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 warning")
-			stage.Equal(t, "PreBackup actions", stage.Statuses(b.Status.PreBackupActionsStatuses), []string{action + " Completed"})
+			stage.CheckEqual(t, "PreBackup actions", stage.FormatActionStatuses(b.Status.PreBackupActionsStatuses), []string{action + " Completed"})
 			status := (*b.Status.PreBackupActionsStatuses)[0]
 			if !strings.HasPrefix(status.Message, "ignored: ") || !strings.Contains(status.Message, c.says) {
 				t.Errorf("the action says %q", status.Message)
@@ -158,8 +158,8 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 
 func TestRunOn(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	posts := []string{after, afterCancelled, afterCompleted, afterFailed, afterPartial}
 	for name, c := range map[string]struct {
 		action string
@@ -173,10 +173,10 @@ func TestRunOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.BackupOf(app)
-			b.Labels = stage.Use(posts...)
+			b := s.NewBackup(app)
+			b.Labels = stage.LabelsForActions(posts...)
 			if c.action != "" {
-				b.Labels = stage.Use(append(slices.Clone(posts), c.action)...)
+				b.Labels = stage.LabelsForActions(append(slices.Clone(posts), c.action)...)
 			}
 			s.apply(t, b)
 			if c.stop {

@@ -22,7 +22,7 @@ import (
 // onItems declares an action on objects that only Backups with its label have.
 func onItems(action string) []v1alpha1.PluginAction {
 	return []v1alpha1.PluginAction{{
-		Name: action, Kind: v1alpha1.ActionKindBackupItem, Selector: stage.ForUsers(action),
+		Name: action, Kind: v1alpha1.ActionKindBackupItem, Selector: stage.SelectorForAction(action),
 	}}
 }
 
@@ -38,8 +38,8 @@ func asking(t *testing.T, namespace, name, do string) {
 // TestActionsOnObjects shows all that an action may do with an object of a Backup.
 func TestActionsOnObjects(t *testing.T) {
 	t.Parallel()
-	s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "items")
-	install(t, world.FaultPlugin(path.Base(action), onItems(action)))
+	s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 0), own(t, "items")
+	install(t, world.NewFaultPlugin(path.Base(action), onItems(action)))
 	asking(t, app, "labels", "label:example.io/has=database")
 	asking(t, app, "conflicts", "label:taken=no")
 	asking(t, app, "adds", "add:wanted")
@@ -49,8 +49,8 @@ func TestActionsOnObjects(t *testing.T) {
 	stage.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "wanted"}})
 	stage.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "unwanted"}})
 
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(action)
 	b.Labels["taken"] = "yes"
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "secrets"}
 	b.Spec.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop"}}
@@ -103,20 +103,20 @@ func has(archived map[string]string, resource, namespace, name string) string {
 // TestAnItemActionThatCanNotBeCalled fails what needs it by name, and nothing else.
 func TestAnItemActionThatCanNotBeCalled(t *testing.T) {
 	t.Parallel()
-	s, app, action := site{world.Shared(t)}, world.NewApp(t, 1), own(t, "items")
-	plugin := install(t, world.FaultPlugin(path.Base(action), onItems(action)))
+	s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 1), own(t, "items")
+	plugin := install(t, world.NewFaultPlugin(path.Base(action), onItems(action)))
 	world.Patch(t, plugin, `{"spec":{"executor":{"process":{"command":"no-such-file"}}}}`)
 	await(t, plugin, "it is not ready", func(p *v1alpha1.Plugin) bool {
 		return conditionOf(p, v1alpha1.ConditionStalled) == metav1.ConditionTrue
 	})
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(action)
 	refused(t, s.apply(t, b), []string{"BackupItem action " + action, "Plugin " + plugin.Name, "no-such-file", "failurePolicy"})
 	s.undisturbed(t, app)
 
 	world.Patch(t, plugin, `{"spec":{"failurePolicy":"Ignore"}}`)
-	b = s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b = s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(action)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "warning")
 	says(t, messages(s.results(t, b).Warnings), action, "left out")
 }
@@ -124,22 +124,22 @@ func TestAnItemActionThatCanNotBeCalled(t *testing.T) {
 // TestTheOperatorIsKilledWhileAnActionLooks has the objects shown again.
 func TestTheOperatorIsKilledWhileAnActionLooks(t *testing.T) {
 	t.Parallel()
-	s, app, action := site{world.New(t)}, world.NewApp(t, 0), own(t, "items")
-	install(t, world.FaultPlugin(path.Base(action), onItems(action)))
+	s, app, action := site{world.StartOperator(t)}, world.CreateApp(t, 0), own(t, "items")
+	install(t, world.NewFaultPlugin(path.Base(action), onItems(action)))
 	file := filepath.Join(t.TempDir(), "go-on")
 	asking(t, app, "waits", "await:"+file)
 	asking(t, app, "labels", "label:example.io/has=database")
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(action)
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonArchiving)
-	if err := s.Op.Kill(); err != nil {
+	if err := s.Operator.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.Restart(t)
+	s.RestartOperator(t)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
 	if b.Status.Attempts != 2 || b.Labels["example.io/has"] != "database" {
 		t.Errorf("the archive was begun %d times, the labels are %v", b.Status.Attempts, b.Labels)
@@ -153,9 +153,9 @@ func TestTheOperatorIsKilledWhileAnActionLooks(t *testing.T) {
 // does as soon as it is alone.
 func TestTwoPluginsRegisterTheSame(t *testing.T) {
 	t.Parallel()
-	s, app, action := site{world.Shared(t)}, world.NewApp(t, 1), own(t, "items")
-	older := install(t, world.FaultPlugin("a-"+path.Base(action), onItems(action)))
-	younger := createPlugin(t, world.FaultPlugin("b-"+path.Base(action), onItems(action)))
+	s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 1), own(t, "items")
+	older := install(t, world.NewFaultPlugin("a-"+path.Base(action), onItems(action)))
+	younger := createPlugin(t, world.NewFaultPlugin("b-"+path.Base(action), onItems(action)))
 	await(t, younger, "it is refused", func(p *v1alpha1.Plugin) bool {
 		return reasonOf(p, v1alpha1.ConditionReady) == v1alpha1.ReasonDuplicateAction && strings.Contains(p.Status.Message, older.Name)
 	})
@@ -163,14 +163,14 @@ func TestTwoPluginsRegisterTheSame(t *testing.T) {
 		return conditionOf(p, v1alpha1.ConditionReady) == metav1.ConditionTrue &&
 			conditionOf(p, v1alpha1.ConditionDuplicateActions) == metav1.ConditionTrue && strings.Contains(p.Status.Message, younger.Name)
 	})
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(action)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	if plugin := plannedOf(b, action); plugin != older.Name {
 		t.Errorf("the action is planned of Plugin %q, want the older one", plugin)
 	}
 	says(t, messages(s.results(t, b).Warnings), "Plugin "+younger.Name+" is left out", older.Name)
-	world.Remove(t, older)
+	world.Delete(t, older)
 	await(t, younger, "it is ready", func(p *v1alpha1.Plugin) bool {
 		return conditionOf(p, v1alpha1.ConditionReady) == metav1.ConditionTrue && p.Status.Message == ""
 	})
@@ -179,8 +179,8 @@ func TestTwoPluginsRegisterTheSame(t *testing.T) {
 // TestABinaryComesChangesAndGoes needs no restart. It is not parallel: other operators
 // would look into folders of their own and write into the same status.
 func TestABinaryComesChangesAndGoes(t *testing.T) {
-	s, action := site{world.Shared(t)}, own(t, "items")
-	plugin := world.FaultPlugin(path.Base(action), onItems(action))
+	s, action := site{world.SharedOperator(t)}, own(t, "items")
+	plugin := world.NewFaultPlugin(path.Base(action), onItems(action))
 	plugin.Spec.Executor.Process.Command = "late/" + plugin.Name
 	binary := filepath.Join(s.Dir, "plugins", "late", plugin.Name)
 	createPlugin(t, plugin)

@@ -22,7 +22,7 @@ import (
 func awaitLeader(t *testing.T, s site, before string) string {
 	t.Helper()
 	var lease coordinationv1.Lease
-	key := client.ObjectKey{Namespace: s.Namespace, Name: "operator.grapnel.dev"}
+	key := client.ObjectKey{Namespace: s.Name, Name: "operator.grapnel.dev"}
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		if err := world.Client.Get(ctx, key, &lease); err != nil {
 			return false, client.IgnoreNotFound(err)
@@ -47,18 +47,18 @@ func TestAnotherOperatorTakesOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := site{world.New(t, "--leader-elect")}
+			s := site{world.StartOperator(t, "--leader-elect")}
 			first := awaitLeader(t, s, "")
-			second := s.StandBy(t)
-			b := s.BackupOf(world.NewApp(t, 3))
-			b.Labels = stage.Use(freeze)
+			second := s.StartStandby(t)
+			b := s.NewBackup(world.CreateApp(t, 3))
+			b.Labels = stage.LabelsForActions(freeze)
 			parameter(b, freeze, "sleep", "2s")
 			s.apply(t, b)
 			awaitCall(t, b, v1alpha1.HookPreBackup, freeze)
 			if now := awaitLeader(t, s, ""); now != first {
 				t.Fatalf("%s took over from %s, which goes on", now, first)
 			}
-			if err := end(s.Op); err != nil {
+			if err := end(s.Operator); err != nil {
 				t.Fatal(err)
 			}
 			awaitLeader(t, s, first)
@@ -75,9 +75,9 @@ func TestAnotherOperatorTakesOver(t *testing.T) {
 				t.Errorf("the operator that took over has ended: %v", second.Err())
 			default:
 			}
-			s.Op = second
-			next := s.BackupOf(world.NewApp(t, 1))
-			next.Labels = stage.Use(pair)
+			s.Operator = second
+			next := s.NewBackup(world.CreateApp(t, 1))
+			next.Labels = stage.LabelsForActions(pair)
 			outcome(t, s.apply(t, next), v1alpha1.BackupPhaseCompleted)
 		})
 	}

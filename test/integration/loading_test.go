@@ -19,8 +19,8 @@ import (
 // TestPluginsThatNeverLoad is not parallel: their actions are not known, so they are
 // in the way of every Backup.
 func TestPluginsThatNeverLoad(t *testing.T) {
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	err := os.WriteFile(filepath.Join(s.Dir, "plugins", "not-executable"), []byte("#!/bin/sh\n"), 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -42,13 +42,13 @@ func TestPluginsThatNeverLoad(t *testing.T) {
 	}
 	var plugins []*v1alpha1.Plugin
 	for name, c := range broken {
-		plugin := world.FaultPlugin("never-"+name, nil, "FAULT_START="+c.start)
+		plugin := world.NewFaultPlugin("never-"+name, nil, "FAULT_START="+c.start)
 		plugin.Spec.Executor.Process.Command = c.command
 		plugin.Spec.Executor.Process.StartTimeout = within(time.Second)
 		plugins = append(plugins, createPlugin(t, plugin))
 	}
-	refusing := s.BackupOf(app)
-	refusing.Labels = stage.Use(pair)
+	refusing := s.NewBackup(app)
+	refusing.Labels = stage.LabelsForActions(pair)
 	s.apply(t, refusing)
 	doing(t, refusing, v1alpha1.ReasonWaitingForPlugins)
 	var want [][]string
@@ -60,13 +60,13 @@ func TestPluginsThatNeverLoad(t *testing.T) {
 		checkBroken(t, plugin)
 		world.Patch(t, plugin, `{"spec":{"failurePolicy":"Ignore"}}`)
 	}
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(pair)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(pair)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "10 warnings")
 	for name := range broken {
 		says(t, messages(s.results(t, b).Warnings), "Plugin never-"+name+" is left out", "failurePolicy is Ignore")
 	}
-	if err := world.CheckLogs(); err != nil {
+	if err := world.CheckLogsForSecrets(); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,21 +14,21 @@ import (
 
 func newFolder(s site, name string) *v1alpha1.BackupStorageLocation {
 	return &v1alpha1.BackupStorageLocation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: name},
 		Spec:       v1alpha1.BackupStorageLocationSpec{Filesystem: &v1alpha1.FilesystemLocation{Path: name}},
 	}
 }
 
 func TestALocationCreatedRightAfterTheBackup(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	name := "of-" + app
-	b := s.BackupOf(app)
+	b := s.NewBackup(app)
 	b.Spec.StorageLocation = name
 	s.apply(t, b)
 	waiting := doing(t, b, v1alpha1.ReasonWaitingForLocation)
-	says(t, []string{waiting.Status.Message}, "Waiting a moment for the location: ", name, "does not exist")
+	says(t, []string{waiting.Status.Message}, "Waiting until ", name, "does not exist")
 	stage.Create(t, world.Client, newFolder(s, name))
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
 	if b.Status.StorageLocation != name {
@@ -38,9 +38,9 @@ func TestALocationCreatedRightAfterTheBackup(t *testing.T) {
 
 func TestTheDefaultLocation(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)}
-	app := world.NewApp(t, 1)
-	try := func() *v1alpha1.Backup { return s.apply(t, s.BackupOf(app)) }
+	s := site{world.StartOperator(t)}
+	app := world.CreateApp(t, 1)
+	try := func() *v1alpha1.Backup { return s.apply(t, s.NewBackup(app)) }
 	marked := func(name string) {
 		if b := outcome(t, try(), v1alpha1.BackupPhaseCompleted); b.Status.StorageLocation != name {
 			t.Errorf("it is stored in %s, want %s", b.Status.StorageLocation, name)

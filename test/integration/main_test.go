@@ -20,22 +20,22 @@ const patience = time.Minute
 
 // world is what all tests share.
 var world struct {
-	stage.World
-	watched *chronicle
+	stage.Env
+	watched *watchRecorder
 }
 
 // site is an operator with what these stories do with it.
-type site struct{ *stage.Site }
+type site struct{ *stage.Namespace }
 
 func TestMain(m *testing.M) {
-	os.Exit(world.Run(m, stage.Options{
-		CRDs: []string{"testdata", "../exampleplugin/config/datamoves.yaml"}, ControllerManager: true,
+	os.Exit(world.RunTests(m, stage.Options{
+		CRDPaths: []string{"testdata", "../exampleplugin/config/datamoves.yaml"}, ControllerManager: true,
 		// Many Backups may run at a time, so that those that are held hold up nobody.
 		SharedArgs: []string{"--max-concurrent-backups=64"},
 		Secrets:    secrets(),
 		Plugins:    sharedPlugins,
-		Prepare: func(ctx context.Context) error {
-			world.watched = newChronicle()
+		BeforeTests: func(ctx context.Context) error {
+			world.watched = newWatchRecorder()
 			return world.watched.record(ctx, world.Client,
 				&v1alpha1.BackupList{}, &v1alpha1.RestoreList{}, &v1alpha1.HookRunList{}, &v1alpha1.AsyncOperationList{}, &v1alpha1.DeletionRunList{},
 				&v1alpha1.PluginList{}, &v1alpha1.BackupStorageLocationList{}, &eventsv1.EventList{})

@@ -13,66 +13,66 @@ import (
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)}
-	app := world.NewApp(t, 2)
+	s := site{world.StartOperator(t)}
+	app := world.CreateApp(t, 2)
 
-	completed := s.BackupOf(app)
-	completed.Labels = stage.Use(pair)
+	completed := s.NewBackup(app)
+	completed.Labels = stage.LabelsForActions(pair)
 	completed.Labels[v1alpha1.LabelScheduleName] = "nightly"
 	completed = outcome(t, s.apply(t, completed), v1alpha1.BackupPhaseCompleted)
-	failed := s.BackupOf(app)
-	failed.Labels = stage.Use(preFails)
+	failed := s.NewBackup(app)
+	failed.Labels = stage.LabelsForActions(preFails)
 	outcome(t, s.apply(t, failed), v1alpha1.BackupPhaseFailedPreBackupActions)
-	invalid := s.BackupOf(app)
+	invalid := s.NewBackup(app)
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
 	outcome(t, s.apply(t, invalid), v1alpha1.BackupPhaseFailedValidation)
-	stopped := s.BackupOf(app)
-	stopped.Labels = stage.Use(preHolds)
+	stopped := s.NewBackup(app)
+	stopped.Labels = stage.LabelsForActions(preHolds)
 	s.apply(t, stopped)
 	awaitCall(t, stopped, v1alpha1.HookPreBackup, preHolds)
-	s.AwaitMetric(t, fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="false"}`, stopped.Name, s.Namespace), 1)
+	s.WaitForMetric(t, fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="false"}`, stopped.Name, s.Name), 1)
 	cancelBackup(t, stopped)
 	outcome(t, stopped, v1alpha1.BackupPhaseCancelled)
 
 	items := float64(completed.Status.Progress.ItemsBackedUp)
 	for name, want := range map[string]float64{
-		`grapnel_backup_attempt_total{schedule="nightly"}`:                                                            1,
-		`grapnel_backup_attempt_total{schedule=""}`:                                                                   2,
-		`grapnel_backup_success_total{schedule="nightly"}`:                                                            1,
-		`grapnel_backup_success_total{schedule=""}`:                                                                   stage.Absent,
-		`grapnel_backup_failure_total{schedule=""}`:                                                                   1,
-		`grapnel_backup_validation_failure_total{schedule=""}`:                                                        1,
-		`grapnel_backup_cancelled_total{schedule=""}`:                                                                 1,
-		`grapnel_backup_partial_failure_total{schedule=""}`:                                                           stage.Absent,
-		`grapnel_backup_items_total{schedule="nightly"}`:                                                              items,
-		`grapnel_backup_duration_seconds_count{schedule="nightly"}`:                                                   1,
-		`grapnel_backup_duration_seconds_count{schedule=""}`:                                                          2,
-		`grapnel_backup_last_successful_timestamp{schedule="nightly"}`:                                                float64(completed.Status.StartTimestamp.Unix()),
-		`grapnel_backup_total{phase="Completed"}`:                                                                     1,
-		`grapnel_backup_total{phase="FailedPreBackupActions"}`:                                                        1,
-		`grapnel_backup_total{phase="FailedValidation"}`:                                                              1,
-		`grapnel_backup_total{phase="Cancelled"}`:                                                                     1,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreBackup",result="Completed"}`, pair):                  1,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PostBackup",result="Completed"}`, pair):                 1,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreBackup",result="Failed"}`, preFails):                 1,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreBackup",result="Cancelled"}`, preHolds):              1,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PostBackup",result="Completed"}`, preHolds):             1,
-		fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="false"}`, stopped.Name, s.Namespace): stage.Absent,
+		`grapnel_backup_attempt_total{schedule="nightly"}`:                                                       1,
+		`grapnel_backup_attempt_total{schedule=""}`:                                                              2,
+		`grapnel_backup_success_total{schedule="nightly"}`:                                                       1,
+		`grapnel_backup_success_total{schedule=""}`:                                                              stage.MetricAbsent,
+		`grapnel_backup_failure_total{schedule=""}`:                                                              1,
+		`grapnel_backup_validation_failure_total{schedule=""}`:                                                   1,
+		`grapnel_backup_cancelled_total{schedule=""}`:                                                            1,
+		`grapnel_backup_partial_failure_total{schedule=""}`:                                                      stage.MetricAbsent,
+		`grapnel_backup_items_total{schedule="nightly"}`:                                                         items,
+		`grapnel_backup_duration_seconds_count{schedule="nightly"}`:                                              1,
+		`grapnel_backup_duration_seconds_count{schedule=""}`:                                                     2,
+		`grapnel_backup_last_successful_timestamp{schedule="nightly"}`:                                           float64(completed.Status.StartTimestamp.Unix()),
+		`grapnel_backup_total{phase="Completed"}`:                                                                1,
+		`grapnel_backup_total{phase="FailedPreBackupActions"}`:                                                   1,
+		`grapnel_backup_total{phase="FailedValidation"}`:                                                         1,
+		`grapnel_backup_total{phase="Cancelled"}`:                                                                1,
+		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreBackup",result="Completed"}`, pair):             1,
+		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PostBackup",result="Completed"}`, pair):            1,
+		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreBackup",result="Failed"}`, preFails):            1,
+		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreBackup",result="Cancelled"}`, preHolds):         1,
+		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PostBackup",result="Completed"}`, preHolds):        1,
+		fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="false"}`, stopped.Name, s.Name): stage.MetricAbsent,
 	} {
-		s.AwaitMetric(t, name, want)
+		s.WaitForMetric(t, name, want)
 	}
-	if size := s.Metrics(t)[`grapnel_backup_tarball_size_bytes{schedule="nightly"}`]; size <= 0 {
+	if size := s.ScrapeMetrics(t)[`grapnel_backup_tarball_size_bytes{schedule="nightly"}`]; size <= 0 {
 		t.Errorf("the archive has %v bytes", size)
 	}
 }
 
 func TestOverdueCleanupIsMeasured(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)}
+	s := site{world.StartOperator(t)}
 	b, _, _ := brokenCleanup(t, s)
-	name := fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="true"}`, b.Name, s.Namespace)
-	s.AwaitMetric(t, name, 1)
+	name := fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="true"}`, b.Name, s.Name)
+	s.WaitForMetric(t, name, 1)
 	world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
 	outcome(t, b, v1alpha1.BackupPhaseCompleted)
-	s.AwaitMetric(t, name, stage.Absent)
+	s.WaitForMetric(t, name, stage.MetricAbsent)
 }

@@ -19,8 +19,8 @@ import (
 
 func TestVolumesAreNamedInAWarning(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for _, name := range []string{"data", "wal"} {
 		stage.Create(t, world.Client, &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name},
@@ -30,7 +30,7 @@ func TestVolumesAreNamedInAWarning(t *testing.T) {
 			},
 		})
 	}
-	b := s.BackupOf(app)
+	b := s.NewBackup(app)
 	b.Spec.IncludedResources = nil
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "2 warnings")
 	warnings := s.results(t, b).Warnings.Namespaces[app]
@@ -53,13 +53,13 @@ func newGadget(namespace, name string) *unstructured.Unstructured {
 
 func TestAVeryLargeObject(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 0)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 0)
 	gadget := newGadget(app, "large")
 	large := strings.Repeat("0123456789abcdef", 1400<<10/16)
 	gadget.Object["data"] = large
 	stage.Create(t, world.Client, gadget)
-	b := s.BackupOf(app)
+	b := s.NewBackup(app)
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"gadgets.story.example.io", "customresourcedefinitions.apiextensions.k8s.io"}
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	objects := s.archived(t, b)
@@ -73,8 +73,8 @@ func TestAVeryLargeObject(t *testing.T) {
 
 func TestNamesWithEveryLegalCharacter(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 0)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 0)
 	roles := []string{
 		"system:controller:Reader.v1_X", "two words", "Größe", "!\"#$&'()*+,-", ":;<=>?@[\\]^_`{|}~", "...", ".hidden", "-dash",
 		strings.Repeat("long", 60),
@@ -86,7 +86,7 @@ func TestNamesWithEveryLegalCharacter(t *testing.T) {
 	for _, name := range []string{"0", "a.b-c.d", longest} {
 		stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}})
 	}
-	b := s.BackupOf(app)
+	b := s.NewBackup(app)
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "roles.rbac.authorization.k8s.io"}
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	objects := s.archived(t, b)
@@ -98,8 +98,8 @@ func TestNamesWithEveryLegalCharacter(t *testing.T) {
 
 func TestNothingIsSelected(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.BackupSpec)
 		says   string
@@ -109,8 +109,8 @@ func TestNothingIsSelected(t *testing.T) {
 				spec.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"no": "body"}}
 			}, "select",
 		},
-		"no such namespace": {
-			func(spec *v1alpha1.BackupSpec) { spec.IncludedNamespaces = []v1alpha1.NamePattern{"no-such-namespace"} }, "no-such-namespace",
+		"no namespace matches": {
+			func(spec *v1alpha1.BackupSpec) { spec.IncludedNamespaces = []v1alpha1.NamePattern{"no-such-*"} }, "no-such-*",
 		},
 		"no such resource": {
 			func(spec *v1alpha1.BackupSpec) { spec.IncludedResources = []v1alpha1.NamePattern{"unicorns"} }, "unicorns",
@@ -118,7 +118,7 @@ func TestNothingIsSelected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := s.BackupOf(app)
+			b := s.NewBackup(app)
 			c.change(&b.Spec)
 			b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "warning")
 			says(t, messages(s.results(t, b).Warnings), c.says)

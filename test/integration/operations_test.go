@@ -30,7 +30,7 @@ func ownOperations(t *testing.T, action string, policy v1alpha1.OperationPolicy)
 
 func operatingPlugin(t *testing.T, action string, policy v1alpha1.OperationPolicy) *v1alpha1.Plugin {
 	t.Helper()
-	return world.FaultPlugin(path.Base(action), operating(action, policy), "FAULT_OPERATIONS="+t.TempDir())
+	return world.NewFaultPlugin(path.Base(action), operating(action, policy), "FAULT_OPERATIONS="+t.TempDir())
 }
 
 // operate creates a ConfigMap that asks for an operation, see test/faultplugin.
@@ -111,7 +111,7 @@ func counted(t *testing.T, b *v1alpha1.Backup, attempted, completed, failed, can
 func cancels(t *testing.T, subject client.Object) int {
 	t.Helper()
 	n := 0
-	for _, call := range world.Calls(t, func(key string) bool { return strings.HasPrefix(key, string(subject.GetUID())+"/") }) {
+	for _, call := range world.FaultPluginCalls(t, func(key string) bool { return strings.HasPrefix(key, string(subject.GetUID())+"/") }) {
 		if strings.HasPrefix(call, "Cancel ") {
 			n++
 		}
@@ -146,7 +146,7 @@ func phasesOf(b *v1alpha1.Backup) []string {
 // that end well.
 func TestABackupWaitsForItsOperations(t *testing.T) {
 	t.Parallel()
-	s, app := site{world.Shared(t)}, world.NewApp(t, 1)
+	s, app := site{world.SharedOperator(t)}, world.CreateApp(t, 1)
 	goOn, give := signal(t)
 	operate(t, app, "held", "until:"+goOn+";post:settings;additional:wanted")
 	operate(t, app, "steps", "steps:4")
@@ -154,12 +154,12 @@ func TestABackupWaitsForItsOperations(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "settings"}, Data: map[string]string{"state": "before"},
 	})
 	stage.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "wanted"}})
-	b := s.BackupOf(app)
+	b := s.NewBackup(app)
 	b.Spec.IncludedResources = append(b.Spec.IncludedResources, "secrets")
 	b.Spec.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: "not-there", Operator: metav1.LabelSelectorOpDoesNotExist},
 	}}
-	b.Labels = stage.Use(operates, pair)
+	b.Labels = stage.LabelsForActions(operates, pair)
 	s.apply(t, b)
 
 	operationIn(t, b, "steps", v1alpha1.AsyncOperationPhaseCompleted)
@@ -182,7 +182,7 @@ func TestABackupWaitsForItsOperations(t *testing.T) {
 
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "2 of 2 operations")
 	want := []string{"InProgress", "WaitingForPluginOperations", "Finalizing", "Completed"}
-	stage.Equal(t, "phases", slices.DeleteFunc(phasesOf(b), func(phase string) bool { return !slices.Contains(want, phase) }), want)
+	stage.CheckEqual(t, "phases", slices.DeleteFunc(phasesOf(b), func(phase string) bool { return !slices.Contains(want, phase) }), want)
 	counted(t, b, 2, 2, 0, 0)
 	if b.Status.Operations.Percent != 100 || conditionOf(b, v1alpha1.ConditionOperationsSucceeded) != metav1.ConditionTrue {
 		t.Errorf("at last it is so: %s", describe(b))
@@ -202,8 +202,8 @@ func TestABackupWaitsForItsOperations(t *testing.T) {
 func shown(t *testing.T, b *v1alpha1.Backup) {
 	t.Helper()
 	kubectl := func(args ...string) string {
-		args = append([]string{"--kubeconfig", world.Plane.Kubeconfig(), "-n", b.Namespace}, args...)
-		out, err := exec.CommandContext(t.Context(), world.Plane.Kubectl(), args...).CombinedOutput()
+		args = append([]string{"--kubeconfig", world.ControlPlane.KubeconfigPath(), "-n", b.Namespace}, args...)
+		out, err := exec.CommandContext(t.Context(), world.ControlPlane.KubectlPath(), args...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

@@ -69,7 +69,7 @@ func sameFiles(t *testing.T, dir string, files ...string) {
 }
 
 func (s site) backupOfClaims(app string) *v1alpha1.Backup {
-	b := s.BackupOf(app)
+	b := s.NewBackup(app)
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"persistentvolumeclaims", "datamoves.example.io"}
 	return b
 }
@@ -77,7 +77,7 @@ func (s site) backupOfClaims(app string) *v1alpha1.Backup {
 // TestDataIsCopiedByThePlugin copies the data of a claim away and back.
 func TestDataIsCopiedByThePlugin(t *testing.T) {
 	t.Parallel()
-	s, app := site{world.Shared(t)}, world.NewApp(t, 0)
+	s, app := site{world.SharedOperator(t)}, world.CreateApp(t, 0)
 	files := []string{"orders", "index/1", "index/2"}
 	claim(t, app, "data", "example.io/copy-data", files...)
 	b := s.backupOfClaims(app)
@@ -98,7 +98,7 @@ func TestDataIsCopiedByThePlugin(t *testing.T) {
 		t.Errorf("the sums are %+v", sums)
 	}
 
-	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}}
+	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}}
 	r.Spec.BackupName = b.Name
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(app + "-again")}
 	r.Spec.Parameters = map[string]v1alpha1.ParameterSet{exampleCopy: {"bytesPerSecond": "8000"}}
@@ -116,7 +116,7 @@ func TestDataIsCopiedByThePlugin(t *testing.T) {
 // TestDataIsMovedByAnotherProgram has the mover do the work, which is killed in between.
 func TestDataIsMovedByAnotherProgram(t *testing.T) {
 	t.Parallel()
-	s, app := site{world.Shared(t)}, world.NewApp(t, 0)
+	s, app := site{world.SharedOperator(t)}, world.CreateApp(t, 0)
 	var files []string
 	for i := range 10 {
 		files = append(files, "orders/"+strconv.Itoa(i))
@@ -153,7 +153,7 @@ func TestDataIsMovedByAnotherProgram(t *testing.T) {
 // ends.
 func mover(t *testing.T, store string) *program.Process {
 	t.Helper()
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func mover(t *testing.T, store string) *program.Process {
 	if err := program.Build(t.Context(), filepath.Join(root, "test", "exampleplugin", "mover"), binary); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "-kubeconfig", world.Plane.Kubeconfig(), "-pause", "300ms",
+	cmd := exec.Command(binary, "-kubeconfig", world.ControlPlane.KubeconfigPath(), "-pause", "300ms",
 		"-data", filepath.Join(exampleFolder(), "example-data"), "-store", store)
 	started, err := program.Start(cmd)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // plugins. None of them hides how another one ended.
 func TestOperationsEndInAllWays(t *testing.T) {
 	t.Parallel()
-	s, app := site{world.Shared(t)}, world.NewApp(t, 1)
+	s, app := site{world.SharedOperator(t)}, world.CreateApp(t, 1)
 	const completed, failed, lost = "Completed Completed", "Failed OperationFailed", "Failed OperationLost"
 	ways := map[string]struct{ program, ends string }{
 		"backwards":   {"back", completed},
@@ -42,8 +42,8 @@ func TestOperationsEndInAllWays(t *testing.T) {
 	operate(t, app, "huge-id", "id:1048576")
 	operate(t, app, "refused", "refuse:there is no licence")
 
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(operates)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(operates)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "7 of 9 operations completed", "5 errors")
 	endedAs(t, b, want)
 	counted(t, b, 9, 7, 2, 0)
@@ -75,7 +75,7 @@ func TestOperationsEndInAllWays(t *testing.T) {
 // and because nothing more is done.
 func TestOperationsTakeTooLong(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	long := within(8760 * time.Hour)
 	for name, c := range map[string]struct {
 		plugin         v1alpha1.OperationPolicy
@@ -100,11 +100,11 @@ func TestOperationsTakeTooLong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			app, action := world.NewApp(t, 0), own(t, "long")
+			app, action := world.CreateApp(t, 0), own(t, "long")
 			ownOperations(t, action, c.plugin)
 			operate(t, app, "slow", c.program)
-			b := s.BackupOf(app)
-			b.Labels, b.Spec.ItemOperationTimeout = stage.Use(action), c.backup
+			b := s.NewBackup(app)
+			b.Labels, b.Spec.ItemOperationTimeout = stage.LabelsForActions(action), c.backup
 			s.apply(t, b)
 			if c.explains == "" {
 				outcome(t, b, v1alpha1.BackupPhaseCompleted)
@@ -120,7 +120,7 @@ func TestOperationsTakeTooLong(t *testing.T) {
 		})
 	}
 	t.Run("no time at all is refused", func(t *testing.T) {
-		b := s.BackupOf("any")
+		b := s.NewBackup("any")
 		b.Spec.ItemOperationTimeout = within(0)
 		if err := world.Client.Create(t.Context(), b); err == nil || !strings.Contains(err.Error(), "must be longer than zero") {
 			t.Errorf("the error is %v", err)
@@ -132,12 +132,12 @@ func TestOperationsTakeTooLong(t *testing.T) {
 // reported.
 func TestAPluginEndsWhileItOperates(t *testing.T) {
 	t.Parallel()
-	s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "ends")
+	s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 0), own(t, "ends")
 	ownOperations(t, action, v1alpha1.OperationPolicy{})
 	operate(t, app, "a-forgotten", "until:/no/such/file;forget")
 	operate(t, app, "b-kills", "steps:3;kill:2")
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(action)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations")
 	endedAs(t, b, map[string]string{"a-forgotten": "Failed OperationLost", "b-kills": "Completed Completed"})
 }
@@ -145,19 +145,19 @@ func TestAPluginEndsWhileItOperates(t *testing.T) {
 // TestAnOperationThatHangsHoldsUpNobody has two plugins, one of which does not answer.
 func TestAnOperationThatHangsHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	s, app, hangs := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "hangs")
+	s, app, hangs := site{world.SharedOperator(t)}, world.CreateApp(t, 0), own(t, "hangs")
 	ownOperations(t, hangs, v1alpha1.OperationPolicy{})
 	goOn, give := signal(t)
 	operate(t, app, "one", "steps:2;hang:"+goOn)
-	held := s.BackupOf(app)
-	held.Labels = stage.Use(hangs)
+	held := s.NewBackup(app)
+	held.Labels = stage.LabelsForActions(hangs)
 	s.apply(t, held)
 	doing(t, held, v1alpha1.ReasonWaitingForOperations)
 
-	other := world.NewApp(t, 0)
+	other := world.CreateApp(t, 0)
 	operate(t, other, "one", "steps:3")
-	b := s.BackupOf(other)
-	b.Labels = stage.Use(operates)
+	b := s.NewBackup(other)
+	b.Labels = stage.LabelsForActions(operates)
 	outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	if latest(held).Status.CompletionTimestamp != nil {
 		t.Errorf("the other one has ended: %s", describe(held))
@@ -169,12 +169,12 @@ func TestAnOperationThatHangsHoldsUpNobody(t *testing.T) {
 // TestSeveralOperationsOnOneObject counts each.
 func TestSeveralOperationsOnOneObject(t *testing.T) {
 	t.Parallel()
-	s, app, marks := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "marks")
-	install(t, world.FaultPlugin(path.Base(marks), onItems(marks)))
+	s, app, marks := site{world.SharedOperator(t)}, world.CreateApp(t, 0), own(t, "marks")
+	install(t, world.NewFaultPlugin(path.Base(marks), onItems(marks)))
 	one := operate(t, app, "one", "steps:2")
 	world.Patch(t, one, `{"metadata":{"annotations":{"fault.example.io/do":"mark"}}}`)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(operates, operatesToo, marks)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(operates, operatesToo, marks)
 	parameter(b, marks, "mark", "seen first")
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "2 of 2 operations")
 	counted(t, b, 2, 2, 0, 0)
@@ -182,7 +182,7 @@ func TestSeveralOperationsOnOneObject(t *testing.T) {
 	for _, o := range operationsOf(b) {
 		actions = append(actions, o.Spec.PluginName+" "+o.Spec.PluginRef.Name)
 	}
-	stage.Equal(t, "actions", actions, []string{operates + " operates", operatesToo + " operates"})
+	stage.CheckEqual(t, "actions", actions, []string{operates + " operates", operatesToo + " operates"})
 	if marked := has(s.archived(t, b), "configmaps", app, "one"); !strings.Contains(marked, "seen first") {
 		t.Errorf("the action that changes the object was not asked: %s", marked)
 	}

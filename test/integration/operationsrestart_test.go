@@ -25,20 +25,20 @@ func runAgain() client.Patch {
 // operations are begun again.
 func TestTheOperatorIsKilledWhileOperationsGoOn(t *testing.T) {
 	t.Parallel()
-	s, app := site{world.New(t)}, world.NewApp(t, 0)
+	s, app := site{world.StartOperator(t)}, world.CreateApp(t, 0)
 	goOn, give := signal(t)
 	operate(t, app, "ends-well", "until:"+goOn+";post:settings")
 	operate(t, app, "fails", "until:"+goOn+";error:the disk is full")
 	operate(t, app, "settings", "")
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(operates)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(operates)
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonWaitingForOperations)
-	if err := s.Op.Kill(); err != nil {
+	if err := s.Operator.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	give()
-	s.Restart(t)
+	s.RestartOperator(t)
 	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations", "1 error")
 	endedAs(t, b, map[string]string{"ends-well": "Completed Completed", "fails": "Failed OperationFailed"})
 	counted(t, b, 2, 1, 1, 0)
@@ -52,21 +52,21 @@ func TestTheOperatorIsKilledWhileOperationsGoOn(t *testing.T) {
 // archived: the operations of the first attempt are cancelled and do not count.
 func TestTheArchiveIsBegunAgain(t *testing.T) {
 	t.Parallel()
-	s, app, holds := site{world.New(t)}, world.NewApp(t, 0), own(t, "holds")
-	install(t, world.FaultPlugin(path.Base(holds), onItems(holds)))
+	s, app, holds := site{world.StartOperator(t)}, world.CreateApp(t, 0), own(t, "holds")
+	install(t, world.NewFaultPlugin(path.Base(holds), onItems(holds)))
 	finish, finished := signal(t)
 	goOn, give := signal(t)
 	operate(t, app, "a", "until:"+finish)
 	asking(t, app, "b", "await:"+goOn)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(operates, holds)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(operates, holds)
 	s.apply(t, b)
 	first := operationIn(t, b, "a", v1alpha1.AsyncOperationPhaseInProgress)
-	if err := s.Op.Kill(); err != nil {
+	if err := s.Operator.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	give()
-	s.Restart(t)
+	s.RestartOperator(t)
 	second := operationOf(t, b, "a", "it is of the second attempt", func(o *v1alpha1.AsyncOperation) bool {
 		return o.Spec.Attempt == 2 && o.Status.Phase == v1alpha1.AsyncOperationPhaseInProgress
 	})
@@ -82,17 +82,17 @@ func TestTheArchiveIsBegunAgain(t *testing.T) {
 // TestAnotherOperatorTakesOperationsOver goes on where the one before was.
 func TestAnotherOperatorTakesOperationsOver(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t, "--leader-elect")}
+	s := site{world.StartOperator(t, "--leader-elect")}
 	first := awaitLeader(t, s, "")
-	second := s.StandBy(t)
-	app := world.NewApp(t, 0)
+	second := s.StartStandby(t)
+	app := world.CreateApp(t, 0)
 	goOn, give := signal(t)
 	operate(t, app, "one", "until:"+goOn)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(operates)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(operates)
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonWaitingForOperations)
-	if err := (*operator.Operator).Stop(s.Op); err != nil {
+	if err := (*operator.Operator).Stop(s.Operator); err != nil {
 		t.Fatal(err)
 	}
 	awaitLeader(t, s, first)
@@ -101,13 +101,13 @@ func TestAnotherOperatorTakesOperationsOver(t *testing.T) {
 	if b.Status.Attempts != 1 || cancels(t, b) != 0 {
 		t.Errorf("the archive was begun %d times, %d operations were cancelled", b.Status.Attempts, cancels(t, b))
 	}
-	s.Op = second
+	s.Operator = second
 }
 
 // TestAPluginIsRemovedWhileItsOperationsGoOn: that is told, and they go on when it is
 // back. It is not parallel, see TestABinaryComesChangesAndGoes.
 func TestAPluginIsRemovedWhileItsOperationsGoOn(t *testing.T) {
-	s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), own(t, "removed")
+	s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 0), own(t, "removed")
 	binary := filepath.Join(s.Dir, "plugins", "removed", path.Base(action))
 	put := func() {
 		t.Helper()
@@ -124,8 +124,8 @@ func TestAPluginIsRemovedWhileItsOperationsGoOn(t *testing.T) {
 	install(t, plugin)
 	goOn, give := signal(t)
 	operate(t, app, "one", "until:"+goOn+";kill:6")
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(action)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(action)
 	s.apply(t, b)
 	operationIn(t, b, "one", v1alpha1.AsyncOperationPhaseInProgress)
 	if err := os.Remove(binary); err != nil {

@@ -17,12 +17,12 @@ import (
 // TestOneOperationIsCancelled by a person: the others go on.
 func TestOneOperationIsCancelled(t *testing.T) {
 	t.Parallel()
-	s, app := site{world.Shared(t)}, world.NewApp(t, 0)
+	s, app := site{world.SharedOperator(t)}, world.CreateApp(t, 0)
 	goOn, give := signal(t)
 	operate(t, app, "cancelled", "never")
 	operate(t, app, "goes-on", "until:"+goOn)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(operates)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(operates)
 	s.apply(t, b)
 	o := operationIn(t, b, "cancelled", v1alpha1.AsyncOperationPhaseInProgress)
 	world.Patch(t, o, `{"spec":{"desiredState":"Cancel","cancelReason":"it is not needed"}}`)
@@ -52,12 +52,12 @@ func TestABackupIsStoppedWhileOperationsGoOn(t *testing.T) {
 	for name, deleted := range map[string]bool{"cancelled": false, "deleted": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, app := site{world.Shared(t)}, world.NewApp(t, 0)
+			s, app := site{world.SharedOperator(t)}, world.CreateApp(t, 0)
 			for _, object := range []string{"a", "b", "c"} {
 				operate(t, app, object, "never")
 			}
-			b := s.BackupOf(app)
-			b.Labels = stage.Use(operates, pair)
+			b := s.NewBackup(app)
+			b.Labels = stage.LabelsForActions(operates, pair)
 			s.apply(t, b)
 			await(t, b, "it waits for all", func(b *v1alpha1.Backup) bool {
 				return b.Status.Phase == "WaitingForPluginOperations" && b.Status.Operations.Attempted == 3
@@ -66,7 +66,7 @@ func TestABackupIsStoppedWhileOperationsGoOn(t *testing.T) {
 				operationIn(t, b, object, v1alpha1.AsyncOperationPhaseInProgress)
 			}
 			if deleted {
-				world.Remove(t, b)
+				world.Delete(t, b)
 				awaitGone(t, b)
 				b = latest(b)
 			} else {
@@ -96,7 +96,7 @@ func TestABackupIsStoppedWhileOperationsGoOn(t *testing.T) {
 // which lets its name go.
 func (s site) nothingOf(t *testing.T, b *v1alpha1.Backup) {
 	t.Helper()
-	files, err := os.ReadDir(filepath.Join(s.Folder(stage.DefaultLocation), "backups", b.Name))
+	files, err := os.ReadDir(filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name))
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
@@ -116,11 +116,11 @@ func TestCancelIsNotObeyed(t *testing.T) {
 	} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
-			s, app := site{world.Shared(t)}, world.NewApp(t, 0)
+			s, app := site{world.SharedOperator(t)}, world.CreateApp(t, 0)
 			goOn, give := signal(t)
 			operate(t, app, "one", program+";until:"+goOn)
-			b := s.BackupOf(app)
-			b.Labels = stage.Use(operates)
+			b := s.NewBackup(app)
+			b.Labels = stage.LabelsForActions(operates)
 			s.apply(t, b)
 			o := operationIn(t, b, "one", v1alpha1.AsyncOperationPhaseInProgress)
 			world.Patch(t, o, `{"spec":{"desiredState":"Cancel"}}`)
@@ -141,7 +141,7 @@ func TestCancelIsNotObeyed(t *testing.T) {
 // may go on. The only slot for Backups is free while one waits for them.
 func TestCancelIsNeverConfirmed(t *testing.T) {
 	t.Parallel()
-	s, app := site{world.New(t, "--item-operation-cancel-timeout=3s", "--max-concurrent-backups=1")}, world.NewApp(t, 0)
+	s, app := site{world.StartOperator(t, "--item-operation-cancel-timeout=3s", "--max-concurrent-backups=1")}, world.CreateApp(t, 0)
 	ends := map[string]string{
 		"cancelfails":   "Failed CancelRefused",
 		"cancelignored": "Failed CancelUnconfirmed",
@@ -150,11 +150,11 @@ func TestCancelIsNeverConfirmed(t *testing.T) {
 	for program := range ends {
 		operate(t, app, program, "never;"+program)
 	}
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(operates)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(operates)
 	s.apply(t, b)
 	await(t, b, "it waits for operations", func(b *v1alpha1.Backup) bool { return b.Status.Phase == "WaitingForPluginOperations" })
-	next := s.BackupOf(app)
+	next := s.NewBackup(app)
 	s.apply(t, next)
 	outcome(t, next, v1alpha1.BackupPhaseCompleted)
 	for program := range ends {

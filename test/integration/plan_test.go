@@ -17,20 +17,20 @@ import (
 
 func TestAnActionThatItsPluginDoesNotProvide(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for _, policy := range []v1alpha1.FailurePolicy{v1alpha1.FailurePolicyFail, v1alpha1.FailurePolicyIgnore} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			action := own(t, "declared")
-			plugin := world.FaultPlugin(path.Base(action), pre(v1alpha1.PluginAction{Name: action, FailurePolicy: policy}))
+			plugin := world.NewFaultPlugin(path.Base(action), pre(v1alpha1.PluginAction{Name: action, FailurePolicy: policy}))
 			plugin.Spec.Executor.Process.Env[0].Value = "PreBackupAction:" + own(t, "provided")
 			// What nobody declared runs for every Backup, so it declares that, too.
 			provided := strings.TrimPrefix(plugin.Spec.Executor.Process.Env[0].Value, "PreBackupAction:")
 			plugin.Spec.Actions = append(plugin.Spec.Actions, pre(v1alpha1.PluginAction{Name: provided})...)
 			install(t, plugin)
-			b := s.BackupOf(app)
-			b.Labels = stage.Use(action)
+			b := s.NewBackup(app)
+			b.Labels = stage.LabelsForActions(action)
 			s.apply(t, b)
 			const problem = "the plugin does not provide a PreBackupAction of that name; correct spec.actions"
 			if policy == v1alpha1.FailurePolicyFail {
@@ -45,21 +45,21 @@ func TestAnActionThatItsPluginDoesNotProvide(t *testing.T) {
 
 func TestASuspendedPluginIsLeftOut(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	action := own(t, "suspended")
-	plugin := install(t, world.FaultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action})))
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(action, pair)
+	plugin := install(t, world.NewFaultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action})))
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(action, pair)
 	world.Patch(t, plugin, `{"spec":{"suspend":true}}`)
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
-	stage.Equal(t, "calls", callsOf(t, b), []string{"PreBackup " + pair + " #1", "PostBackup " + pair + " #1"})
+	stage.CheckEqual(t, "calls", callsOf(t, b), []string{"PreBackup " + pair + " #1", "PostBackup " + pair + " #1"})
 }
 
 func TestABackupSaysWhenItExpires(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Spec.TTL = &metav1.Duration{Duration: time.Hour}
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	if want := b.Status.StartTimestamp.Add(time.Hour); !b.Status.Expiration.Time.Equal(want) {
@@ -69,9 +69,9 @@ func TestABackupSaysWhenItExpires(t *testing.T) {
 
 func TestACatalogueEntryIsNeverRun(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
-	entry := s.BackupOf(app)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
+	entry := s.NewBackup(app)
 	entry.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: stage.DefaultLocation}
 	stage.Create(t, world.Client, entry)
 	s.undisturbed(t, app) // by then the operator has seen both
@@ -82,14 +82,14 @@ func TestACatalogueEntryIsNeverRun(t *testing.T) {
 
 func TestRunsAreNeverData(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)}
-	s.undisturbed(t, world.NewApp(t, 1))
-	b := s.BackupOf(s.Namespace)
-	b.Labels = stage.Use(pair)
+	s := site{world.StartOperator(t)}
+	s.undisturbed(t, world.CreateApp(t, 1))
+	b := s.NewBackup(s.Name)
+	b.Labels = stage.LabelsForActions(pair)
 	b.Spec.IncludedResources = nil
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	objects := s.archived(t, b)
-	contains(t, objects, "resources/backupstoragelocations.grapnel.dev/namespaces/"+s.Namespace+"/"+stage.DefaultLocation+".json")
+	contains(t, objects, "resources/backupstoragelocations.grapnel.dev/namespaces/"+s.Name+"/"+stage.DefaultLocation+".json")
 	for file := range objects {
 		if strings.HasPrefix(file, "resources/backups.grapnel.dev/") || strings.HasPrefix(file, "resources/hookruns.grapnel.dev/") {
 			t.Errorf("%s is in the archive", file)

@@ -71,12 +71,12 @@ func both(action v1alpha1.PluginAction) []v1alpha1.PluginAction {
 }
 
 func pre(action v1alpha1.PluginAction) []v1alpha1.PluginAction {
-	action.Kind, action.Selector, action.RunOn = v1alpha1.ActionKindPreBackup, stage.ForUsers(action.Name), nil
+	action.Kind, action.Selector, action.RunOn = v1alpha1.ActionKindPreBackup, stage.SelectorForAction(action.Name), nil
 	return []v1alpha1.PluginAction{action}
 }
 
 func post(action v1alpha1.PluginAction) []v1alpha1.PluginAction {
-	action.Kind, action.Selector = v1alpha1.ActionKindPostBackup, stage.ForUsers(action.Name)
+	action.Kind, action.Selector = v1alpha1.ActionKindPostBackup, stage.SelectorForAction(action.Name)
 	return []v1alpha1.PluginAction{action}
 }
 
@@ -84,7 +84,7 @@ func post(action v1alpha1.PluginAction) []v1alpha1.PluginAction {
 func operating(action string, policy v1alpha1.OperationPolicy) []v1alpha1.PluginAction {
 	policy.PollInterval = within(100 * time.Millisecond)
 	return []v1alpha1.PluginAction{{
-		Name: action, Kind: v1alpha1.ActionKindAsyncBackupItem, Selector: stage.ForUsers(action), Operation: &policy,
+		Name: action, Kind: v1alpha1.ActionKindAsyncBackupItem, Selector: stage.SelectorForAction(action), Operation: &policy,
 	}}
 }
 
@@ -95,7 +95,7 @@ func sharedPlugins() []*v1alpha1.Plugin {
 	long, little := within(5*time.Minute), within(4*time.Second)
 	example := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "example"}}
 	example.Spec.Executor.Process = &v1alpha1.ProcessExecutor{Command: "example", Env: []v1alpha1.EnvVar{
-		{Name: "EXAMPLE_STATE_DIR", Value: exampleFolder()}, {Name: "KUBECONFIG", Value: world.Plane.Kubeconfig()},
+		{Name: "EXAMPLE_STATE_DIR", Value: exampleFolder()}, {Name: "KUBECONFIG", Value: world.ControlPlane.KubeconfigPath()},
 	}}
 	soon := &v1alpha1.OperationPolicy{PollInterval: within(100 * time.Millisecond)}
 	example.Spec.Actions = slices.Concat(both(v1alpha1.PluginAction{Name: freeze}), post(v1alpha1.PluginAction{Name: notify}),
@@ -105,7 +105,7 @@ func sharedPlugins() []*v1alpha1.Plugin {
 		})
 	return []*v1alpha1.Plugin{
 		example,
-		world.FaultPlugin("story", slices.Concat(
+		world.NewFaultPlugin("story", slices.Concat(
 			both(v1alpha1.PluginAction{Name: pair, Timeout: long}),
 			both(v1alpha1.PluginAction{Name: first, Order: 10}),
 			both(v1alpha1.PluginAction{Name: second, Order: 20}),
@@ -121,12 +121,12 @@ func sharedPlugins() []*v1alpha1.Plugin {
 			post(v1alpha1.PluginAction{Name: afterFailed, RunOn: []v1alpha1.Outcome{v1alpha1.OutcomeFailed}}),
 			post(v1alpha1.PluginAction{Name: afterCancelled, RunOn: []v1alpha1.Outcome{v1alpha1.OutcomeCancelled}}),
 		)),
-		world.FaultPlugin("operates", slices.Concat(
+		world.NewFaultPlugin("operates", slices.Concat(
 			operating(operates, v1alpha1.OperationPolicy{}), operating(operatesToo, v1alpha1.OperationPolicy{}),
 		), "FAULT_OPERATIONS="+filepath.Join(world.Dir, "operations")),
-		world.FaultPlugin("pre-fails", both(v1alpha1.PluginAction{Name: preFails}), "FAULT_CALL=PreBackup=error"),
-		world.FaultPlugin("pre-hangs", both(v1alpha1.PluginAction{Name: preHangs, Timeout: little}), "FAULT_CALL=PreBackup=hang"),
-		world.FaultPlugin("pre-waits", slices.Concat(
+		world.NewFaultPlugin("pre-fails", both(v1alpha1.PluginAction{Name: preFails}), "FAULT_CALL=PreBackup=error"),
+		world.NewFaultPlugin("pre-hangs", both(v1alpha1.PluginAction{Name: preHangs, Timeout: little}), "FAULT_CALL=PreBackup=hang"),
+		world.NewFaultPlugin("pre-waits", slices.Concat(
 			both(v1alpha1.PluginAction{Name: preExpires, Timeout: little}),
 			both(v1alpha1.PluginAction{Name: preHolds, Timeout: long}),
 		), "FAULT_CALL=PreBackup=wait"),
@@ -141,7 +141,7 @@ func callsOf(t *testing.T, b *v1alpha1.Backup) []string {
 	for _, run := range runsOf(b) {
 		keys[string(run.UID)] = true
 	}
-	return world.Calls(t, func(key string) bool { return keys[key] })
+	return world.FaultPluginCalls(t, func(key string) bool { return keys[key] })
 }
 
 // createPlugin creates a Plugin for one test.

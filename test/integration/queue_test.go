@@ -15,16 +15,16 @@ import (
 // TestBackupsQueue holds the only slot, queues others and lets them go one by one.
 func TestBackupsQueue(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t, "--max-concurrent-backups=1")}
-	app := world.NewApp(t, 1)
-	holder := s.BackupOf(app)
-	holder.Labels = stage.Use(preHolds)
+	s := site{world.StartOperator(t, "--max-concurrent-backups=1")}
+	app := world.CreateApp(t, 1)
+	holder := s.NewBackup(app)
+	holder.Labels = stage.LabelsForActions(preHolds)
 	s.apply(t, holder)
 	awaitCall(t, holder, v1alpha1.HookPreBackup, preHolds)
 
 	var queued []*v1alpha1.Backup
 	for i := range 5 {
-		b := s.BackupOf(app)
+		b := s.NewBackup(app)
 		// Those of one second start in the order of their names.
 		b.GenerateName, b.Name = "", fmt.Sprintf("queued-%d", i)
 		b = s.apply(t, b)
@@ -37,7 +37,7 @@ func TestBackupsQueue(t *testing.T) {
 		queued = append(queued, b)
 	}
 	// One leaves the queue because it is deleted, one because it is cancelled.
-	world.Remove(t, queued[1])
+	world.Delete(t, queued[1])
 	awaitGone(t, queued[1])
 	cancelBackup(t, queued[3])
 	outcome(t, queued[3], v1alpha1.BackupPhaseCancelled, "Cancelled before it began")
@@ -76,12 +76,12 @@ func moment(t *testing.T, b *v1alpha1.Backup, what string, right func(*v1alpha1.
 
 func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t, "--max-concurrent-backups=2")}
-	app := world.NewApp(t, 1)
+	s := site{world.StartOperator(t, "--max-concurrent-backups=2")}
+	app := world.CreateApp(t, 1)
 	var all []*v1alpha1.Backup
 	for range 6 {
-		b := s.BackupOf(app)
-		b.Labels = stage.Use(preHolds)
+		b := s.NewBackup(app)
+		b.Labels = stage.LabelsForActions(preHolds)
 		all = append(all, s.apply(t, b))
 	}
 	// With every one that ends another one begins, never more than two at a time.

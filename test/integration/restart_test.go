@@ -15,10 +15,10 @@ import (
 // starts it again.
 func TestTheOperatorIsKilled(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)}
-	app := world.NewApp(t, 3)
-	undisturbed := s.BackupOf(app)
-	undisturbed.Labels = stage.Use(freeze)
+	s := site{world.StartOperator(t)}
+	app := world.CreateApp(t, 3)
+	undisturbed := s.NewBackup(app)
+	undisturbed.Labels = stage.LabelsForActions(freeze)
 	undisturbed = outcome(t, s.apply(t, undisturbed), v1alpha1.BackupPhaseCompleted)
 	want := s.archived(t, undisturbed)
 
@@ -48,8 +48,8 @@ func TestTheOperatorIsKilled(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) { // Not parallel: they have one operator.
-			b := s.BackupOf(app)
-			b.Labels = stage.Use(freeze)
+			b := s.NewBackup(app)
+			b.Labels = stage.LabelsForActions(freeze)
 			if c.slow {
 				parameter(b, freeze, "sleep", "2s")
 			}
@@ -61,13 +61,13 @@ func TestTheOperatorIsKilled(t *testing.T) {
 			}
 			s.apply(t, b)
 			c.await(t, b, store)
-			if err := s.Op.Kill(); err != nil {
+			if err := s.Operator.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			if store != nil {
 				store.release()
 			}
-			s.Restart(t)
+			s.RestartOperator(t)
 			b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
 			for point, attempts := range map[v1alpha1.HookPoint]int32{
 				v1alpha1.HookPreBackup: c.pre, v1alpha1.HookPostBackup: c.post,
@@ -88,16 +88,16 @@ func TestTheOperatorIsKilled(t *testing.T) {
 	}
 	t.Run("in an action that must not be repeated", func(t *testing.T) {
 		action := own(t, "once")
-		install(t, world.FaultPlugin(path.Base(action),
+		install(t, world.NewFaultPlugin(path.Base(action),
 			both(v1alpha1.PluginAction{Name: action, OnInterruption: v1alpha1.InterruptionPolicyFail}), "FAULT_CALL=PreBackup=wait"))
-		b := s.BackupOf(app)
-		b.Labels = stage.Use(action)
+		b := s.NewBackup(app)
+		b.Labels = stage.LabelsForActions(action)
 		s.apply(t, b)
 		awaitCall(t, b, v1alpha1.HookPreBackup, action)
-		if err := s.Op.Kill(); err != nil {
+		if err := s.Operator.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		s.Restart(t)
+		s.RestartOperator(t)
 		b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the operator went away while the action ran")
 		awaitPhase(t, b, v1alpha1.HookPostBackup, action, v1alpha1.HookRunPhaseCompleted)
 	})

@@ -120,7 +120,7 @@ func checkStore(t *testing.T, s site, b *v1alpha1.Backup) {
 	ctx := context.WithoutCancel(t.Context())
 	store := s.open(ctx, t, b.Status.StorageLocation)
 	if b.Status.Phase == v1alpha1.BackupPhaseCompleted || b.Status.Phase == v1alpha1.BackupPhasePartiallyFailed {
-		_, manifest, err := store.Manifest(ctx, b.Name)
+		_, manifest, err := store.ReadManifest(ctx, b.Name)
 		if err != nil || manifest == nil || manifest.BackupUID != string(b.UID) {
 			t.Errorf("the manifest of Backup %s is not its own: %v, %v", b.Name, manifest, err)
 		}
@@ -130,21 +130,21 @@ func checkStore(t *testing.T, s site, b *v1alpha1.Backup) {
 		return
 	}
 	var taken *backupstore.TakenError
-	err := store.Check(ctx, b.Name, "somebody-else")
+	err := store.CheckClaim(ctx, b.Name, "somebody-else")
 	if errors.As(err, &taken) && b.Status.StartTimestamp == nil {
 		return // another one has the name
 	}
 	if err != nil {
 		t.Errorf("the name of Backup %s, which ended %s, is not free: %v", b.Name, b.Status.Phase, err)
 	}
-	if _, err := store.Get(ctx, b.Name, backupstore.Contents); !errors.Is(err, objectstore.ErrNotExist) {
+	if _, err := store.GetFile(ctx, b.Name, backupstore.Contents); !errors.Is(err, objectstore.ErrNotExist) {
 		t.Errorf("an archive of Backup %s, which ended %s, is left over: %v", b.Name, b.Status.Phase, err)
 	}
 }
 
 // secrets are what the plugins of the tests know and nobody may read.
 func secrets() []string {
-	return []string{"hunter2", "abcdef123456", "k-123456", "MIIEvQIBADANBg", stage.Token}
+	return []string{"hunter2", "abcdef123456", "k-123456", "MIIEvQIBADANBg", stage.FaultPluginToken}
 }
 
 // checkSecrets checks that no secret is in what people read about a Backup.

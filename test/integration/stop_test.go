@@ -19,19 +19,19 @@ import (
 // TestAPairIsUndoneIfItWasStarted.
 func TestABackupIsStopped(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	stops := map[string]func(*testing.T, *v1alpha1.Backup){
 		"cancelled": cancelBackup,
-		"deleted":   func(t *testing.T, b *v1alpha1.Backup) { t.Helper(); world.Remove(t, b) },
+		"deleted":   func(t *testing.T, b *v1alpha1.Backup) { t.Helper(); world.Delete(t, b) },
 	}
 	for name, stop := range stops {
 		t.Run(name+" while it archives", func(t *testing.T) {
 			t.Parallel()
 			slow := newBucket(t, s)
 			slow.hold.Store(true)
-			b := s.BackupOf(app)
-			b.Labels = stage.Use(pair, after)
+			b := s.NewBackup(app)
+			b.Labels = stage.LabelsForActions(pair, after)
 			b.Spec.StorageLocation = slow.location
 			s.apply(t, b)
 			slow.awaitHeld(t)
@@ -49,8 +49,8 @@ func TestABackupIsStopped(t *testing.T) {
 		})
 		t.Run(name+" in the PostBackup actions", func(t *testing.T) {
 			t.Parallel()
-			b := s.BackupOf(app)
-			b.Labels = stage.Use(freeze)
+			b := s.NewBackup(app)
+			b.Labels = stage.LabelsForActions(freeze)
 			parameter(b, freeze, "sleep", "1s")
 			s.apply(t, b)
 			awaitCall(t, b, v1alpha1.HookPostBackup, freeze)
@@ -73,9 +73,9 @@ func TestABackupIsStopped(t *testing.T) {
 
 func TestAnActionThatOwesNothingIsStopped(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(preOnly)
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(preOnly)
 	parameter(b, preOnly, "fault", "wait")
 	s.apply(t, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preOnly)
@@ -90,9 +90,9 @@ func TestAnActionThatOwesNothingIsStopped(t *testing.T) {
 
 func TestABackupIsCancelledBeforeItsLocationComes(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
-	b := s.BackupOf(app)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
+	b := s.NewBackup(app)
 	b.Spec.StorageLocation = "never-comes"
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonWaitingForLocation)
@@ -102,23 +102,23 @@ func TestABackupIsCancelledBeforeItsLocationComes(t *testing.T) {
 
 func TestTheNameOfACancelledBackupIsFreeAgain(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(preHolds)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(preHolds)
 	stage.Create(t, world.Client, b) // the rules are checked for the one that gets its name
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
-	world.Remove(t, b)
+	world.Delete(t, b)
 	awaitGone(t, b)
-	next := s.BackupOf(app)
+	next := s.NewBackup(app)
 	next.GenerateName, next.Name = "", b.Name
 	outcome(t, s.apply(t, next), v1alpha1.BackupPhaseCompleted)
 }
 
 func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
+	s := site{world.SharedOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Spec.DesiredState = v1alpha1.DesiredStateCancel
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCancelled, "Cancelled before it began: spec.desiredState is Cancel")
 	b = b.DeepCopy()
@@ -132,13 +132,13 @@ func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
 // something to undo.
 func TestTheNamespaceOfABackupIsDeleted(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)}
-	b := s.BackupOf(world.NewApp(t, 1))
-	b.Labels = stage.Use(preHolds, after)
+	s := site{world.StartOperator(t)}
+	b := s.NewBackup(world.CreateApp(t, 1))
+	b.Labels = stage.LabelsForActions(preHolds, after)
 	stage.Create(t, world.Client, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
-	world.Remove(t, namespace)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
+	world.Delete(t, namespace)
 	awaitGone(t, b)
 	b = latest(b)
 	if b.Status.Phase != v1alpha1.BackupPhaseCancelled || reasonOf(b, v1alpha1.ConditionCleanupOwed) != v1alpha1.ReasonCleanupDone {

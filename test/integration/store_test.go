@@ -28,7 +28,7 @@ import (
 func (s site) open(ctx context.Context, t *testing.T, name string) *location.Store {
 	t.Helper()
 	var bsl v1alpha1.BackupStorageLocation
-	if err := world.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: name}, &bsl); err != nil {
+	if err := world.Client.Get(ctx, types.NamespacedName{Namespace: s.Name, Name: name}, &bsl); err != nil {
 		t.Fatal(err)
 	}
 	opener := &location.Opener{Reader: world.Client, Root: s.StoreRoot(), Redactor: redact.New()}
@@ -48,7 +48,7 @@ func (s site) open(ctx context.Context, t *testing.T, name string) *location.Sto
 func (s site) file(t *testing.T, b *v1alpha1.Backup, file backupstore.File) string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	stored, err := s.open(ctx, t, b.Status.StorageLocation).Get(ctx, b.Name, file)
+	stored, err := s.open(ctx, t, b.Status.StorageLocation).GetFile(ctx, b.Name, file)
 	if errors.Is(err, objectstore.ErrNotExist) {
 		return ""
 	}
@@ -102,7 +102,7 @@ func contained(message string, texts ...string) bool {
 func (s site) archived(t *testing.T, b *v1alpha1.Backup) map[string]string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	stored, err := s.open(ctx, t, b.Status.StorageLocation).Get(ctx, b.Name, backupstore.Contents)
+	stored, err := s.open(ctx, t, b.Status.StorageLocation).GetFile(ctx, b.Name, backupstore.Contents)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func outcome(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.BackupPhase, texts
 // undisturbed checks that another Backup completes meanwhile.
 func (s site) undisturbed(t *testing.T, namespace string) {
 	t.Helper()
-	outcome(t, s.apply(t, s.BackupOf(namespace)), v1alpha1.BackupPhaseCompleted)
+	outcome(t, s.apply(t, s.NewBackup(namespace)), v1alpha1.BackupPhaseCompleted)
 }
 
 // doing waits until a Backup does something, which the reason of its root condition

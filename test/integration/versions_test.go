@@ -23,13 +23,13 @@ func TestEveryServedVersionIsArchived(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := site{world.Shared(t)}
+			s := site{world.SharedOperator(t)}
 			if c.args != nil {
-				s = site{world.New(t, c.args...)}
+				s = site{world.StartOperator(t, c.args...)}
 			}
-			app := world.NewApp(t, 0)
+			app := world.CreateApp(t, 0)
 			stage.Create(t, world.Client, newGadget(app, "one"))
-			b := s.BackupOf(app)
+			b := s.NewBackup(app)
 			b.Spec.IncludedResources = []v1alpha1.NamePattern{"gadgets.story.example.io"}
 			b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 			objects := s.archived(t, b)
@@ -45,8 +45,8 @@ func TestEveryServedVersionIsArchived(t *testing.T) {
 
 // TestAnAPIGroupThatIsDown is not parallel: every Backup of all kinds meets it.
 func TestAnAPIGroupThatIsDown(t *testing.T) {
-	s := site{world.New(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.StartOperator(t)}
+	app := world.CreateApp(t, 1)
 	down := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"group": "down.example.io", "version": "v1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(10),
 		"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": app, "name": "nowhere"},
@@ -55,31 +55,31 @@ func TestAnAPIGroupThatIsDown(t *testing.T) {
 	down.SetKind("APIService")
 	down.SetName("v1.down.example.io")
 	stage.Create(t, world.Client, down)
-	defer world.Remove(t, down)
+	defer world.Delete(t, down)
 
-	b := s.BackupOf(app)
-	b.Labels = stage.Use(pair, afterPartial, afterCompleted)
+	b := s.NewBackup(app)
+	b.Labels = stage.LabelsForActions(pair, afterPartial, afterCompleted)
 	b.Spec.IncludedResources = nil
 	// The API server takes a moment to list the group.
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "1 error (listed in the results file)")
 	says(t, messages(s.results(t, b).Errors), "API group version down.example.io/v1 does not answer")
 	contains(t, s.archived(t, b), configMap(app, "c0"))
 	awaitEvent(t, b, "Warning PartiallyFailed: ")
-	stage.Equal(t, "PostBackup actions", stage.Statuses(b.Status.PostBackupActionsStatuses), []string{
+	stage.CheckEqual(t, "PostBackup actions", stage.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{
 		pair + " Completed", afterPartial + " Completed", afterCompleted,
 	})
-	s.AwaitMetric(t, `grapnel_backup_partial_failure_total{schedule=""}`, 1)
-	s.AwaitMetric(t, `grapnel_backup_items_errors{schedule=""}`, 1)
-	s.AwaitMetric(t, `grapnel_backup_last_successful_timestamp{schedule=""}`, stage.Absent)
+	s.WaitForMetric(t, `grapnel_backup_partial_failure_total{schedule=""}`, 1)
+	s.WaitForMetric(t, `grapnel_backup_items_errors{schedule=""}`, 1)
+	s.WaitForMetric(t, `grapnel_backup_last_successful_timestamp{schedule=""}`, stage.MetricAbsent)
 
 	s.undisturbed(t, app) // It asks for ConfigMaps only.
 }
 
 func TestObjectsThatAreNotThereAreWarnings(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
-	b := s.BackupOf(app)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
+	b := s.NewBackup(app)
 	b.Spec.OrderedResources = map[string]v1alpha1.OrderedNames{"configmaps": v1alpha1.OrderedNames(app + "/vanished," + app + "/c0")}
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "1 warning")
 	says(t, s.results(t, b).Warnings.Namespaces[app], "configmaps", app+"/vanished", "does not exist")

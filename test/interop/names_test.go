@@ -35,7 +35,7 @@ func TestDiscoveredResources(t *testing.T) {
 		for _, r := range list.APIResources {
 			// Allowed: Velero archives its own runs and refuses to restore
 			// them; Grapnel leaves them out in the first place.
-			if selection.NeverArchived(schema.GroupResource{Group: gv.Group, Resource: r.Name}) {
+			if selection.IsNeverArchived(schema.GroupResource{Group: gv.Group, Resource: r.Name}) {
 				continue
 			}
 			want = append(want, entry{gv.WithResource(r.Name), r.Kind, r.Namespaced})

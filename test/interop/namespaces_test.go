@@ -116,7 +116,7 @@ func TestNamespaceDecisions(t *testing.T) {
 		if err != nil {
 			rt.Fatalf("resolving with Velero: %v", err)
 		}
-		got, all := grapnel.Namespaces()
+		got, all := grapnel.IncludedNamespaces()
 		if diff := cmp.Diff(want, append([]string{}, got...)); diff != "" {
 			rt.Fatalf("existing namespaces (-Velero +Grapnel):\n%s", diff)
 		}
@@ -155,7 +155,7 @@ func TestWholeCluster(t *testing.T) {
 		if err != nil {
 			rt.Fatalf("compiling: %v", err)
 		}
-		got := grapnel.Resource(clusterRoles, false) == selection.Included
+		got := grapnel.ResourceInclusion(clusterRoles, false) == selection.Included
 		if want := velero.IncludeEverything(); got != want && !allowedToBeSmaller(velero, f, got) {
 			rt.Fatalf("whole cluster: Velero %v, Grapnel %v", want, got)
 		}

@@ -115,7 +115,7 @@ func (c *clients) compareResources(rt *rapid.T, velero filter, grapnel *selectio
 		if allowedToLeaveOut(gr) {
 			want = selection.Excluded
 		}
-		if got := grapnel.Resource(gr, namespaced); got != want {
+		if got := grapnel.ResourceInclusion(gr, namespaced); got != want {
 			rt.Fatalf("%s: Velero %s, Grapnel %s", gr, want, got)
 		}
 	}
@@ -127,7 +127,7 @@ func byName(a, b schema.GroupResource) int { return strings.Compare(a.String(), 
 // snapshots are left out by Velero as well, only not by the package compared
 // with here but by its backup controller.
 func allowedToLeaveOut(gr schema.GroupResource) bool {
-	return selection.NeverArchived(gr) || gr.String() == volumeSnapshots || gr.String() == volumeSnapshotContents
+	return selection.IsNeverArchived(gr) || gr.String() == volumeSnapshots || gr.String() == volumeSnapshotContents
 }
 
 // TestOldResourceDecisions compares includedResources, excludedResources and

@@ -4,6 +4,7 @@
 package restore
 
 import (
+	"archive/tar"
 	"crypto/rand"
 	"os"
 	"path/filepath"
@@ -14,21 +15,22 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // TestTheBackupCanNotBeUsed names Backups that hold nothing.
 func TestTheBackupCanNotBeUsed(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 
-	running := s.BackupOf(app)
-	running.Labels, running.Spec.Parameters = stage.Use(first), parameter(first, "fault", "wait")
-	stage.Await(t, world.Client, stage.Create(t, world.Client, running), "it runs", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.BackupPhaseInProgress })
-	invalid := s.BackupOf(app)
+	running := s.NewBackup(app)
+	running.Labels, running.Spec.Parameters = stage.LabelsForActions(first), parameter(first, "fault", "wait")
+	stage.WaitFor(t, world.Client, stage.Create(t, world.Client, running), "it runs", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.BackupPhaseInProgress })
+	invalid := s.NewBackup(app)
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
-	stage.Await(t, world.Client, stage.Create(t, world.Client, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
+	stage.WaitFor(t, world.Client, stage.Create(t, world.Client, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
 
 	for name, c := range map[string]struct {
 		backup string
@@ -50,62 +52,65 @@ func TestTheBackupCanNotBeUsed(t *testing.T) {
 // TestABackupWithoutObjectIsFound restores what only the location knows.
 func TestABackupWithoutObjectIsFound(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	b := s.backUp(t, app)
-	world.Remove(t, b)
-	world.AwaitGone(t, b)
+	world.Delete(t, b)
+	world.WaitForDeletion(t, b)
 	r, target := s.restoreOf(b.Name, app)
 	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 }
 
 // TestAnotherBackupTookTheName has the files of a Backup become those of another one, for which
 // there is a Backup, too.
 func TestAnotherBackupTookTheName(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	b := s.backUp(t, app)
 	const other = "made-by-another-cluster"
-	damage(t, filepath.Join(s.Folder(stage.DefaultLocation), "backups", b.Name, b.Name+"-grapnel.json"), func(content []byte) []byte {
+	damage(t, filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name, b.Name+"-grapnel.json"), func(content []byte) []byte {
 		return []byte(strings.ReplaceAll(string(content), string(b.UID), other))
 	})
 	r, target := s.restoreOf(b.Name, app)
-	r.Labels = stage.Use(first)
+	r.Labels = stage.LabelsForActions(first)
 	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation,
 		"has another backup under the name \""+b.Name+"\"", other, string(b.UID), "spec.importedFrom.backupUID")
 	untouched(t, target)
 
-	object := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "found-"}}
+	object := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "found-"}}
 	object.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: stage.DefaultLocation, BackupName: b.Name, BackupUID: other}
 	r, target = s.restoreOf(stage.Create(t, world.Client, object).Name, app)
 	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 }
 
-// TestTheLocationIsMissing also tells of what is wrong besides.
+// TestTheLocationIsMissing waits for it, unless the Restore is invalid anyway: then it
+// tells of all that is wrong at once.
 func TestTheLocationIsMissing(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.StorageLocation = "never-comes"
-	r.Spec.IncludedNamespaces = []v1alpha1.NamePattern{"same"}
-	r.Spec.ExcludedNamespaces = r.Spec.IncludedNamespaces
+	invalid := r.DeepCopy()
+	invalid.Spec.IncludedNamespaces = []v1alpha1.NamePattern{"same"}
+	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
+	outcome(t, stage.Create(t, world.Client, invalid), v1alpha1.RestorePhaseFailedValidation, "never-comes", "2 things must be changed")
 	stage.Create(t, world.Client, r)
-	stage.Await(t, world.Client, r, "it waits for the location", func(r *v1alpha1.Restore) bool {
+	stage.WaitFor(t, world.Client, r, "it waits for the location", func(r *v1alpha1.Restore) bool {
 		return reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonWaitingForLocation
 	})
-	outcome(t, r, v1alpha1.RestorePhaseFailedValidation, "never-comes", "2 things must be changed")
+	outcome(t, r, v1alpha1.RestorePhaseFailedValidation, "never-comes")
 	untouched(t, target)
 }
 
 // TestDamagedBackups changes the files of backups.
 func TestDamagedBackups(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for name, c := range map[string]struct {
 		damage func(content []byte) []byte
 		file   func(backup string) string
@@ -135,6 +140,11 @@ func TestDamagedBackups(t *testing.T) {
 			v1alpha1.RestorePhaseFailedValidation,
 			[]string{"is not a manifest", "bring back its files from a copy, or restore another backup"},
 		},
+		"no manifest of Grapnel": {
+			func([]byte) []byte { return nil }, func(backup string) string { return backup + "-grapnel.json" },
+			v1alpha1.RestorePhaseFailedValidation,
+			[]string{"-grapnel.json is missing", "bring back that file from a copy", v1alpha1.AnnotationAllowUnverified + "=true"},
+		},
 		"no archive": {
 			func([]byte) []byte { return nil }, archiveOf, v1alpha1.RestorePhaseFailed,
 			[]string{"nothing was restored", ".tar.gz is missing: bring it back from a copy or restore another backup"},
@@ -163,11 +173,11 @@ func TestDamagedBackups(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := s.backUp(t, app)
-			world.Remove(t, b) // only the location tells what it is
-			world.AwaitGone(t, b)
-			damage(t, filepath.Join(s.Folder(stage.DefaultLocation), "backups", b.Name, c.file(b.Name)), c.damage)
+			world.Delete(t, b) // only the location tells what it is
+			world.WaitForDeletion(t, b)
+			damage(t, filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name, c.file(b.Name)), c.damage)
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = stage.Use(first)
+			r.Labels = stage.LabelsForActions(first)
 			outcome(t, stage.Create(t, world.Client, r), c.phase, c.texts...)
 			untouched(t, target)
 		})
@@ -196,12 +206,12 @@ func damage(t *testing.T, path string, change func([]byte) []byte) {
 // TestEverythingThatIsWrongIsToldAtOnce is about the spec.
 func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	r, _ := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{"a": "Not_A_Name", "b": "forbidden"}
 	r.Spec.ExcludedNamespaces = []v1alpha1.NamePattern{"forbidden"}
-	r.Labels = stage.Use(first)
+	r.Labels = stage.LabelsForActions(first)
 	r.Annotations = map[string]string{first + ".postrestore": "no"}
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "3 things must be changed",
 		`spec.namespaceMapping[a]: "Not_A_Name" is no name of a namespace`,
@@ -216,8 +226,8 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 // Velero keeps those, Grapnel does not.
 func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	for phase, want := range map[string]v1alpha1.RestorePhase{
 		"Failed":          v1alpha1.RestorePhaseFailedValidation,
 		"InProgress":      v1alpha1.RestorePhaseFailedValidation,
@@ -225,18 +235,11 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 	} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
-			b := s.backUp(t, app)
-			world.Remove(t, b)
-			world.AwaitGone(t, b)
-			folder := filepath.Join(s.Folder(stage.DefaultLocation), "backups", b.Name)
-			damage(t, filepath.Join(folder, b.Name+"-grapnel.json"), func([]byte) []byte { return nil })
-			damage(t, filepath.Join(folder, "velero-backup.json"), func(content []byte) []byte {
-				return []byte(strings.ReplaceAll(string(content), `"Completed"`, `"`+phase+`"`))
-			})
-			r, target := s.restoreOf(b.Name, app)
+			archive := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
+			r, target := s.restoreOf(s.fromVelero(t, strings.ReplaceAll(manifestOfVelero, "Completed", phase), archive), app)
 			r = outcome(t, stage.Create(t, world.Client, r), want)
 			if want == v1alpha1.RestorePhaseCompleted {
-				stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+				stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 				return
 			}
 			untouched(t, target)
@@ -246,27 +249,28 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 }
 
 // TestTheFilesOfARestoreCanNotBeStored blocks the folder they belong into. The objects
-// are restored, and a person is told that nobody can read what became of each.
+// are restored, which is the outcome, and that what became of each cannot be read is a
+// warning, until the directory is there.
 func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	location := stage.Create(t, world.Client, s.Location("sealed-"+strings.ToLower(rand.Text()[:8])))
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	location := stage.Create(t, world.Client, s.NewLocation("sealed-"+strings.ToLower(rand.Text()[:8])))
+	app := world.CreateApp(t, 1)
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Spec.StorageLocation = location.Name })
 	world.Patch(t, location, `{"spec":{"accessMode":"ReadOnly"}}`)
-	restores := filepath.Join(s.Folder(location.Name), "restores")
+	restores := filepath.Join(s.LocationDir(location.Name), "restores")
 	if err := os.WriteFile(restores, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r, target := s.restoreOf(b.Name, app)
-	r.Labels = stage.Use(first)
+	r.Labels = stage.LabelsForActions(first)
 	stage.Create(t, world.Client, r)
-	r = stage.Await(t, world.Client, r, "the outcome is known", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
-	if r.Status.Phase != v1alpha1.RestorePhaseFailed || r.Status.Counts == nil || r.Status.Counts.Created != 2 {
-		t.Errorf("the phase is %s with the counts %v, want Failed and 2 created", r.Status.Phase, r.Status.Counts)
+	r = stage.WaitFor(t, world.Client, r, "the outcome is known", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
+	if r.Status.Phase != v1alpha1.RestorePhaseCompleted || r.Status.Counts == nil || r.Status.Counts.Created != 2 || r.Status.Warnings != 1 {
+		t.Errorf("the phase is %s with the counts %v and %d warnings, want Completed, 2 created and 1 warning", r.Status.Phase, r.Status.Counts, r.Status.Warnings)
 	}
-	says(t, r.Status.FailureReason, "Objects: 2 created; what became of each object could not be stored: ")
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+	says(t, r.Status.Message, "Objects: 2 created, 1 warning; what became of each object could not be stored: ")
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 	// The pair is undone meanwhile, and the rest follows when the folder is there.
 	runOf(t, r, v1alpha1.HookPostRestore, first, func(run v1alpha1.HookRun) bool {
 		return run.Status.Phase == v1alpha1.HookRunPhaseCompleted
@@ -274,8 +278,11 @@ func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 	if err := os.Remove(restores); err != nil {
 		t.Fatal(err)
 	}
-	r = outcome(t, r, v1alpha1.RestorePhaseFailed)
-	if _, err := os.Stat(filepath.Join(s.Folder(location.Name), r.Status.Files.Log)); err != nil {
+	r = outcome(t, r, v1alpha1.RestorePhaseCompleted)
+	if !conditions.IsTrue(r, v1alpha1.ConditionResultsStored) || strings.Contains(r.Status.Message, "could not be stored") {
+		t.Errorf("its files were stored later, and it says %q", r.Status.Message)
+	}
+	if _, err := os.Stat(filepath.Join(s.LocationDir(location.Name), r.Status.Files.Log)); err != nil {
 		t.Error(err)
 	}
 }

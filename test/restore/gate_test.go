@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -40,6 +41,8 @@ type gate struct {
 	reach   func()
 	opened  chan struct{}
 	open    func()
+	givenUp chan struct{}
+	giveUp  func()
 }
 
 // newGatekeeper serves the webhook and registers it.
@@ -71,8 +74,9 @@ func (k *gatekeeper) close() { k.server.Close() }
 // newGate closes the gate of a name until it is opened, or the test ends.
 func newGate(t *testing.T, name string) *gate {
 	t.Helper()
-	g := &gate{name: name, reached: make(chan struct{}), opened: make(chan struct{})}
+	g := &gate{name: name, reached: make(chan struct{}), opened: make(chan struct{}), givenUp: make(chan struct{})}
 	g.reach = sync.OnceFunc(func() { close(g.reached) })
+	g.giveUp = sync.OnceFunc(func() { close(g.givenUp) })
 	g.open = sync.OnceFunc(func() { close(g.opened) })
 	t.Cleanup(func() {
 		g.open()
@@ -96,6 +100,17 @@ func (g *gate) await(t *testing.T) {
 	}
 }
 
+// awaitGivenUp waits until the API server has given up what stood before the gate, as whoever had
+// sent it is gone: it cannot be carried out any more.
+func (g *gate) awaitGivenUp(t *testing.T) {
+	t.Helper()
+	select {
+	case <-g.givenUp:
+	case <-time.After(time.Minute):
+		t.Fatal("nothing was given up before the gate " + g.name)
+	}
+}
+
 // ServeHTTP admits what has no gate, or whose gate is open.
 func (k *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var review admissionv1.AdmissionReview
@@ -116,6 +131,7 @@ func (k *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-g.opened:
 		case <-r.Context().Done():
+			g.giveUp()
 			return
 		}
 	}
@@ -131,8 +147,8 @@ func (k *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the gate is that of the app.
 func gatedApp(t *testing.T, configMaps int) string {
 	t.Helper()
-	app := world.NewApp(t, configMaps)
-	held := stage.ConfigMap(app, configMaps)
+	app := world.CreateApp(t, configMaps)
+	held := stage.NewConfigMap(app, configMaps)
 	held.Labels = map[string]string{labelGate: app}
 	stage.Create(t, world.Client, held)
 	return app

@@ -4,6 +4,7 @@
 package restore
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -15,23 +16,30 @@ import (
 // the PreBackup action of their name put out, and what was put out before.
 func TestActionsRunInOrderAndBack(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 2)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 2)
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) {
-		b.Labels, b.Spec.Parameters = stage.Use(first), parameter(first, "fault", "outputs")
+		b.Labels, b.Spec.Parameters = stage.LabelsForActions(first), parameter(first, "fault", "outputs")
 	})
 	r, target := s.restoreOf(b.Name, app)
-	r.Labels, r.Spec.Parameters = stage.Use(first, second), parameter(first, "fault", "outputs")
+	r.Labels, r.Spec.Parameters = stage.LabelsForActions(first, second), parameter(first, "fault", "outputs")
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "3 created")
 
-	stage.Equal(t, "calls", callsOf(t, r, "story"), []string{
+	stage.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{
 		"PreRestore " + first + " #1", "PreRestore " + second + " #1",
 		"PostRestore " + second + " #1", "PostRestore " + first + " #1",
 	})
-	stage.Equal(t, "PreRestore actions", stage.Statuses(r.Status.PreRestoreActionsStatuses), []string{first + " Completed", second + " Completed"})
-	stage.Equal(t, "PostRestore actions", stage.Statuses(r.Status.PostRestoreActionsStatuses), []string{second + " Completed", first + " Completed"})
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
-	stage.Equal(t, "namespaces that actions may reach", r.Status.BackupNamespaces, []string{app})
+	stage.CheckEqual(t, "PreRestore actions", stage.FormatActionStatuses(r.Status.PreRestoreActionsStatuses), []string{first + " Completed", second + " Completed"})
+	stage.CheckEqual(t, "PostRestore actions", stage.FormatActionStatuses(r.Status.PostRestoreActionsStatuses), []string{second + " Completed", first + " Completed"})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	stage.CheckEqual(t, "namespaces that actions may reach", r.Status.BackupNamespaces, []string{app})
+
+	log := s.stored(t, r.Status.Files.PostLog)
+	says(t, log, "Calling the action")
+	says(t, log, second)
+	if strings.Contains(log, "Restoring objects") {
+		t.Errorf("the log of the PostRestore actions has lines of the restore:\n%s", log)
+	}
 
 	ended := func(run v1alpha1.HookRun) bool { return run.Status.CompletionTimestamp != nil }
 	kept := string(runOf(t, b, v1alpha1.HookPreBackup, first, ended).UID)
@@ -54,8 +62,8 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 // was started is undone.
 func TestAFailedPreActionEndsTheRun(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	b := s.backUp(t, app)
 	for name, actions := range map[string][]string{
 		"the only one":                {fails},
@@ -64,11 +72,11 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = stage.Use(actions...)
+			r.Labels = stage.LabelsForActions(actions...)
 			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedPreRestoreActions,
 				"PreRestore action "+fails+" failed: ", "the database said no", "nothing was restored")
 			untouched(t, target)
-			stage.Equal(t, "calls", callsOf(t, r, "fails"), []string{"PreRestore " + fails + " #1", "PostRestore " + fails + " #1"})
+			stage.CheckEqual(t, "calls", callsOf(t, r, "fails"), []string{"PreRestore " + fails + " #1", "PostRestore " + fails + " #1"})
 			if r.Status.FailureReason == "" || r.Status.Attempts != 0 {
 				t.Errorf("the reason is %q after %d attempts at the objects", r.Status.FailureReason, r.Status.Attempts)
 			}
@@ -80,8 +88,8 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 
 func TestActionsAreSkipped(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	b := s.backUp(t, app)
 	for name, c := range map[string]struct {
 		key  string
@@ -96,17 +104,17 @@ func TestActionsAreSkipped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, _ := s.restoreOf(b.Name, app)
-			r.Labels = stage.Use(first, second)
+			r.Labels = stage.LabelsForActions(first, second)
 			r.Annotations = map[string]string{c.key: v1alpha1.SkipValue}
 			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
-			stage.Equal(t, "calls", callsOf(t, r, "story"), c.want)
+			stage.CheckEqual(t, "calls", callsOf(t, r, "story"), c.want)
 			says(t, conditions.Get(r, v1alpha1.ConditionPlanned).Message, "is skipped: ")
 		})
 	}
 	t.Run("with another value", func(t *testing.T) {
 		t.Parallel()
 		r, target := s.restoreOf(b.Name, app)
-		r.Labels = stage.Use(first)
+		r.Labels = stage.LabelsForActions(first)
 		r.Annotations = map[string]string{first + ".prerestore": "yes"}
 		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, first+".prerestore", "skip")
 		untouched(t, target)

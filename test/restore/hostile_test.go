@@ -140,14 +140,14 @@ func damaged(texts ...string) []string {
 // behind: neither files nor open ones, nor an operator that can not go on.
 func TestHostileArchives(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t, fmt.Sprintf("--max-archive-size=%d", maxArchive))}
-	app := world.NewApp(t, 1)
+	s := site{world.StartOperator(t, fmt.Sprintf("--max-archive-size=%d", maxArchive))}
+	app := world.CreateApp(t, 1)
 	good := s.backUp(t, app)
-	pid := s.Op.PID()
+	pid := s.Operator.PID()
 	for name, c := range hostileArchives {
 		t.Run(name, func(t *testing.T) { // Not parallel: each looks at what is left.
 			r, target := s.restoreOf(s.fromVelero(t, manifestOfVelero, c.archive(t, app)), app)
-			r.Labels = stage.Use(first)
+			r.Labels = stage.LabelsForActions(first)
 			texts := append([]string{"nothing was restored, because the archive can not be used"}, c.texts...)
 			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailed, texts...)
 			untouched(t, target)
@@ -158,12 +158,12 @@ func TestHostileArchives(t *testing.T) {
 
 			r, target = s.restoreOf(good.Name, app)
 			outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-			stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+			stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 			s.spoolIsEmpty(t)
 		})
 	}
-	if s.Op.PID() != pid || s.Op.Err() != nil {
-		t.Errorf("the operator has ended: %v", s.Op.Err())
+	if s.Operator.PID() != pid || s.Operator.Err() != nil {
+		t.Errorf("the operator has ended: %v", s.Operator.Err())
 	}
 }
 
@@ -178,7 +178,7 @@ func (s site) spoolIsEmpty(t *testing.T) {
 	for _, file := range files {
 		t.Errorf("%s is left in the scratch folder", file.Name())
 	}
-	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.Op.PID()))
+	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.Operator.PID()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,8 +193,8 @@ func (s site) spoolIsEmpty(t *testing.T) {
 // cluster does not serve. It is restored, and the others are told of in one sentence.
 // That takes seconds of work, so it is not done while other tests wait for theirs.
 func TestAMillionEntries(t *testing.T) {
-	s := site{world.New(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.StartOperator(t)}
+	app := world.CreateApp(t, 1)
 	const many = 1_000_000
 	archive := newArchive(t, func(w *tar.Writer) {
 		goodStart(t, w, app)
@@ -205,12 +205,12 @@ func TestAMillionEntries(t *testing.T) {
 	backup := s.fromVelero(t, manifestOfVelero, archive)
 	r, target := s.restoreOf(backup, app)
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "2 created, 1000000 failed; 1 error")
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 	says(t, s.stored(t, r.Status.Files.Results), "1000000 objects of flies.example.io are not restored: the cluster does not serve them")
 	s.spoolIsEmpty(t)
 
 	r, target = s.restoreOf(backup, app)
 	r.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps"}
 	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 }

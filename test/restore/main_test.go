@@ -13,19 +13,19 @@ import (
 
 // world is what all tests share.
 var world struct {
-	stage.World
+	stage.Env
 	gates *gatekeeper
 }
 
 // site is an operator with what these stories do with it.
-type site struct{ *stage.Site }
+type site struct{ *stage.Namespace }
 
 func TestMain(m *testing.M) {
-	code := world.Run(m, stage.Options{
+	code := world.RunTests(m, stage.Options{
 		// Many Restores may run at a time, so that those that are held hold up nobody.
 		SharedArgs: []string{"--max-concurrent-restores=64", "--max-concurrent-backups=64"},
 		Plugins:    sharedPlugins,
-		Prepare: func(ctx context.Context) error {
+		BeforeTests: func(ctx context.Context) error {
 			var err error
 			world.gates, err = newGatekeeper(ctx, world.Client)
 			return err

@@ -20,8 +20,8 @@ import (
 // that differs and none of the third, under every policy, and really or as a dry run.
 func TestWhatExists(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 3)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 3)
 	b := s.backUp(t, app)
 	before := []string{"c0=0", "c1=changed"}
 	for name, c := range map[string]struct {
@@ -42,15 +42,15 @@ func TestWhatExists(t *testing.T) {
 			r, target := s.restoreOf(b.Name, app)
 			occupy(t, target)
 			versions := versionsOf(t, target)
-			r.Labels = stage.Use(first)
+			r.Labels = stage.LabelsForActions(first)
 			r.Spec.ExistingResourcePolicy, r.Spec.DryRun = c.policy, c.dry
 			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
-			stage.Equal(t, "objects", restored(t, target), c.after)
+			stage.CheckEqual(t, "objects", restored(t, target), c.after)
 			var list map[string][]string
 			if err := json.Unmarshal([]byte(s.stored(t, r.Status.Files.ResourceList)), &list); err != nil {
 				t.Fatal(err)
 			}
-			stage.Equal(t, "resource list", list["v1/ConfigMap"], []string{
+			stage.CheckEqual(t, "resource list", list["v1/ConfigMap"], []string{
 				target + "/c0(unchanged)", target + "/c1(" + c.c1 + ")", target + "/c2(created)",
 			})
 			if c.c1 == "skipped" {
@@ -58,12 +58,12 @@ func TestWhatExists(t *testing.T) {
 				says(t, r.Status.Message, " warning")
 			}
 			if !c.dry {
-				stage.Equal(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
+				stage.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
 				return
 			}
 			says(t, r.Status.Message, "Dry run, nothing was written; ")
-			stage.Equal(t, "versions of the objects", versionsOf(t, target), versions)
-			stage.Equal(t, "calls", callsOf(t, r, "story"), nil)
+			stage.CheckEqual(t, "versions of the objects", versionsOf(t, target), versions)
+			stage.CheckEqual(t, "calls", callsOf(t, r, "story"), nil)
 			if !slices.ContainsFunc(r.Status.PlanWarnings, func(warning string) bool {
 				return warning == "this is a dry run: no action runs; otherwise these would: PreRestore: "+first+"; PostRestore: "+first
 			}) {
@@ -77,8 +77,8 @@ func TestWhatExists(t *testing.T) {
 func occupy(t *testing.T, namespace string) {
 	t.Helper()
 	stage.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	stage.Create(t, world.Client, stage.ConfigMap(namespace, 0))
-	changed := stage.ConfigMap(namespace, 1)
+	stage.Create(t, world.Client, stage.NewConfigMap(namespace, 0))
+	changed := stage.NewConfigMap(namespace, 1)
 	changed.Data["n"] = "changed"
 	stage.Create(t, world.Client, changed)
 }
@@ -101,8 +101,8 @@ func versionsOf(t *testing.T, namespace string) []string {
 // restore actions were asked.
 func TestADryRunOfWhatDoesNotExistWritesNothing(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 2)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 2)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DryRun = true
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "Dry run, nothing was written; Objects: 3 created")
@@ -115,17 +115,17 @@ func TestADryRunOfWhatDoesNotExistWritesNothing(t *testing.T) {
 // restored.
 func TestWhatTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 2)
-	refused := stage.ConfigMap(app, 2)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 2)
+	refused := stage.NewConfigMap(app, 2)
 	refused.Labels = map[string]string{labelGate: refusing}
 	stage.Create(t, world.Client, refused)
 	b := s.backUp(t, app)
 	newGate(t, refusing).open()
 	r, target := s.restoreOf(b.Name, app)
-	r.Labels = stage.Use(first)
+	r.Labels = stage.LabelsForActions(first)
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "3 created, 1 failed; 1 error", "restore again")
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	says(t, s.stored(t, r.Status.Files.Results), "no ConfigMap may pass")
 	says(t, s.stored(t, r.Status.Files.ResourceList), target+"/c2(failed)")
 }

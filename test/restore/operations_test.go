@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
@@ -28,8 +30,8 @@ import (
 func operates(t *testing.T) string {
 	t.Helper()
 	name := "operates-" + strings.ToLower(rand.Text()[:8])
-	plugin := world.FaultPlugin(name, []v1alpha1.PluginAction{{
-		Name: "own.example.io/" + name, Kind: v1alpha1.ActionKindAsyncRestoreItem, Selector: stage.ForUsers(name),
+	plugin := world.NewFaultPlugin(name, []v1alpha1.PluginAction{{
+		Name: "own.example.io/" + name, Kind: v1alpha1.ActionKindAsyncRestoreItem, Selector: stage.SelectorForAction(name),
 		Operation: &v1alpha1.OperationPolicy{PollInterval: &metav1.Duration{Duration: 100 * time.Millisecond}},
 	}}, "FAULT_OPERATIONS="+filepath.Join(world.Dir, name))
 	stage.Create(t, world.Client, plugin)
@@ -38,7 +40,7 @@ func operates(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	world.AwaitPlugins(t, plugin)
+	world.WaitForPlugins(t, plugin)
 	return "own.example.io/" + name
 }
 
@@ -97,17 +99,50 @@ func signal(t *testing.T) (file string, give func()) {
 
 func waits(r *v1alpha1.Restore) bool { return r.Status.Phase == "WaitingForPluginOperations" }
 
+// TestWhatOperationsCameToIsStoredLater: the files of the restore cannot be stored before its
+// operations have ended, and all of it is afterwards. No operation is started again.
+func TestWhatOperationsCameToIsStoredLater(t *testing.T) {
+	t.Parallel()
+	s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 1), operates(t)
+	location := stage.Create(t, world.Client, s.NewLocation("sealed-"+strings.ToLower(rand.Text()[:8])))
+	goOn, give := signal(t)
+	operating(t, app, "fails", "until:"+goOn+";error:the disk is full")
+	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Spec.StorageLocation = location.Name })
+	restores := filepath.Join(s.LocationDir(location.Name), "restores")
+	if err := os.WriteFile(restores, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := s.restoreOf(b.Name, app)
+	r.Labels = stage.LabelsForActions(action)
+	stage.Create(t, world.Client, r)
+	r = stage.WaitFor(t, world.Client, r, "it waits, and says that nothing is stored", func(r *v1alpha1.Restore) bool {
+		c := conditions.Get(r, v1alpha1.ConditionResultsStored)
+		return waits(r) && run.HasProcessedItems(r) && c != nil && c.Status == metav1.ConditionUnknown
+	})
+	if err := os.Remove(restores); err != nil {
+		t.Fatal(err)
+	}
+	give()
+	r = outcome(t, r, v1alpha1.RestorePhasePartiallyFailed, "0 of 1 operation", "1 error", "1 warning")
+	if !conditions.IsTrue(r, v1alpha1.ConditionResultsStored) || r.Status.Attempts != 1 {
+		t.Fatalf("attempt %d, conditions %+v", r.Status.Attempts, r.Status.Conditions)
+	}
+	there := filepath.Join("..", location.Name) // seen from the default location
+	says(t, s.stored(t, filepath.Join(there, r.Status.Files.Results)), "the disk is full")
+	says(t, s.stored(t, filepath.Join(there, r.Status.Files.ResourceList)), "fails(created)")
+}
+
 // TestARestoreWaitsForItsOperations and runs the PostRestore actions after them.
 func TestARestoreWaitsForItsOperations(t *testing.T) {
 	t.Parallel()
-	s, app, action := site{world.Shared(t)}, world.NewApp(t, 1), operates(t)
+	s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 1), operates(t)
 	goOn, give := signal(t)
 	operating(t, app, "fails", "until:"+goOn+";error:the disk is full")
 	operating(t, app, "steps", "steps:3")
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
-	r.Labels = stage.Use(action, first)
+	r.Labels = stage.LabelsForActions(action, first)
 	stage.Create(t, world.Client, r)
-	r = stage.Await(t, world.Client, r, "it waits for one of two", func(r *v1alpha1.Restore) bool {
+	r = stage.WaitFor(t, world.Client, r, "it waits for one of two", func(r *v1alpha1.Restore) bool {
 		return waits(r) && r.Status.Operations != nil && r.Status.Operations.Completed == 1
 	})
 	says(t, r.Status.Message, "1 of 2 operations done")
@@ -117,10 +152,10 @@ func TestARestoreWaitsForItsOperations(t *testing.T) {
 			t.Errorf("the PostRestore action runs before the operations have ended: %+v", run.Status)
 		}
 	}
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "fails=", "steps="})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "fails=", "steps="})
 	give()
 	r = outcome(t, r, v1alpha1.RestorePhasePartiallyFailed, "1 of 2 operations completed", "1 error")
-	stage.Equal(t, "PostRestore actions", stage.Statuses(r.Status.PostRestoreActionsStatuses), []string{first + " Completed"})
+	stage.CheckEqual(t, "PostRestore actions", stage.FormatActionStatuses(r.Status.PostRestoreActionsStatuses), []string{first + " Completed"})
 	says(t, s.stored(t, r.Status.Files.Results), "the disk is full")
 	var list []struct {
 		Spec   struct{ RestoreName, RestoreItemAction string }
@@ -142,34 +177,34 @@ func TestARestoreIsStoppedWhileOperationsGoOn(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*testing.T, *v1alpha1.Restore){
 		"cancelled": cancelRestore,
-		"deleted":   func(t *testing.T, r *v1alpha1.Restore) { t.Helper(); world.Remove(t, r) },
+		"deleted":   func(t *testing.T, r *v1alpha1.Restore) { t.Helper(); world.Delete(t, r) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, app, action := site{world.Shared(t)}, world.NewApp(t, 0), operates(t)
+			s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 0), operates(t)
 			operating(t, app, "a", "never")
 			operating(t, app, "b", "never")
 			r, target := s.restoreOf(s.backUp(t, app).Name, app)
-			r.Labels = stage.Use(action, first)
+			r.Labels = stage.LabelsForActions(action, first)
 			stage.Create(t, world.Client, r)
-			stage.Await(t, world.Client, r, "it waits", waits)
+			stage.WaitFor(t, world.Client, r, "it waits", waits)
 			awaitStates(t, r, target+"/a I: InProgress", target+"/b I: InProgress")
 			stop(t, r)
 			if name == "deleted" {
-				world.AwaitGone(t, r)
+				world.WaitForDeletion(t, r)
 			} else {
 				outcome(t, r, v1alpha1.RestorePhaseCancelled, "2 cancelled")
 			}
 			awaitStates(t, r, target+"/a I: Cancelled", target+"/b I: Cancelled")
 			for _, o := range operationsOf(t, r) { // nothing keeps them from the garbage collector
-				world.Remove(t, &o)
-				world.AwaitGone(t, &o)
+				world.Delete(t, &o)
+				world.WaitForDeletion(t, &o)
 			}
-			calls := world.Calls(t, func(key string) bool { return strings.HasPrefix(key, string(r.UID)+"/") })
+			calls := world.FaultPluginCalls(t, func(key string) bool { return strings.HasPrefix(key, string(r.UID)+"/") })
 			if n := len(calls); n != 4 {
 				t.Errorf("the plugin got %q, want two calls of Start and two of Cancel", calls)
 			}
-			stage.Equal(t, "objects", restored(t, target), []string{"a=", "b="})
+			stage.CheckEqual(t, "objects", restored(t, target), []string{"a=", "b="})
 		})
 	}
 }
@@ -178,7 +213,7 @@ func TestARestoreIsStoppedWhileOperationsGoOn(t *testing.T) {
 // one is not: the operation of the first goes on, that of the second is started again.
 func TestTheOperatorIsKilledBetweenOperations(t *testing.T) {
 	t.Parallel()
-	s, app, action := site{world.New(t)}, world.NewApp(t, 0), operates(t)
+	s, app, action := site{world.StartOperator(t)}, world.CreateApp(t, 0), operates(t)
 	goOn, give := signal(t)
 	operating(t, app, "there", "until:"+goOn)
 	stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
@@ -186,17 +221,18 @@ func TestTheOperatorIsKilledBetweenOperations(t *testing.T) {
 		Annotations: map[string]string{"fault.example.io/operation": "until:" + goOn},
 	}})
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
-	r.Labels = stage.Use(action)
+	r.Labels = stage.LabelsForActions(action)
 	gate := newGate(t, app)
 	stage.Create(t, world.Client, r)
 	gate.await(t)
 	awaitObjects(t, target, 1)
 	awaitStates(t, r, target+"/held I: InProgress", target+"/there I: InProgress")
-	if err := s.Op.Kill(); err != nil {
+	if err := s.Operator.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	gate.awaitGivenUp(t)
 	gate.open()
-	s.Restart(t)
+	s.RestartOperator(t)
 	awaitStates(t, r, target+"/held I: Cancelled", target+"/held II: InProgress", target+"/there I: InProgress")
 	give()
 	r = outcome(t, r, v1alpha1.RestorePhaseCompleted, "2 of 2 operations")

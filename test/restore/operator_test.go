@@ -22,10 +22,10 @@ import (
 // TestTheNewestBackupOfAScheduleIsRestored leaves out those that did not complete.
 func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	const schedule = "nightly"
 	scheduled := func(b *v1alpha1.Backup) { b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule} }
-	app := world.NewApp(t, 1)
+	app := world.CreateApp(t, 1)
 	started := func(b *v1alpha1.Backup, ago time.Duration) {
 		at := time.Now().Add(-ago).UTC().Format(time.RFC3339)
 		change := fmt.Sprintf(`{"status":{"startTimestamp":%q}}`, at)
@@ -34,14 +34,14 @@ func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 		}
 	}
 	newest := s.backUp(t, app, scheduled)
-	stage.Create(t, world.Client, stage.ConfigMap(app, 1))
+	stage.Create(t, world.Client, stage.NewConfigMap(app, 1))
 	older := s.backUp(t, app, scheduled)
 	started(newest, time.Hour)
 	started(older, 2*time.Hour)
-	invalid := s.BackupOf(app)
+	invalid := s.NewBackup(app)
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
 	scheduled(invalid)
-	invalid = stage.Await(t, world.Client, stage.Create(t, world.Client, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return run.Settled(b) })
+	invalid = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return run.IsFinalized(b) })
 	started(invalid, 0)
 
 	r, target := s.restoreOf("", app)
@@ -50,7 +50,7 @@ func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 	if r.Status.BackupName != newest.Name {
 		t.Errorf("Backup %s was restored, want %s", r.Status.BackupName, newest.Name)
 	}
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 
 	r, _ = s.restoreOf("", app)
 	r.Spec.ScheduleName = "never"
@@ -61,7 +61,7 @@ func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 // at a time.
 func TestRestoresQueueAndAreMeasured(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)}
+	s := site{world.StartOperator(t)}
 	app := gatedApp(t, 1)
 	b := s.backUp(t, app)
 	gate := newGate(t, app)
@@ -71,7 +71,7 @@ func TestRestoresQueueAndAreMeasured(t *testing.T) {
 	gate.await(t)
 	queued, target := s.restoreOf(b.Name, app)
 	stage.Create(t, world.Client, queued)
-	stage.Await(t, world.Client, queued, "it waits", func(r *v1alpha1.Restore) bool {
+	stage.WaitFor(t, world.Client, queued, "it waits", func(r *v1alpha1.Restore) bool {
 		return r.Status.Phase == v1alpha1.RestorePhaseNew && reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonQueued &&
 			strings.Contains(r.Status.Message, "--max-concurrent-restores")
 	})
@@ -81,10 +81,10 @@ func TestRestoresQueueAndAreMeasured(t *testing.T) {
 	outcome(t, queued, v1alpha1.RestorePhaseCompleted, "3 created")
 
 	failed, _ := s.restoreOf(b.Name, app)
-	failed.Labels = stage.Use(fails)
+	failed.Labels = stage.LabelsForActions(fails)
 	outcome(t, stage.Create(t, world.Client, failed), v1alpha1.RestorePhaseFailedPreRestoreActions)
 	stopped, _ := s.restoreOf(b.Name, app)
-	stopped.Labels = stage.Use(holds)
+	stopped.Labels = stage.LabelsForActions(holds)
 	stage.Create(t, world.Client, stopped)
 	called(t, stopped, v1alpha1.HookPreRestore, holds)
 	cancelRestore(t, stopped)
@@ -103,16 +103,16 @@ func TestRestoresQueueAndAreMeasured(t *testing.T) {
 		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreRestore",result="Failed"}`, fails):     1,
 		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PostRestore",result="Completed"}`, holds): 1,
 	} {
-		s.AwaitMetric(t, name, want)
+		s.WaitForMetric(t, name, want)
 	}
 }
 
-// TestMalformedPriorities are told by their lines, and nothing is restored, whoever
-// wrote them.
+// TestMalformedPriorities are told by their lines. Nothing is restored if the Restore has
+// them; those of the whole installation are warnings, and all other lines count.
 func TestMalformedPriorities(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t, "--features=EnableAPIGroupVersions")}
-	app := world.NewApp(t, 1)
+	s := site{world.StartOperator(t, "--features=EnableAPIGroupVersions")}
+	app := world.CreateApp(t, 1)
 	b := s.backUp(t, app)
 	t.Run("of the Restore", func(t *testing.T) {
 		r, target := s.restoreOf(b.Name, app)
@@ -123,17 +123,22 @@ func TestMalformedPriorities(t *testing.T) {
 	})
 	t.Run("of the installation", func(t *testing.T) {
 		config := stage.Create(t, world.Client, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "enableapigroupversions"},
-			Data:       map[string]string{"restoreResourcesVersionPriority": "configmaps=v1\r\nconfigmaps\r\n"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "enableapigroupversions"},
+			Data:       map[string]string{"restoreResourcesVersionPriority": "configmaps=v1\r\nconfigmaps\r\nsecrets=v1\r\nsecrets=v1"},
 		})
 		r, target := s.restoreOf(b.Name, app)
-		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation,
-			`ConfigMap enableapigroupversions, restoreResourcesVersionPriority: line 2, "configmaps"`)
-		untouched(t, target)
+		r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created, 2 warnings")
+		for _, want := range []string{
+			`ConfigMap enableapigroupversions, restoreResourcesVersionPriority: line 2, \"configmaps\": there is no`,
+			`ConfigMap enableapigroupversions, restoreResourcesVersionPriority: line 4, \"secrets=v1\": line 3 is about the same resource`,
+		} {
+			says(t, s.stored(t, r.Status.Files.Results), want)
+		}
+		stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 		world.Patch(t, config, `{"data":{"restoreResourcesVersionPriority":"configmaps=v1"}}`)
 		r, target = s.restoreOf(b.Name, app)
 		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-		stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+		stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 	})
 }
 
@@ -154,12 +159,12 @@ func TestPrioritiesWithoutEffect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := site{world.New(t, c.flags...)}
-			app := world.NewApp(t, 1)
+			s := site{world.StartOperator(t, c.flags...)}
+			app := world.CreateApp(t, 1)
 			r, target := s.restoreOf(s.backUp(t, app).Name, app)
 			r.Spec.APIVersionPriorities = c.priority
 			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-			stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
+			stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 			if r.Status.Warnings != 1 {
 				t.Errorf("%d warnings, want 1", r.Status.Warnings)
 			}
@@ -174,7 +179,7 @@ func TestPrioritiesWithoutEffect(t *testing.T) {
 // it as by default.
 func TestTheOrderIsTheOperators(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t, "--restore-resource-priorities=configmaps,-,secrets", "--restore-workers=2")}
+	s := site{world.StartOperator(t, "--restore-resource-priorities=configmaps,-,secrets", "--restore-workers=2")}
 	app := gatedApp(t, 1)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "later"}}
 	stage.Create(t, world.Client, secret)

@@ -20,7 +20,7 @@ import (
 // kills the operator, and restores from there with the next one.
 func TestALocationThatAPluginKeeps(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)}
+	s := site{world.StartOperator(t)}
 	// Suspended: its hooks are for no run here. That is not about its locations.
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{GenerateName: "folders-"}}
 	plugin.Spec.Suspend = true
@@ -28,34 +28,34 @@ func TestALocationThatAPluginKeeps(t *testing.T) {
 	plugin = stage.Create(t, world.Client, plugin)
 
 	stage.Create(t, world.Client, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "cloud"}, StringData: map[string]string{"ini": "password=swordfish"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "cloud"}, StringData: map[string]string{"ini": "password=swordfish"},
 	})
 	folder := filepath.Join(s.Dir, "of-the-plugin")
 	location := stage.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "in-plugin"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "in-plugin"},
 		Spec: v1alpha1.BackupStorageLocationSpec{Prefix: "cluster", Plugin: &v1alpha1.PluginLocation{
 			Provider: "example.io/folder", Bucket: "backups", Config: v1alpha1.ProviderConfig{"folder": v1alpha1.ParameterValue(folder)},
 			Credential: &v1alpha1.SecretKeyReference{Name: "cloud", Key: "ini"},
 		}},
 	})
-	stage.Await(t, world.Client, location, "it is available", func(l *v1alpha1.BackupStorageLocation) bool {
+	stage.WaitFor(t, world.Client, location, "it is available", func(l *v1alpha1.BackupStorageLocation) bool {
 		return l.Status.Phase == v1alpha1.LocationPhaseAvailable
 	})
-	app := world.NewApp(t, 3)
+	app := world.CreateApp(t, 3)
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Spec.StorageLocation = location.Name })
 	manifest := filepath.Join(folder, "backups/cluster/backups", b.Name, "velero-backup.json")
 	if _, err := os.Stat(manifest); err != nil {
 		t.Errorf("the backup is not where it should be: %v", err)
 	}
-	if err := s.Op.Kill(); err != nil {
+	if err := s.Operator.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	s.Restart(t)
+	s.RestartOperator(t)
 	r, target := s.restoreOf(b.Name, app)
 	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1", "c2=2"})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1", "c2=2"})
 
-	if err := s.Op.Stop(); err != nil {
+	if err := s.Operator.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	err := filepath.WalkDir(s.Dir, func(path string, _ os.DirEntry, err error) error {
@@ -67,5 +67,5 @@ func TestALocationThatAPluginKeeps(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	world.Remove(t, plugin)
+	world.Delete(t, plugin)
 }

@@ -48,10 +48,10 @@ func faultPlugin(name string, pairs []string, variables ...string) *v1alpha1.Plu
 		for _, kind := range []v1alpha1.ActionKind{
 			v1alpha1.ActionKindPreBackup, v1alpha1.ActionKindPreRestore, v1alpha1.ActionKindPostRestore,
 		} {
-			actions = append(actions, v1alpha1.PluginAction{Name: pair, Kind: kind, Order: int32(i + 1), Selector: stage.ForUsers(pair)})
+			actions = append(actions, v1alpha1.PluginAction{Name: pair, Kind: kind, Order: int32(i + 1), Selector: stage.SelectorForAction(pair)})
 		}
 	}
-	return world.FaultPlugin(name, actions, variables...)
+	return world.NewFaultPlugin(name, actions, variables...)
 }
 
 // newKiller returns a pair for one test, the first call of which at a point kills the
@@ -62,7 +62,7 @@ func newKiller(t *testing.T, point v1alpha1.HookPoint) string {
 	pair := name + ".example.io/" + name
 	plugin := stage.Create(t, world.Client, faultPlugin(name, []string{pair},
 		fmt.Sprintf("FAULT_KILL_PARENT_AT=%s:1", point), "FAULT_CALL_LOG="+filepath.Join(world.Dir, name+"-calls.jsonl"))) // calls are counted there
-	world.AwaitPlugins(t, plugin)
+	world.WaitForPlugins(t, plugin)
 	return pair
 }
 
@@ -110,7 +110,7 @@ func called(t *testing.T, r client.Object, point v1alpha1.HookPoint, action stri
 func callsOf(t *testing.T, r *v1alpha1.Restore, plugin string) []string {
 	t.Helper()
 	runs := runsOf(t, r)
-	return world.Calls(t, func(key string) bool {
+	return world.FaultPluginCalls(t, func(key string) bool {
 		run, ours := runs[key]
 		return ours && strings.HasPrefix(run.Spec.PluginName, plugin+".example.io/")
 	})

@@ -20,8 +20,8 @@ import (
 // that does not start it says that it is down; one that does has nothing to say.
 func TestStoppedInTheArchive(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 0)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 0)
 	labels := map[string]string{"app": "web"}
 	stage.Create(t, world.Client, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "web", Annotations: map[string]string{

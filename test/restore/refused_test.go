@@ -24,9 +24,9 @@ import (
 // The results have its own words and what to do, and the others are restored.
 func TestEachRefusalIsTold(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 2)
-	down := stage.ConfigMap(app, 2)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 2)
+	down := stage.NewConfigMap(app, 2)
 	down.Labels = map[string]string{labelDown: app}
 	stage.Create(t, world.Client, down)
 	stage.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "over"}})
@@ -38,12 +38,12 @@ func TestEachRefusalIsTold(t *testing.T) {
 	r, target := s.restoreOf(b.Name, app)
 	stage.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
 	noSecrets(t, target)
-	fixed, yes := stage.ConfigMap(target, 1), true
+	fixed, yes := stage.NewConfigMap(target, 1), true
 	fixed.Immutable, fixed.Data["n"] = &yes, "fixed"
 	stage.Create(t, world.Client, fixed)
 	r.Spec.ExistingResourcePolicy = v1alpha1.ExistingResourcePolicyUpdate
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "1 created", "3 failed; 3 errors", "mend what it says and restore again")
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=fixed"})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=fixed"})
 	results := s.stored(t, r.Status.Files.Results)
 	for _, text := range []string{
 		"exceeded quota: none", "raise the quota of the namespace and restore again",
@@ -80,7 +80,7 @@ func webhookThatIsDown(t *testing.T, value string) {
 		}
 	})
 	awaitRefusal(t, "the webhook", func() client.Object {
-		probe := stage.ConfigMap(value, 99)
+		probe := stage.NewConfigMap(value, 99)
 		probe.Labels = map[string]string{labelDown: value}
 		return probe
 	})
@@ -118,13 +118,13 @@ func awaitRefusal(t *testing.T, what string, object func() client.Object) {
 // when the test says so.
 func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 2)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 2)
 	b := s.backUp(t, app)
 	r, target := s.restoreOf(b.Name, app)
 	namespace := stage.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
-	world.Remove(t, namespace)
-	r = stage.Await(t, world.Client, stage.Create(t, world.Client, r), "it restores", func(r *v1alpha1.Restore) bool { return r.Status.Attempts == 1 })
+	world.Delete(t, namespace)
+	r = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, r), "it restores", func(r *v1alpha1.Restore) bool { return r.Status.Attempts == 1 })
 	if r.Status.CompletionTimestamp != nil {
 		t.Fatalf("it did not wait: %s", r.Status.Message)
 	}
@@ -135,7 +135,7 @@ func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	outcome(t, r, v1alpha1.RestorePhaseCompleted, "3 created")
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	if there(t, "", target, namespace).UID == old {
 		t.Error("the old namespace is still there")
 	}
@@ -146,12 +146,12 @@ func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 // before it begins.
 func TestABackupThatComesLate(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)} // which restores one thing at a time
+	s := site{world.StartOperator(t)} // which restores one thing at a time
 	app := gatedApp(t, 1)
 	other, b := s.backUp(t, app), s.backUp(t, app)
-	world.Remove(t, b)
-	world.AwaitGone(t, b)
-	stored := filepath.Join(s.Folder(stage.DefaultLocation), "backups", b.Name)
+	world.Delete(t, b)
+	world.WaitForDeletion(t, b)
+	stored := filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name)
 	elsewhere := filepath.Join(t.TempDir(), b.Name)
 	move(t, stored, elsewhere)
 	r, target := s.restoreOf(b.Name, app)
@@ -163,13 +163,13 @@ func TestABackupThatComesLate(t *testing.T) {
 	stage.Create(t, world.Client, first)
 	gate.await(t)
 	r, target = s.restoreOf(b.Name, app)
-	stage.Await(t, world.Client, stage.Create(t, world.Client, r), "it waits", func(r *v1alpha1.Restore) bool {
+	stage.WaitFor(t, world.Client, stage.Create(t, world.Client, r), "it waits", func(r *v1alpha1.Restore) bool {
 		return reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonQueued
 	})
 	move(t, elsewhere, stored)
 	gate.open()
 	outcome(t, r, v1alpha1.RestorePhaseCompleted, "3 created")
-	stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	outcome(t, first, v1alpha1.RestorePhaseCompleted, "3 created")
 }
 

@@ -14,7 +14,7 @@ import (
 // again. The end is the same as if nothing had happened.
 func TestTheOperatorIsKilled(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t)}
+	s := site{world.StartOperator(t)}
 	const many = 40 // and one that is held, and the namespace
 	app := gatedApp(t, many)
 	b := s.backUp(t, app)
@@ -30,7 +30,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 			action: first, pre: 1, post: 1, attempts: 2, kill: func(t *testing.T, target string) {
 				t.Helper()
 				awaitObjects(t, target, many)
-				if err := s.Op.Kill(); err != nil {
+				if err := s.Operator.Kill(); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -39,7 +39,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { // Not parallel: they have one operator.
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = stage.Use(c.action)
+			r.Labels = stage.LabelsForActions(c.action)
 			gate := newGate(t, app)
 			if c.kill == nil {
 				gate.open()
@@ -49,9 +49,9 @@ func TestTheOperatorIsKilled(t *testing.T) {
 				c.kill(t, target)
 				gate.open()
 			}
-			s.Restart(t)
+			s.RestartOperator(t)
 			r = outcome(t, r, v1alpha1.RestorePhaseCompleted, "42 created")
-			stage.Equal(t, "objects", restored(t, target), want)
+			stage.CheckEqual(t, "objects", restored(t, target), want)
 			if counts := r.Status.Counts; counts.Created != many+2 {
 				t.Errorf("the counts are %v, want %d created", counts, many+2)
 			}

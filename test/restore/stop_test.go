@@ -16,7 +16,7 @@ import (
 // is paid, and what was restored stays.
 func TestARestoreIsStopped(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	app := gatedApp(t, 2)
 	b := s.backUp(t, app)
 	newGate(t, app)
@@ -28,30 +28,30 @@ func TestARestoreIsStopped(t *testing.T) {
 		},
 		"deleted": func(t *testing.T, r *v1alpha1.Restore) {
 			t.Helper()
-			world.Remove(t, r)
-			world.AwaitGone(t, r)
+			world.Delete(t, r)
+			world.WaitForDeletion(t, r)
 			checkPaid(t, r)
 		},
 	} {
 		t.Run(name+" in a PreRestore action", func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = stage.Use(first, holds)
+			r.Labels = stage.LabelsForActions(first, holds)
 			stage.Create(t, world.Client, r)
 			called(t, r, v1alpha1.HookPreRestore, holds)
 			stop(t, r)
 			untouched(t, target)
-			stage.Equal(t, "calls", callsOf(t, r, "holds"), []string{"PreRestore " + holds + " #1", "PostRestore " + holds + " #1"})
+			stage.CheckEqual(t, "calls", callsOf(t, r, "holds"), []string{"PreRestore " + holds + " #1", "PostRestore " + holds + " #1"})
 		})
 		t.Run(name+" while it restores", func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = stage.Use(first)
+			r.Labels = stage.LabelsForActions(first)
 			stage.Create(t, world.Client, r)
 			awaitObjects(t, target, 2)
 			stop(t, r)
-			stage.Equal(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
-			stage.Equal(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
+			stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+			stage.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
 		})
 	}
 }
@@ -60,7 +60,7 @@ func TestARestoreIsStopped(t *testing.T) {
 // restored stays.
 func TestACancelledRestoreTellsWhatItDid(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
+	s := site{world.SharedOperator(t)}
 	app := gatedApp(t, 2)
 	b := s.backUp(t, app)
 	newGate(t, app)
@@ -79,8 +79,8 @@ func TestACancelledRestoreTellsWhatItDid(t *testing.T) {
 // TestOwedCleanUpIsNotStopped stops Restores whose outcome is known already. It stays.
 func TestOwedCleanUpIsNotStopped(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	b := s.backUp(t, app)
 	for name, stop := range map[string]func(*testing.T, *v1alpha1.Restore){
 		"cancelled": func(t *testing.T, r *v1alpha1.Restore) {
@@ -90,20 +90,20 @@ func TestOwedCleanUpIsNotStopped(t *testing.T) {
 		},
 		"deleted": func(t *testing.T, r *v1alpha1.Restore) {
 			t.Helper()
-			world.Remove(t, r)
-			world.AwaitGone(t, r)
+			world.Delete(t, r)
+			world.WaitForDeletion(t, r)
 			checkPaid(t, r)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels, r.Spec.Parameters = stage.Use(first), parameter(first, "fault", "sleep:1s")
+			r.Labels, r.Spec.Parameters = stage.LabelsForActions(first), parameter(first, "fault", "sleep:1s")
 			stage.Create(t, world.Client, r)
 			called(t, r, v1alpha1.HookPostRestore, first)
 			stop(t, r)
-			stage.Equal(t, "objects", restored(t, target), []string{"c0=0"})
-			stage.Equal(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
+			stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+			stage.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
 		})
 	}
 }
@@ -121,8 +121,8 @@ func awaitObjects(t *testing.T, namespace string, n int) {
 
 func TestARestoreIsCancelledBeforeItBegins(t *testing.T) {
 	t.Parallel()
-	s := site{world.Shared(t)}
-	app := world.NewApp(t, 1)
+	s := site{world.SharedOperator(t)}
+	app := world.CreateApp(t, 1)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DesiredState = v1alpha1.DesiredStateCancel
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCancelled, "Cancelled before it began")

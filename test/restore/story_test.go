@@ -30,11 +30,11 @@ func cancelRestore(t *testing.T, r *v1alpha1.Restore) {
 // backUp backs a namespace up, with some changes to what newBackup returns.
 func (s site) backUp(t *testing.T, app string, change ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
 	t.Helper()
-	b := s.BackupOf(app)
+	b := s.NewBackup(app)
 	for _, f := range change {
 		f(b)
 	}
-	b = stage.Await(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.Settled(b) })
+	b = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.IsFinalized(b) })
 	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
 		t.Fatalf("the Backup ended %s: %s", b.Status.Phase, b.Status.Message)
 	}
@@ -45,7 +45,7 @@ func (s site) backUp(t *testing.T, app string, change ...func(*v1alpha1.Backup))
 // asks for no action.
 func (s site) restoreOf(backup, app string) (r *v1alpha1.Restore, target string) {
 	target = "to-" + strings.ToLower(rand.Text()[:12])
-	r = &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}}
+	r = &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}}
 	r.Spec.BackupName = backup
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(target)}
 	return r, target
@@ -55,8 +55,8 @@ func (s site) restoreOf(backup, app string) (r *v1alpha1.Restore, target string)
 // that its message has some texts.
 func outcome(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RestorePhase, texts ...string) *v1alpha1.Restore {
 	t.Helper()
-	r = stage.Await(t, world.Client, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool {
-		return run.Settled(r) && len(r.Finalizers) == 0
+	r = stage.WaitFor(t, world.Client, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool {
+		return run.IsFinalized(r) && len(r.Finalizers) == 0
 	})
 	if r.Status.Phase != phase {
 		t.Fatalf("the phase is %s, want %s: %s", r.Status.Phase, phase, r.Status.Message)
@@ -117,7 +117,7 @@ func untouched(t *testing.T, namespace string) {
 // stored reads a file of a Restore, which holds compressed text, by its key.
 func (s site) stored(t *testing.T, key string) string {
 	t.Helper()
-	file, err := os.Open(filepath.Join(s.Folder(stage.DefaultLocation), key))
+	file, err := os.Open(filepath.Join(s.LocationDir(stage.DefaultLocation), key))
 	if err != nil {
 		t.Fatal(err)
 	}

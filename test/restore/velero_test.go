@@ -25,7 +25,7 @@ import (
 func TestBackupsOfVelero(t *testing.T) {
 	t.Parallel()
 	for feature, s := range map[string]site{
-		"as they are": {world.Shared(t)}, "with the choice of versions": {world.New(t, "--features=EnableAPIGroupVersions")},
+		"as they are": {world.SharedOperator(t)}, "with the choice of versions": {world.StartOperator(t, "--features=EnableAPIGroupVersions")},
 	} {
 		for format, c := range map[string]struct {
 			others   []string
@@ -65,7 +65,7 @@ func TestBackupsOfVelero(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := c.versions
-				if s.Namespace == operator.Namespace { // the shared one
+				if s.Name == operator.Namespace { // the shared one
 					want = 0
 				}
 				if len(report.Versions) != want {

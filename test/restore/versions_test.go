@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +68,7 @@ var choiceStories = map[string]choiceStory{
 // TestTheChoiceOfVersions also shows that the Restore has the last word on priorities.
 func TestTheChoiceOfVersions(t *testing.T) {
 	t.Parallel()
-	s := site{world.New(t, "--features=EnableAPIGroupVersions")}
+	s := site{world.StartOperator(t, "--features=EnableAPIGroupVersions")}
 	kinds := map[string]*bandKind{}
 	var installation strings.Builder
 	for name, c := range choiceStories {
@@ -76,7 +78,7 @@ func TestTheChoiceOfVersions(t *testing.T) {
 		}
 	}
 	stage.Create(t, world.Client, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "enableapigroupversions"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "enableapigroupversions"},
 		Data:       map[string]string{"restoreResourcesVersionPriority": installation.String()},
 	})
 	for name, c := range choiceStories {
@@ -84,7 +86,7 @@ func TestTheChoiceOfVersions(t *testing.T) {
 			t.Parallel()
 			bands := kinds[name]
 			bands.serve(t, true, c.archived)
-			app := world.NewApp(t, 0)
+			app := world.CreateApp(t, 0)
 			bands.create(t, app, c.archived)
 			b := s.backUp(t, app, func(b *v1alpha1.Backup) {
 				b.Spec.IncludedResources = []v1alpha1.NamePattern{v1alpha1.NamePattern(bands.resource())}
@@ -96,6 +98,38 @@ func TestTheChoiceOfVersions(t *testing.T) {
 				r.Spec.APIVersionPriorities = bands.resource() + "=" + c.user
 			}
 			c.check(t, s, stage.Create(t, world.Client, r), bands, target)
+		})
+	}
+}
+
+// TestTheFormatVersionDecidesOnTheChoice has an archive with a directory for each version, of
+// a backup that says its format is older than those. Only its preferred versions count.
+func TestTheFormatVersionDecidesOnTheChoice(t *testing.T) {
+	t.Parallel()
+	s := site{world.StartOperator(t, "--features=EnableAPIGroupVersions")}
+	bands, archived := newBandKind(t), []string{"v1", "v2beta2"}
+	bands.serve(t, true, archived)
+	app := world.CreateApp(t, 0)
+	bands.create(t, app, archived)
+	b := s.backUp(t, app, func(b *v1alpha1.Backup) {
+		b.Spec.IncludedResources = []v1alpha1.NamePattern{v1alpha1.NamePattern(bands.resource())}
+	})
+	archive, err := os.ReadFile(filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name, archiveOf(b.Name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bands.remove(t)
+	bands.serve(t, false, []string{"v2beta2", "v2beta1"})
+	for formatVersion, want := range map[string]v1alpha1.RestorePhase{
+		"1.1.0": v1alpha1.RestorePhaseCompleted,
+		"1.0.0": v1alpha1.RestorePhasePartiallyFailed,
+	} {
+		t.Run(formatVersion, func(t *testing.T) {
+			r, _ := s.restoreOf(s.fromVelero(t, strings.ReplaceAll(manifestOfVelero, "1.1.0", formatVersion), archive), app)
+			r = outcome(t, stage.Create(t, world.Client, r), want)
+			if want == v1alpha1.RestorePhasePartiallyFailed {
+				says(t, s.stored(t, r.Status.Files.Results), "1 object of "+bands.resource()+" is not restored: the cluster does not serve version v1")
+			}
 		})
 	}
 }
@@ -112,7 +146,7 @@ func (c choiceStory) check(t *testing.T, s site, r *v1alpha1.Restore, bands *ban
 		if c.want == c.archived[0] {
 			want = slices.Sorted(slices.Values(c.archived))
 		}
-		stage.Equal(t, "fields", bands.fields(t, target, c.served[0]), want)
+		stage.CheckEqual(t, "fields", bands.fields(t, target, c.served[0]), want)
 	}
 	var results struct{ Versions map[string]version.Choice }
 	if err := json.Unmarshal([]byte(s.stored(t, r.Status.Files.Results)), &results); err != nil {
@@ -136,7 +170,7 @@ type bandKind struct {
 
 func newBandKind(t *testing.T) *bandKind {
 	t.Helper()
-	c, err := dynamic.NewForConfig(world.Plane.Config())
+	c, err := dynamic.NewForConfig(world.ControlPlane.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +233,7 @@ func (k *bandKind) serve(t *testing.T, narrow bool, versions []string) {
 // served returns the versions that the API server tells of, the preferred one first.
 func (k *bandKind) served(t *testing.T) []string {
 	t.Helper()
-	c, err := discovery.NewDiscoveryClientForConfig(world.Plane.Config())
+	c, err := discovery.NewDiscoveryClientForConfig(world.ControlPlane.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,9 +21,9 @@ func withoutConditions(next http.Handler) http.Handler {
 	})
 }
 
-// conditionalCompletion honours If-None-Match: * when a multipart upload is
+// withConditionalCompletion honours If-None-Match: * when a multipart upload is
 // completed. Writes are serialised, so that nothing comes in between.
-func conditionalCompletion(backend gofakes3.Backend, next http.Handler) http.Handler {
+func withConditionalCompletion(backend gofakes3.Backend, next http.Handler) http.Handler {
 	var mu sync.RWMutex
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		completes := r.Method == http.MethodPost && r.URL.Query().Has("uploadId")
@@ -33,7 +33,7 @@ func conditionalCompletion(backend gofakes3.Backend, next http.Handler) http.Han
 			defer mu.Unlock()
 			bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 			if _, err := backend.HeadObject(bucket, key); err == nil {
-				writeError(w, http.StatusPreconditionFailed, "PreconditionFailed",
+				writeS3Error(w, http.StatusPreconditionFailed, "PreconditionFailed",
 					"At least one of the pre-conditions you specified did not hold")
 				return
 			}

@@ -34,15 +34,15 @@ func main() {
 	flag.StringVar(&o.secretKey, "secret-key", "", "secret key that belongs to the access key ID")
 	flag.BoolVar(&o.ignoreConditions, "ignore-conditions", false, "ignore If-None-Match on writes, as old servers do")
 	flag.Parse()
-	if err := run(context.Background(), o, os.Stdin, os.Stdout); err != nil {
+	if err := serveUntilEOF(context.Background(), o, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "s3server:", err)
 		os.Exit(1)
 	}
 }
 
-// run serves until in ends.
-func run(ctx context.Context, o options, in io.Reader, out io.Writer) error {
-	handler, err := newHandler(o)
+// serveUntilEOF serves until in ends.
+func serveUntilEOF(ctx context.Context, o options, in io.Reader, out io.Writer) error {
+	handler, err := newServerHandler(o)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func run(ctx context.Context, o options, in io.Reader, out io.Writer) error {
 	}
 }
 
-func newHandler(o options) (http.Handler, error) {
+func newServerHandler(o options) (http.Handler, error) {
 	backend := s3mem.New()
 	if err := backend.CreateBucket(o.bucket); err != nil {
 		return nil, fmt.Errorf("creating bucket: %w", err)
@@ -83,7 +83,7 @@ func newHandler(o options) (http.Handler, error) {
 	if o.ignoreConditions {
 		handler = withoutConditions(handler)
 	} else {
-		handler = conditionalCompletion(backend, handler)
+		handler = withConditionalCompletion(backend, handler)
 	}
 	if o.accessKey != "" {
 		handler = &verifier{accessKey: o.accessKey, secretKey: o.secretKey, next: handler}

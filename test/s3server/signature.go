@@ -31,12 +31,12 @@ func (v *verifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	auth, ok := parseAuthorization(r.Header.Get("Authorization"))
 	switch {
 	case !ok:
-		writeError(w, http.StatusForbidden, "AccessDenied", "Access Denied")
+		writeS3Error(w, http.StatusForbidden, "AccessDenied", "Access Denied")
 	case auth.accessKey != v.accessKey:
-		writeError(w, http.StatusForbidden, "InvalidAccessKeyId",
+		writeS3Error(w, http.StatusForbidden, "InvalidAccessKeyId",
 			"The AWS Access Key Id you provided does not exist in our records.")
-	case subtle.ConstantTimeCompare([]byte(auth.signature), []byte(v.sign(r, auth))) != 1:
-		writeError(w, http.StatusForbidden, "SignatureDoesNotMatch",
+	case subtle.ConstantTimeCompare([]byte(auth.signature), []byte(v.computeSignature(r, auth))) != 1:
+		writeS3Error(w, http.StatusForbidden, "SignatureDoesNotMatch",
 			"The request signature we calculated does not match the signature you provided. Check your key and signing method.")
 	default:
 		v.next.ServeHTTP(w, r)
@@ -73,19 +73,19 @@ func parseAuthorization(header string) (authorization, bool) {
 	}, true
 }
 
-// sign computes the signature that the request should have.
-func (v *verifier) sign(r *http.Request, auth authorization) string {
+// computeSignature computes the signature that the request should have.
+func (v *verifier) computeSignature(r *http.Request, auth authorization) string {
 	toSign := strings.Join([]string{
 		algorithm,
 		r.Header.Get("X-Amz-Date"),
 		strings.Join(auth.scope, "/"),
-		hash(canonicalRequest(r, auth.headers)),
+		sha256Hex(canonicalRequest(r, auth.headers)),
 	}, "\n")
 	key := []byte("AWS4" + v.secretKey)
 	for _, part := range auth.scope {
-		key = mac(key, part)
+		key = hmacSHA256(key, part)
 	}
-	return hex.EncodeToString(mac(key, toSign))
+	return hex.EncodeToString(hmacSHA256(key, toSign))
 }
 
 func canonicalRequest(r *http.Request, signed []string) string {
@@ -114,30 +114,30 @@ func canonicalQuery(query url.Values) string {
 	var pairs []string
 	for name, values := range query {
 		for _, value := range values {
-			pairs = append(pairs, escape(name)+"="+escape(value))
+			pairs = append(pairs, uriEncode(name)+"="+uriEncode(value))
 		}
 	}
 	slices.Sort(pairs)
 	return strings.Join(pairs, "&")
 }
 
-// escape is the URI encoding that the signature prescribes.
-func escape(s string) string {
+// uriEncode is the URI encoding that the signature prescribes.
+func uriEncode(s string) string {
 	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
 }
 
-func mac(key []byte, message string) []byte {
+func hmacSHA256(key []byte, message string) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(message))
 	return h.Sum(nil)
 }
 
-func hash(s string) string {
+func sha256Hex(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
 }
 
-func writeError(w http.ResponseWriter, status int, code, message string) {
+func writeS3Error(w http.ResponseWriter, status int, code, message string) {
 	type response struct {
 		XMLName xml.Name `xml:"Error"`
 		Code    string

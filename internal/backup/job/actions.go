@@ -17,23 +17,23 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// actions returns the item actions of plugins for one run. All of them see the same
+// newItemActions returns the item actions of plugins for one run. All of them see the same
 // Backup, as it is when the run begins, in a phase.
-func (j *Job) actions(req Request, phase string) ([]itemaction.Action, error) {
+func (j *Runner) newItemActions(req Request, phase string) ([]itemaction.Action, error) {
 	if len(req.ItemActions) == 0 {
 		return nil, nil
 	}
-	data, err := velero.Shown{
+	data, err := velero.Object{
 		Kind: "Backup",
 		Metadata: velero.Metadata{
 			Name: req.Name, Namespace: req.Namespace, UID: types.UID(req.UID), Labels: req.Labels, Annotations: req.Annotations,
 		},
 		Spec: req.Spec, StorageLocation: req.StorageLocation, OperationTimeout: req.OperationTimeout, Phase: phase, Start: req.Start,
-	}.JSON()
+	}.ToJSON()
 	if err != nil {
 		return nil, err
 	}
-	run := itemplugin.Run{Key: req.UID, Backup: data}
+	run := itemplugin.BackupRun{Key: req.UID, Backup: data}
 	var out []itemaction.Action
 	for _, spec := range req.ItemActions {
 		out = append(out, itemplugin.New(spec, run, j.Logs.Redactor()))
@@ -41,16 +41,16 @@ func (j *Job) actions(req Request, phase string) ([]itemaction.Action, error) {
 	return out, nil
 }
 
-// report is the results file: what Velero has there, and which item actions were asked
+// resultsFile is the results file: what Velero has there, and which item actions were asked
 // about the objects of which kind.
-type report struct {
+type resultsFile struct {
 	results.Results
 	Actions map[string][]string `json:"actions,omitempty"`
 }
 
-// added returns the labels that are wanted besides those that there are, and a warning
+// labelsToAdd returns the labels that are wanted besides those that there are, and a warning
 // for each that is there with another value.
-func added(have, want map[string]string) (labels map[string]string, warnings []string) {
+func labelsToAdd(have, want map[string]string) (labels map[string]string, warnings []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		value, there := have[key]
 		switch {
@@ -67,8 +67,8 @@ func added(have, want map[string]string) (labels map[string]string, warnings []s
 	return labels, warnings
 }
 
-// withLabels returns an object as JSON with more labels.
-func withLabels(object json.RawMessage, labels map[string]string) (json.RawMessage, error) {
+// objectWithLabels returns an object as JSON with more labels.
+func objectWithLabels(object json.RawMessage, labels map[string]string) (json.RawMessage, error) {
 	if len(labels) == 0 || len(object) == 0 {
 		return object, nil
 	}

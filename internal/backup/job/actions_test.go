@@ -69,11 +69,11 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 	if _, err := j.Archive(t.Context(), store, req); err != nil {
 		t.Fatal(err)
 	}
-	action, ok := e.got.Actions[0].(itemaction.External)
+	action, ok := e.got.Actions[0].(itemaction.PluginAction)
 	if !ok || len(e.got.Actions) != 1 {
 		t.Fatalf("the engine got actions %v", e.got.Actions)
 	}
-	if err := action.Choose(t.Context(), noResources{}); err != nil {
+	if err := action.ResolveSelector(t.Context(), noResources{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := action.Execute(t.Context(), itemaction.Item{JSON: []byte(`{}`)}); err != nil {
@@ -93,7 +93,7 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 		t.Errorf("the Backup that the action sees (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(adapter.ItemCall{
-		Action: "example.io/annotate", ID: "call", Key: "u-1", Parameters: map[string]string{"colour": "red"},
+		Action: "example.io/annotate", CallID: "call", Key: "u-1", Parameters: map[string]string{"colour": "red"},
 	}, p.call); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
 	}
@@ -163,7 +163,7 @@ func TestWhatItemActionsWantIsStored(t *testing.T) {
 	if diff := cmp.Diff(want, manifest.Metadata.Labels); diff != "" {
 		t.Errorf("labels in velero-backup.json (-want +got):\n%s", diff)
 	}
-	_, grapnel, err := store.Manifest(t.Context(), "nightly")
+	_, grapnel, err := store.ReadManifest(t.Context(), "nightly")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestWhatItemActionsWantIsStored(t *testing.T) {
 	if diff := cmp.Diff(decode(t, results), decode(t, unzipped(t, objects, "nightly-results.gz"))); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
-	again, err := worker(t, t.TempDir(), &engine{}).Earlier(t.Context(), store, req)
+	again, err := worker(t, t.TempDir(), &engine{}).FindCommitted(t.Context(), store, req)
 	if err != nil {
 		t.Fatal(err)
 	}

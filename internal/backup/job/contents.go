@@ -12,48 +12,51 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/backup"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/panics"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// contents streams the engine's archive into the store, and returns what is known then.
-func (j *Job) contents(ctx context.Context, store *backupstore.Store, req Request) (draft, error) {
-	actions, err := j.actions(req, velero.PhaseInProgress)
+// storeContents streams the engine's archive into the store, and returns what is known then.
+func (j *Runner) storeContents(ctx context.Context, attempt *backupstore.Attempt, req Request) (draft, error) {
+	actions, err := j.newItemActions(req, velero.PhaseInProgress)
 	if err != nil {
 		return draft{}, err
 	}
-	var made backup.Result
+	var made backup.ArchiveResult
 	var digest backupstore.Digest
-	err = stream(ctx, func(ctx context.Context, w io.Writer) error {
+	err = pipeConcurrently(ctx, func(ctx context.Context, w io.Writer) error {
 		var err error
-		made, err = j.Engine.Run(ctx, backup.Request{
+		made, err = j.Engine.WriteArchive(ctx, backup.ArchiveRequest{
 			Selection: req.Selection, AllVersions: req.AllVersions, StartTime: req.Start, Progress: req.Progress,
-			Actions: actions, Started: req.Started,
+			Actions: actions, OnOperationStarted: req.OnOperationStarted,
 		}, w)
 		return err
 	}, func(ctx context.Context, r io.Reader) error {
 		var err error
-		if digest, err = store.PutContents(ctx, req.Name, req.UID, r); err != nil {
+		if digest, err = attempt.PutContents(ctx, r); err != nil {
 			return fmt.Errorf("storing the archive: %w", err)
 		}
 		return nil
 	})
-	return draftOf(req, made, digest), err
+	d := newDraft(req, made, digest)
+	d.ETag = attempt.ETag(backupstore.Contents)
+	return d, err
 }
 
-// stream has one function read what another one writes, at the same time. Each ends when
-// the other fails, and both have ended when it returns.
-func stream(ctx context.Context, write func(context.Context, io.Writer) error, read func(context.Context, io.Reader) error) error {
+// pipeConcurrently has one function read what another one writes, at the same time. Each ends when
+// the other fails, and both have ended when it returns. A panic is an error.
+func pipeConcurrently(ctx context.Context, write func(context.Context, io.Writer) error, read func(context.Context, io.Reader) error) error {
 	reader, writer := io.Pipe()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		err := write(ctx, writer)
-		_ = writer.CloseWithError(err) // always nil
-		return err
+	group.Go(func() (err error) {
+		defer func() { _ = writer.CloseWithError(err) }() // always nil
+		defer panics.Recover(&err)
+		return write(ctx, writer)
 	})
-	group.Go(func() error {
-		err := read(ctx, reader)
-		_ = reader.CloseWithError(err) // always nil
-		return err
+	group.Go(func() (err error) {
+		defer func() { _ = reader.CloseWithError(err) }() // always nil
+		defer panics.Recover(&err)
+		return read(ctx, reader)
 	})
 	return group.Wait()
 }

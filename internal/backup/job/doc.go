@@ -5,10 +5,10 @@
 // the claim on its name to the manifest that completes it.
 //
 //	Check, Claim   is the name free; take it
-//	Archive        engine → tarball, then every other file, the manifests last
+//	Archive        a new attempt: engine → tarball, then every other file, the manifests last
 //	Finalize       the same after operations, see below
 //	Abandon        a run that ends without a manifest: keep its log, free its name
-//	StorePostLog   what the PostBackup actions logged
+//	UploadPostActionLog   what the PostBackup actions logged
 //
 // Every step may be repeated: a run that was interrupted anywhere starts again
 // at its beginning, and Archive first looks whether it had already succeeded.

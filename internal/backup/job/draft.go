@@ -39,6 +39,8 @@ type draft struct {
 	// take the place of the first.
 	Contents backupstore.Digest `json:"contents"`
 	Merged   bool               `json:"merged,omitempty"`
+	// ETag is that of the archive when it was stored.
+	ETag string `json:"etag,omitempty"`
 
 	Items int `json:"items"`
 	// Results have the counts beside them, as their JSON has none.
@@ -48,34 +50,37 @@ type draft struct {
 	ResourceList map[string][]string `json:"resourceList"`
 	Actions      map[string][]string `json:"actions,omitempty"`
 	Labels       map[string]string   `json:"labels,omitempty"`
+	// MissingNamespaces were included by name and do not exist.
+	MissingNamespaces []string `json:"missingNamespaces,omitempty"`
 }
 
-func draftOf(req Request, made backup.Result, digest backupstore.Digest) draft {
+func newDraft(req Request, made backup.ArchiveResult, digest backupstore.Digest) draft {
 	return draft{
 		Version: draftVersion, BackupUID: req.UID, Attempt: req.Attempt, Operations: len(made.Operations), Contents: digest,
 		Items: made.Items, Results: made.Results, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount,
 		ResourceList: made.ResourceList, Actions: made.Actions, Labels: made.Labels,
+		MissingNamespaces: made.MissingNamespaces,
 	}
 }
 
-// keep stores the draft of a backup with operations in the place of its manifests.
-func (j *Job) keep(ctx context.Context, store *backupstore.Store, req Request, d draft) (Result, error) {
-	result, _ := j.outcome(req, d)
+// storePendingBackup stores the draft of a backup with operations in the place of its manifests.
+func (j *Runner) storePendingBackup(ctx context.Context, attempt *backupstore.Attempt, req Request, d draft) (Result, error) {
+	result, _ := j.resultForDraft(req, d)
 	result.Operations = d.Operations
 	logr.FromContextOrDiscard(ctx).Info("Waiting for operations", "operations", d.Operations, "items", d.Items,
 		"warnings", result.Warnings, "errors", result.Errors)
-	if err := storeDraft(ctx, store, req, backupstore.Draft, d); err != nil {
+	if err := storeDraft(ctx, attempt, backupstore.Draft, d); err != nil {
 		return Result{}, err
 	}
 	// So that people can look at it while the operations go on.
-	if _, err := j.storeLog(ctx, store, req, runlog.Main, backupstore.Logs); err != nil {
+	if _, err := j.storeRunLog(req, runlog.Main, newLogUploader(ctx, attempt)); err != nil {
 		return Result{}, err
 	}
 	return result, nil
 }
 
-func storeDraft(ctx context.Context, store *backupstore.Store, req Request, file backupstore.File, d draft) error {
-	if _, err := store.PutJSON(ctx, req.Name, req.UID, file, d); err != nil {
+func storeDraft(ctx context.Context, attempt *backupstore.Attempt, file backupstore.File, d draft) error {
+	if _, err := attempt.PutJSON(ctx, file, d); err != nil {
 		return fmt.Errorf("storing what is known of the backup until it is complete: %w", err)
 	}
 	return nil
@@ -86,16 +91,16 @@ func storeDraft(ctx context.Context, store *backupstore.Store, req Request, file
 func readDraft(ctx context.Context, store *backupstore.Store, req Request) (draft, error) {
 	var first, merged draft
 	if err := store.GetDraft(ctx, req.Name, backupstore.Draft, &first); err != nil {
-		return draft{}, explain(err, req.Name)
+		return draft{}, toDraftError(err, req.Name)
 	}
-	if err := first.check(req); err != nil {
+	if err := first.checkRequest(req); err != nil {
 		return draft{}, err
 	}
 	err := store.GetDraft(ctx, req.Name, backupstore.MergedDraft, &merged)
 	if errors.Is(err, objectstore.ErrNotExist) || errors.As(err, new(*backupstore.CorruptError)) {
 		err, merged = nil, draft{}
 	}
-	if err == nil && merged.check(req) != nil {
+	if err == nil && merged.checkRequest(req) != nil {
 		// There is none, half of one, or one of an earlier attempt. The first archive is
 		// untouched then.
 		merged = first
@@ -103,8 +108,8 @@ func readDraft(ctx context.Context, store *backupstore.Store, req Request) (draf
 	return merged, err
 }
 
-// explain says what to do where there is nothing to go on with.
-func explain(err error, name string) error {
+// toDraftError says what to do where there is nothing to go on with.
+func toDraftError(err error, name string) error {
 	switch {
 	case errors.Is(err, objectstore.ErrNotExist):
 		return fmt.Errorf("%w: the draft of backup %q is missing in its storage location; make another backup", ErrNoDraft, name)
@@ -114,8 +119,8 @@ func explain(err error, name string) error {
 	return err
 }
 
-// check returns ErrNoDraft if the draft is another's.
-func (d *draft) check(req Request) error {
+// checkRequest returns ErrNoDraft if the draft is another's.
+func (d *draft) checkRequest(req Request) error {
 	switch {
 	case d.Version != draftVersion:
 		return fmt.Errorf("%w: the draft of backup %q has version %d, and only %d is understood; use the operator that wrote it, or make another backup",
@@ -127,31 +132,31 @@ func (d *draft) check(req Request) error {
 	return nil
 }
 
-// tidy removes the draft. What stays is removed with the backup.
-func tidy(ctx context.Context, store *backupstore.Store, req Request) {
+// removeDraft removes the draft. What stays is removed with the backup.
+func removeDraft(ctx context.Context, store *backupstore.Store, req Request) {
 	if err := store.RemoveDraft(ctx, req.Name, req.UID); err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "Removing the draft of the backup failed, it may cost space")
 	}
 }
 
-// warn adds warnings that are about the run as a whole.
-func (d *draft) warn(warnings []string) {
+// addRunWarnings adds warnings that are about the run as a whole.
+func (d *draft) addRunWarnings(warnings []string) {
 	d.Results.Warnings.Velero = slices.Concat(d.Results.Warnings.Velero, warnings)
 	d.Warnings += len(warnings)
 }
 
-// add takes what was archived again: of the objects only added were not there before.
-func (d *draft) add(made backup.Result, added int) {
+// addArchiveResult takes what was archived again: of the objects only added were not there before.
+func (d *draft) addArchiveResult(made backup.ArchiveResult, added int) {
 	d.Items += added
 	warnings, errs := 0, 0
-	d.Results.Warnings, warnings = joined(d.Results.Warnings, made.Results.Warnings)
-	d.Results.Errors, errs = joined(d.Results.Errors, made.Results.Errors)
+	d.Results.Warnings, warnings = joinMessages(d.Results.Warnings, made.Results.Warnings)
+	d.Results.Errors, errs = joinMessages(d.Results.Errors, made.Results.Errors)
 	d.Warnings, d.Errors = d.Warnings+warnings, d.Errors+errs
-	d.ResourceList = united(d.ResourceList, made.ResourceList)
+	d.ResourceList = mergeNameLists(d.ResourceList, made.ResourceList)
 	for kind := range made.ResourceList {
 		slices.Sort(d.ResourceList[kind])
 	}
-	d.Actions = united(d.Actions, made.Actions)
+	d.Actions = mergeNameLists(d.Actions, made.Actions)
 	labels := maps.Clone(made.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -160,21 +165,21 @@ func (d *draft) add(made backup.Result, added int) {
 	d.Labels = labels
 }
 
-// failRun records an error of the run as a whole.
-func (d *draft) failRun(text string) {
+// addRunError records an error of the run as a whole.
+func (d *draft) addRunError(text string) {
 	var n int
-	d.Results.Errors, n = joined(d.Results.Errors, results.Messages{Velero: []string{text}})
+	d.Results.Errors, n = joinMessages(d.Results.Errors, results.Messages{Velero: []string{text}})
 	d.Errors += n
 }
 
-// fail records an error of an object, or of a cluster-scoped one if there is no
+// addItemError records an error of an object, or of a cluster-scoped one if there is no
 // namespace.
-func (d *draft) fail(namespace, text string) {
+func (d *draft) addItemError(namespace, text string) {
 	more := results.Messages{Cluster: []string{text}}
 	if namespace != "" {
 		more = results.Messages{Namespaces: map[string][]string{namespace: {text}}}
 	}
 	var n int
-	d.Results.Errors, n = joined(d.Results.Errors, more)
+	d.Results.Errors, n = joinMessages(d.Results.Errors, more)
 	d.Errors += n
 }

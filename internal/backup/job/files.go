@@ -6,6 +6,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,76 +14,108 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/panics"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// lookTimeout bounds the second look after a commit that failed.
-const lookTimeout = 30 * time.Second
+// commitCheckTimeout is how long the second look after a commit that failed may go on when the
+// run was ended.
+const commitCheckTimeout = 30 * time.Second
 
-// complete stores what belongs to the backup besides its archive, and the manifests
+// storeAndCommit stores what belongs to the backup besides its archive, and the manifests
 // last. Ended are its operations.
-func (j *Job) complete(ctx context.Context, store *backupstore.Store, req Request, d draft, ended []velero.Operation) (Result, error) {
-	result, outcome := j.outcome(req, d)
+func (j *Runner) storeAndCommit(ctx context.Context, attempt *backupstore.Attempt, req Request, d draft, ended []velero.Operation) (Result, error) {
+	result, outcome := j.resultForDraft(req, d)
 	logr.FromContextOrDiscard(ctx).Info("Storing results", "items", result.Items, "warnings", result.Warnings, "errors", result.Errors)
-	digests, err := j.files(ctx, store, req, outcome, ended)
+	digests, err := j.storeBackupFiles(ctx, attempt, req, outcome, ended)
 	if err != nil {
 		return Result{}, err
 	}
 	digests[backupstore.Contents] = d.Contents
-	manifest, err := veleroBackup(req, result, max(d.Operations, len(ended)), ended)
+	manifest, err := encodeVeleroManifest(req, result, max(d.Operations, len(ended)), ended)
 	if err != nil {
 		return Result{}, err
 	}
-	object, err := withLabels(req.Object, result.Labels)
+	object, err := objectWithLabels(req.Object, result.Labels)
 	if err != nil {
 		return Result{}, err
 	}
-	return result, commit(ctx, store, req.Name, backupstore.Manifest{
+	if err := ctx.Err(); err != nil {
+		return Result{}, fmt.Errorf("committing the backup: %w", err)
+	}
+	if err := attempt.Commit(ctx, backupstore.Manifest{
 		VeleroBackup: manifest,
-		Grapnel:      backupstore.GrapnelManifest{BackupUID: req.UID, Files: digests, Outputs: req.Outputs, Backup: object},
-	})
+		Grapnel: backupstore.GrapnelManifest{
+			BackupUID: req.UID, Files: digests, ETags: map[backupstore.File]string{backupstore.Contents: d.ETag},
+			Outputs: req.Outputs, Backup: object,
+		},
+	}); err != nil {
+		return Result{}, fmt.Errorf("committing the backup: %w", err)
+	}
+	return result, nil
 }
 
-// commit writes the manifests.
-func commit(ctx context.Context, store *backupstore.Store, name string, manifest backupstore.Manifest) error {
-	err := store.Commit(ctx, name, manifest)
-	if err == nil {
-		return nil
-	}
-	// The manifest may be there all the same: its answer was lost, or the run was
-	// cancelled while it was written.
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+// resultIfCommitted returns the result of what is stored, after an attempt that failed with err:
+// the manifest may be there all the same, as its answer was lost, or the run was canceled
+// while it was written, or another process was faster. The counts are those of what is
+// stored.
+func (j *Runner) resultIfCommitted(ctx context.Context, store *backupstore.Store, req Request, err error) (Result, error) {
+	late, cancel := contextWithGrace(ctx, commitCheckTimeout)
 	defer cancel()
-	if committed, lookErr := store.Committed(late, name, manifest.Grapnel.BackupUID); lookErr == nil && committed {
-		return nil
+	if committed, lookErr := store.IsCommitted(late, req.Name, req.UID); lookErr != nil || !committed {
+		return Result{}, err
 	}
-	return fmt.Errorf("committing the backup: %w", err)
+	stored, lookErr := readCommittedResult(late, store, req)
+	_, grapnel, manifestErr := store.ReadManifest(late, req.Name)
+	if lookErr != nil || manifestErr != nil || grapnel == nil {
+		return Result{}, err
+	}
+	stored.Bytes = grapnel.Files[backupstore.Contents].Size
+	return stored, nil
 }
 
-// files stores what belongs to the backup besides its archive; the log last, so
+// contextWithGrace returns a ctx that ends some time after another one.
+func contextWithGrace(ctx context.Context, by time.Duration) (context.Context, func()) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(by)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-late.Done():
+		}
+	})
+	return late, func() {
+		stop()
+		cancel()
+	}
+}
+
+// storeBackupFiles stores what belongs to the backup besides its archive; the log last, so
 // that it is as complete as it can be.
-func (j *Job) files(
-	ctx context.Context, store *backupstore.Store, req Request, d draft, ended []velero.Operation,
+func (j *Runner) storeBackupFiles(
+	ctx context.Context, attempt *backupstore.Attempt, req Request, d draft, ended []velero.Operation,
 ) (map[backupstore.File]backupstore.Digest, error) {
 	none := []struct{}{}
 	contents := []struct {
 		file  backupstore.File
 		value any
 	}{
-		{backupstore.Results, report{Results: d.Results, Actions: d.Actions}},
+		{backupstore.Results, resultsFile{Results: d.Results, Actions: d.Actions}},
 		{backupstore.ResourceList, d.ResourceList},
 		{backupstore.VolumeInfo, none},
-		{backupstore.ItemOperations, velero.BackupOperations(req.Name, types.UID(req.UID), ended)},
+		{backupstore.ItemOperations, velero.ToBackupOperations(req.Name, types.UID(req.UID), ended)},
 		{backupstore.PodVolumeBackups, none},
 		{backupstore.VolumeSnapshots, none},
 	}
 	digests := make([]backupstore.Digest, len(contents))
 	group, groupCtx := errgroup.WithContext(ctx)
 	for i, c := range contents {
-		group.Go(func() error {
-			var err error
-			digests[i], err = store.PutJSON(groupCtx, req.Name, req.UID, c.file, c.value)
+		group.Go(func() (err error) {
+			defer panics.Recover(&err)
+			digests[i], err = attempt.PutJSON(groupCtx, c.file, c.value)
 			return err
 		})
 	}
@@ -93,7 +126,7 @@ func (j *Job) files(
 	for i, c := range contents {
 		byFile[c.file] = digests[i]
 	}
-	logged, err := j.storeLog(ctx, store, req, runlog.Main, backupstore.Logs)
+	logged, err := j.storeRunLog(req, runlog.Main, newLogUploader(ctx, attempt))
 	if err != nil {
 		return nil, err
 	}
@@ -103,14 +136,19 @@ func (j *Job) files(
 	return byFile, nil
 }
 
-// storeLog stores one stream of the run's log, compressed; nil if it is empty.
-func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Request, stream runlog.Stream, file backupstore.File) (*backupstore.Digest, error) {
-	log, err := j.Logs.Compressed(req.UID, stream)
+// newLogUploader returns what stores the log of an attempt.
+func newLogUploader(ctx context.Context, attempt *backupstore.Attempt) func(io.Reader) (backupstore.Digest, error) {
+	return func(r io.Reader) (backupstore.Digest, error) { return attempt.PutFile(ctx, backupstore.Logs, r) }
+}
+
+// storeRunLog has put store one stream of the run's log, compressed; nil if it is empty.
+func (j *Runner) storeRunLog(req Request, stream runlog.Stream, put func(io.Reader) (backupstore.Digest, error)) (*backupstore.Digest, error) {
+	log, err := j.Logs.OpenCompressed(req.UID, stream)
 	if err != nil || log == nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // it was only read
-	digest, err := store.PutFile(ctx, req.Name, req.UID, file, log)
+	digest, err := put(log)
 	if err != nil {
 		return nil, fmt.Errorf("storing a log: %w", err)
 	}

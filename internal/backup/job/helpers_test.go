@@ -42,16 +42,18 @@ type engine struct {
 	// actions were asked, and labels is what they want for the Backup.
 	actions map[string][]string
 	labels  map[string]string
+	// missing are namespaces that do not exist.
+	missing []string
 	// got is the request of the last run.
-	got backup.Request
+	got backup.ArchiveRequest
 }
 
-// Run implements job.Engine.
-func (e *engine) Run(ctx context.Context, req backup.Request, w io.Writer) (backup.Result, error) {
+// WriteArchive implements job.Engine.
+func (e *engine) WriteArchive(ctx context.Context, req backup.ArchiveRequest, w io.Writer) (backup.ArchiveResult, error) {
 	e.got = req
 	logr.FromContextOrDiscard(ctx).Info("Reading objects")
-	result := backup.Result{
-		Actions: e.actions, Labels: e.labels,
+	result := backup.ArchiveResult{
+		Actions: e.actions, Labels: e.labels, MissingNamespaces: e.missing,
 		Items: 3, ResourceList: map[string][]string{"v1/ConfigMap": {"shop/a", "shop/b"}, "v1/Namespace": {"shop"}},
 		Results: results.Results{
 			Warnings: results.Messages{Velero: e.warnings}, WarningCount: len(e.warnings),
@@ -87,13 +89,13 @@ func request(edits ...func(*job.Request)) job.Request {
 func ownedBy(uid string) func(*job.Request) { return func(r *job.Request) { r.UID = uid } }
 
 // worker is one operator: its scratch folder outlives it.
-func worker(t *testing.T, scratch string, e job.Engine) *job.Job {
+func worker(t *testing.T, scratch string, e job.Engine) *job.Runner {
 	t.Helper()
 	logs, err := runlog.New(scratch, redact.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &job.Job{Engine: e, Logs: logs, Now: func() time.Time { return ended }}
+	return &job.Runner{Engine: e, Logs: logs, Now: func() time.Time { return ended }}
 }
 
 // files returns the keys of all objects, claims left out.
@@ -186,4 +188,13 @@ func (a *afterManifest) Put(ctx context.Context, key string, r io.Reader, opts o
 		err = a.do()
 	}
 	return info, err
+}
+
+// putContents stores an archive in an attempt of its own.
+func putContents(ctx context.Context, s *backupstore.Store, name, uid string, r io.Reader) (backupstore.Digest, error) {
+	a, err := s.BeginAttempt(ctx, name, uid)
+	if err != nil {
+		return backupstore.Digest{}, err
+	}
+	return a.PutContents(ctx, r)
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,9 @@ type veleroStatus struct {
 	OperationsAttempted int `json:"backupItemOperationsAttempted,omitempty"`
 	OperationsCompleted int `json:"backupItemOperationsCompleted,omitempty"`
 	OperationsFailed    int `json:"backupItemOperationsFailed,omitempty"`
+
+	// MissingNamespaces is Grapnel's own: what a restarted operator has to say again.
+	MissingNamespaces []string `json:"missingNamespaces,omitempty"`
 }
 
 type veleroProgress struct {
@@ -55,14 +59,15 @@ func (r Result) Phase() string {
 	return "Completed"
 }
 
-// veleroBackup returns velero-backup.json of a backup with a number of operations, of
+// encodeVeleroManifest returns velero-backup.json of a backup with a number of operations, of
 // which more may have been started than are known to have ended.
-func veleroBackup(req Request, result Result, operations int, ended []velero.Operation) ([]byte, error) {
-	manifest := veleroOf(req)
+func encodeVeleroManifest(req Request, result Result, operations int, ended []velero.Operation) ([]byte, error) {
+	manifest := newVeleroManifest(req)
 	maps.Copy(manifest.Metadata.Labels, result.Labels)
 	completed := metav1.NewTime(result.Completed)
 	manifest.Status.Phase, manifest.Status.CompletionTimestamp = result.Phase(), &completed
 	manifest.Status.Warnings, manifest.Status.Errors = result.Warnings, result.Errors
+	manifest.Status.MissingNamespaces = result.MissingNamespaces
 	manifest.Status.Progress = &veleroProgress{TotalItems: result.Items, ItemsBackedUp: result.Items}
 	manifest.Status.OperationsAttempted, manifest.Status.OperationsFailed = operations, operations
 	for _, operation := range ended {
@@ -78,16 +83,19 @@ func veleroBackup(req Request, result Result, operations int, ended []velero.Ope
 	return data, nil
 }
 
-// veleroOf returns the manifest of a backup that is being made.
-func veleroOf(req Request) veleroManifest {
+// newVeleroManifest returns the manifest of a backup that is being made.
+func newVeleroManifest(req Request) veleroManifest {
 	labels := map[string]string{velero.StorageLocationLabel: req.StorageLocation}
 	maps.Copy(labels, req.Labels)
+	annotations := map[string]string{}
+	maps.Copy(annotations, req.Annotations)
+	annotations[backupstore.ManifestAnnotation] = strconv.Itoa(backupstore.ManifestVersion)
 	start := metav1.NewTime(req.Start)
 	return veleroManifest{
-		TypeMeta: velero.TypeOf("Backup"),
+		TypeMeta: velero.TypeMetaFor("Backup"),
 		Metadata: velero.Metadata{
 			Name: req.Name, Namespace: req.Namespace, UID: types.UID(req.UID),
-			Labels: labels, Annotations: req.Annotations, CreationTimestamp: start,
+			Labels: labels, Annotations: annotations, CreationTimestamp: start,
 		},
 		Spec: req.Spec,
 		Status: veleroStatus{
@@ -96,9 +104,9 @@ func veleroOf(req Request) veleroManifest {
 	}
 }
 
-// earlier reads the result of an attempt that had already succeeded.
-func earlier(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
-	data, _, err := store.Manifest(ctx, req.Name)
+// readCommittedResult reads the result of an attempt that had already succeeded.
+func readCommittedResult(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
+	data, _, err := store.ReadManifest(ctx, req.Name)
 	if err != nil {
 		return Result{}, fmt.Errorf("reading the manifest of an earlier attempt: %w", err)
 	}
@@ -107,13 +115,15 @@ func earlier(ctx context.Context, store *backupstore.Store, req Request) (Result
 		return Result{}, fmt.Errorf("reading the manifest of an earlier attempt: %w", err)
 	}
 	status := manifest.Status
-	result := Result{Warnings: status.Warnings, Errors: status.Errors, Completed: time.Unix(0, 0)}
+	result := Result{
+		Warnings: status.Warnings, Errors: status.Errors, Completed: time.Unix(0, 0), MissingNamespaces: status.MissingNamespaces,
+	}
 	if t := status.CompletionTimestamp; t != nil && !t.IsZero() {
 		result.Completed = t.Time
 	}
 	if status.Progress != nil {
 		result.Items = status.Progress.ItemsBackedUp
 	}
-	result.Labels, _ = added(veleroOf(req).Metadata.Labels, manifest.Metadata.Labels)
+	result.Labels, _ = labelsToAdd(newVeleroManifest(req).Metadata.Labels, manifest.Metadata.Labels)
 	return result, nil
 }

@@ -18,68 +18,68 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// response is a termination message in JSON; see the package comment.
-type response struct {
+// terminationMessage is a termination message in JSON; see the package comment.
+type terminationMessage struct {
 	Message           string            `json:"message"`
 	Outputs           map[string]string `json:"outputs"`
 	RetryAfterSeconds float64           `json:"retryAfterSeconds"`
 }
 
-// decode reads a termination message in JSON.
-func decode(message string) (response, error) {
-	var r response
+// decodeTerminationMessage reads a termination message in JSON.
+func decodeTerminationMessage(message string) (terminationMessage, error) {
+	var r terminationMessage
 	decoder := json.NewDecoder(strings.NewReader(message))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&r); err != nil {
-		return response{}, err
+		return terminationMessage{}, err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return response{}, errors.New("something follows the JSON")
+		return terminationMessage{}, errors.New("something follows the JSON")
 	}
 	return r, nil
 }
 
-// answer says what a container answered that ended with exit. Last is the last line of
+// answerForExit says what a container answered that ended with exit. Last is the last line of
 // its log. The texts are clean by redact.
-func answer(exit *corev1.ContainerStateTerminated, last string, redact func(string) string) (executor.Answer, *failure) {
+func answerForExit(exit *corev1.ContainerStateTerminated, last string, redact func(string) string) (executor.Answer, *failure) {
 	message := strings.TrimSpace(exit.Message)
 	isJSON := strings.HasPrefix(message, "{")
 	if exit.ExitCode != 0 {
 		return executor.Answer{}, &failure{
-			kind: executor.Failed, text: fmt.Sprintf("ended with exit code %d%s", exit.ExitCode, why(message, isJSON, last, redact)),
+			kind: executor.Failed, text: fmt.Sprintf("ended with exit code %d%s", exit.ExitCode, failureReason(message, isJSON, last, redact)),
 		}
 	}
 	if !isJSON {
 		return executor.Answer{Message: executor.OneLine(redact(message))}, nil
 	}
-	r, err := decode(message)
+	r, err := decodeTerminationMessage(message)
 	if err != nil {
-		return executor.Answer{}, outside(fmt.Sprintf("its termination message begins like JSON and is not message, outputs and "+
+		return executor.Answer{}, newContractError(fmt.Sprintf("its termination message begins like JSON and is not message, outputs and "+
 			"retryAfterSeconds (%v); Kubernetes keeps 4096 bytes of it, it has %d", err, len(exit.Message)))
 	}
 	result := executor.Answer{Message: executor.OneLine(redact(r.Message))}
 	if r.RetryAfterSeconds != 0 {
-		if r.RetryAfterSeconds < 0 || r.RetryAfterSeconds > executor.MaxAgain.Seconds() {
-			return executor.Answer{}, outside(fmt.Sprintf("retryAfterSeconds is %v: more than 0 and at most %v is allowed",
-				r.RetryAfterSeconds, executor.MaxAgain.Seconds()))
+		if r.RetryAfterSeconds < 0 || r.RetryAfterSeconds > executor.MaxRetryAfter.Seconds() {
+			return executor.Answer{}, newContractError(fmt.Sprintf("retryAfterSeconds is %v: more than 0 and at most %v is allowed",
+				r.RetryAfterSeconds, executor.MaxRetryAfter.Seconds()))
 		}
-		result.Again = max(time.Duration(r.RetryAfterSeconds*float64(time.Second)), executor.MinAgain)
+		result.RetryAfter = max(time.Duration(r.RetryAfterSeconds*float64(time.Second)), executor.MinRetryAfter)
 		return result, nil
 	}
 	if err := hook.ValidateOutputs(r.Outputs); err != nil {
-		return executor.Answer{}, outside("outputs that are not allowed: " + err.Error())
+		return executor.Answer{}, newContractError("outputs that are not allowed: " + err.Error())
 	}
 	result.Outputs = r.Outputs
 	return result, nil
 }
 
-func outside(text string) *failure {
+func newContractError(text string) *failure {
 	return &failure{kind: executor.Failed, text: "answered something that is not part of the contract: " + text}
 }
 
-// why says why a container failed, as far as it said so.
-func why(message string, isJSON bool, last string, redact func(string) string) string {
-	if r, err := decode(message); isJSON && err == nil {
+// failureReason says why a container failed, as far as it said so.
+func failureReason(message string, isJSON bool, last string, redact func(string) string) string {
+	if r, err := decodeTerminationMessage(message); isJSON && err == nil {
 		message = r.Message
 	}
 	// Redacted as a whole: a secret may have several lines.

@@ -30,34 +30,34 @@ type cluster struct {
 	namespace string
 }
 
-func (c *cluster) name(name string) types.NamespacedName {
+func (c *cluster) namespacedName(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: name}
 }
 
-func (c *cluster) withKey(key string) []client.ListOption {
+func (c *cluster) listOptionsForKey(key string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(c.namespace), client.MatchingLabels{LabelManagedBy: ManagedBy, LabelKey: key}}
 }
 
-// create creates an object and fills in what the API server made of it.
-func (c *cluster) create(ctx context.Context, object client.Object) error {
+// createObject creates an object and fills in what the API server made of it.
+func (c *cluster) createObject(ctx context.Context, object client.Object) error {
 	if err := c.client.Create(ctx, object); err != nil {
 		return fmt.Errorf("creating %s: %w", object.GetName(), err)
 	}
 	return nil
 }
 
-func (c *cluster) jobs(ctx context.Context, key string) ([]batchv1.Job, error) {
+func (c *cluster) listJobs(ctx context.Context, key string) ([]batchv1.Job, error) {
 	var list batchv1.JobList
-	if err := c.client.List(ctx, &list, c.withKey(key)...); err != nil {
+	if err := c.client.List(ctx, &list, c.listOptionsForKey(key)...); err != nil {
 		return nil, fmt.Errorf("listing Jobs: %w", err)
 	}
 	return list.Items, nil
 }
 
-// job returns a Job; nil if there is none of that name.
-func (c *cluster) job(ctx context.Context, name string) (*batchv1.Job, error) {
+// getJob returns a Job; nil if there is none of that name.
+func (c *cluster) getJob(ctx context.Context, name string) (*batchv1.Job, error) {
 	var job batchv1.Job
-	if err := c.client.Get(ctx, c.name(name), &job); apierrors.IsNotFound(err) {
+	if err := c.client.Get(ctx, c.namespacedName(name), &job); apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("reading the Job: %w", err)
@@ -65,10 +65,10 @@ func (c *cluster) job(ctx context.Context, name string) (*batchv1.Job, error) {
 	return &job, nil
 }
 
-// secret returns a Secret; nil if there is none of that name.
-func (c *cluster) secret(ctx context.Context, name string) (*corev1.Secret, error) {
+// getSecret returns a Secret; nil if there is none of that name.
+func (c *cluster) getSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	var secret corev1.Secret
-	if err := c.client.Get(ctx, c.name(name), &secret); apierrors.IsNotFound(err) {
+	if err := c.client.Get(ctx, c.namespacedName(name), &secret); apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
@@ -76,10 +76,10 @@ func (c *cluster) secret(ctx context.Context, name string) (*corev1.Secret, erro
 	return &secret, nil
 }
 
-// podOf returns the newest pod of a Job; nil if there is none.
-func (c *cluster) podOf(ctx context.Context, job *batchv1.Job, key string) (*corev1.Pod, error) {
+// findNewestPod returns the newest pod of a Job; nil if there is none.
+func (c *cluster) findNewestPod(ctx context.Context, job *batchv1.Job, key string) (*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := c.client.List(ctx, &list, c.withKey(key)...); err != nil {
+	if err := c.client.List(ctx, &list, c.listOptionsForKey(key)...); err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
 	var newest *corev1.Pod
@@ -92,9 +92,9 @@ func (c *cluster) podOf(ctx context.Context, job *batchv1.Job, key string) (*cor
 	return newest, nil
 }
 
-// warning returns the newest warning about the object with that UID; "" if there is
+// newestWarning returns the newest warning about the object with that UID; "" if there is
 // none. A reason of "" stands for all.
-func (c *cluster) warning(ctx context.Context, uid types.UID, reason string) string {
+func (c *cluster) newestWarning(ctx context.Context, uid types.UID, reason string) string {
 	var list corev1.EventList
 	err := c.client.List(ctx, &list, client.InNamespace(c.namespace), client.MatchingFields{"involvedObject.uid": string(uid)})
 	if err != nil {
@@ -107,14 +107,14 @@ func (c *cluster) warning(ctx context.Context, uid types.UID, reason string) str
 		if event.Type != corev1.EventTypeWarning || (reason != "" && event.Reason != reason) {
 			continue
 		}
-		if at := lastSeen(event); message == "" || at.After(newest) {
+		if at := latestEventTime(event); message == "" || at.After(newest) {
 			message, newest = event.Message, at
 		}
 	}
 	return message
 }
 
-func lastSeen(event *corev1.Event) time.Time {
+func latestEventTime(event *corev1.Event) time.Time {
 	last := event.CreationTimestamp.Time
 	times := []time.Time{event.FirstTimestamp.Time, event.LastTimestamp.Time, event.EventTime.Time}
 	if event.Series != nil {
@@ -133,24 +133,24 @@ func (c *cluster) deleteJob(ctx context.Context, job *batchv1.Job, foreground bo
 	if foreground {
 		propagation = metav1.DeletePropagationForeground
 	}
-	return c.delete(ctx, job, client.PropagationPolicy(propagation), client.Preconditions{UID: &job.UID})
+	return c.deleteObject(ctx, job, client.PropagationPolicy(propagation), client.Preconditions{UID: &job.UID})
 }
 
 func (c *cluster) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
-	return c.delete(ctx, secret, client.Preconditions{UID: &secret.UID})
+	return c.deleteObject(ctx, secret, client.Preconditions{UID: &secret.UID})
 }
 
-// delete deletes an object; that it is gone, or another has its name, is no error.
-func (c *cluster) delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+// deleteObject deletes an object; that it is gone, or another has its name, is no error.
+func (c *cluster) deleteObject(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	if err := c.client.Delete(ctx, object, options...); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting %s: %w", object.GetName(), err)
 	}
 	return nil
 }
 
-// changes returns a channel that says when a Job or a pod of the key may have changed.
+// watchChanges returns a channel that says when a Job or a pod of the key may have changed.
 // Stop ends it and waits for what it started.
-func (c *cluster) changes(ctx context.Context, key string) (changed <-chan struct{}, stop func()) {
+func (c *cluster) watchChanges(ctx context.Context, key string) (changed <-chan struct{}, stop func()) {
 	wakes := make(chan struct{}, 1)
 	wake := func() {
 		select {
@@ -164,7 +164,7 @@ func (c *cluster) changes(ctx context.Context, key string) (changed <-chan struc
 		func() client.ObjectList { return &batchv1.JobList{} },
 		func() client.ObjectList { return &corev1.PodList{} },
 	} {
-		running.Go(func() { c.watch(ctx, key, list, wake) })
+		running.Go(func() { c.watchObjects(ctx, key, list, wake) })
 	}
 	return wakes, func() {
 		cancel()
@@ -172,27 +172,27 @@ func (c *cluster) changes(ctx context.Context, key string) (changed <-chan struc
 	}
 }
 
-// watch calls wake whenever a watch begins, has something to tell or cannot be held
+// watchObjects calls wake whenever a watch begins, has something to tell or cannot be held
 // up, until ctx is done.
-func (c *cluster) watch(ctx context.Context, key string, list func() client.ObjectList, wake func()) {
-	for failures := 1; ctx.Err() == nil; failures = min(failures+1, maxFailures) {
-		if w, err := c.client.Watch(ctx, list(), c.withKey(key)...); err == nil {
-			if hear(ctx, w, wake) {
+func (c *cluster) watchObjects(ctx context.Context, key string, list func() client.ObjectList, wake func()) {
+	for failures := 1; ctx.Err() == nil; failures = min(failures+1, maxBackoffFailures) {
+		if w, err := c.client.Watch(ctx, list(), c.listOptionsForKey(key)...); err == nil {
+			if forwardWatchEvents(ctx, w, wake) {
 				failures = 1
 			}
 		}
-		if request.Sleep(ctx, request.Delay(failures)) == nil {
+		if request.Sleep(ctx, request.BackoffDelay(failures)) == nil {
 			wake()
 		}
 	}
 }
 
-// maxFailures is from when on delays do not grow any more.
-const maxFailures = 8
+// maxBackoffFailures is from when on delays do not grow any more.
+const maxBackoffFailures = 8
 
-// hear calls wake at the beginning and for each event, until the watch or ctx ends. It
+// forwardWatchEvents calls wake at the beginning and for each event, until the watch or ctx ends. It
 // says whether there was an event.
-func hear(ctx context.Context, w watch.Interface, wake func()) (heard bool) {
+func forwardWatchEvents(ctx context.Context, w watch.Interface, wake func()) (heard bool) {
 	defer w.Stop()
 	wake()
 	for {

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// prefix is that of every variable that Grapnel sets.
-	prefix          = "GRAPNEL_"
-	parameterPrefix = prefix + "PARAM_"
+	// envPrefix is that of every variable that Grapnel sets.
+	envPrefix          = "GRAPNEL_"
+	parameterEnvPrefix = envPrefix + "PARAM_"
 )
 
-// environment returns the variables of the container: those of the Plugin first, so
+// newEnvVars returns the variables of the container: those of the Plugin first, so
 // that they cannot refer to those that follow.
-func (o *Options) environment(call executor.Call) ([]corev1.EnvVar, error) {
+func (o *Options) newEnvVars(call executor.Call) ([]corev1.EnvVar, error) {
 	env := slices.Clone(o.Env)
 	add := func(name, value string) error {
 		if strings.ContainsRune(value, 0) {
 			return fmt.Errorf("the value for %s contains a zero byte, which no environment variable can hold: encode it", name)
 		}
-		env = append(env, corev1.EnvVar{Name: name, Value: literal(value)})
+		env = append(env, corev1.EnvVar{Name: name, Value: escapeReferences(value)})
 		return nil
 	}
 	for _, v := range [][2]string{
@@ -38,17 +38,17 @@ func (o *Options) environment(call executor.Call) ([]corev1.EnvVar, error) {
 		{"POINT", call.Point},
 		{"ACTION", call.Action},
 		{"BACKUP_NAME", call.BackupName},
-		{"SUBJECT_FILE", folder + "/" + fileSubject},
-		{"OUTPUTS_FILE", folder + "/" + fileOutputs},
-		{"BACKUP_OUTPUTS_FILE", folder + "/" + fileBackupOutputs},
+		{"SUBJECT_FILE", filesDirectory + "/" + fileSubject},
+		{"OUTPUTS_FILE", filesDirectory + "/" + fileOutputs},
+		{"BACKUP_OUTPUTS_FILE", filesDirectory + "/" + fileBackupOutputs},
 	} {
-		if err := add(prefix+v[0], v[1]); err != nil {
+		if err := add(envPrefix+v[0], v[1]); err != nil {
 			return nil, err
 		}
 	}
 	from := map[string]string{}
 	for _, parameter := range slices.Sorted(maps.Keys(call.Parameters)) {
-		name := variable(parameter)
+		name := parameterEnvName(parameter)
 		if other, taken := from[name]; taken {
 			return nil, fmt.Errorf("the parameters %q and %q would both be the variable %s: rename one", other, parameter, name)
 		}
@@ -60,9 +60,9 @@ func (o *Options) environment(call executor.Call) ([]corev1.EnvVar, error) {
 	return env, nil
 }
 
-// variable returns the name of the variable that holds a parameter.
-func variable(parameter string) string {
-	return parameterPrefix + strings.Map(func(r rune) rune {
+// parameterEnvName returns the name of the variable that holds a parameter.
+func parameterEnvName(parameter string) string {
+	return parameterEnvPrefix + strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':
 			return r - 'a' + 'A'
@@ -73,6 +73,6 @@ func variable(parameter string) string {
 	}, parameter)
 }
 
-// literal returns what Kubernetes makes value of: it expands $(NAME) in the values of
+// escapeReferences returns what Kubernetes makes value of: it expands $(NAME) in the values of
 // variables, also to those that come from Secrets, and takes $$ for $.
-func literal(value string) string { return strings.ReplaceAll(value, "$", "$$") }
+func escapeReferences(value string) string { return strings.ReplaceAll(value, "$", "$$") }

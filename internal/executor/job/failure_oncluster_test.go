@@ -112,8 +112,8 @@ func (s *site) testEvictionAPI(t *testing.T) {
 	}
 	<-x.done
 	// The pod may be gone before anybody looks at it.
-	if executor.KindOf(x.err) != executor.Unreachable {
-		t.Errorf("error is %s %v", executor.KindOf(x.err), x.err)
+	if executor.ErrorKindOf(x.err) != executor.Unreachable {
+		t.Errorf("error is %s %v", executor.ErrorKindOf(x.err), x.err)
 	}
 	r.stop(t, call())
 }
@@ -146,8 +146,8 @@ func (s *site) testLostNode(t *testing.T) {
 	r.node.change(t, pod, func(pod *corev1.Pod) { pod.Labels["touched"] = "true" })
 	r.node.end(t.Context(), pod)
 	<-x.done
-	if executor.KindOf(x.err) != executor.Unreachable {
-		t.Errorf("error is %s %v", executor.KindOf(x.err), x.err)
+	if executor.ErrorKindOf(x.err) != executor.Unreachable {
+		t.Errorf("error is %s %v", executor.ErrorKindOf(x.err), x.err)
 	}
 	r.stop(t, call())
 }

@@ -38,15 +38,15 @@ func TestPodsThatDoNotStart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus
 		after  time.Duration
-		kind   executor.Kind
+		kind   executor.ErrorKind
 		want   string
 	}{
 		"image": {
-			waiting("ImagePullBackOff", `Back-off pulling image "x": not found`), stuckAfter, executor.Unreachable,
+			waiting("ImagePullBackOff", `Back-off pulling image "x": not found`), stuckTimeout, executor.Unreachable,
 			`its image cannot be pulled: ImagePullBackOff: Back-off pulling image "x": not found`,
 		},
 		"image, first time": {
-			waiting("ErrImagePull", "token=abc refused"), stuckAfter, executor.Unreachable,
+			waiting("ErrImagePull", "token=abc refused"), stuckTimeout, executor.Unreachable,
 			"its image cannot be pulled: ErrImagePull: token=[REDACTED] refused",
 		},
 		"image's name": {
@@ -58,7 +58,7 @@ func TestPodsThatDoNotStart(t *testing.T) {
 			"its image is not on the node, and its pull policy is Never: ErrImageNeverPull",
 		},
 		"configuration": {
-			waiting("CreateContainerConfigError", `secret "db" not found`), stuckAfter, executor.Unreachable,
+			waiting("CreateContainerConfigError", `secret "db" not found`), stuckTimeout, executor.Unreachable,
 			`its container cannot be started: CreateContainerConfigError: secret "db" not found`,
 		},
 		"no node": {
@@ -97,10 +97,10 @@ func TestImageThatComesLate(t *testing.T) {
 		w := newWorld(t)
 		x := w.run()
 		w.pod(w.job(), waiting("ErrImagePull", "no route"))
-		time.Sleep(stuckAfter - time.Second)
+		time.Sleep(stuckTimeout - time.Second)
 		w.become(w.job(), waiting("ContainerCreating", ""))
 		w.become(w.job(), waiting("ErrImagePull", "no route"))
-		time.Sleep(stuckAfter - time.Second)
+		time.Sleep(stuckTimeout - time.Second)
 		w.become(w.job(), running())
 		time.Sleep(time.Minute)
 		x.goesOn(t)
@@ -123,7 +123,7 @@ func TestPodThatIsNotCreated(t *testing.T) {
 			w.event("another", "FailedCreate", "something else")
 			time.Sleep(time.Second)
 			w.event(w.job().UID, "Unrelated", "something newer")
-		}, stuckAfter, `its pod was refused: Error creating: pods "(its Job)" is forbidden: exceeded quota: few`},
+		}, stuckTimeout, `its pod was refused: Error creating: pods "(its Job)" is forbidden: exceeded quota: few`},
 		"nobody says why": {func(*world) {}, DefaultStartTimeout, "did not start within 5m0s: its pod has not been created"},
 		"suspended": {func(w *world) {
 			job := w.there(w.job().Name)
@@ -177,7 +177,7 @@ func TestJobsThatFail(t *testing.T) {
 	unknown.ContainerStatuses[1].State.Terminated.Reason = "ContainerStatusUnknown"
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus
-		kind   executor.Kind
+		kind   executor.ErrorKind
 		want   string
 	}{
 		"lost by its node": {unknown, executor.Unreachable, "its node does not know what became of its container: The container could not be located when the pod was terminated"},
@@ -207,7 +207,7 @@ func TestJobsThatFail(t *testing.T) {
 func TestJobsThatEndWithoutAnAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end  func(w *world)
-		kind executor.Kind
+		kind executor.ErrorKind
 		want string
 	}{
 		"deadline of the Job": {func(w *world) {
@@ -273,7 +273,7 @@ func TestDeletionIsTriedAgain(t *testing.T) {
 				})
 				w.pod(w.job(), exited(0, `{"retryAfterSeconds":30}`))
 				<-x.done
-				if x.err != nil || x.answer.Again != 30*time.Second {
+				if x.err != nil || x.answer.RetryAfter != 30*time.Second {
 					t.Errorf("it returned %+v, %v", x.answer, x.err)
 				}
 				if left := w.there(w.job().Name) != nil; left != tc.left || w.lines.with("was not removed in time") > 0 != tc.left {

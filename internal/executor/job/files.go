@@ -17,16 +17,16 @@ import (
 const MaxFileBytes = corev1.MaxSecretSize
 
 const (
-	// folder is where the container finds its files.
-	folder = "/grapnel"
+	// filesDirectory is where the container finds its files.
+	filesDirectory = "/grapnel"
 
 	fileSubject       = "subject.json"
 	fileOutputs       = "outputs.json"
 	fileBackupOutputs = "backup-outputs.json"
 )
 
-// files returns the content of the files by name.
-func files(call executor.Call) (map[string][]byte, error) {
+// encodeFiles returns the content of the files by name.
+func encodeFiles(call executor.Call) (map[string][]byte, error) {
 	data := map[string][]byte{fileSubject: call.Subject}
 	if len(call.Subject) == 0 {
 		data[fileSubject] = []byte("{}")

@@ -48,13 +48,13 @@ func TestCalledAgain(t *testing.T) {
 		first := w.job()
 		w.pod(first, exited(0, `{"retryAfterSeconds":30}`))
 		<-x.done
-		if x.err != nil || x.answer.Again != 30*time.Second {
+		if x.err != nil || x.answer.RetryAfter != 30*time.Second {
 			t.Fatalf("it returned %+v, %v", x.answer, x.err)
 		}
 		w.nothingLeft() // it is called again, whether anybody records that or not
 		w.created = nil
 		x = w.run()
-		if w.job().Name != first.Name || w.job().UID == first.UID || filesOf(w.job()) == filesOf(first) {
+		if w.job().Name != first.Name || w.job().UID == first.UID || filesSecretName(w.job()) == filesSecretName(first) {
 			t.Errorf("the second Job is %s %s, the first was %s %s", w.job().Name, w.job().UID, first.Name, first.UID)
 		}
 		w.pod(w.job(), exited(0, "done"))
@@ -83,7 +83,7 @@ func TestJobIsAsDeclared(t *testing.T) {
 		spec, pod := job.Spec, job.Spec.Template.Spec
 		c := pod.Containers[0]
 		for what, ok := range map[string]bool{
-			"name":         strings.HasPrefix(job.Name, "grapnel-example-io-freeze-") && len(job.Name) <= maxName,
+			"name":         strings.HasPrefix(job.Name, "grapnel-example-io-freeze-") && len(job.Name) <= maxJobNameLength,
 			"labels":       job.Labels["team"] == "dba" && job.Labels[LabelKey] == "0d1e-uid" && job.Labels[LabelAttempt] == "1" && job.Labels[LabelPlugin] == "freezer",
 			"pod's labels": reflect.DeepEqual(spec.Template.Labels, job.Labels),
 			"one start":    *spec.BackoffLimit == 0 && *spec.Parallelism == 1 && *spec.Completions == 1 && pod.RestartPolicy == corev1.RestartPolicyNever,
@@ -117,11 +117,11 @@ func TestAccountAndSecurityAreTheAdministrators(t *testing.T) {
 		PodSecurityContext: &corev1.PodSecurityContext{RunAsUser: &user},
 		SecurityContext:    &corev1.SecurityContext{RunAsUser: &user},
 	}
-	pod := options.pod("files", nil)
+	pod := options.newPodSpec("files", nil)
 	if pod.ServiceAccountName != "freezer" || !*pod.AutomountServiceAccountToken {
 		t.Errorf("the account is %q, its token is mounted: %v", pod.ServiceAccountName, *pod.AutomountServiceAccountToken)
 	}
-	given := (&Options{RunAsUser: &user}).pod("files", nil).Containers[0].SecurityContext
+	given := (&Options{RunAsUser: &user}).newPodSpec("files", nil).Containers[0].SecurityContext
 	if *given.RunAsUser != user || !*given.RunAsNonRoot {
 		t.Errorf("with a user it is %+v", given)
 	}
@@ -137,17 +137,17 @@ func TestNamesAreOfTheKey(t *testing.T) {
 		for attempt := range int32(3) {
 			c := call()
 			c.Key, c.Attempt = key, attempt+1
-			job := (&Options{}).job(t.Context(), c, nil)
-			names[job.Name], files[filesOf(job)] = true, true
+			job := (&Options{}).newJob(t.Context(), c, nil)
+			names[job.Name], files[filesSecretName(job)] = true, true
 		}
 	}
 	if len(names) != 2 || len(files) != 6 || files[""] {
 		t.Errorf("the names for 6 attempts of 2 keys are %v, those of their files %v", names, files)
 	}
-	if name := filesOf(&batchv1.Job{}); name != "" {
+	if name := filesSecretName(&batchv1.Job{}); name != "" {
 		t.Errorf("a Job without files has the files %q", name)
 	}
-	if got := keyLabel(strings.Repeat("x/", 60)); len(got) > 63 || strings.Contains(got, "/") {
+	if got := keyLabelValue(strings.Repeat("x/", 60)); len(got) > 63 || strings.Contains(got, "/") {
 		t.Errorf("the label of a long key is %q", got)
 	}
 }
@@ -159,7 +159,7 @@ func TestFilesOfACall(t *testing.T) {
 		c.Outputs = map[string]map[string]string{"a.io/x": {"k": "v"}}
 		x := w.execute(t.Context(), w.options(), c)
 		var secret corev1.Secret
-		w.must(w.client.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: filesOf(w.job())}, &secret))
+		w.must(w.client.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: filesSecretName(w.job())}, &secret))
 		want := map[string]string{fileSubject: `{"kind":"Backup"}`, fileOutputs: `{"a.io/x":{"k":"v"}}`, fileBackupOutputs: `{}`}
 		for name, content := range want {
 			if got := string(secret.Data[name]); got != content || !json.Valid([]byte(got)) {

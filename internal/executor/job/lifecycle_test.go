@@ -87,7 +87,7 @@ func TestCancelAndDeadlineDeleteTheJob(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus
 		cancel bool
-		kind   executor.Kind
+		kind   executor.ErrorKind
 		text   string
 		cause  error
 	}{
@@ -147,7 +147,7 @@ func TestPodThatDoesNotEnd(t *testing.T) {
 		w.pod(job, running())
 		began := time.Now()
 		<-x.done
-		if executor.KindOf(x.err) != executor.Timeout || time.Since(began) > 30*time.Second+StopGrace {
+		if executor.ErrorKindOf(x.err) != executor.Timeout || time.Since(began) > 30*time.Second+StopGrace {
 			t.Errorf("it returned %v after %s", x.err, time.Since(began))
 		}
 		if w.lines.with("was not removed in time") != 1 {
@@ -174,7 +174,7 @@ func TestPodThatDoesNotEnd(t *testing.T) {
 func TestWaitingForAnEarlierAttemptEndsWithTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		earlier := (&Options{Namespace: namespace, Plugin: "freezer"}).job(t.Context(), call(), nil)
+		earlier := (&Options{Namespace: namespace, Plugin: "freezer"}).newJob(t.Context(), call(), nil)
 		earlier.Finalizers = []string{metav1.FinalizerDeleteDependents}
 		w.must(w.client.Create(t.Context(), earlier))
 		w.lingers = true
@@ -184,7 +184,7 @@ func TestWaitingForAnEarlierAttemptEndsWithTheDeadline(t *testing.T) {
 	})
 }
 
-// TestRunnerTellsCancelFromItsEnd is what operatorEnds relies on: that runs are
+// TestRunnerTellsCancelFromItsEnd is what isOperatorStopping relies on: that runs are
 // cancelled with a cause, and end with their runner without one.
 func TestRunnerTellsCancelFromItsEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -208,7 +208,7 @@ func TestRunnerTellsCancelFromItsEnd(t *testing.T) {
 				synctest.Wait()
 				e, err := New(w.options())
 				w.must(err)
-				r.Ensure("a", types.NamespacedName{}, func(ctx context.Context) (executor.Answer, error) {
+				r.EnsureStarted("a", types.NamespacedName{}, func(ctx context.Context) (executor.Answer, error) {
 					ctx, cancel := context.WithTimeout(ctx, time.Minute)
 					defer cancel()
 					return e.Execute(logr.NewContext(ctx, w.lines.logger()), call())
@@ -297,7 +297,7 @@ func TestStopThatCannot(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		const want = "PreBackupAction(example.io/freeze): what it left running could not be ended: its pod has not ended"
-		if err := e.Stop(ctx, call()); executor.KindOf(err) != executor.Unreachable || err.Error() != want {
+		if err := e.Stop(ctx, call()); executor.ErrorKindOf(err) != executor.Unreachable || err.Error() != want {
 			t.Errorf("error is %v, want %s", err, want)
 		}
 		w.collect(w.job().Name, w.job().UID)

@@ -49,69 +49,69 @@ func (l *apiLogs) PodLogs(ctx context.Context, namespace, pod, container string,
 const (
 	// MaxLogBytes is how much of a container's log is taken into the run's.
 	MaxLogBytes = 1 << 20
-	// lineBuffer is what is looked at of one line, more than is logged of it.
-	lineBuffer = 8 << 10
-	// logGrace is how long the rest of a log is waited for once the container ended.
-	logGrace = 10 * time.Second
-	// maxLogPause is the longest pause before a log is read again that its node broke off.
-	maxLogPause = time.Minute
+	// lineBufferSize is what is looked at of one line, more than is logged of it.
+	lineBufferSize = 8 << 10
+	// logDrainTimeout is how long the rest of a log is waited for once the container ended.
+	logDrainTimeout = 10 * time.Second
+	// maxLogRetryDelay is the longest pause before a log is read again that its node broke off.
+	maxLogRetryDelay = time.Minute
 )
 
-// follower takes the log of a container into a logger, until the container ended or
+// logFollower takes the log of a container into a logger, until the container ended or
 // the log is too long.
-type follower struct {
+type logFollower struct {
 	open func(ctx context.Context) (io.ReadCloser, error)
 	log  logr.Logger
 	// stream redacts lines, redactor other texts.
 	stream   *redact.Stream
 	redactor *redact.Redactor
 
-	cancel context.CancelFunc
-	ended  chan struct{}
-	done   chan struct{}
+	cancel         context.CancelFunc
+	containerEnded chan struct{}
+	done           chan struct{}
 
 	// The rest belongs to the goroutine until done is closed.
 
-	// left is how many bytes are still taken.
-	left int
-	// at is the time of the last line, and same how many lines of that time there were:
+	// remainingBytes is how many bytes are still taken.
+	remainingBytes int
+	// lastTime is the time of the last line, and same how many lines of that time there were:
 	// what a stream that begins anew repeats.
-	at   time.Time
-	same int
-	// untimed is the last line without a time, which the node wrote and not the container: why it
-	// cannot follow the log. brokenOff says that the last stream ended with one.
-	untimed   string
-	brokenOff bool
-	// last is the last line, redacted.
-	last string
+	lastTime        time.Time
+	linesAtLastTime int
+	// lastUntimedLine is the last line without a time, which the node wrote and not the container: why it
+	// cannot follow the log. endedUntimed says that the last stream ended with one.
+	lastUntimedLine string
+	endedUntimed    bool
+	// lastLine is the last line, redacted.
+	lastLine string
 }
 
-// follow starts to take the log. Finish has to be called.
-func follow(
+// startLogFollower starts to take the log. Finish has to be called.
+func startLogFollower(
 	ctx context.Context, log logr.Logger, redactor *redact.Redactor, open func(context.Context) (io.ReadCloser, error),
-) *follower {
+) *logFollower {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{
-		open: open, log: log, stream: redactor.NewStream(), redactor: redactor, left: MaxLogBytes,
-		cancel: cancel, ended: make(chan struct{}), done: make(chan struct{}),
+	f := &logFollower{
+		open: open, log: log, stream: redactor.NewStream(), redactor: redactor, remainingBytes: MaxLogBytes,
+		cancel: cancel, containerEnded: make(chan struct{}), done: make(chan struct{}),
 	}
 	go func() {
 		defer close(f.done)
-		f.run(ctx)
+		f.readUntilEnd(ctx)
 	}()
 	return f
 }
 
-// finish takes what is left of the log of a container that ended, or nothing more if
+// drainLog takes what is left of the log of a container that ended, or nothing more if
 // ctx is done, and returns its last line. Nothing is logged any more then. A nil
 // follower has no log.
-func (f *follower) finish(ctx context.Context) string {
+func (f *logFollower) drainLog(ctx context.Context) string {
 	if f == nil {
 		return ""
 	}
 	defer f.cancel()
-	close(f.ended)
-	ctx, cancel := context.WithTimeout(ctx, logGrace)
+	close(f.containerEnded)
+	ctx, cancel := context.WithTimeout(ctx, logDrainTimeout)
 	defer cancel()
 	select {
 	case <-f.done:
@@ -119,63 +119,63 @@ func (f *follower) finish(ctx context.Context) string {
 		f.cancel()
 		<-f.done
 	}
-	return f.last
+	return f.lastLine
 }
 
-var errFull = errors.New("the log is too long")
+var errLogTooLong = errors.New("the log is too long")
 
-// run reads the log until it has seen its end, again from the beginning whenever the
+// readUntilEnd reads the log until it has seen its end, again from the beginning whenever the
 // stream breaks.
-func (f *follower) run(ctx context.Context) {
-	for failures := 1; ; failures = min(failures+1, maxFailures) {
-		before, beforeSame, final := f.at, f.same, f.over()
-		err := f.read(ctx)
-		if !f.brokenOff && (f.at != before || f.same != beforeSame) {
+func (f *logFollower) readUntilEnd(ctx context.Context) {
+	for failures := 1; ; failures = min(failures+1, maxBackoffFailures) {
+		before, beforeSame, final := f.lastTime, f.linesAtLastTime, f.hasContainerEnded()
+		err := f.readStream(ctx)
+		if !f.endedUntimed && (f.lastTime != before || f.linesAtLastTime != beforeSame) {
 			failures = 1
 		}
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, errFull):
+		case errors.Is(err, errLogTooLong):
 			f.log.Info(fmt.Sprintf("The log of the container is longer than %d bytes; the rest is left out", MaxLogBytes))
 			return
-		case err != nil && hopeless(err):
+		case err != nil && isPermanentLogError(err):
 			f.log.Info("The log of the container cannot be read", "error", executor.OneLine(f.redactor.String(err.Error())))
 			return
 		}
-		if !f.again(ctx, err, failures, final) {
+		if !f.awaitNextRead(ctx, err, failures, final) {
 			return
 		}
 	}
 }
 
-// over says whether the container ended.
-func (f *follower) over() bool {
+// hasContainerEnded says whether the container ended.
+func (f *logFollower) hasContainerEnded() bool {
 	select {
-	case <-f.ended:
+	case <-f.containerEnded:
 		return true
 	default:
 		return false
 	}
 }
 
-// again waits until the log is to be read again after err. It says false if there is
+// awaitNextRead waits until the log is to be read again after err. It says false if there is
 // no more of it: its stream ended, and so did the container. Final says that the stream began
 // after that.
-func (f *follower) again(ctx context.Context, err error, failures int, final bool) bool {
+func (f *logFollower) awaitNextRead(ctx context.Context, err error, failures int, final bool) bool {
 	if err != nil {
-		return request.Sleep(ctx, request.Delay(failures)) == nil
+		return request.Sleep(ctx, request.BackoffDelay(failures)) == nil
 	}
-	delay := max(request.Delay(failures), time.Second)
-	if f.brokenOff {
+	delay := max(request.BackoffDelay(failures), time.Second)
+	if f.endedUntimed {
 		// Each time all of the log is read, and its node is the one in need.
-		delay = min(time.Second<<(failures-1), maxLogPause)
+		delay = min(time.Second<<(failures-1), maxLogRetryDelay)
 	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
-	case <-f.ended:
-		return f.brokenOff && !final
+	case <-f.containerEnded:
+		return f.endedUntimed && !final
 	case <-ctx.Done():
 		return false
 	case <-timer.C:
@@ -183,14 +183,14 @@ func (f *follower) again(ctx context.Context, err error, failures int, final boo
 	}
 }
 
-// hopeless says whether the API server will not give the log at a later time either.
-func hopeless(err error) bool {
+// isPermanentLogError says whether the API server will not give the log at a later time either.
+func isPermanentLogError(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err)
 }
 
-// read takes one stream to its end; nil means that it ended as it should.
-func (f *follower) read(ctx context.Context) error {
-	f.brokenOff = false
+// readStream takes one stream to its end; nil means that it ended as it should.
+func (f *logFollower) readStream(ctx context.Context) error {
+	f.endedUntimed = false
 	stream, err := f.open(ctx)
 	if err != nil {
 		return err
@@ -202,13 +202,13 @@ func (f *follower) read(ctx context.Context) error {
 			_ = stream.Close()
 		}
 	}()
-	lines := bufio.NewReaderSize(stream, lineBuffer)
-	before := repeated{until: f.at, same: f.same}
+	lines := bufio.NewReaderSize(stream, lineBufferSize)
+	before := repeatedLines{until: f.lastTime, linesAtUntil: f.linesAtLastTime}
 	for {
 		text, size, err := readLine(lines)
 		whole := err == nil || errors.Is(err, io.EOF)
-		if whole && size > 0 && !f.line(text, size, &before) {
-			return errFull
+		if whole && size > 0 && !f.processLine(text, size, &before) {
+			return errLogTooLong
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -219,21 +219,21 @@ func (f *follower) read(ctx context.Context) error {
 	}
 }
 
-// line takes a line of that size that was not taken before. It says false if there is no room
+// processLine takes a line of that size that was not taken before. It says false if there is no room
 // for more.
-func (f *follower) line(text string, size int, before *repeated) bool {
-	at, line := split(text)
-	if f.brokenOff = at.IsZero(); f.brokenOff {
-		if line == f.untimed {
+func (f *logFollower) processLine(text string, size int, before *repeatedLines) bool {
+	at, line := splitTimestamp(text)
+	if f.endedUntimed = at.IsZero(); f.endedUntimed {
+		if line == f.lastUntimedLine {
 			return true
 		}
-		f.untimed = line
-	} else if before.has(at) {
+		f.lastUntimedLine = line
+	} else if before.consumeRepeated(at) {
 		return true
 	}
-	f.take(at, line)
-	f.left -= size
-	return f.left > 0
+	f.logLine(at, line)
+	f.remainingBytes -= size
+	return f.remainingBytes > 0
 }
 
 // readLine returns the beginning of the next line and the size of all of it, as far as
@@ -254,8 +254,8 @@ func readLine(lines *bufio.Reader) (line string, size int, err error) {
 	}
 }
 
-// split takes the time from the beginning of a line; it is zero if there is none.
-func split(text string) (at time.Time, line string) {
+// splitTimestamp takes the time from the beginning of a line; it is zero if there is none.
+func splitTimestamp(text string) (at time.Time, line string) {
 	stamp, line, _ := strings.Cut(text, " ")
 	if at, err := time.Parse(time.RFC3339Nano, stamp); err == nil {
 		return at, line
@@ -263,36 +263,36 @@ func split(text string) (at time.Time, line string) {
 	return time.Time{}, text
 }
 
-// repeated says which lines of a stream were in one before it.
-type repeated struct {
-	until time.Time
-	same  int
+// repeatedLines says which lines of a stream were in one before it.
+type repeatedLines struct {
+	until        time.Time
+	linesAtUntil int
 }
 
-func (r *repeated) has(at time.Time) bool {
+func (r *repeatedLines) consumeRepeated(at time.Time) bool {
 	switch {
 	case at.After(r.until):
 		return false
 	case at.Before(r.until):
 		return true
 	}
-	r.same--
-	return r.same >= 0
+	r.linesAtUntil--
+	return r.linesAtUntil >= 0
 }
 
-// take logs a line.
-func (f *follower) take(at time.Time, line string) {
+// logLine logs a line.
+func (f *logFollower) logLine(at time.Time, line string) {
 	switch {
 	case at.IsZero():
-	case at.Equal(f.at):
-		f.same++
+	case at.Equal(f.lastTime):
+		f.linesAtLastTime++
 	default:
-		f.at, f.same = at, 1
+		f.lastTime, f.linesAtLastTime = at, 1
 	}
-	line, show := f.stream.Line(line)
+	line, show := f.stream.RedactLine(line)
 	if line = executor.OneLine(line); show && line != "" {
-		if !at.IsZero() || f.at.IsZero() {
-			f.last = line // what the container says goes before what its node does
+		if !at.IsZero() || f.lastTime.IsZero() {
+			f.lastLine = line // what the container says goes before what its node does
 		}
 		f.log.Info(line)
 	}

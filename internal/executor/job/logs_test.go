@@ -181,7 +181,7 @@ func TestLogThatDoesNotEnd(t *testing.T) {
 		w.pod(w.job(), exited(0, "done"))
 		began := time.Now()
 		<-x.done
-		if took := time.Since(began); x.answer.Message != "done" || took > logGrace {
+		if took := time.Since(began); x.answer.Message != "done" || took > logDrainTimeout {
 			t.Errorf("it returned %+v, %v after %s", x.answer, x.err, took)
 		}
 	})
@@ -205,7 +205,7 @@ func TestLogsOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	logs := NewLogs(clients.CoreV1())
-	stream, err := logs.PodLogs(t.Context(), namespace, "pod", container, true)
+	stream, err := logs.PodLogs(t.Context(), namespace, "pod", containerName, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,10 +216,10 @@ func TestLogsOfTheServer(t *testing.T) {
 	if want := "/api/v1/namespaces/backups/pods/pod/log?container=action&follow=true&timestamps=true"; asked != want {
 		t.Errorf("asked for %s, want %s", asked, want)
 	}
-	if _, err := logs.PodLogs(t.Context(), namespace, "nobody", container, false); !apierrors.IsNotFound(err) || !hopeless(err) {
+	if _, err := logs.PodLogs(t.Context(), namespace, "nobody", containerName, false); !apierrors.IsNotFound(err) || !isPermanentLogError(err) {
 		t.Errorf("error is %v, want NotFound", err)
 	}
-	if hopeless(errors.New("connection reset")) {
+	if isPermanentLogError(errors.New("connection reset")) {
 		t.Error("a connection that broke is taken for hopeless")
 	}
 }

@@ -24,7 +24,7 @@ func with(conditions ...corev1.PodCondition) corev1.PodStatus {
 	return status
 }
 
-func TestLostNode(t *testing.T) {
+func TestLostNodeReason(t *testing.T) {
 	t.Parallel()
 	ready := func(status corev1.ConditionStatus, reason string) corev1.PodCondition {
 		return corev1.PodCondition{Type: corev1.PodReady, Status: status, Reason: reason}
@@ -54,12 +54,12 @@ func TestLostNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := lostNode(&corev1.Pod{Spec: corev1.PodSpec{NodeName: "worker-3"}, Status: tc.status}); got != tc.want {
+			if got := lostNodeReason(&corev1.Pod{Spec: corev1.PodSpec{NodeName: "worker-3"}, Status: tc.status}); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
 	}
-	if got := lostNode(nil) + lostNode(&corev1.Pod{Status: unknown}); got != "" {
+	if got := lostNodeReason(nil) + lostNodeReason(&corev1.Pod{Status: unknown}); got != "" {
 		t.Errorf("without a node: %q", got)
 	}
 }
@@ -96,7 +96,7 @@ func TestDeadlineOnALostNode(t *testing.T) {
 		x = w.execute(ctx, w.options(), retry())
 		<-x.done
 		const want = "PreBackupAction(example.io/freeze): did not start before its deadline: the Job of an attempt before it has not ended yet: " + onLostNode
-		if executor.KindOf(x.err) != executor.Timeout || x.err.Error() != want {
+		if executor.ErrorKindOf(x.err) != executor.Timeout || x.err.Error() != want {
 			t.Errorf("error is %v, want %s", x.err, want)
 		}
 		e, err := New(w.options())

@@ -222,11 +222,11 @@ func (x *execution) succeeds(t *testing.T, message string) {
 }
 
 // fails waits for an error of that kind with that part of a text.
-func (x *execution) fails(t *testing.T, kind executor.Kind, part string) {
+func (x *execution) fails(t *testing.T, kind executor.ErrorKind, part string) {
 	t.Helper()
 	<-x.done
-	if x.err == nil || executor.KindOf(x.err) != kind || !strings.Contains(x.err.Error(), part) {
-		t.Errorf("error is %s %v\nwant %s with %q", executor.KindOf(x.err), x.err, kind, part)
+	if x.err == nil || executor.ErrorKindOf(x.err) != kind || !strings.Contains(x.err.Error(), part) {
+		t.Errorf("error is %s %v\nwant %s with %q", executor.ErrorKindOf(x.err), x.err, kind, part)
 	}
 }
 

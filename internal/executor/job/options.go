@@ -69,11 +69,11 @@ type Executor struct {
 	cluster cluster
 }
 
-var _ executor.Resumer = (*Executor)(nil)
+var _ executor.Resumable = (*Executor)(nil)
 
 // New returns an Executor, or an error that says which option is wrong.
 func New(options Options) (*Executor, error) {
-	if err := options.check(); err != nil {
+	if err := options.validateFields(); err != nil {
 		return nil, err
 	}
 	options.StartTimeout = cmp.Or(options.StartTimeout, DefaultStartTimeout)
@@ -85,7 +85,7 @@ func New(options Options) (*Executor, error) {
 	return &Executor{options: options, cluster: cluster{client: options.Client, namespace: options.Namespace}}, nil
 }
 
-func (o *Options) check() error {
+func (o *Options) validateFields() error {
 	switch {
 	case o.Client == nil || o.Logs == nil:
 		return errors.New("job: Client and Logs are required")
@@ -94,30 +94,30 @@ func (o *Options) check() error {
 	case o.StartTimeout < 0:
 		return fmt.Errorf("the start timeout %s is negative", o.StartTimeout)
 	}
-	if slices.ContainsFunc(slices.Concat(o.Command, o.Args), refersToOurs) {
+	if slices.ContainsFunc(slices.Concat(o.Command, o.Args), refersToGrapnelEnv) {
 		return fmt.Errorf("the command refers to a variable of Grapnel with $(%s…): parameters are data and do not become "+
-			"part of a command; read the variable inside the container", prefix)
+			"part of a command; read the variable inside the container", envPrefix)
 	}
-	return checkEnv(o.Env)
+	return validateEnv(o.Env)
 }
 
-func checkEnv(env []corev1.EnvVar) error {
+func validateEnv(env []corev1.EnvVar) error {
 	seen := map[string]bool{}
 	for _, v := range env {
 		switch {
 		case len(validation.IsEnvVarName(v.Name)) > 0:
 			return fmt.Errorf("%q is no name of an environment variable", v.Name)
-		case strings.HasPrefix(strings.ToUpper(v.Name), prefix):
-			return fmt.Errorf("the variable %s is not allowed: names that begin with %s are Grapnel's", v.Name, prefix)
+		case strings.HasPrefix(strings.ToUpper(v.Name), envPrefix):
+			return fmt.Errorf("the variable %s is not allowed: names that begin with %s are Grapnel's", v.Name, envPrefix)
 		case seen[v.Name]:
 			return fmt.Errorf("the variable %s is set twice", v.Name)
-		case refersToOurs(v.Value):
+		case refersToGrapnelEnv(v.Value):
 			return fmt.Errorf("the variable %s refers to a variable of Grapnel, whose names begin with %s: read that one inside the container",
-				v.Name, prefix)
+				v.Name, envPrefix)
 		}
 		seen[v.Name] = true
 	}
 	return nil
 }
 
-func refersToOurs(text string) bool { return strings.Contains(text, "$("+prefix) }
+func refersToGrapnelEnv(text string) bool { return strings.Contains(text, "$("+envPrefix) }

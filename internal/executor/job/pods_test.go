@@ -89,7 +89,7 @@ func count(list client.ObjectList) int {
 
 func containers(state corev1.ContainerState) corev1.PodStatus {
 	return corev1.PodStatus{
-		Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "proxy"}, {Name: container, State: state}},
+		Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "proxy"}, {Name: containerName, State: state}},
 	}
 }
 

@@ -34,7 +34,7 @@ func TestJobThatWasNotListed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				there := (&Options{Namespace: namespace, Plugin: "freezer"}).job(t.Context(), call(), nil)
+				there := (&Options{Namespace: namespace, Plugin: "freezer"}).newJob(t.Context(), call(), nil)
 				tc.change(there)
 				w.refuse(func(verb string, o any) error {
 					if job, ok := o.(*batchv1.Job); verb == "create" && ok && job != there {
@@ -124,7 +124,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		verb   string
 		object any
 		err    error
-		kind   executor.Kind
+		kind   executor.ErrorKind
 		want   string
 	}{
 		"no right to look": {

@@ -234,12 +234,12 @@ func (x *execution) goesOn(t *testing.T) {
 }
 
 // fails waits for the end and fails the test unless it is an error of that kind and text.
-func (x *execution) fails(t *testing.T, kind executor.Kind, text string) {
+func (x *execution) fails(t *testing.T, kind executor.ErrorKind, text string) {
 	t.Helper()
 	<-x.done
 	const tag = "PreBackupAction(example.io/freeze): "
-	if x.err == nil || executor.KindOf(x.err) != kind || x.err.Error() != tag+text {
-		t.Errorf("error is %s %q,\nwant     %s %q", executor.KindOf(x.err), x.err, kind, tag+text)
+	if x.err == nil || executor.ErrorKindOf(x.err) != kind || x.err.Error() != tag+text {
+		t.Errorf("error is %s %q,\nwant     %s %q", executor.ErrorKindOf(x.err), x.err, kind, tag+text)
 	}
 }
 

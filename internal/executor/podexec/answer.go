@@ -16,9 +16,9 @@ import (
 
 // answer is what a command said about itself.
 type answer struct {
-	message string
-	outputs map[string]string
-	again   time.Duration
+	message    string
+	outputs    map[string]string
+	retryAfter time.Duration
 }
 
 // parseAnswer reads the last line of a command's standard output. It returns nil if
@@ -35,32 +35,32 @@ func parseAnswer(line string) (*answer, error) {
 	}
 	var a answer
 	var seconds float64
-	if json.Unmarshal(orNull(fields["message"]), &a.message) != nil {
+	if json.Unmarshal(valueOrNull(fields["message"]), &a.message) != nil {
 		return nil, errors.New("its answer's message is not a string")
 	}
-	if json.Unmarshal(orNull(fields["outputs"]), &a.outputs) != nil {
+	if json.Unmarshal(valueOrNull(fields["outputs"]), &a.outputs) != nil {
 		return nil, errors.New("its answer's outputs are not an object whose values are strings")
 	}
-	if json.Unmarshal(orNull(fields["retryAfterSeconds"]), &seconds) != nil {
+	if json.Unmarshal(valueOrNull(fields["retryAfterSeconds"]), &seconds) != nil {
 		return nil, errors.New("its answer's retryAfterSeconds is not a number")
 	}
-	return a.checked(seconds)
+	return a.applyLimits(seconds)
 }
 
-func orNull(value json.RawMessage) []byte {
+func valueOrNull(value json.RawMessage) []byte {
 	if value == nil {
 		return []byte("null")
 	}
 	return value
 }
 
-// checked returns the answer within its limits.
-func (a *answer) checked(seconds float64) (*answer, error) {
-	if seconds < 0 || seconds > executor.MaxAgain.Seconds() {
-		return nil, fmt.Errorf("its answer's retryAfterSeconds is not between 0 and %.0f", executor.MaxAgain.Seconds())
+// applyLimits returns the answer within its limits.
+func (a *answer) applyLimits(seconds float64) (*answer, error) {
+	if seconds < 0 || seconds > executor.MaxRetryAfter.Seconds() {
+		return nil, fmt.Errorf("its answer's retryAfterSeconds is not between 0 and %.0f", executor.MaxRetryAfter.Seconds())
 	}
 	if seconds > 0 {
-		a.again = max(time.Duration(seconds*float64(time.Second)), executor.MinAgain)
+		a.retryAfter = max(time.Duration(seconds*float64(time.Second)), executor.MinRetryAfter)
 		a.outputs = nil
 	}
 	if err := hook.ValidateOutputs(a.outputs); err != nil {

@@ -198,7 +198,7 @@ func (s *site) pod(t *testing.T, node string, commands func(streams) string) pod
 		t.Fatal(err)
 	}
 	return podexec.Options{
-		Reader: podexec.ReaderFunc(s.list), Stream: s.remote, Selector: labels.SelectorFromSet(labels.Set{"app": "db"}),
+		Reader: podexec.ReaderFunc(s.list), CommandRunner: s.remote, Selector: labels.SelectorFromSet(labels.Set{"app": "db"}),
 		Namespaces: func(context.Context, executor.Call) ([]string, error) { return []string{"shop"}, nil },
 		Command:    []string{"/bin/freeze", "--all tables", "$(HOME)"}, Target: podexec.Any, Redactor: redact.New(),
 	}
@@ -210,7 +210,7 @@ func (s *site) list(ctx context.Context, namespace string, selector labels.Selec
 	return list.Items, err
 }
 
-func run(ctx context.Context, t *testing.T, options podexec.Options) (executor.Answer, error) {
+func invocation(ctx context.Context, t *testing.T, options podexec.Options) (executor.Answer, error) {
 	t.Helper()
 	e, err := podexec.New(options)
 	if err != nil {
@@ -228,7 +228,7 @@ func (s *site) testAnswer(t *testing.T) {
 		_, _ = io.WriteString(c.stdout, `{"message":"frozen","outputs":{"lsn":"0/16"}}`+"\n")
 		return statusOK
 	})
-	answer, err := run(t.Context(), t, options)
+	answer, err := invocation(t.Context(), t, options)
 	if err != nil || answer.Message != "frozen" || answer.Outputs["lsn"] != "0/16" {
 		t.Errorf("got %+v, %v", answer, err)
 	}
@@ -242,7 +242,7 @@ func (s *site) testExitCode(t *testing.T) {
 		_, _ = io.WriteString(c.stderr, "the disk is full\n")
 		return statusExit
 	})
-	_, err := run(t.Context(), t, options)
+	_, err := invocation(t.Context(), t, options)
 	wantError(t, err, executor.Failed, "exit code 3: the disk is full")
 }
 
@@ -258,7 +258,7 @@ func (s *site) testLongOutput(t *testing.T) {
 		_, _ = io.WriteString(c.stdout, `{"message":"frozen"}`)
 		return statusOK
 	})
-	answer, err := run(t.Context(), t, options)
+	answer, err := invocation(t.Context(), t, options)
 	if err != nil || answer.Message != "frozen" {
 		t.Errorf("got %+v, %v", answer, err)
 	}
@@ -273,7 +273,7 @@ func (s *site) testLost(t *testing.T) {
 	})
 	// Some servers report success then.
 	options.RequireAnswer = true
-	_, err := run(t.Context(), t, options)
+	_, err := invocation(t.Context(), t, options)
 	wantError(t, err, executor.Failed, "nobody knows whether")
 }
 
@@ -287,13 +287,13 @@ func (s *site) testCancel(t *testing.T) {
 		close(ended)
 		return ""
 	})
-	_, err := run(ctx, t, options)
+	_, err := invocation(ctx, t, options)
 	wantError(t, err, executor.Interrupted, "was interrupted before it ended; the command may go on in pod shop/db-")
 	<-ended // the node learns of it
 }
 
 func (s *site) testPending(t *testing.T) {
-	_, err := run(t.Context(), t, s.pod(t, "", nil))
+	_, err := invocation(t.Context(), t, s.pod(t, "", nil))
 	wantError(t, err, executor.Unreachable, "the command could be started in no pod")
 }
 
@@ -302,19 +302,19 @@ func (s *site) testDown(t *testing.T) {
 	options := s.pod(t, "node-1", func(streams) string {
 		return `{"metadata":{},"status":"Failure","message":"container not found (\"db\")","reason":"InternalError","code":500}`
 	})
-	_, err := run(t.Context(), t, options)
+	_, err := invocation(t.Context(), t, options)
 	wantError(t, err, executor.Unreachable, "its container db does not run")
 }
 
 func (s *site) testLostNode(t *testing.T) {
-	_, err := run(t.Context(), t, s.pod(t, "node-2", nil))
+	_, err := invocation(t.Context(), t, s.pod(t, "node-2", nil))
 	wantError(t, err, executor.Unreachable, "the API server cannot reach the node that it runs on")
 }
 
 func (s *site) testNoRights(t *testing.T) {
 	options := s.pod(t, "node-1", nil)
-	options.Stream = s.unable
-	_, err := run(t.Context(), t, options)
+	options.CommandRunner = s.unable
+	_, err := invocation(t.Context(), t, options)
 	wantError(t, err, executor.Unreachable, "the operator may not run commands in it: grant get and create of pods/exec")
 }
 
@@ -325,6 +325,6 @@ func (s *site) testNoProgram(t *testing.T) {
 			`OCI runtime exec failed: exec failed: unable to start container process: exec: \"/bin/freeze\": stat /bin/freeze: no such file or directory",` +
 			`"reason":"InternalError","code":500}`
 	})
-	_, err := run(t.Context(), t, options)
+	_, err := invocation(t.Context(), t, options)
 	wantError(t, err, executor.Failed, "/bin/freeze cannot be started in container db: is it there, and executable?")
 }

@@ -44,8 +44,8 @@ func TestAnswers(t *testing.T) {
 		"message, secret":     {stdout: `{"message":"password=hunter2 works"}`, want: executor.Answer{Message: "password=[REDACTED] works"}},
 		"outputs":             {stdout: "log\n{\"outputs\":{\"lsn\":\"1\"}}\r\n\n \n", want: executor.Answer{Message: "ok in shop/db-0", Outputs: map[string]string{"lsn": "1"}}},
 		"largest output":      {stdout: `{"outputs":{"a":"` + value + `"}}`, want: executor.Answer{Message: "ok in shop/db-0", Outputs: map[string]string{"a": value}}},
-		"again":               {stdout: `{"message":"copying","retryAfterSeconds":1.5,"outputs":{"a":"b"}}`, want: executor.Answer{Message: "copying", Again: 1500 * time.Millisecond}},
-		"again, very soon":    {stdout: `{"retryAfterSeconds":0.001}`, want: executor.Answer{Message: "ok in shop/db-0", Again: executor.MinAgain}},
+		"again":               {stdout: `{"message":"copying","retryAfterSeconds":1.5,"outputs":{"a":"b"}}`, want: executor.Answer{Message: "copying", RetryAfter: 1500 * time.Millisecond}},
+		"again, very soon":    {stdout: `{"retryAfterSeconds":0.001}`, want: executor.Answer{Message: "ok in shop/db-0", RetryAfter: executor.MinRetryAfter}},
 		"not again":           {stdout: `{"retryAfterSeconds":0}`, want: executor.Answer{Message: "ok in shop/db-0"}},
 		"not the last line":   {stdout: "{\"outputs\":{\"a\":\"b\"}}\nbye\n", want: executor.Answer{Message: "ok in shop/db-0"}},
 		"another object":      {stdout: `{"level":"info","message":"done"}`, want: executor.Answer{Message: "ok in shop/db-0"}},
@@ -116,7 +116,7 @@ func TestOutputsOfSeveralPods(t *testing.T) {
 				_, err := io.WriteString(c.stdout, answer)
 				return err
 			},
-			want: executor.Answer{Message: "3 pods: 1 ok, 2 not done yet (shop/db-0: copying)", Again: 7 * time.Second},
+			want: executor.Answer{Message: "3 pods: 1 ok, 2 not done yet (shop/db-0: copying)", RetryAfter: 7 * time.Second},
 		},
 		"a failure is more than that": {
 			handle: func(_ context.Context, c *command) error {
@@ -152,7 +152,7 @@ func TestFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stdout, stderr string
 		end            error
-		want           executor.Kind
+		want           executor.ErrorKind
 		text           string
 	}{
 		"exit code":            {end: exitCode(3), want: executor.Failed, text: "exit code 3"},
@@ -173,7 +173,7 @@ func TestFailures(t *testing.T) {
 			w := newWorld(t, running("shop", "db-0"))
 			w.handle = prints(tc.stdout, tc.stderr, tc.end)
 			_, err := w.execute(t.Context(), aCall)
-			outcome := map[executor.Kind]string{executor.Failed: "failed", executor.Unreachable: "not reached"}[tc.want]
+			outcome := map[executor.ErrorKind]string{executor.Failed: "failed", executor.Unreachable: "not reached"}[tc.want]
 			wantError(t, err, tc.want, "PreBackupAction(a.io/b): 1 pod: 1 "+outcome+" (shop/db-0: "+tc.text+")")
 			if !errors.Is(err, tc.end) {
 				t.Errorf("the cause %v is not kept in %v", tc.end, err)

@@ -29,19 +29,19 @@ const (
 	Any Target = "any"
 )
 
-// Missing says what it means that no selected pod runs.
-type Missing string
+// MissingPolicy says what it means that no selected pod runs.
+type MissingPolicy string
 
 const (
 	// Fail makes it an error of kind Unreachable.
-	Fail Missing = "Fail"
+	Fail MissingPolicy = "Fail"
 	// Skip makes it an Answer that says so.
-	Skip Missing = "Skip"
+	Skip MissingPolicy = "Skip"
 	// Undo is Skip for an action that undoes what another one did: an owed action is
 	// repeated until it ends well, and without a pod it never would. A pod that is there
 	// and will run, or is about to be replaced, is an error of kind Unreachable: what was
 	// done may be in its volume.
-	Undo Missing = "Undo"
+	Undo MissingPolicy = "Undo"
 )
 
 // MaxParallel is the largest value of Options.Parallel.
@@ -50,21 +50,21 @@ const MaxParallel = 64
 // Reader reads pods, past any cache: a pod that started a moment ago must be seen.
 // Implementations are safe for concurrent use.
 type Reader interface {
-	// Pods returns all pods of one namespace that the selector finds, and none of a
+	// ListPods returns all pods of one namespace that the selector finds, and none of a
 	// namespace that does not exist.
-	Pods(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error)
+	ListPods(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error)
 }
 
 // ReaderFunc is a function that is a Reader.
 type ReaderFunc func(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error)
 
-// Pods calls the function.
-func (f ReaderFunc) Pods(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error) {
+// ListPods calls the function.
+func (f ReaderFunc) ListPods(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error) {
 	return f(ctx, namespace, selector)
 }
 
-// Stream runs commands in containers. Implementations are safe for concurrent use.
-type Stream interface {
+// CommandRunner runs commands in containers. Implementations are safe for concurrent use.
+type CommandRunner interface {
 	// Exec runs a command, hands it stdin and writes what it prints, until it ended or
 	// ctx did; it returns promptly then, but the command may go on. The writers
 	// never fail, may be written to concurrently, and also after Exec has returned.
@@ -89,23 +89,23 @@ func (e *NotStartedError) Error() string { return "not started: " + e.Err.Error(
 // Unwrap returns the cause.
 func (e *NotStartedError) Unwrap() error { return e.Err }
 
-// Namespaces returns the names of the namespaces that the Backup or Restore of a call
+// NamespacesFunc returns the names of the namespaces that the Backup or Restore of a call
 // includes, in this cluster (for a Restore: after their mapping). Pods of no others
 // are touched; so neither "" nor a pattern may be among them. An *executor.Error is
 // returned as it is, any other error becomes one of kind Unreachable.
-type Namespaces func(ctx context.Context, call executor.Call) ([]string, error)
+type NamespacesFunc func(ctx context.Context, call executor.Call) ([]string, error)
 
 // Options are what an Executor needs.
 type Options struct {
 	// Reader lists pods.
 	Reader Reader
-	// Stream runs commands in them.
-	Stream Stream
+	// CommandRunner runs commands in them.
+	CommandRunner CommandRunner
 	// Selector finds pods by their labels. It must select something: a command that
 	// runs in all pods is nobody's wish.
 	Selector labels.Selector
 	// Namespaces says where to look for pods.
-	Namespaces Namespaces
+	Namespaces NamespacesFunc
 	// Container is the name of the container to run in, also of a sidecar among the init
 	// containers. If it is "", it is the one that the annotation
 	// kubectl.kubernetes.io/default-container names, or else the first.
@@ -119,7 +119,7 @@ type Options struct {
 	// MaxParallel. With 1, the default, it is one after the other by namespace and name.
 	Parallel int
 	// OnMissing is Fail (the default), Skip or Undo.
-	OnMissing Missing
+	OnMissing MissingPolicy
 	// RequireAnswer makes exit code 0 without an answer a failure; see the package
 	// comment for why.
 	RequireAnswer bool
@@ -145,16 +145,16 @@ func New(options Options) (*Executor, error) {
 	if options.Parallel == 0 {
 		options.Parallel = 1
 	}
-	if err := check(options); err != nil {
+	if err := validateOptions(options); err != nil {
 		return nil, err
 	}
 	options.Command = slices.Clone(options.Command)
 	return &Executor{options: options}, nil
 }
 
-func check(o Options) error {
+func validateOptions(o Options) error {
 	switch {
-	case o.Reader == nil || o.Stream == nil || o.Namespaces == nil:
+	case o.Reader == nil || o.CommandRunner == nil || o.Namespaces == nil:
 		return errors.New("podExec needs a reader, a stream and the namespaces of a call")
 	case o.Selector == nil || o.Selector.Empty():
 		return errors.New("podExec has no selector: say which pods the command is for")
@@ -172,12 +172,12 @@ func check(o Options) error {
 
 // Execute makes one attempt; see executor.Executor.
 func (e *Executor) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
-	if err := checkCall(call); err != nil {
+	if err := validateCall(call); err != nil {
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, e.options.Redactor.String(err.Error()), err)
 	}
-	r := &run{Options: e.options, call: call, left: map[types.UID]string{}}
-	if err := r.all(ctx); err != nil {
+	r := &invocation{Options: e.options, call: call, skipReasons: map[types.UID]string{}}
+	if err := r.runInPods(ctx); err != nil {
 		return executor.Answer{}, err
 	}
-	return r.answer()
+	return r.combineResults()
 }

@@ -31,7 +31,7 @@ func TestNewRefusesWrongOptions(t *testing.T) {
 		want   string
 	}{
 		"no reader":          {func(o *podexec.Options) { o.Reader = nil }, "needs a reader"},
-		"no stream":          {func(o *podexec.Options) { o.Stream = nil }, "needs a reader, a stream"},
+		"no stream":          {func(o *podexec.Options) { o.CommandRunner = nil }, "needs a reader, a stream"},
 		"no namespaces":      {func(o *podexec.Options) { o.Namespaces = nil }, "the namespaces of a call"},
 		"no selector":        {func(o *podexec.Options) { o.Selector = nil }, "has no selector"},
 		"selector of all":    {func(o *podexec.Options) { o.Selector = labels.Everything() }, "has no selector"},
@@ -108,7 +108,7 @@ func TestOnlyRunningPodsOfIncludedNamespacesAreCalled(t *testing.T) {
 	if diff := cmp.Diff([]string{"bank/db-0", "shop/db-0", "shop/db-1", "shop/db-9"}, w.called()); diff != "" {
 		t.Errorf("called pods: %s", diff)
 	}
-	if want := "4 pods: 4 ok"; answer.Message != want || answer.Outputs != nil || answer.Again != 0 {
+	if want := "4 pods: 4 ok"; answer.Message != want || answer.Outputs != nil || answer.RetryAfter != 0 {
 		t.Errorf("answer is %+v, want %q", answer, want)
 	}
 	if !strings.Contains(w.logged(), `"shop/db-2" "why"="Pending"`) || !strings.Contains(w.logged(), `"shop/db-4" "why"="being deleted"`) {
@@ -135,7 +135,7 @@ func TestNamespacesThatCannotBeUsed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		names []string
 		err   error
-		want  executor.Kind
+		want  executor.ErrorKind
 		text  string
 	}{
 		"all of them": {names: []string{"shop", ""}, want: executor.Invalid, text: "a namespace without a name"},
@@ -270,7 +270,7 @@ func TestListsThatFail(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("at 10.0.0.1"))
 	for name, tc := range map[string]struct {
 		errs []error
-		want executor.Kind
+		want executor.ErrorKind
 		text string
 	}{
 		"forbidden": {errs: []error{forbidden}, want: executor.Unreachable, text: "the pods of namespace shop could not be listed: the operator may not do it"},
@@ -289,7 +289,7 @@ func TestListsThatFail(t *testing.T) {
 				if n <= len(tc.errs) && tc.errs[n-1] != nil {
 					return nil, tc.errs[n-1]
 				}
-				return reader.Pods(ctx, namespace, s)
+				return reader.ListPods(ctx, namespace, s)
 			})
 			_, err := w.execute(t.Context(), aCall)
 			if tc.want == "" {
@@ -307,7 +307,7 @@ func TestEndOfTheContext(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		cause error
-		want  executor.Kind
+		want  executor.ErrorKind
 		text  string
 	}{
 		"deadline":  {context.DeadlineExceeded, executor.Timeout, "did not end before its deadline: raise its timeout or check what it waits for; the command may go on in pod shop/db-0"},

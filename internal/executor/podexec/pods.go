@@ -18,29 +18,29 @@ const annotationContainer = "kubectl.kubernetes.io/default-container"
 type target struct {
 	pod *corev1.Pod
 	// container is the name of the container, id the one that runs under it now.
-	container, id string
-	// absent means that the pod has no such container, down why the container does not
+	container, containerID string
+	// containerMissing means that the pod has no such container, down why the container does not
 	// run; the command cannot be started then.
-	absent bool
-	down   string
+	containerMissing bool
+	notRunningReason string
 }
 
-// reference is how commands and people are told of it.
-func (t target) reference() podReference {
+// toReference is how commands and people are told of it.
+func (t target) toReference() podReference {
 	return podReference{Namespace: t.pod.Namespace, Name: t.pod.Name, Container: t.container}
 }
 
 // newTarget looks at a pod that is a candidate.
 func newTarget(pod *corev1.Pod, container string) target {
-	t := target{pod: pod, container: containerOf(pod, container)}
-	t.absent = !hasContainer(pod, t.container)
-	t.id, t.down = state(pod, t.container)
+	t := target{pod: pod, container: containerNameFor(pod, container)}
+	t.containerMissing = !hasContainer(pod, t.container)
+	t.containerID, t.notRunningReason = runningContainerID(pod, t.container)
 	return t
 }
 
-// leftOut says why a pod is no candidate, "" if it is one. A pod that is not Ready is: a
+// skipReason says why a pod is no candidate, "" if it is one. A pod that is not Ready is: a
 // frozen database fails its readiness probe, and must be thawed.
-func leftOut(pod *corev1.Pod) string {
+func skipReason(pod *corev1.Pod) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return "being deleted"
@@ -50,20 +50,20 @@ func leftOut(pod *corev1.Pod) string {
 	return ""
 }
 
-// isGone reports whether nothing runs in a pod any more, or soon will not.
-func isGone(pod *corev1.Pod) bool {
+// isTerminatingOrTerminal reports whether nothing runs in a pod any more, or soon will not.
+func isTerminatingOrTerminal(pod *corev1.Pod) bool {
 	return pod == nil || pod.DeletionTimestamp != nil ||
 		pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func isReady(pod *corev1.Pod) bool {
+func isPodReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// replaces reports whether a pod takes the place of another one that is gone.
-func replaces(pod, gone *corev1.Pod) bool {
+// isReplacement reports whether a pod takes the place of another one that is gone.
+func isReplacement(pod, gone *corev1.Pod) bool {
 	if pod.Namespace != gone.Namespace || pod.UID == gone.UID {
 		return false
 	}
@@ -74,9 +74,9 @@ func replaces(pod, gone *corev1.Pod) bool {
 	return pod.Name == gone.Name
 }
 
-// containerOf returns the name of the container to run in. The annotation is the pod
+// containerNameFor returns the name of the container to run in. The annotation is the pod
 // owner's; one that names nothing is not taken, as kubectl does.
-func containerOf(pod *corev1.Pod, configured string) string {
+func containerNameFor(pod *corev1.Pod, configured string) string {
 	if configured != "" {
 		return configured
 	}
@@ -97,8 +97,8 @@ func hasContainer(pod *corev1.Pod, name string) bool {
 		})
 }
 
-// state returns the id of the container that runs under a name, or why none does.
-func state(pod *corev1.Pod, name string) (id, down string) {
+// runningContainerID returns the id of the container that runs under a name, or why none does.
+func runningContainerID(pod *corev1.Pod, name string) (id, down string) {
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if status.Name != name {
 			continue
@@ -115,18 +115,18 @@ func state(pod *corev1.Pod, name string) (id, down string) {
 	return "", "not started yet"
 }
 
-// byName is the order in which pods are treated.
-func byName(a, b *corev1.Pod) int {
+// comparePodsByName is the order in which pods are treated.
+func comparePodsByName(a, b *corev1.Pod) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// readyFirst is the order in which they are tried when one is enough.
-func readyFirst(a, b target) int {
-	if ready := isReady(a.pod); ready != isReady(b.pod) {
+// compareReadyFirst is the order in which they are tried when one is enough.
+func compareReadyFirst(a, b target) int {
+	if ready := isPodReady(a.pod); ready != isPodReady(b.pod) {
 		if ready {
 			return -1
 		}
 		return 1
 	}
-	return byName(a.pod, b.pod)
+	return comparePodsByName(a.pod, b.pod)
 }

@@ -38,7 +38,7 @@ func TestContainer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		option, annotation string
 		want               string
-		kind               executor.Kind
+		kind               executor.ErrorKind
 		text               string
 	}{
 		"first":                  {want: "main"},
@@ -93,7 +93,7 @@ func TestPodsThatChangeDuringTheCall(t *testing.T) {
 		happens func(*world)
 		end     error
 		called  []string
-		kind    executor.Kind
+		kind    executor.ErrorKind
 		text    string
 	}{
 		"nothing, lost": {
@@ -162,7 +162,7 @@ func TestPodsThatChangeDuringTheCall(t *testing.T) {
 func TestTheOnlyPodGoes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		missing podexec.Missing
+		missing podexec.MissingPolicy
 		alone   bool // without a controller
 		end     error
 		next    corev1.PodPhase // of the pod that takes its place at once
@@ -257,7 +257,7 @@ func TestAnyTakesTheFirstThatCanBeStarted(t *testing.T) {
 		ends   map[string]error
 		vanish bool
 		called []string
-		kind   executor.Kind
+		kind   executor.ErrorKind
 		text   string
 	}{
 		"a ready one":          {called: []string{"shop/db-2"}, text: "ok in shop/db-2"},

@@ -27,7 +27,7 @@ type Remote struct {
 	client rest.Interface
 }
 
-var _ Stream = (*Remote)(nil)
+var _ CommandRunner = (*Remote)(nil)
 
 // NewRemote returns a Remote for the cluster, and with the rights, of config, which is
 // not changed. The rights needed are get and create of pods/exec: up to Kubernetes 1.34 a
@@ -43,14 +43,14 @@ func NewRemote(config *rest.Config) (*Remote, error) {
 	return &Remote{config: config, client: client}, nil
 }
 
-// dialer is one of the two ways.
-type dialer func(config *rest.Config, at *url.URL) (remotecommand.Executor, error)
+// newExecutorFunc is one of the two ways.
+type newExecutorFunc func(config *rest.Config, at *url.URL) (remotecommand.Executor, error)
 
-func overWebSocket(config *rest.Config, at *url.URL) (remotecommand.Executor, error) {
+func newWebSocketExecutor(config *rest.Config, at *url.URL) (remotecommand.Executor, error) {
 	return remotecommand.NewWebSocketExecutor(config, http.MethodGet, at.String())
 }
 
-func overSPDY(config *rest.Config, at *url.URL) (remotecommand.Executor, error) {
+func newSPDYExecutor(config *rest.Config, at *url.URL) (remotecommand.Executor, error) {
 	return remotecommand.NewSPDYExecutor(config, http.MethodPost, at)
 }
 
@@ -63,32 +63,32 @@ func (r *Remote) Exec(ctx context.Context, namespace, pod, container string, com
 			Container: container, Command: command, Stdin: true, Stdout: true, Stderr: true,
 		}, scheme.ParameterCodec).URL()
 	streams := remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Stderr: stderr}
-	open, err := r.stream(ctx, overWebSocket, at, streams)
+	open, err := r.streamOnce(ctx, newWebSocketExecutor, at, streams)
 	if open || err == nil || ctx.Err() != nil {
-		return told(open, err)
+		return wrapNotStarted(open, err)
 	}
 	// Without a connection nothing was started, nor anything of stdin read: a second try
 	// is no second run.
-	open, second := r.stream(ctx, overSPDY, at, streams)
+	open, second := r.streamOnce(ctx, newSPDYExecutor, at, streams)
 	if open || second == nil {
-		return told(open, second)
+		return wrapNotStarted(open, second)
 	}
-	return told(open, errors.Join(second, fmt.Errorf("over WebSocket: %w", err)))
+	return wrapNotStarted(open, errors.Join(second, fmt.Errorf("over WebSocket: %w", err)))
 }
 
-func told(open bool, err error) error {
+func wrapNotStarted(open bool, err error) error {
 	if err == nil || open {
 		return err
 	}
 	return &NotStartedError{Err: err}
 }
 
-// stream makes one try, and reports whether the connection was opened: the server may
+// streamOnce makes one try, and reports whether the connection was opened: the server may
 // have started the command then.
-func (r *Remote) stream(ctx context.Context, dial dialer, at *url.URL, streams remotecommand.StreamOptions) (bool, error) {
+func (r *Remote) streamOnce(ctx context.Context, dial newExecutorFunc, at *url.URL, streams remotecommand.StreamOptions) (bool, error) {
 	var open atomic.Bool
 	config := rest.CopyConfig(r.config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &observer{next: next, open: &open} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &upgradeObserver{next: next, upgraded: &open} })
 	executor, err := dial(config, at)
 	if err != nil {
 		return false, err
@@ -107,17 +107,17 @@ func (r *Remote) stream(ctx context.Context, dial dialer, at *url.URL, streams r
 	return open.Load(), err
 }
 
-// observer sees whether a connection was opened.
-type observer struct {
-	next http.RoundTripper
-	open *atomic.Bool
+// upgradeObserver sees whether a connection was opened.
+type upgradeObserver struct {
+	next     http.RoundTripper
+	upgraded *atomic.Bool
 }
 
 // RoundTrip makes a request.
-func (o *observer) RoundTrip(request *http.Request) (*http.Response, error) {
+func (o *upgradeObserver) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := o.next.RoundTrip(request)
 	if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
-		o.open.Store(true)
+		o.upgraded.Store(true)
 	}
 	return response, err
 }

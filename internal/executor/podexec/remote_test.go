@@ -186,7 +186,7 @@ func TestRemoteWithoutAServer(t *testing.T) {
 		t.Errorf("error is %v, want that it was not started", err)
 	}
 	w := newWorld(t, running("shop", "db-0"))
-	w.options.Target, w.options.Stream = podexec.Any, s.remote
+	w.options.Target, w.options.CommandRunner = podexec.Any, s.remote
 	_, err = w.execute(t.Context(), aCall)
 	wantError(t, err, executor.Unreachable, "the command could not be started; the log says why")
 }
@@ -243,7 +243,7 @@ func TestExecuteThroughTheAPIServer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		status string
-		want   executor.Kind
+		want   executor.ErrorKind
 		text   string
 	}{
 		"ok":        {status: statusOK, text: "frozen"},
@@ -267,7 +267,7 @@ func TestExecuteThroughTheAPIServer(t *testing.T) {
 				socket.close()
 			})
 			w := newWorld(t, running("shop", "db-0"))
-			w.options.Target, w.options.Stream = podexec.Any, s.remote
+			w.options.Target, w.options.CommandRunner = podexec.Any, s.remote
 			answer, err := w.execute(t.Context(), aCall)
 			if tc.want != "" {
 				wantError(t, err, tc.want, tc.text)

@@ -41,8 +41,8 @@ type podReference struct {
 	Container string `json:"container"`
 }
 
-// encode returns what a command reads: one line.
-func encode(call executor.Call, pod podReference) ([]byte, error) {
+// encodeRequest returns what a command reads: one line.
+func encodeRequest(call executor.Call, pod podReference) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	// Commands that are shell scripts find "<" easier to read than \u003c.
@@ -55,8 +55,8 @@ func encode(call executor.Call, pod podReference) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// checkCall refuses a call that no command could be made with.
-func checkCall(call executor.Call) error {
+// validateCall refuses a call that no command could be made with.
+func validateCall(call executor.Call) error {
 	switch {
 	case call.Key == "":
 		return errors.New("the call has no idempotency key")
@@ -66,13 +66,13 @@ func checkCall(call executor.Call) error {
 	if err := hook.ValidateParameters(call.Parameters); err != nil {
 		return err
 	}
-	if err := checkOutputs(call.Outputs, "the outputs of"); err != nil {
+	if err := validateOutputs(call.Outputs, "the outputs of"); err != nil {
 		return err
 	}
-	if err := checkOutputs(call.BackupOutputs, "the backup's outputs of"); err != nil {
+	if err := validateOutputs(call.BackupOutputs, "the backup's outputs of"); err != nil {
 		return err
 	}
-	line, err := encode(call, podReference{})
+	line, err := encodeRequest(call, podReference{})
 	if err == nil && len(line) > MaxRequestBytes {
 		err = fmt.Errorf("the parameters and the outputs of earlier actions have %d bytes together, at most %d can be handed to a command",
 			len(line), MaxRequestBytes)
@@ -80,7 +80,7 @@ func checkCall(call executor.Call) error {
 	return err
 }
 
-func checkOutputs(outputs map[string]map[string]string, what string) error {
+func validateOutputs(outputs map[string]map[string]string, what string) error {
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		if err := hook.ValidateOutputs(outputs[name]); err != nil {
 			return fmt.Errorf("%s %q: %w", what, name, err)

@@ -14,72 +14,72 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// answer turns the results of all pods into one.
-func (r *run) answer() (executor.Answer, error) {
+// combineResults turns the results of all pods into one.
+func (r *invocation) combineResults() (executor.Answer, error) {
 	if len(r.results) == 0 {
-		return r.missing()
+		return r.answerWithoutPods()
 	}
 	if r.Target == Any {
-		return r.answerOfAny()
+		return r.answerFromLastPod()
 	}
-	text := r.summary()
+	text := r.summarizeResults()
 	switch {
-	case r.count(gone) == len(r.results) && r.OnMissing == Fail:
-		return executor.Answer{}, r.fail(executor.Unreachable, "the command ran to its end in no pod: "+text)
-	case r.count(failed) > 0:
-		return executor.Answer{}, r.fail(executor.Failed, text)
-	case r.count(unreachable) > 0:
-		return executor.Answer{}, r.fail(executor.Unreachable, text)
+	case r.countOutcome(outcomePodGone) == len(r.results) && r.OnMissing == Fail:
+		return executor.Answer{}, r.newError(executor.Unreachable, "the command ran to its end in no pod: "+text)
+	case r.countOutcome(outcomeFailed) > 0:
+		return executor.Answer{}, r.newError(executor.Failed, text)
+	case r.countOutcome(outcomeUnreachable) > 0:
+		return executor.Answer{}, r.newError(executor.Unreachable, text)
 	}
-	answer := executor.Answer{Message: r.shown(text)}
+	answer := executor.Answer{Message: r.redactToLine(text)}
 	for _, res := range r.results {
-		answer.Again = max(answer.Again, res.answer.again)
+		answer.RetryAfter = max(answer.RetryAfter, res.answer.retryAfter)
 	}
-	if answer.Again > 0 {
+	if answer.RetryAfter > 0 {
 		return answer, nil
 	}
-	answer.Outputs = r.outputs()
+	answer.Outputs = r.mergedOutputs()
 	if err := hook.ValidateOutputs(answer.Outputs); err != nil {
-		return executor.Answer{}, r.fail(executor.Failed,
-			fmt.Sprintf("the outputs of %s together, each with the pod's name in front, are not allowed: %v", pods(len(r.results)), err))
+		return executor.Answer{}, r.newError(executor.Failed,
+			fmt.Sprintf("the outputs of %s together, each with the pod's name in front, are not allowed: %v", podCountText(len(r.results)), err))
 	}
 	return answer, nil
 }
 
-// answerOfAny is what the last pod answered: the others were not reached.
-func (r *run) answerOfAny() (executor.Answer, error) {
+// answerFromLastPod is what the last pod answered: the others were not reached.
+func (r *invocation) answerFromLastPod() (executor.Answer, error) {
 	last := r.results[len(r.results)-1]
 	switch {
-	case last.outcome == succeeded || last.outcome == unfinished:
+	case last.outcome == outcomeSucceeded || last.outcome == outcomeUnfinished:
 		message := last.answer.message
 		if message == "" {
-			message = "ok in " + nameOf(last.pod)
+			message = "ok in " + namespacedName(last.pod)
 		}
-		return executor.Answer{Message: r.shown(message), Outputs: last.answer.outputs, Again: last.answer.again}, nil
+		return executor.Answer{Message: r.redactToLine(message), Outputs: last.answer.outputs, RetryAfter: last.answer.retryAfter}, nil
 	case last.started:
-		return executor.Answer{}, r.fail(executor.Failed, nameOf(last.pod)+": "+last.text)
+		return executor.Answer{}, r.newError(executor.Failed, namespacedName(last.pod)+": "+last.text)
 	}
 	kind := executor.Unreachable
-	if r.count(failed) > 0 {
+	if r.countOutcome(outcomeFailed) > 0 {
 		kind = executor.Failed
 	}
-	return executor.Answer{}, r.fail(kind, "the command could be started in no pod: "+r.summary())
+	return executor.Answer{}, r.newError(kind, "the command could be started in no pod: "+r.summarizeResults())
 }
 
-// missing is the answer without a pod that runs.
-func (r *run) missing() (executor.Answer, error) {
-	text := fmt.Sprintf("no pod that %q finds runs in the %s included", r.Selector.String(), namespaces(len(r.namespaces)))
-	if len(r.left) > 0 {
-		text += fmt.Sprintf(" (%s found: %s)", pods(len(r.left)),
-			strings.Join(slices.Compact(slices.Sorted(maps.Values(r.left))), ", "))
+// answerWithoutPods is the answer without a pod that runs.
+func (r *invocation) answerWithoutPods() (executor.Answer, error) {
+	text := fmt.Sprintf("no pod that %q finds runs in the %s included", r.Selector.String(), namespaceCountText(len(r.namespaces)))
+	if len(r.skipReasons) > 0 {
+		text += fmt.Sprintf(" (%s found: %s)", podCountText(len(r.skipReasons)),
+			strings.Join(slices.Compact(slices.Sorted(maps.Values(r.skipReasons))), ", "))
 	}
 	if r.OnMissing != Fail {
-		return executor.Answer{Message: r.shown(text + ": nothing was done")}, nil
+		return executor.Answer{Message: r.redactToLine(text + ": nothing was done")}, nil
 	}
-	return executor.Answer{}, r.fail(executor.Unreachable, text+": check the selector, and whether the application is up")
+	return executor.Answer{}, r.newError(executor.Unreachable, text+": check the selector, and whether the application is up")
 }
 
-func (r *run) fail(kind executor.Kind, text string) error {
+func (r *invocation) newError(kind executor.ErrorKind, text string) error {
 	var errs []error
 	for _, res := range r.results {
 		errs = append(errs, res.err)
@@ -87,9 +87,11 @@ func (r *run) fail(kind executor.Kind, text string) error {
 	return executor.NewError(kind, r.call, r.Redactor.String(text), errors.Join(errs...))
 }
 
-func (r *run) shown(text string) string { return executor.OneLine(r.Redactor.String(text)) }
+func (r *invocation) redactToLine(text string) string {
+	return executor.OneLine(r.Redactor.String(text))
+}
 
-func (r *run) count(o outcome) int {
+func (r *invocation) countOutcome(o outcome) int {
 	n := 0
 	for _, res := range r.results {
 		if res.outcome == o {
@@ -99,35 +101,35 @@ func (r *run) count(o outcome) int {
 	return n
 }
 
-// summary is "3 pods: 2 ok, 1 failed (shop/db-0: exit code 3: disk full)", what matters
+// summarizeResults is "3 pods: 2 ok, 1 failed (shop/db-0: exit code 3: disk full)", what matters
 // most first.
-func (r *run) summary() string {
+func (r *invocation) summarizeResults() string {
 	var counts, details []string
-	for _, o := range []outcome{succeeded, unfinished, gone, unreachable, failed} {
-		if n := r.count(o); n > 0 {
+	for _, o := range []outcome{outcomeSucceeded, outcomeUnfinished, outcomePodGone, outcomeUnreachable, outcomeFailed} {
+		if n := r.countOutcome(o); n > 0 {
 			counts = append(counts, fmt.Sprintf("%d %s", n, o))
 		}
 	}
 	ordered := slices.Clone(r.results)
-	slices.SortStableFunc(ordered, func(a, b *result) int { return int(b.outcome - a.outcome) })
+	slices.SortStableFunc(ordered, func(a, b *podResult) int { return int(b.outcome - a.outcome) })
 	for _, res := range ordered {
-		if text := res.describe(); text != "" {
-			details = append(details, nameOf(res.pod)+": "+text)
+		if text := res.describeResult(); text != "" {
+			details = append(details, namespacedName(res.pod)+": "+text)
 		}
 	}
-	text := pods(len(r.results)) + ": " + strings.Join(counts, ", ")
+	text := podCountText(len(r.results)) + ": " + strings.Join(counts, ", ")
 	if len(details) > 0 {
 		text += " (" + strings.Join(details, "; ") + ")"
 	}
 	return text
 }
 
-// describe says what there is to say about one pod, "" if that is nothing.
-func (res *result) describe() string {
+// describeResult says what there is to say about one pod, "" if that is nothing.
+func (res *podResult) describeResult() string {
 	switch res.outcome {
-	case succeeded, unfinished:
+	case outcomeSucceeded, outcomeUnfinished:
 		return res.answer.message
-	case gone:
+	case outcomePodGone:
 		return "is gone; " + res.text
 	default:
 		return res.text
@@ -137,22 +139,22 @@ func (res *result) describe() string {
 // String names an outcome in a summary.
 func (o outcome) String() string {
 	switch o {
-	case succeeded:
+	case outcomeSucceeded:
 		return "ok"
-	case unfinished:
+	case outcomeUnfinished:
 		return "not done yet"
-	case gone:
+	case outcomePodGone:
 		return "gone"
-	case unreachable:
+	case outcomeUnreachable:
 		return "not reached"
 	default:
 		return "failed"
 	}
 }
 
-// outputs merges those of all pods. A key is the pod's name, a dot, and the command's
+// mergedOutputs merges those of all pods. A key is the pod's name, a dot, and the command's
 // key; a name that two of the pods have gets the namespace's in front.
-func (r *run) outputs() map[string]string {
+func (r *invocation) mergedOutputs() map[string]string {
 	names := map[string]int{}
 	for _, res := range r.results {
 		names[res.pod.Name]++
@@ -173,11 +175,11 @@ func (r *run) outputs() map[string]string {
 	return merged
 }
 
-func pods(n int) string { return plural(n, "pod") }
+func podCountText(n int) string { return countText(n, "pod") }
 
-func namespaces(n int) string { return plural(n, "namespace") }
+func namespaceCountText(n int) string { return countText(n, "namespace") }
 
-func plural(n int, what string) string {
+func countText(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

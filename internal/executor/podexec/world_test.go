@@ -67,7 +67,7 @@ func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
 	}
 	w := &world{t: t, client: builder.Build()}
 	w.options = podexec.Options{
-		Reader: podexec.ReaderFunc(w.read), Stream: w, Selector: labels.SelectorFromSet(labels.Set{"app": "db"}),
+		Reader: podexec.ReaderFunc(w.read), CommandRunner: w, Selector: labels.SelectorFromSet(labels.Set{"app": "db"}),
 		Namespaces: func(context.Context, executor.Call) ([]string, error) { return []string{"shop"}, nil },
 		Command:    []string{"/bin/freeze"}, Redactor: redact.New(),
 	}
@@ -204,9 +204,9 @@ func exitCode(code int) error {
 	return exec.CodeExitError{Err: fmt.Errorf("command terminated with exit code %d", code), Code: code}
 }
 
-func wantError(t *testing.T, err error, kind executor.Kind, text string) {
+func wantError(t *testing.T, err error, kind executor.ErrorKind, text string) {
 	t.Helper()
-	if executor.KindOf(err) != kind || !strings.Contains(err.Error(), text) {
-		t.Fatalf("error is %s %v, want %s %q", executor.KindOf(err), err, kind, text)
+	if executor.ErrorKindOf(err) != kind || !strings.Contains(err.Error(), text) {
+		t.Fatalf("error is %s %v, want %s %q", executor.ErrorKindOf(err), err, kind, text)
 	}
 }

@@ -22,12 +22,12 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
 
-// maxRequest leaves room for the parts of a message that are not counted.
-const maxRequest = proto.MaxRequestBytes - 1<<20
+// maxRequestBytes leaves room for the parts of a message that are not counted.
+const maxRequestBytes = proto.MaxRequestBytes - 1<<20
 
 // Executor runs one action.
 type Executor struct {
-	id       adapter.ID
+	id       adapter.ActionID
 	caller   *caller.Caller[adapter.Hook]
 	redactor *redact.Redactor
 }
@@ -35,13 +35,13 @@ type Executor struct {
 var _ executor.Executor = (*Executor)(nil)
 
 // New returns an Executor for one action.
-func New(id adapter.ID, resolve caller.Resolve[adapter.Hook], redactor *redact.Redactor) *Executor {
+func New(id adapter.ActionID, resolve caller.ResolveFunc[adapter.Hook], redactor *redact.Redactor) *Executor {
 	return &Executor{id: id, caller: caller.New(resolve, redactor), redactor: redactor}
 }
 
 // Execute makes one attempt; see executor.Executor.
 func (e *Executor) Execute(ctx context.Context, attempt executor.Call) (executor.Answer, error) {
-	if err := e.check(attempt); err != nil {
+	if err := e.validateCall(attempt); err != nil {
 		return executor.Answer{}, executor.NewError(executor.Invalid, attempt, err.Error(), err)
 	}
 	var answer executor.Answer
@@ -58,10 +58,10 @@ func (e *Executor) Execute(ctx context.Context, attempt executor.Call) (executor
 	return answer, nil
 }
 
-// check refuses a call that no plugin would accept.
-func (e *Executor) check(call executor.Call) error {
+// validateCall refuses a call that no plugin would accept.
+func (e *Executor) validateCall(call executor.Call) error {
 	switch {
-	case call.Kind() != e.id.Kind || call.Action != e.id.Name:
+	case call.ActionKind() != e.id.Kind || call.Action != e.id.Name:
 		return fmt.Errorf("the call is for %s(%s)", e.id.Kind, e.id.Name)
 	case call.Key == "":
 		return errors.New("the call has no idempotency key")
@@ -74,24 +74,24 @@ func (e *Executor) check(call executor.Call) error {
 	if err := hook.ValidateParameters(call.Parameters); err != nil {
 		return err
 	}
-	earlier, err := sizeOf(call.Outputs, "the outputs of")
+	earlier, err := validatedOutputsSize(call.Outputs, "the outputs of")
 	if err != nil {
 		return err
 	}
-	kept, err := sizeOf(call.BackupOutputs, "the backup's outputs of")
+	kept, err := validatedOutputsSize(call.BackupOutputs, "the backup's outputs of")
 	if err != nil {
 		return err
 	}
-	if size := len(call.Subject) + earlier + kept; size > maxRequest {
+	if size := len(call.Subject) + earlier + kept; size > maxRequestBytes {
 		return fmt.Errorf("the object and the outputs of earlier actions have %d bytes together, at most %d can be handed to a plugin",
-			size, maxRequest)
+			size, maxRequestBytes)
 	}
 	return nil
 }
 
-// sizeOf returns the size of the outputs of several actions, if all of them are
+// validatedOutputsSize returns the size of the outputs of several actions, if all of them are
 // within the limits. An error begins with what; it is the same every time.
-func sizeOf(outputs map[string]map[string]string, what string) (int, error) {
+func validatedOutputsSize(outputs map[string]map[string]string, what string) (int, error) {
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		values := outputs[name]

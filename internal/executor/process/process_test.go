@@ -44,17 +44,17 @@ func newExecutor(conn *fakeConnection, resolveErr error) *executorprocess.Execut
 	hook := func(context.Context, grpc.ClientConnInterface, string, executor.Call) (executor.Answer, error) {
 		return executor.Answer{Message: "done with\npassword=hunter2"}, nil
 	}
-	return executorprocess.New(adapter.ID{Kind: "PreBackupAction", Name: "a.io/b"},
+	return executorprocess.New(adapter.ActionID{Kind: "PreBackupAction", Name: "a.io/b"},
 		func() (caller.Connection, adapter.Hook, error) { return conn, hook, resolveErr }, redact.New())
 }
 
 func TestExecuteKinds(t *testing.T) {
 	t.Parallel()
 	const tag = "PreBackupAction(a.io/b): "
-	closed := &process.StartError{Reason: process.ReasonClosed, Message: "the plugin was unloaded", Err: process.ErrClosed}
+	closed := &process.StartError{Reason: process.ReasonUnloaded, Message: "the plugin was unloaded", Err: process.ErrUnloaded}
 	for name, tc := range map[string]struct {
 		err, resolveErr error
-		want            executor.Kind
+		want            executor.ErrorKind
 		text            string
 	}{
 		"cannot start":      {err: &process.StartError{Reason: process.ReasonExitedAtOnce, Message: "it ended, token=abc"}, want: executor.Unreachable, text: "it ended, token=[REDACTED]"},
@@ -80,8 +80,8 @@ func TestExecuteKinds(t *testing.T) {
 				conn.errs = []error{tc.err, tc.err, tc.err, tc.err}
 			}
 			_, err := newExecutor(conn, tc.resolveErr).Execute(t.Context(), call)
-			if executor.KindOf(err) != tc.want || err == nil || err.Error() != tag+tc.text {
-				t.Errorf("error is %s %q, want %s %q", executor.KindOf(err), err, tc.want, tag+tc.text)
+			if executor.ErrorKindOf(err) != tc.want || err == nil || err.Error() != tag+tc.text {
+				t.Errorf("error is %s %q, want %s %q", executor.ErrorKindOf(err), err, tc.want, tag+tc.text)
 			}
 		})
 	}
@@ -89,12 +89,12 @@ func TestExecuteKinds(t *testing.T) {
 
 func TestExecuteFollowsAReplacedProcess(t *testing.T) {
 	t.Parallel()
-	conn := &fakeConnection{errs: []error{&process.StartError{Reason: process.ReasonClosed, Err: process.ErrClosed}}}
+	conn := &fakeConnection{errs: []error{&process.StartError{Reason: process.ReasonUnloaded, Err: process.ErrUnloaded}}}
 	answer, err := newExecutor(conn, nil).Execute(t.Context(), call)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "done with password=" + redact.Mark; answer.Message != want {
+	if want := "done with password=" + redact.Placeholder; answer.Message != want {
 		t.Errorf("message is %q, want %q", answer.Message, want)
 	}
 }
@@ -104,7 +104,7 @@ func TestExecuteRefusesAnotherAction(t *testing.T) {
 	other := call
 	other.Action = "a.io/c"
 	conn := &fakeConnection{}
-	if _, err := newExecutor(conn, nil).Execute(t.Context(), other); executor.KindOf(err) != executor.Invalid || conn.calls != 0 {
+	if _, err := newExecutor(conn, nil).Execute(t.Context(), other); executor.ErrorKindOf(err) != executor.Invalid || conn.calls != 0 {
 		t.Errorf("error is %v after %d calls, want Invalid without one", err, conn.calls)
 	}
 }
@@ -138,7 +138,7 @@ func TestExecuteRefusesOutputsBeyondTheLimits(t *testing.T) {
 				}
 				return
 			}
-			if executor.KindOf(err) != executor.Invalid || !strings.Contains(err.Error(), tc.want) || conn.calls != 0 {
+			if executor.ErrorKindOf(err) != executor.Invalid || !strings.Contains(err.Error(), tc.want) || conn.calls != 0 {
 				t.Errorf("error is %v after %d calls, want Invalid with %q without one", err, conn.calls, tc.want)
 			}
 		})

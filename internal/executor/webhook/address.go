@@ -8,46 +8,46 @@ import (
 	"net/netip"
 )
 
-// network is one whose addresses are not called, and why.
-type network struct {
+// refusedNetwork is one whose addresses are not called, and why.
+type refusedNetwork struct {
 	prefix netip.Prefix
-	why    string
+	reason string
 }
 
-// policy decides which addresses may be called. Private ones may (RFC 1918, unique local
+// addressPolicy decides which addresses may be called. Private ones may (RFC 1918, unique local
 // ones, 100.64.0.0/10): Services and pods have them.
-type policy struct {
+type addressPolicy struct {
 	allowed []netip.Prefix
-	refused []network
+	refused []refusedNetwork
 }
 
-// refusedError says that an address may not be called.
-type refusedError struct {
-	host string
-	addr netip.Addr
-	why  string
+// refusedAddressError says that an address may not be called.
+type refusedAddressError struct {
+	host   string
+	addr   netip.Addr
+	reason string
 }
 
-func (r *refusedError) Error() string {
+func (r *refusedAddressError) Error() string {
 	what := fmt.Sprintf("the address %s", r.addr)
 	if r.host != r.addr.String() {
 		what += fmt.Sprintf(" of the host %q", r.host)
 	}
-	return fmt.Sprintf("%s is not called: %s; use another host, or allow it with allowCIDRs in the Plugin if that is meant", what, r.why)
+	return fmt.Sprintf("%s is not called: %s; use another host, or allow it with allowCIDRs in the Plugin if that is meant", what, r.reason)
 }
 
-// newPolicy returns the policy with exceptions for the networks in allowed.
-func newPolicy(allowed []string) (policy, error) {
-	out := policy{refused: refusedNetworks()}
+// newAddressPolicy returns the policy with exceptions for the networks in allowed.
+func newAddressPolicy(allowed []string) (addressPolicy, error) {
+	out := addressPolicy{refused: refusedNetworks()}
 	for _, text := range allowed {
 		prefix, err := netip.ParsePrefix(text)
 		switch {
 		case err != nil:
-			return policy{}, fmt.Errorf("allowCIDRs: %q is not a network: write it like 127.0.0.0/8 or ::1/128", text)
+			return addressPolicy{}, fmt.Errorf("allowCIDRs: %q is not a network: write it like 127.0.0.0/8 or ::1/128", text)
 		case prefix.Addr().Is4In6():
-			return policy{}, fmt.Errorf("allowCIDRs: %q is an IPv4 network written as IPv6: write it as IPv4", text)
+			return addressPolicy{}, fmt.Errorf("allowCIDRs: %q is an IPv4 network written as IPv6: write it as IPv4", text)
 		case prefix != prefix.Masked():
-			return policy{}, fmt.Errorf("allowCIDRs: %q has an address with bits behind the prefix: write %s", text, prefix.Masked())
+			return addressPolicy{}, fmt.Errorf("allowCIDRs: %q has an address with bits behind the prefix: write %s", text, prefix.Masked())
 		}
 		out.allowed = append(out.allowed, prefix)
 	}
@@ -56,7 +56,7 @@ func newPolicy(allowed []string) (policy, error) {
 
 // refusedNetworks returns the networks that only concern the machine or link the operator
 // runs on, or that are a cloud's own. The first one that contains an address is named.
-func refusedNetworks() []network {
+func refusedNetworks() []refusedNetwork {
 	const (
 		metadata   = "it belongs to the metadata service of a cloud"
 		linkLocal  = "it is a link-local address"
@@ -66,7 +66,7 @@ func refusedNetworks() []network {
 		reserved   = "it is a reserved address"
 		translated = "it is an IPv4 address inside an IPv6 address"
 	)
-	var out []network
+	var out []refusedNetwork
 	for _, group := range []struct {
 		why      string
 		prefixes []string
@@ -90,14 +90,14 @@ func refusedNetworks() []network {
 		{translated, []string{"::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"}},
 	} {
 		for _, prefix := range group.prefixes {
-			out = append(out, network{prefix: netip.MustParsePrefix(prefix), why: group.why})
+			out = append(out, refusedNetwork{prefix: netip.MustParsePrefix(prefix), reason: group.why})
 		}
 	}
 	return out
 }
 
-// refusal returns why an address may not be called, and "" if it may.
-func (p policy) refusal(addr netip.Addr) string {
+// refusalReason returns why an address may not be called, and "" if it may.
+func (p addressPolicy) refusalReason(addr netip.Addr) string {
 	// A network contains neither mapped addresses nor those with a zone.
 	addr = addr.Unmap().WithZone("")
 	for _, prefix := range p.allowed {
@@ -107,13 +107,13 @@ func (p policy) refusal(addr netip.Addr) string {
 	}
 	for _, network := range p.refused {
 		if network.prefix.Contains(addr) {
-			return network.why
+			return network.reason
 		}
 	}
 	// NAT64 (RFC 6052) leads to the IPv4 address in the last four bytes.
 	if nat64 := netip.MustParsePrefix("64:ff9b::/96"); nat64.Contains(addr) {
 		bytes := addr.As16()
-		return p.refusal(netip.AddrFrom4([4]byte(bytes[12:])))
+		return p.refusalReason(netip.AddrFrom4([4]byte(bytes[12:])))
 	}
 	return ""
 }

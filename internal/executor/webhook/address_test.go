@@ -42,7 +42,7 @@ func TestAddresses(t *testing.T) {
 		},
 	} {
 		for _, addr := range addrs {
-			got, err := webhook.Refusal([]string{"10.0.0.0/8"}, addr)
+			got, err := webhook.RefusalReason([]string{"10.0.0.0/8"}, addr)
 			if err != nil || !strings.HasPrefix(got, why) || why == "" && got != "" {
 				t.Errorf("%s: refused because %q, %v, want %q", addr, got, err, why)
 			}
@@ -66,7 +66,7 @@ func TestAllowedNetworks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got, err := webhook.Refusal(tc.allowed, tc.addr); err != nil || (got != "") != tc.refused {
+			if got, err := webhook.RefusalReason(tc.allowed, tc.addr); err != nil || (got != "") != tc.refused {
 				t.Errorf("refused because %q, %v", got, err)
 			}
 		})

@@ -26,32 +26,32 @@ func TestAnswers(t *testing.T) {
 		want   executor.Answer
 	}{
 		"done":    {status: 200, body: `{}`},
-		"message": {status: 200, body: `{"message":"froze\n3 tables, password=hunter2"}`, want: executor.Answer{Message: "froze 3 tables, password=" + redact.Mark}},
+		"message": {status: 200, body: `{"message":"froze\n3 tables, password=hunter2"}`, want: executor.Answer{Message: "froze 3 tables, password=" + redact.Placeholder}},
 		"outputs": {status: 200, body: `{"outputs":{"a.b":"c","d":""}}`, want: executor.Answer{Outputs: map[string]string{"a.b": "c", "d": ""}}},
 		"largest output": {
 			status: 200, body: `{"outputs":{"a":"` + strings.Repeat("x", 4096) + `"}}`,
 			want: executor.Answer{Outputs: map[string]string{"a": strings.Repeat("x", 4096)}},
 		},
 		"says what it is": {status: 200, body: `{"apiVersion":"hooks.grapnel.dev/v1","kind":"HookResponse","log":null,"outputs":null}`},
-		"again":           {status: 200, body: `{"retryAfterSeconds":5,"message":"copying"}`, want: executor.Answer{Again: 5 * time.Second, Message: "copying"}},
+		"again":           {status: 200, body: `{"retryAfterSeconds":5,"message":"copying"}`, want: executor.Answer{RetryAfter: 5 * time.Second, Message: "copying"}},
 		"again drops outputs": {
-			status: 200, body: `{"retryAfterSeconds":86400,"outputs":{"/":"not looked at"}}`, want: executor.Answer{Again: 24 * time.Hour},
+			status: 200, body: `{"retryAfterSeconds":86400,"outputs":{"/":"not looked at"}}`, want: executor.Answer{RetryAfter: 24 * time.Hour},
 		},
 		"a header beside 200 has no meaning": {status: 200, header: map[string]string{"Retry-After": "9"}, body: `{}`},
-		"accepted":                           {status: 202, header: map[string]string{"Retry-After": "7"}, want: executor.Answer{Again: 7 * time.Second}},
-		"accepted, at once":                  {status: 202, header: map[string]string{"Retry-After": "0"}, want: executor.Answer{Again: executor.MinAgain}},
-		"accepted, until":                    {status: 202, header: map[string]string{"Retry-After": "Mon, 02 Nov 2026 10:01:30 GMT", "Date": date}, want: executor.Answer{Again: 90 * time.Second}},
-		"accepted, until a time ago":         {status: 202, header: map[string]string{"Retry-After": "Sun, 01 Nov 2026 10:01:30 GMT", "Date": date}, want: executor.Answer{Again: executor.MinAgain}},
-		"accepted, in the body":              {status: 202, body: `{"retryAfterSeconds":3,"message":"queued"}`, want: executor.Answer{Again: 3 * time.Second, Message: "queued"}},
+		"accepted":                           {status: 202, header: map[string]string{"Retry-After": "7"}, want: executor.Answer{RetryAfter: 7 * time.Second}},
+		"accepted, at once":                  {status: 202, header: map[string]string{"Retry-After": "0"}, want: executor.Answer{RetryAfter: executor.MinRetryAfter}},
+		"accepted, until":                    {status: 202, header: map[string]string{"Retry-After": "Mon, 02 Nov 2026 10:01:30 GMT", "Date": date}, want: executor.Answer{RetryAfter: 90 * time.Second}},
+		"accepted, until a time ago":         {status: 202, header: map[string]string{"Retry-After": "Sun, 01 Nov 2026 10:01:30 GMT", "Date": date}, want: executor.Answer{RetryAfter: executor.MinRetryAfter}},
+		"accepted, in the body":              {status: 202, body: `{"retryAfterSeconds":3,"message":"queued"}`, want: executor.Answer{RetryAfter: 3 * time.Second, Message: "queued"}},
 		"accepted, the header wins": {
-			status: 202, header: map[string]string{"Retry-After": "4"}, body: `{"retryAfterSeconds":3}`, want: executor.Answer{Again: 4 * time.Second},
+			status: 202, header: map[string]string{"Retry-After": "4"}, body: `{"retryAfterSeconds":3}`, want: executor.Answer{RetryAfter: 4 * time.Second},
 		},
 		"busy": {
 			status: 503, header: map[string]string{"Retry-After": "30", "Content-Type": "text/plain"}, body: "in maintenance",
-			want: executor.Answer{Again: 30 * time.Second, Message: "answered 503 Service Unavailable: in maintenance"},
+			want: executor.Answer{RetryAfter: 30 * time.Second, Message: "answered 503 Service Unavailable: in maintenance"},
 		},
 		"too many": {
-			status: 429, header: map[string]string{"Retry-After": "1"}, want: executor.Answer{Again: time.Second, Message: "answered 429 Too Many Requests"},
+			status: 429, header: map[string]string{"Retry-After": "1"}, want: executor.Answer{RetryAfter: time.Second, Message: "answered 429 Too Many Requests"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,10 +72,10 @@ func TestAnswersThatFail(t *testing.T) {
 		status int
 		header map[string]string
 		body   string
-		kind   executor.Kind
+		kind   executor.ErrorKind
 		want   string
 	}{
-		"explicit":      {400, nil, `{"message":"no such\n database, token=abc"}`, executor.Failed, "answered 400 Bad Request: no such database, token=" + redact.Mark},
+		"explicit":      {400, nil, `{"message":"no such\n database, token=abc"}`, executor.Failed, "answered 400 Bad Request: no such database, token=" + redact.Placeholder},
 		"problem":       {409, typed("application/problem+json"), `{"title":"x","status":409,"detail":"is being dropped"}`, executor.Failed, "answered 409 Conflict: is being dropped"},
 		"plain text":    {422, typed("text/plain; charset=utf-8"), "wrong schema\n", executor.Failed, "answered 422 Unprocessable Entity: wrong schema"},
 		"a page":        {404, typed("text/html"), "<html>nginx</html>", executor.Failed, "answered 404 Not Found, check url and path in the Plugin"},
@@ -159,12 +159,12 @@ func TestLogs(t *testing.T) {
 		body   string
 		want   []string
 	}{
-		"with success": {200, `{"log":["one\u001b[0m\ntwo","password=hunter2"]}`, []string{"one [0m two", "password=" + redact.Mark}},
+		"with success": {200, `{"log":["one\u001b[0m\ntwo","password=hunter2"]}`, []string{"one [0m two", "password=" + redact.Placeholder}},
 		"with again":   {200, `{"log":["still copying"],"retryAfterSeconds":1}`, []string{"still copying"}},
 		"accepted":     {202, `{"log":["queued"],"retryAfterSeconds":1}`, []string{"queued"}},
 		"with failure": {400, `{"log":["it was the disk"],"message":"no"}`, []string{"it was the disk"}},
 		"a key over lines": {
-			200, `{"log":["a","-----BEGIN PRIVATE KEY-----","MIIE","-----END PRIVATE KEY-----","b"]}`, []string{"a", redact.Mark, "b"},
+			200, `{"log":["a","-----BEGIN PRIVATE KEY-----","MIIE","-----END PRIVATE KEY-----","b"]}`, []string{"a", redact.Placeholder, "b"},
 		},
 		"a long line": {200, `{"log":["` + strings.Repeat("z", 5000) + `"]}`, []string{strings.Repeat("z", 1021) + "…"}},
 	} {

@@ -32,8 +32,8 @@ type Credentials struct {
 	CABundle []byte
 }
 
-// secrets are Credentials that can be used.
-type secrets struct {
+// parsedCredentials are Credentials that can be used.
+type parsedCredentials struct {
 	certificate *tls.Certificate
 	token       string
 	roots       *x509.CertPool
@@ -48,30 +48,30 @@ func (c *credentialsError) Error() string {
 
 func (c *credentialsError) Unwrap() error { return c.err }
 
-// secrets asks for the credentials and checks them.
-func (e *Executor) secrets(ctx context.Context) (*secrets, error) {
+// loadCredentials asks for the credentials and checks them.
+func (e *Executor) loadCredentials(ctx context.Context) (*parsedCredentials, error) {
 	credentials, err := e.credentials(ctx)
 	if err != nil {
 		return nil, &credentialsError{err: err}
 	}
-	out, err := e.parse(credentials)
+	out, err := e.parseCredentials(credentials)
 	if err != nil {
 		return nil, &failure{kind: executor.Invalid, text: "its credentials cannot be used: " + err.Error(), err: err}
 	}
 	return out, nil
 }
 
-// parse returns an error that holds nothing of the credentials.
-func (e *Executor) parse(credentials Credentials) (*secrets, error) {
-	out := &secrets{token: strings.TrimSpace(credentials.BearerToken), roots: e.roots}
+// parseCredentials returns an error that holds nothing of the credentials.
+func (e *Executor) parseCredentials(credentials Credentials) (*parsedCredentials, error) {
+	out := &parsedCredentials{token: strings.TrimSpace(credentials.BearerToken), roots: e.roots}
 	// An endpoint may repeat the token in its answer.
-	e.redactor.AddValues(out.token)
-	if !visible(out.token) {
+	e.redactor.AddRecentValues(out.token)
+	if !isVisibleASCII(out.token) {
 		return nil, errors.New("the token has characters that are not visible ASCII")
 	}
 	var err error
 	if len(credentials.CABundle) > 0 {
-		if out.roots, err = parseBundle(credentials.CABundle); err != nil {
+		if out.roots, err = parseCABundle(credentials.CABundle); err != nil {
 			return nil, err
 		}
 	}
@@ -90,8 +90,8 @@ func (e *Executor) parse(credentials Credentials) (*secrets, error) {
 	return out, nil
 }
 
-// tlsConfig returns how the endpoint is recognised, and the operator by it.
-func (e *Executor) tlsConfig(secrets *secrets) *tls.Config {
+// newTLSConfig returns how the endpoint is recognised, and the operator by it.
+func (e *Executor) newTLSConfig(secrets *parsedCredentials) *tls.Config {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		ServerName: e.serverName,

@@ -97,7 +97,7 @@ func TestDocumentedEndpoint(t *testing.T) {
 	call.Parameters = map[string]string{"database": "orders"}
 	for _, want := range []string{"freezing orders", "still freezing orders"} {
 		got, err := e.Execute(t.Context(), call)
-		if err != nil || got.Again == 0 || got.Message != want {
+		if err != nil || got.RetryAfter == 0 || got.Message != want {
 			t.Fatalf("answer is %+v, %v, want %s", got, err, want)
 		}
 	}

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Hurry shortens the times that tests would have to wait for. Zero leaves one as it is.
-func (e *Executor) Hurry(handshake, body time.Duration) {
+// SetTimeouts shortens the times that tests would have to wait for. Zero leaves one as it is.
+func (e *Executor) SetTimeouts(handshake, body time.Duration) {
 	if handshake > 0 {
-		e.limits.handshake = handshake
+		e.timeouts.handshake = handshake
 	}
 	if body > 0 {
-		e.limits.body = body
+		e.timeouts.body = body
 	}
 }
 
-// Refusal returns why an address may not be called, with exceptions for some networks.
-func Refusal(allowed []string, addr string) (string, error) {
-	p, err := newPolicy(allowed)
+// RefusalReason returns why an address may not be called, with exceptions for some networks.
+func RefusalReason(allowed []string, addr string) (string, error) {
+	p, err := newAddressPolicy(allowed)
 	if err != nil {
 		return "", err
 	}
@@ -28,5 +28,5 @@ func Refusal(allowed []string, addr string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return p.refusal(parsed), nil
+	return p.refusalReason(parsed), nil
 }

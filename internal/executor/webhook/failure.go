@@ -19,12 +19,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// errStalled says that an answer began and did not end.
-var errStalled = errors.New("the body of the answer stalled")
+// errBodyStalled says that an answer began and did not end.
+var errBodyStalled = errors.New("the body of the answer stalled")
 
 // failure is an error that is explained.
 type failure struct {
-	kind executor.Kind
+	kind executor.ErrorKind
 	// text is for people, and not redacted yet.
 	text string
 	// err is the cause.
@@ -38,19 +38,19 @@ func (f *failure) Error() string {
 	return f.text + " (" + f.err.Error() + ")"
 }
 
-// broken is the failure of an endpoint that answered outside the contract.
-func broken(text string, cause error) *failure {
+// newContractError is the failure of an endpoint that answered outside the contract.
+func newContractError(text string, cause error) *failure {
 	return &failure{kind: executor.Failed, text: text, err: cause}
 }
 
-// explain turns an error into words for people. What is certain comes first: an answer
+// explainError turns an error into words for people. What is certain comes first: an answer
 // stays one if the time is over by now, and a connection that broke when the time was
 // over says nothing.
-func (e *Executor) explain(ctx context.Context, err error) *failure {
+func (e *Executor) explainError(ctx context.Context, err error) *failure {
 	if known, ok := errors.AsType[*failure](err); ok {
 		return known
 	}
-	if over := ended(ctx); over != nil {
+	if over := contextError(ctx); over != nil {
 		err = errors.Join(over, err)
 		if errors.Is(over, context.Canceled) {
 			return &failure{kind: executor.Interrupted, text: "was interrupted before it answered", err: err}
@@ -62,8 +62,8 @@ func (e *Executor) explain(ctx context.Context, err error) *failure {
 }
 
 // explainCause is for what went wrong while there was time.
-func (e *Executor) explainCause(err error) (executor.Kind, string) {
-	if refused, ok := errors.AsType[*refusedError](err); ok {
+func (e *Executor) explainCause(err error) (executor.ErrorKind, string) {
+	if refused, ok := errors.AsType[*refusedAddressError](err); ok {
 		return executor.Invalid, refused.Error()
 	}
 	if unread, ok := errors.AsType[*credentialsError](err); ok {
@@ -72,15 +72,15 @@ func (e *Executor) explainCause(err error) (executor.Kind, string) {
 		}
 		return executor.Unreachable, unread.Error()
 	}
-	if outside := outsideHTTP(err); outside != "" {
+	if outside := describeMalformedResponse(err); outside != "" {
 		return executor.Failed, outside
 	}
 	return executor.Unreachable, cmp.Or(e.explainTLS(err), e.explainConnection(err))
 }
 
-// ended returns why ctx is over, also if its timer is late: a connection has the same
+// contextError returns why ctx is over, also if its timer is late: a connection has the same
 // deadline and may notice first.
-func ended(ctx context.Context) error {
+func contextError(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -90,11 +90,11 @@ func ended(ctx context.Context) error {
 	return nil
 }
 
-// outsideHTTP recognises answers that net/http does not accept. It has no types for them.
-func outsideHTTP(err error) string {
+// describeMalformedResponse recognises answers that net/http does not accept. It has no types for them.
+func describeMalformedResponse(err error) string {
 	switch text := err.Error(); {
 	case strings.Contains(text, "response headers exceeded"):
-		return fmt.Sprintf("answered with headers of more than %d bytes", maxHeader)
+		return fmt.Sprintf("answered with headers of more than %d bytes", maxHeaderBytes)
 	case strings.Contains(text, "malformed"):
 		return "answered something that is not HTTP/1.1: check that this port serves HTTPS"
 	}
@@ -116,7 +116,7 @@ func (e *Executor) explainConnection(err error) string {
 		timedOut = netError.Timeout()
 	}
 	switch {
-	case errors.Is(err, errStalled):
+	case errors.Is(err, errBodyStalled):
 		return "began to answer and did not end in time: send the head of an answer when its body is ready"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection to " + where + " was refused: check that the endpoint runs and listens there"
@@ -141,7 +141,7 @@ func (e *Executor) explainTLS(err error) string {
 		text = end.Err.Error()
 	} else if ok && end.Op == "remote error" {
 		alert := strings.TrimPrefix(end.Err.Error(), "tls: ")
-		return fmt.Sprintf("the endpoint refused the TLS connection (%s): %s", alert, hintForAlert(alert))
+		return fmt.Sprintf("the endpoint refused the TLS connection (%s): %s", alert, hintForTLSAlert(alert))
 	}
 	if text, ok := strings.CutPrefix(text, "tls: "); ok {
 		return fmt.Sprintf("no TLS connection could be made (%s): check what TLS the endpoint offers; 1.2 or newer is needed", text)
@@ -149,8 +149,8 @@ func (e *Executor) explainTLS(err error) string {
 	return ""
 }
 
-// hintForAlert says what to do about a TLS alert (RFC 8446, section 6.2).
-func hintForAlert(alert string) string {
+// hintForTLSAlert says what to do about a TLS alert (RFC 8446, section 6.2).
+func hintForTLSAlert(alert string) string {
 	switch {
 	case strings.Contains(alert, "version"):
 		return "it must offer TLS 1.2 or newer"
@@ -180,13 +180,13 @@ func (e *Executor) explainCertificate(err *tls.CertificateVerificationError) str
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
 		return fmt.Sprintf("its certificate is not valid for %q%s: set tls.serverName in the Plugin to a name of the certificate, or issue one for this name",
-			e.serverName, names(wrong.Certificate))
+			e.serverName, describeCertificateNames(wrong.Certificate))
 	}
 	return "its certificate is not accepted (" + err.Err.Error() + "): issue another one"
 }
 
-// names lists the first names that a certificate is valid for.
-func names(certificate *x509.Certificate) string {
+// describeCertificateNames lists the first names that a certificate is valid for.
+func describeCertificateNames(certificate *x509.Certificate) string {
 	const shown = 3
 	all := slices.Clone(certificate.DNSNames)
 	for _, ip := range certificate.IPAddresses {

@@ -92,10 +92,10 @@ func answering(t *testing.T, status int, header map[string]string, body string) 
 func readAll(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 
 // wantError checks kind and text of an error. The text may be the beginning only.
-func wantError(t *testing.T, err error, kind executor.Kind, text string) {
+func wantError(t *testing.T, err error, kind executor.ErrorKind, text string) {
 	t.Helper()
-	if err == nil || executor.KindOf(err) != kind || !strings.HasPrefix(err.Error(), tag+text) {
-		t.Errorf("error is %s %v\nwant %s %s", executor.KindOf(err), err, kind, tag+text)
+	if err == nil || executor.ErrorKindOf(err) != kind || !strings.HasPrefix(err.Error(), tag+text) {
+		t.Errorf("error is %s %v\nwant %s %s", executor.ErrorKindOf(err), err, kind, tag+text)
 	}
 }
 

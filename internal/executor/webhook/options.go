@@ -68,22 +68,22 @@ func New(opts Options) (*Executor, error) {
 	e := &Executor{
 		url: target, serverName: strings.TrimSuffix(cmp.Or(opts.ServerName, target.Hostname()), "."),
 		credentials: opts.Credentials, resolver: opts.Resolver, userAgent: opts.UserAgent,
-		redactor: opts.Redactor, log: opts.Logger, now: opts.Now, limits: defaultLimits(),
+		redactor: opts.Redactor, log: opts.Logger, now: opts.Now, timeouts: defaultTimeouts(),
 	}
 	e.setDefaults()
-	if !isHost(e.serverName) {
+	if !isHostOrAddress(e.serverName) {
 		return nil, errors.New("tls.serverName must be a host name of letters, digits, '-' and '.', or an address")
 	}
-	if e.policy, err = newPolicy(opts.AllowCIDRs); err != nil {
+	if e.policy, err = newAddressPolicy(opts.AllowCIDRs); err != nil {
 		return nil, err
 	}
 	if addr, err := netip.ParseAddr(target.Hostname()); err == nil {
-		if why := e.policy.refusal(addr); why != "" {
-			return nil, fmt.Errorf("url: %w", &refusedError{host: target.Hostname(), addr: addr, why: why})
+		if why := e.policy.refusalReason(addr); why != "" {
+			return nil, fmt.Errorf("url: %w", &refusedAddressError{host: target.Hostname(), addr: addr, reason: why})
 		}
 	}
 	if len(opts.CABundle) > 0 {
-		if e.roots, err = parseBundle(opts.CABundle); err != nil {
+		if e.roots, err = parseCABundle(opts.CABundle); err != nil {
 			return nil, err
 		}
 	}
@@ -104,10 +104,10 @@ func parseURL(text, path string) (*url.URL, error) {
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
 		return nil, errors.New("url must not have a query or a fragment")
 	}
-	if err := checkHost(u); err != nil {
+	if err := validateURLHost(u); err != nil {
 		return nil, err
 	}
-	if err := checkPath("url", u.EscapedPath()); err != nil {
+	if err := validateURLPath("url", u.EscapedPath()); err != nil {
 		return nil, err
 	}
 	if path == "" {
@@ -116,7 +116,7 @@ func parseURL(text, path string) (*url.URL, error) {
 	if !strings.HasPrefix(path, "/") {
 		return nil, errors.New("path must begin with /")
 	}
-	if err := checkPath("path", path); err != nil {
+	if err := validateURLPath("path", path); err != nil {
 		return nil, err
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/") + path
@@ -124,14 +124,14 @@ func parseURL(text, path string) (*url.URL, error) {
 	return u, nil
 }
 
-// isHost reports whether text is an address or looks like a host name.
-func isHost(text string) bool {
+// isHostOrAddress reports whether text is an address or looks like a host name.
+func isHostOrAddress(text string) bool {
 	_, err := netip.ParseAddr(text)
 	return err == nil || regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?\.?$`).MatchString(text)
 }
 
-func checkHost(u *url.URL) error {
-	if !isHost(u.Hostname()) {
+func validateURLHost(u *url.URL) error {
+	if !isHostOrAddress(u.Hostname()) {
 		return errors.New("url must have a host name of letters, digits, '-' and '.', or an address")
 	}
 	port := u.Port()
@@ -144,10 +144,10 @@ func checkHost(u *url.URL) error {
 	return nil
 }
 
-// checkPath accepts only what means the same to every server and proxy: no escapes, no
+// validateURLPath accepts only what means the same to every server and proxy: no escapes, no
 // empty segments, no dots that lead upwards. A "{name}" is refused, too, so that nobody
 // believes it is filled in.
-func checkPath(option, path string) error {
+func validateURLPath(option, path string) error {
 	if !regexp.MustCompile(`^(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)*/?$`).MatchString(path) {
 		return fmt.Errorf("%s has a path that is not allowed: use letters, digits and -._~!$&'()*+,;=:@ between single slashes", option)
 	}
@@ -158,9 +158,9 @@ func checkPath(option, path string) error {
 	return nil
 }
 
-// parseBundle reads all of a bundle: a certificate that is silently left out would be
+// parseCABundle reads all of a bundle: a certificate that is silently left out would be
 // missed only when it is needed.
-func parseBundle(bundle []byte) (*x509.CertPool, error) {
+func parseCABundle(bundle []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	count := 0
 	for {

@@ -35,15 +35,15 @@ const (
 )
 
 const (
-	// maxRequest is the largest body in bytes that an endpoint has to expect.
-	maxRequest = 8 << 20
-	// maxKey is the largest length of an idempotency key in bytes; that of a HookRun
+	// maxRequestBytes is the largest body in bytes that an endpoint has to expect.
+	maxRequestBytes = 8 << 20
+	// maxKeyLength is the largest length of an idempotency key in bytes; that of a HookRun
 	// is a UID.
-	maxKey = 253
+	maxKeyLength = 253
 )
 
-// request is the body of a call. Maps are always there, but for what only restores have.
-type request struct {
+// requestBody is the body of a call. Maps are always there, but for what only restores have.
+type requestBody struct {
 	APIVersion    string                       `json:"apiVersion"`
 	Kind          string                       `json:"kind"`
 	Point         string                       `json:"point"`
@@ -57,13 +57,13 @@ type request struct {
 	Subject       jsontext.Value               `json:"subject"`
 }
 
-// encode returns the body of a call, the same one for the same call, if every endpoint
+// encodeRequest returns the body of a call, the same one for the same call, if every endpoint
 // would accept it.
-func encode(call executor.Call) ([]byte, error) {
-	if err := check(call); err != nil {
+func encodeRequest(call executor.Call) ([]byte, error) {
+	if err := validateCall(call); err != nil {
 		return nil, err
 	}
-	content, err := json.Marshal(request{
+	content, err := json.Marshal(requestBody{
 		APIVersion: APIVersion, Kind: RequestKind,
 		Point: call.Point, Action: call.Action, Key: call.Key, Attempt: call.Attempt,
 		Parameters: call.Parameters, Outputs: call.Outputs,
@@ -73,18 +73,18 @@ func encode(call executor.Call) ([]byte, error) {
 		// The library's text differs from process to process.
 		return nil, errors.New("the call cannot be written as JSON: the object it runs for, or a name, is not valid")
 	}
-	if len(content) > maxRequest {
-		return nil, fmt.Errorf("the object and the outputs of earlier actions have %d bytes together, at most %d can be sent", len(content), maxRequest)
+	if len(content) > maxRequestBytes {
+		return nil, fmt.Errorf("the object and the outputs of earlier actions have %d bytes together, at most %d can be sent", len(content), maxRequestBytes)
 	}
 	return content, nil
 }
 
-func check(call executor.Call) error {
+func validateCall(call executor.Call) error {
 	switch {
 	case call.Key == "":
 		return errors.New("the call has no idempotency key")
-	case len(call.Key) > maxKey || !visible(call.Key):
-		return fmt.Errorf("the call's idempotency key is not at most %d visible ASCII characters", maxKey)
+	case len(call.Key) > maxKeyLength || !isVisibleASCII(call.Key):
+		return fmt.Errorf("the call's idempotency key is not at most %d visible ASCII characters", maxKeyLength)
 	case call.Attempt < 1:
 		return fmt.Errorf("the call has attempt number %d, attempts are counted from 1", call.Attempt)
 	case len(call.Subject) == 0:
@@ -96,15 +96,15 @@ func check(call executor.Call) error {
 	if err := hook.ValidateParameters(call.Parameters); err != nil {
 		return err
 	}
-	if err := checkOutputs(call.Outputs, "the outputs of"); err != nil {
+	if err := validateOutputs(call.Outputs, "the outputs of"); err != nil {
 		return err
 	}
-	return checkOutputs(call.BackupOutputs, "the backup's outputs of")
+	return validateOutputs(call.BackupOutputs, "the backup's outputs of")
 }
 
-// checkOutputs checks what earlier actions returned. That of a backup comes from its
+// validateOutputs checks what earlier actions returned. That of a backup comes from its
 // storage, and may be anything.
-func checkOutputs(outputs map[string]map[string]string, what string) error {
+func validateOutputs(outputs map[string]map[string]string, what string) error {
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		if err := hook.ValidateOutputs(outputs[name]); err != nil {
 			return fmt.Errorf("%s %q: %w", what, name, err)
@@ -113,8 +113,8 @@ func checkOutputs(outputs map[string]map[string]string, what string) error {
 	return nil
 }
 
-// visible says whether text can be sent in a header as it is.
-func visible(text string) bool {
+// isVisibleASCII says whether text can be sent in a header as it is.
+func isVisibleASCII(text string) bool {
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] >= 0x7f {
 			return false
@@ -123,7 +123,7 @@ func visible(text string) bool {
 	return true
 }
 
-func (e *Executor) request(ctx context.Context, call executor.Call, content []byte, token string) (*http.Request, error) {
+func (e *Executor) newHTTPRequest(ctx context.Context, call executor.Call, content []byte, token string) (*http.Request, error) {
 	out, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url.String(), bytes.NewReader(content))
 	if err != nil {
 		return nil, err

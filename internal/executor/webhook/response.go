@@ -22,25 +22,25 @@ import (
 )
 
 const (
-	// maxHeader is the largest head of an answer in bytes.
-	maxHeader = 64 << 10
-	// maxBody is the largest body of an answer in bytes.
-	maxBody = 1 << 20
+	// maxHeaderBytes is the largest head of an answer in bytes.
+	maxHeaderBytes = 64 << 10
+	// maxBodyBytes is the largest body of an answer in bytes.
+	maxBodyBytes = 1 << 20
 	// maxLogLines is how many lines of one answer are logged.
 	maxLogLines = 1000
 )
 
-// reply is an answer as it came. If err is not nil, body is what came before it.
-type reply struct {
+// httpReply is an answer as it came. If err is not nil, body is what came before it.
+type httpReply struct {
 	status int
 	header http.Header
 	body   []byte
 	err    error
 }
 
-// response is the body of an answer. An unknown field is an error: a misspelt
+// responseBody is the body of an answer. An unknown field is an error: a misspelt
 // retryAfterSeconds would end a run that has not ended.
-type response struct {
+type responseBody struct {
 	APIVersion        string            `json:"apiVersion"`
 	Kind              string            `json:"kind"`
 	Message           string            `json:"message"`
@@ -49,44 +49,44 @@ type response struct {
 	Log               []string          `json:"log"`
 }
 
-// answer says what a reply means.
-func (e *Executor) answer(ctx context.Context, in reply) (executor.Answer, error) {
+// interpretReply says what a reply means.
+func (e *Executor) interpretReply(ctx context.Context, in httpReply) (executor.Answer, error) {
 	switch in.status {
 	case http.StatusOK:
-		return e.ok(ctx, in)
+		return e.interpretOK(ctx, in)
 	case http.StatusAccepted:
-		return e.accepted(ctx, in)
+		return e.interpretAccepted(ctx, in)
 	}
-	message := e.errorText(ctx, in)
+	message := e.readErrorMessage(ctx, in)
 	text := fmt.Sprintf("answered %d", in.status)
 	if name := http.StatusText(in.status); name != "" {
 		text += " " + name
 	}
-	if hint := hintFor(in.status); hint != "" {
+	if hint := hintForStatus(in.status); hint != "" {
 		text += ", " + hint
 	}
 	if message != "" {
 		text += ": " + message
 	}
 	busy := in.status == http.StatusTooManyRequests || in.status == http.StatusServiceUnavailable
-	if after, ok := retryAfter(in.header); busy && ok && after <= executor.MaxAgain {
-		return executor.Answer{Again: max(after, executor.MinAgain), Message: e.line(text)}, nil
+	if after, ok := parseRetryAfter(in.header); busy && ok && after <= executor.MaxRetryAfter {
+		return executor.Answer{RetryAfter: max(after, executor.MinRetryAfter), Message: e.redactToLine(text)}, nil
 	}
-	return executor.Answer{}, &failure{kind: kindOfStatus(in.status, busy), text: text, err: errors.New("the status is " + strconv.Itoa(in.status))}
+	return executor.Answer{}, &failure{kind: errorKindForStatus(in.status, busy), text: text, err: errors.New("the status is " + strconv.Itoa(in.status))}
 }
 
-// kindOfStatus returns the kind of a status that is no answer. That of a busy endpoint,
+// errorKindForStatus returns the kind of a status that is no answer. That of a busy endpoint,
 // and of one that has no answer because something in it is broken, says nothing about the
 // action; any other is what somebody decided.
-func kindOfStatus(status int, busy bool) executor.Kind {
+func errorKindForStatus(status int, busy bool) executor.ErrorKind {
 	if busy || status >= 500 && status < 600 {
 		return executor.Unreachable
 	}
 	return executor.Failed
 }
 
-// hintFor says what to do about a status.
-func hintFor(status int) string {
+// hintForStatus says what to do about a status.
+func hintForStatus(status int) string {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return "check the credentials in the Plugin's Secret"
@@ -108,85 +108,85 @@ func hintFor(status int) string {
 	return ""
 }
 
-// ok reads an answer with status 200: the action is done, unless it says otherwise.
-func (e *Executor) ok(ctx context.Context, in reply) (executor.Answer, error) {
-	decoded, err := decode(in)
+// interpretOK reads an answer with status 200: the action is done, unless it says otherwise.
+func (e *Executor) interpretOK(ctx context.Context, in httpReply) (executor.Answer, error) {
+	decoded, err := decodeResponse(in)
 	if err != nil {
 		return executor.Answer{}, err
 	}
-	e.relay(ctx, decoded.Log)
+	e.logResponseLines(ctx, decoded.Log)
 	if decoded.RetryAfterSeconds != 0 {
-		return e.again(decoded, seconds(decoded.RetryAfterSeconds))
+		return e.newRetryAnswer(decoded, toClampedDuration(decoded.RetryAfterSeconds))
 	}
 	if err := hook.ValidateOutputs(decoded.Outputs); err != nil {
-		return executor.Answer{}, broken("answered with outputs that are not allowed: "+err.Error(), err)
+		return executor.Answer{}, newContractError("answered with outputs that are not allowed: "+err.Error(), err)
 	}
-	return executor.Answer{Message: e.line(decoded.Message), Outputs: decoded.Outputs}, nil
+	return executor.Answer{Message: e.redactToLine(decoded.Message), Outputs: decoded.Outputs}, nil
 }
 
-// accepted reads an answer with status 202: the action is not done. The header wins, since
+// interpretAccepted reads an answer with status 202: the action is not done. The header wins, since
 // whatever stands before the endpoint looks at it as well.
-func (e *Executor) accepted(ctx context.Context, in reply) (executor.Answer, error) {
-	decoded := &response{}
+func (e *Executor) interpretAccepted(ctx context.Context, in httpReply) (executor.Answer, error) {
+	decoded := &responseBody{}
 	if len(in.body) > 0 || in.err != nil {
 		var err error
-		if decoded, err = decode(in); err != nil {
+		if decoded, err = decodeResponse(in); err != nil {
 			return executor.Answer{}, err
 		}
 	}
-	e.relay(ctx, decoded.Log)
-	after, ok := retryAfter(in.header)
+	e.logResponseLines(ctx, decoded.Log)
+	after, ok := parseRetryAfter(in.header)
 	if !ok {
-		after = seconds(decoded.RetryAfterSeconds)
+		after = toClampedDuration(decoded.RetryAfterSeconds)
 	}
 	if !ok && after == 0 {
-		return executor.Answer{}, broken("answered 202 without saying when to call again: set the header Retry-After, or retryAfterSeconds", nil)
+		return executor.Answer{}, newContractError("answered 202 without saying when to call again: set the header Retry-After, or retryAfterSeconds", nil)
 	}
-	return e.again(decoded, after)
+	return e.newRetryAnswer(decoded, after)
 }
 
-// again returns the answer of an action that is not done. Outputs count only when it is.
-func (e *Executor) again(decoded *response, after time.Duration) (executor.Answer, error) {
-	if after < 0 || after > executor.MaxAgain {
-		return executor.Answer{}, broken(fmt.Sprintf("asked to be called again at a time that is not allowed: say a number of seconds up to %d",
-			int64(executor.MaxAgain/time.Second)), nil)
+// newRetryAnswer returns the answer of an action that is not done. Outputs count only when it is.
+func (e *Executor) newRetryAnswer(decoded *responseBody, after time.Duration) (executor.Answer, error) {
+	if after < 0 || after > executor.MaxRetryAfter {
+		return executor.Answer{}, newContractError(fmt.Sprintf("asked to be called again at a time that is not allowed: say a number of seconds up to %d",
+			int64(executor.MaxRetryAfter/time.Second)), nil)
 	}
-	return executor.Answer{Again: max(after, executor.MinAgain), Message: e.line(decoded.Message)}, nil
+	return executor.Answer{RetryAfter: max(after, executor.MinRetryAfter), Message: e.redactToLine(decoded.Message)}, nil
 }
 
-// decode reads the body of a successful answer.
-func decode(in reply) (*response, error) {
+// decodeResponse reads the body of a successful answer.
+func decodeResponse(in httpReply) (*responseBody, error) {
 	switch {
-	case len(in.body) > maxBody:
-		return nil, broken(fmt.Sprintf("answered with more than %d bytes: write large things where they belong and return a reference", maxBody), nil)
+	case len(in.body) > maxBodyBytes:
+		return nil, newContractError(fmt.Sprintf("answered with more than %d bytes: write large things where they belong and return a reference", maxBodyBytes), nil)
 	case in.err != nil:
 		return nil, in.err
-	case encoded(in.header):
-		return nil, broken("answered with a Content-Encoding, which it was not asked for", nil)
+	case hasContentEncoding(in.header):
+		return nil, newContractError("answered with a Content-Encoding, which it was not asked for", nil)
 	}
-	var out response
+	var out responseBody
 	if err := json.Unmarshal(in.body, &out, json.RejectUnknownMembers(true)); err != nil {
-		return nil, broken(describe(err, in), err)
+		return nil, newContractError(describeDecodeError(err, in), err)
 	}
 	if jsontext.Value(in.body).Kind() != jsontext.KindBeginObject {
-		return nil, broken("answered null instead of a JSON object", nil)
+		return nil, newContractError("answered null instead of a JSON object", nil)
 	}
 	if out.APIVersion != "" && out.APIVersion != APIVersion || out.Kind != "" && out.Kind != ResponseKind {
-		return nil, broken(fmt.Sprintf("answered with apiVersion %.100q and kind %.100q instead of %q and %q",
+		return nil, newContractError(fmt.Sprintf("answered with apiVersion %.100q and kind %.100q instead of %q and %q",
 			out.APIVersion, out.Kind, APIVersion, ResponseKind), nil)
 	}
 	return &out, nil
 }
 
-// encoded says whether a body is something else than its text.
-func encoded(header http.Header) bool {
+// hasContentEncoding says whether a body is something else than its text.
+func hasContentEncoding(header http.Header) bool {
 	encoding := header.Get("Content-Encoding")
 	return encoding != "" && encoding != "identity"
 }
 
-// describe says what is wrong with a body. The library's own text differs from process to
+// describeDecodeError says what is wrong with a body. The library's own text differs from process to
 // process.
-func describe(err error, in reply) string {
+func describeDecodeError(err error, in httpReply) string {
 	if len(in.body) == 0 {
 		return "answered 200 without a body: answer a JSON object, {} at least"
 	}
@@ -206,17 +206,17 @@ func describe(err error, in reply) string {
 	return text + ": check url and path in the Plugin, and the endpoint"
 }
 
-// seconds does not overflow: more than MaxAgain is refused, whatever it is.
-func seconds(n int64) time.Duration {
-	return time.Duration(min(max(n, -1), int64(executor.MaxAgain/time.Second)+1)) * time.Second
+// toClampedDuration does not overflow: more than MaxRetryAfter is refused, whatever it is.
+func toClampedDuration(n int64) time.Duration {
+	return time.Duration(min(max(n, -1), int64(executor.MaxRetryAfter/time.Second)+1)) * time.Second
 }
 
-// retryAfter reads the header of that name (RFC 9110, section 10.2.3). A date counts from
+// parseRetryAfter reads the header of that name (RFC 9110, section 10.2.3). A date counts from
 // the answer's own Date, so that nobody's clock matters.
-func retryAfter(header http.Header) (time.Duration, bool) {
+func parseRetryAfter(header http.Header) (time.Duration, bool) {
 	text := header.Get("Retry-After")
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
-		return seconds(n), true
+		return toClampedDuration(n), true
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {
@@ -229,17 +229,17 @@ func retryAfter(header http.Header) (time.Duration, bool) {
 	return max(0, at.Sub(date)), true
 }
 
-// errorText returns what the body of an answer says about an error: the field message (or
+// readErrorMessage returns what the body of an answer says about an error: the field message (or
 // detail, RFC 9457) of an object, or the text. The page of some proxy is left out.
-func (e *Executor) errorText(ctx context.Context, in reply) string {
-	body := in.body[:min(len(in.body), maxBody)]
+func (e *Executor) readErrorMessage(ctx context.Context, in httpReply) string {
+	body := in.body[:min(len(in.body), maxBodyBytes)]
 	var object struct {
 		Message string   `json:"message"`
 		Detail  string   `json:"detail"`
 		Log     []string `json:"log"`
 	}
 	if err := json.Unmarshal(body, &object); err == nil {
-		e.relay(ctx, object.Log)
+		e.logResponseLines(ctx, object.Log)
 		return cmp.Or(object.Message, object.Detail)
 	}
 	if media, _, _ := mime.ParseMediaType(in.header.Get("Content-Type")); media == "text/plain" {
@@ -248,12 +248,12 @@ func (e *Executor) errorText(ctx context.Context, in reply) string {
 	return ""
 }
 
-// relay logs what an answer says for the log of the run.
-func (e *Executor) relay(ctx context.Context, lines []string) {
+// logResponseLines logs what an answer says for the log of the run.
+func (e *Executor) logResponseLines(ctx context.Context, lines []string) {
 	log := logr.FromContextOrDiscard(ctx)
 	stream := e.redactor.NewStream()
 	for _, line := range lines[:min(len(lines), maxLogLines)] {
-		if text, ok := stream.Line(line); ok {
+		if text, ok := stream.RedactLine(line); ok {
 			log.Info(executor.OneLine(text))
 		}
 	}
@@ -262,7 +262,7 @@ func (e *Executor) relay(ctx context.Context, lines []string) {
 	}
 }
 
-// line brings text from outside to what may be shown.
-func (e *Executor) line(text string) string {
+// redactToLine brings text from outside to what may be shown.
+func (e *Executor) redactToLine(text string) string {
 	return executor.OneLine(e.redactor.String(text))
 }

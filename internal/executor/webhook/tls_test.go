@@ -201,7 +201,7 @@ func TestClientCertificates(t *testing.T) {
 	e := newExecutor(t, opts)
 	for name, tc := range map[string]struct {
 		credentials webhook.Credentials
-		kind        executor.Kind
+		kind        executor.ErrorKind
 		want        string
 	}{
 		"none":      {webhook.Credentials{}, executor.Unreachable, "the endpoint refused the TLS connection (handshake failure): check the client certificate"},

@@ -20,9 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// limits are the times that do not depend on what an action does. Waiting for the head
+// timeouts are the times that do not depend on what an action does. Waiting for the head
 // of the answer is not among them: it takes as long as the action, and ctx bounds it.
-type limits struct {
+type timeouts struct {
 	// connect is for each address that is tried.
 	connect time.Duration
 	// handshake is for TLS.
@@ -31,8 +31,8 @@ type limits struct {
 	body time.Duration
 }
 
-func defaultLimits() limits {
-	return limits{connect: 10 * time.Second, handshake: 10 * time.Second, body: time.Minute}
+func defaultTimeouts() timeouts {
+	return timeouts{connect: 10 * time.Second, handshake: 10 * time.Second, body: time.Minute}
 }
 
 // Executor runs one action. Use New. It is safe for concurrent use.
@@ -41,13 +41,13 @@ type Executor struct {
 	serverName  string
 	roots       *x509.CertPool // nil means those of the system
 	credentials func(context.Context) (Credentials, error)
-	policy      policy
+	policy      addressPolicy
 	resolver    Resolver
 	userAgent   string
 	redactor    *redact.Redactor
 	log         logr.Logger
 	now         func() time.Time
-	limits      limits
+	timeouts    timeouts
 }
 
 var _ executor.Executor = (*Executor)(nil)
@@ -67,33 +67,33 @@ func (e *Executor) setDefaults() {
 
 // Execute makes one attempt; see executor.Executor.
 func (e *Executor) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
-	answer, err := e.attempt(ctx, call)
+	answer, err := e.sendRequest(ctx, call)
 	if err == nil {
 		return answer, nil
 	}
-	e.log.V(1).Info("A webhook failed", "kind", call.Kind(), "action", call.Action, "cause", e.line(err.Error()))
-	why := e.explain(ctx, err)
+	e.log.V(1).Info("A webhook failed", "kind", call.ActionKind(), "action", call.Action, "cause", e.redactToLine(err.Error()))
+	why := e.explainError(ctx, err)
 	return executor.Answer{}, executor.NewError(why.kind, call, e.redactor.String(why.text), why.err)
 }
 
-// attempt makes the request. It is sent once: the transport repeats requests only on
+// sendRequest makes the request. It is sent once: the transport repeats requests only on
 // connections that served another one before, and there are none.
-func (e *Executor) attempt(ctx context.Context, call executor.Call) (executor.Answer, error) {
-	content, err := encode(call)
+func (e *Executor) sendRequest(ctx context.Context, call executor.Call) (executor.Answer, error) {
+	content, err := encodeRequest(call)
 	if err != nil {
 		return executor.Answer{}, &failure{kind: executor.Invalid, text: err.Error(), err: err}
 	}
-	secrets, err := e.secrets(ctx)
+	secrets, err := e.loadCredentials(ctx)
 	if err != nil {
 		return executor.Answer{}, err
 	}
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	request, err := e.request(bounded, call, content, secrets.token)
+	request, err := e.newHTTPRequest(bounded, call, content, secrets.token)
 	if err != nil {
 		return executor.Answer{}, &failure{kind: executor.Invalid, text: "the request cannot be made", err: err}
 	}
-	transport := e.transport(secrets)
+	transport := e.newTransport(secrets)
 	defer transport.CloseIdleConnections()
 	// RoundTrip, not a Client: it follows no redirect and keeps no cookie.
 	response, err := transport.RoundTrip(request)
@@ -101,34 +101,34 @@ func (e *Executor) attempt(ctx context.Context, call executor.Call) (executor.An
 		return executor.Answer{}, err
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or is given up
-	guard := time.AfterFunc(e.limits.body, func() { cancel(errStalled) })
+	guard := time.AfterFunc(e.timeouts.body, func() { cancel(errBodyStalled) })
 	defer guard.Stop()
 	if response.StatusCode < http.StatusOK {
 		// What follows belongs to another protocol, and its connection does not heed ctx.
-		return e.answer(ctx, reply{status: response.StatusCode, header: response.Header})
+		return e.interpretReply(ctx, httpReply{status: response.StatusCode, header: response.Header})
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
-	if over := context.Cause(bounded); errors.Is(over, errStalled) || err == nil && over != nil {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBodyBytes+1))
+	if over := context.Cause(bounded); errors.Is(over, errBodyStalled) || err == nil && over != nil {
 		// Also without an error: an endpoint that notices that we hang up may end its answer
 		// in good order where it is, and what we have then is a part that looks whole.
 		err = over
 	}
-	return e.answer(ctx, reply{status: response.StatusCode, header: response.Header, body: body, err: err})
+	return e.interpretReply(ctx, httpReply{status: response.StatusCode, header: response.Header, body: body, err: err})
 }
 
-// transport returns what makes one request over one connection. It takes no proxy from
+// newTransport returns what makes one request over one connection. It takes no proxy from
 // the environment: the proxy would resolve the name, and the address that was checked
 // would not be the one that is called.
-func (e *Executor) transport(secrets *secrets) *http.Transport {
+func (e *Executor) newTransport(secrets *parsedCredentials) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
-		DialContext:            e.dial,
-		TLSClientConfig:        e.tlsConfig(secrets),
-		TLSHandshakeTimeout:    e.limits.handshake,
+		DialContext:            e.dialAllowedAddress,
+		TLSClientConfig:        e.newTLSConfig(secrets),
+		TLSHandshakeTimeout:    e.timeouts.handshake,
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHeader,
+		MaxResponseHeaderBytes: maxHeaderBytes,
 		Protocols:              protocols,
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction/builtin/serviceaccount"
 )
 
-// Actions returns new instances of all built-in actions. They hold what they
+// NewActions returns new instances of all built-in actions. They hold what they
 // learn during a run, so every run needs its own.
-func Actions() []itemaction.Action {
+func NewActions() []itemaction.Action {
 	return []itemaction.Action{
 		pvc.New(),
 		pod.New(),

@@ -6,10 +6,10 @@
 //
 //	Filter             which objects an action wants to see
 //	Guard              gives an action up that does not answer any more
-//	CheckObject        is what came back still that object
-//	CheckRefs          can the objects that it names exist
-//	TakeAnnotations    what an action says in annotations of the object, for Grapnel only
-//	ReadLabels         the labels for the Backup among that
+//	ValidateReturnedObject        is what came back still that object
+//	ValidateItemRefs          can the objects that it names exist
+//	ExtractAnnotations    what an action says in annotations of the object, for Grapnel only
+//	ParseBackupLabels         the labels for the Backup among that
 //
 // What a plugin answers is hostile input: everything is checked here before an engine
 // acts on it. How plugins are called is not known here; see internal/plugin/caller.

@@ -14,29 +14,29 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// everything is the entry of a list that stands for all.
-const everything = "*"
+// matchAllEntry is the entry of a list that stands for all.
+const matchAllEntry = "*"
 
 // Filter decides which objects are shown to an action, by what the action answered to
 // AppliesTo. It does not change, so it may be used concurrently. The zero Filter lets
 // every object pass.
 type Filter struct {
-	resources, namespaces lists
+	resources, namespaces includeExclude
 	labels                labels.Selector
 }
 
-// lists are what is included and what is not. Exclusion wins, and no entry means all.
-type lists struct{ include, exclude selection.Patterns }
+// includeExclude are what is included and what is not. Exclusion wins, and no entry means all.
+type includeExclude struct{ include, exclude selection.Patterns }
 
-func (l *lists) match(name string) bool {
-	return !l.exclude.Match(name) && (l.include.Empty() || l.include.Match(name))
+func (l *includeExclude) matchesName(name string) bool {
+	return !l.exclude.Matches(name) && (l.include.IsEmpty() || l.include.Matches(name))
 }
 
 // NewFilter returns the Filter of a selector. The names of resources may have any form
 // that the cluster resolves; one that it does not know is kept as it is, so that a list
 // of unknown names is not an empty list, which means all. An error says what is wrong
 // with the selector and what to do.
-func NewFilter(sel item.Selector, names itemaction.Names) (Filter, error) {
+func NewFilter(sel item.Selector, names itemaction.ResourceResolver) (Filter, error) {
 	var f Filter
 	for _, list := range []struct {
 		what    string
@@ -45,8 +45,8 @@ func NewFilter(sel item.Selector, names itemaction.Names) (Filter, error) {
 	}{
 		{"includedNamespaces", sel.IncludedNamespaces, &f.namespaces.include},
 		{"excludedNamespaces", sel.ExcludedNamespaces, &f.namespaces.exclude},
-		{"includedResources", resolved(sel.IncludedResources, names), &f.resources.include},
-		{"excludedResources", resolved(sel.ExcludedResources, names), &f.resources.exclude},
+		{"includedResources", resolveResourceNames(sel.IncludedResources, names), &f.resources.include},
+		{"excludedResources", resolveResourceNames(sel.ExcludedResources, names), &f.resources.exclude},
 	} {
 		var err error
 		if *list.out, err = selection.NewPatterns(list.entries); err != nil {
@@ -65,11 +65,11 @@ func NewFilter(sel item.Selector, names itemaction.Names) (Filter, error) {
 	return f, nil
 }
 
-// resolved returns the full names of resources.
-func resolved(entries []string, names itemaction.Names) []string {
+// resolveResourceNames returns the full names of resources.
+func resolveResourceNames(entries []string, names itemaction.ResourceResolver) []string {
 	out := make([]string, 0, len(entries))
 	for _, entry := range entries {
-		if entry != everything {
+		if entry != matchAllEntry {
 			if gr, ok := names.Resolve(entry); ok {
 				entry = gr.String()
 			}
@@ -79,20 +79,20 @@ func resolved(entries []string, names itemaction.Names) []string {
 	return out
 }
 
-// Resource reports whether objects of a resource may concern the action.
-func (f *Filter) Resource(resource schema.GroupResource) bool {
-	return f.resources.match(resource.String())
+// MatchesResource reports whether objects of a resource may concern the action.
+func (f *Filter) MatchesResource(resource schema.GroupResource) bool {
+	return f.resources.matchesName(resource.String())
 }
 
-// Object reports whether an object of such a resource concerns the action. The
+// MatchesObject reports whether an object of such a resource concerns the action. The
 // namespace is empty for a cluster-scoped one, which does not concern an action that
 // restricts namespaces. The labels are asked for only if they matter.
-func (f *Filter) Object(namespace string, set func() map[string]string) bool {
+func (f *Filter) MatchesObject(namespace string, set func() map[string]string) bool {
 	if namespace == "" {
-		if !f.namespaces.exclude.Empty() || !f.namespaces.include.OnlyAll() {
+		if !f.namespaces.exclude.IsEmpty() || !f.namespaces.include.IsUnrestricted() {
 			return false
 		}
-	} else if !f.namespaces.match(namespace) {
+	} else if !f.namespaces.matchesName(namespace) {
 		return false
 	}
 	return f.labels == nil || f.labels.Empty() || f.labels.Matches(labels.Set(set()))

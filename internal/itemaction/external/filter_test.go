@@ -62,7 +62,7 @@ func TestFilterShowsWhatTheActionAskedFor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := filter.Resource(schema.ParseGroupResource(tc.object.resource)) && filter.Object(tc.object.namespace, func() map[string]string {
+			got := filter.MatchesResource(schema.ParseGroupResource(tc.object.resource)) && filter.MatchesObject(tc.object.namespace, func() map[string]string {
 				key, value, ok := strings.Cut(tc.object.labels, "=")
 				if !ok {
 					return nil
@@ -82,7 +82,7 @@ func TestFilterAsksForLabelsOnlyIfTheyMatter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !filter.Object("shop", func() map[string]string { t.Error("labels were decoded"); return nil }) {
+	if !filter.MatchesObject("shop", func() map[string]string { t.Error("labels were decoded"); return nil }) {
 		t.Error("object was not shown")
 	}
 }

@@ -24,29 +24,29 @@ const MaxBackupLabels = 32
 // Kubernetes.
 var reservedDomains = []string{"grapnel.dev", "velero.io", "kubernetes.io", "k8s.io"}
 
-// Labels are what an object had to say to the Backup.
-type Labels struct {
+// BackupLabels are what an object had to say to the Backup.
+type BackupLabels struct {
 	// Labels for the Backup, valid ones only.
 	Labels map[string]string
 	// Warnings say which others there were, and why they are not used.
 	Warnings []string
 }
 
-// ReadLabels reads the labels for the Backup out of the annotation
-// item.AnnotationBackupLabels, which TakeAnnotations took from an object.
-func ReadLabels(annotation string) Labels {
+// ParseBackupLabels reads the labels for the Backup out of the annotation
+// item.AnnotationBackupLabels, which ExtractAnnotations took from an object.
+func ParseBackupLabels(annotation string) BackupLabels {
 	var labels map[string]string
 	if err := json.Unmarshal([]byte(annotation), &labels); err != nil {
-		return Labels{Warnings: []string{fmt.Sprintf(
+		return BackupLabels{Warnings: []string{fmt.Sprintf(
 			"the annotation %s is not a JSON object of strings, so the Backup gets no labels from it", item.AnnotationBackupLabels)}}
 	}
 	if len(labels) > MaxBackupLabels {
-		return Labels{Warnings: []string{fmt.Sprintf(
+		return BackupLabels{Warnings: []string{fmt.Sprintf(
 			"%d labels for the Backup are more than the %d that are allowed, so it gets none of them", len(labels), MaxBackupLabels)}}
 	}
-	var out Labels
+	var out BackupLabels
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if reason := refused(key, labels[key]); reason != "" {
+		if reason := labelRefusalReason(key, labels[key]); reason != "" {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("the Backup does not get the label %.300q: %s", key, reason))
 			continue
 		}
@@ -58,8 +58,8 @@ func ReadLabels(annotation string) Labels {
 	return out
 }
 
-// refused returns why a label is not given to a Backup.
-func refused(key, value string) string {
+// labelRefusalReason returns why a label is not given to a Backup.
+func labelRefusalReason(key, value string) string {
 	if errs := validation.IsQualifiedName(key); len(errs) > 0 {
 		return "its key is not one of a label: " + strings.Join(errs, "; ")
 	}

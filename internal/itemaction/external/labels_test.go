@@ -56,14 +56,14 @@ func TestTakeAnnotationsTakesOnlyThoseOfTheAction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object, taken, err := TakeAnnotations([]byte(tc.given), []byte(tc.returned), "other", key, "more")
+			object, taken, err := ExtractAnnotations([]byte(tc.given), []byte(tc.returned), "other", key, "more")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := gocmp.Diff(tc.object, string(object)); diff != "" {
 				t.Errorf("object (-want +got):\n%s", diff)
 			}
-			if diff := gocmp.Diff(tc.labels, ReadLabels(cmp.Or(taken[key], "{}")).Labels); diff != "" {
+			if diff := gocmp.Diff(tc.labels, ParseBackupLabels(cmp.Or(taken[key], "{}")).Labels); diff != "" {
 				t.Errorf("labels (-want +got):\n%s", diff)
 			}
 		})
@@ -92,7 +92,7 @@ func TestReadLabelsRefusesWhatABackupCannotHave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := ReadLabels(tc.value)
+			got := ParseBackupLabels(tc.value)
 			if len(got.Labels) > 0 || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], tc.want) {
 				t.Errorf("labels %v with warnings %q, want none and one that says %q", got.Labels, got.Warnings, tc.want)
 			}
@@ -100,7 +100,7 @@ func TestReadLabelsRefusesWhatABackupCannotHave(t *testing.T) {
 	}
 	t.Run("a good one beside a bad one", func(t *testing.T) {
 		t.Parallel()
-		got := ReadLabels(`{"a b":"c","mygrapnel.dev/x":"y"}`)
+		got := ParseBackupLabels(`{"a b":"c","mygrapnel.dev/x":"y"}`)
 		if len(got.Warnings) != 1 || got.Labels["mygrapnel.dev/x"] != "y" {
 			t.Errorf("labels %v with warnings %q", got.Labels, got.Warnings)
 		}

@@ -20,8 +20,8 @@ type Identity struct {
 	Namespace, Name  string
 }
 
-// header is the part of an object that is looked at.
-type header struct {
+// objectHeader is the part of an object that is looked at.
+type objectHeader struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Metadata   struct {
@@ -31,28 +31,28 @@ type header struct {
 	} `json:"metadata"`
 }
 
-// IdentityOf returns the Identity of an object as JSON.
-func IdentityOf(object []byte) (Identity, error) {
-	h, err := headerOf(object)
-	return h.identity(), err
+// ParseIdentity returns the Identity of an object as JSON.
+func ParseIdentity(object []byte) (Identity, error) {
+	h, err := parseObjectHeader(object)
+	return h.toIdentity(), err
 }
 
-func headerOf(object []byte) (header, error) {
-	var h header
+func parseObjectHeader(object []byte) (objectHeader, error) {
+	var h objectHeader
 	if err := json.Unmarshal(object, &h); err != nil {
-		return header{}, fmt.Errorf("reading the object: %w", err)
+		return objectHeader{}, fmt.Errorf("reading the object: %w", err)
 	}
 	return h, nil
 }
 
-func (h header) identity() Identity {
+func (h objectHeader) toIdentity() Identity {
 	return Identity{APIVersion: h.APIVersion, Kind: h.Kind, Namespace: h.Metadata.Namespace, Name: h.Metadata.Name}
 }
 
-// CheckObject checks that what an action returned is the object that it was given: one
+// ValidateReturnedObject checks that what an action returned is the object that it was given: one
 // JSON object of at most item.MaxBytes with that Identity. It returns it without white
 // space. The error says what came back.
-func CheckObject(returned []byte, want Identity) ([]byte, error) {
+func ValidateReturnedObject(returned []byte, want Identity) ([]byte, error) {
 	if len(returned) > item.MaxBytes {
 		return nil, fmt.Errorf("returned an object of %d bytes; at most %d are allowed", len(returned), item.MaxBytes)
 	}
@@ -63,17 +63,17 @@ func CheckObject(returned []byte, want Identity) ([]byte, error) {
 	if err := value.Compact(); err != nil {
 		return nil, fmt.Errorf("returned something that is not a JSON object: %w", err)
 	}
-	h, err := headerOf(value)
+	h, err := parseObjectHeader(value)
 	if err != nil {
 		return nil, fmt.Errorf("returned something that is not an object of Kubernetes: %w", err)
 	}
-	return value, h.identity().differsFrom(want)
+	return value, h.toIdentity().compareIdentity(want)
 }
 
-// differsFrom returns an error that names the first difference.
-func (i Identity) differsFrom(want Identity) error {
+// compareIdentity returns an error that names the first difference.
+func (i Identity) compareIdentity(want Identity) error {
 	if i.Namespace != want.Namespace || i.Name != want.Name {
-		return fmt.Errorf("returned another object: %q instead of %q", i.key(), want.key())
+		return fmt.Errorf("returned another object: %q instead of %q", i.namespacedName(), want.namespacedName())
 	}
 	if want.APIVersion != "" && i.APIVersion != want.APIVersion {
 		return fmt.Errorf("changed the apiVersion of the object to %q from %q, which is not allowed", i.APIVersion, want.APIVersion)
@@ -84,7 +84,7 @@ func (i Identity) differsFrom(want Identity) error {
 	return nil
 }
 
-func (i Identity) key() string {
+func (i Identity) namespacedName() string {
 	if i.Namespace == "" {
 		return i.Name
 	}

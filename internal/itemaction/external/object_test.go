@@ -15,7 +15,7 @@ import (
 
 const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop"},"spec":{"n":1.50}}`
 
-func TestCheckObject(t *testing.T) {
+func TestValidateReturnedObject(t *testing.T) {
 	t.Parallel()
 	whole := Identity{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web"}
 	short := Identity{Namespace: "shop", Name: "web"}
@@ -48,7 +48,7 @@ func TestCheckObject(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := CheckObject([]byte(tc.returned), tc.want)
+			got, err := ValidateReturnedObject([]byte(tc.returned), tc.want)
 			wantError(t, err, tc.err)
 			if err == nil && string(got) != tc.compact {
 				t.Errorf("object is %s, want %s", got, tc.compact)
@@ -57,7 +57,7 @@ func TestCheckObject(t *testing.T) {
 	}
 }
 
-func TestCheckRefs(t *testing.T) {
+func TestValidateItemRefs(t *testing.T) {
 	t.Parallel()
 	good := item.Ref{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}
 	with := func(edit func(*item.Ref)) []item.Ref {
@@ -82,7 +82,7 @@ func TestCheckRefs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			wantError(t, CheckRefs("additional item", tc.refs), tc.err)
+			wantError(t, ValidateItemRefs("additional item", tc.refs), tc.err)
 		})
 	}
 }
@@ -110,7 +110,7 @@ func TestResourceOfKnowsWhatPluginsCallResources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := ResourceOf(tc.ref, names); got != schema.ParseGroupResource(tc.want) {
+			if got := ResolveResource(tc.ref, names); got != schema.ParseGroupResource(tc.want) {
 				t.Errorf("resource is %s, want %s", got, tc.want)
 			}
 		})

@@ -13,51 +13,51 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// check makes a Result of an answer. Its error says what is wrong with the answer.
-func (a *action) check(it itemaction.Item, answer adapter.BackupItemAnswer) (itemaction.Result, error) {
-	if err := external.CheckRefs("additional item", answer.Additional); err != nil {
+// toValidatedResult makes a Result of an answer. Its error says what is wrong with the answer.
+func (a *backupItemAction) toValidatedResult(it itemaction.Item, answer adapter.BackupItemAnswer) (itemaction.Result, error) {
+	if err := external.ValidateItemRefs("additional item", answer.RelatedItems); err != nil {
 		return itemaction.Result{}, err
 	}
-	result := itemaction.Result{Related: a.refs(answer.Additional)}
+	result := itemaction.Result{RelatedItems: a.toRelatedItems(answer.RelatedItems)}
 	if answer.OperationID != "" {
-		if err := external.CheckOperationID(answer.OperationID); err != nil {
+		if err := external.ValidateOperationID(answer.OperationID); err != nil {
 			return itemaction.Result{}, err
 		}
-		if err := external.CheckPostItems(answer.PostOperation); err != nil {
+		if err := external.ValidatePostOperationItems(answer.PostOperationItems); err != nil {
 			return itemaction.Result{}, err
 		}
-		result.Operation = &itemaction.Operation{
-			ID: answer.OperationID, PostItems: a.refs(answer.PostOperation), PollInterval: answer.PollInterval,
+		result.Operation = &itemaction.StartedOperation{
+			ID: answer.OperationID, PostOperationItems: a.toRelatedItems(answer.PostOperationItems), PollInterval: answer.PollInterval,
 		}
 	}
 	if len(answer.Item) == 0 || bytes.Equal(answer.Item, it.JSON) {
 		return result, nil
 	}
-	return result, a.checkObject(it, answer.Item, &result)
+	return result, a.applyReturnedObject(it, answer.Item, &result)
 }
 
-// checkObject adds a changed object to a Result.
-func (a *action) checkObject(it itemaction.Item, returned []byte, result *itemaction.Result) error {
-	was, err := external.IdentityOf(it.JSON)
+// applyReturnedObject adds a changed object to a Result.
+func (a *backupItemAction) applyReturnedObject(it itemaction.Item, returned []byte, result *itemaction.Result) error {
+	was, err := external.ParseIdentity(it.JSON)
 	if err != nil {
 		return err
 	}
-	object, err := external.CheckObject(returned, was)
+	object, err := external.ValidateReturnedObject(returned, was)
 	if err != nil {
 		return err
 	}
-	object, said, err := external.TakeAnnotations(it.JSON, object, understood...)
+	object, said, err := external.ExtractAnnotations(it.JSON, object, handledAnnotations...)
 	if err != nil {
 		return err
 	}
-	obeyVelero(said, result)
-	var labels external.Labels
+	applyVeleroAnnotations(said, result)
+	var labels external.BackupLabels
 	if annotation, ok := said[item.AnnotationBackupLabels]; ok {
-		labels = external.ReadLabels(annotation)
+		labels = external.ParseBackupLabels(annotation)
 	}
 	result.BackupLabels = labels.Labels
 	for _, warning := range labels.Warnings {
-		result.Warnings = append(result.Warnings, fmt.Sprintf("plugin %q: %s", a.Plugin(), a.Line(warning)))
+		result.Warnings = append(result.Warnings, fmt.Sprintf("plugin %q: %s", a.Plugin(), a.RedactLine(warning)))
 	}
 	if !bytes.Equal(object, it.JSON) {
 		result.JSON = object
@@ -65,12 +65,12 @@ func (a *action) checkObject(it itemaction.Item, returned []byte, result *itemac
 	return nil
 }
 
-// refs translates references.
-func (a *action) refs(refs []item.Ref) []itemaction.Ref {
-	var out []itemaction.Ref
+// toRelatedItems translates references.
+func (a *backupItemAction) toRelatedItems(refs []item.Ref) []itemaction.RelatedItem {
+	var out []itemaction.RelatedItem
 	for _, ref := range refs {
-		out = append(out, itemaction.Ref{
-			Resource: external.ResourceOf(ref, a.Names()), Namespace: ref.Namespace, Name: ref.Name,
+		out = append(out, itemaction.RelatedItem{
+			Resource: external.ResolveResource(ref, a.ResourceResolver()), Namespace: ref.Namespace, Name: ref.Name,
 		})
 	}
 	return out

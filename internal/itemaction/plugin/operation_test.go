@@ -24,12 +24,12 @@ func starting(context.Context, []byte) (adapter.BackupItemAnswer, error) {
 }
 
 // operation is what the fake is to be asked about.
-var operation = adapter.Operation{ID: "op-1", Subject: []byte(`{"kind":"Backup"}`)}
+var operation = adapter.OperationRef{OperationID: "op-1", Parent: []byte(`{"kind":"Backup"}`)}
 
 // execute shows the pod to an action and returns its operation.
-func execute(t *testing.T, a itemaction.External) *itemaction.Operation {
+func execute(t *testing.T, a itemaction.PluginAction) *itemaction.StartedOperation {
 	t.Helper()
-	if err := a.Choose(t.Context(), names{}); err != nil {
+	if err := a.ResolveSelector(t.Context(), names{}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := a.Execute(t.Context(), podItem())
@@ -50,7 +50,7 @@ func TestAnOperationCanBeCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	wantError(t, op.Cancel(ctx), "")
-	if diff := cmp.Diff([]adapter.Operation{operation}, f.cancelled); diff != "" {
+	if diff := cmp.Diff([]adapter.OperationRef{operation}, f.cancelled); diff != "" {
 		t.Errorf("cancelled (-want +got):\n%s", diff)
 	}
 	if last := f.time[len(f.time)-1]; last != remote.CancelTimeout {
@@ -101,7 +101,7 @@ func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
 	}
 	_, err = started(f).Execute(ctx, podItem())
 	wantError(t, err, `plugin "demo": was interrupted before it answered; it had started the operation "op-1", which was cancelled`)
-	if diff := cmp.Diff([]adapter.Operation{operation}, f.cancelled); diff != "" {
+	if diff := cmp.Diff([]adapter.OperationRef{operation}, f.cancelled); diff != "" {
 		t.Errorf("cancelled (-want +got):\n%s", diff)
 	}
 
@@ -110,7 +110,7 @@ func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
 			<-ctx.Done()
 			return starting(ctx, object)
 		}}
-		got, err := started(f, func(s *Spec) { s.Ignore = true; s.Timeout = time.Minute }).Execute(t.Context(), podItem())
+		got, err := started(f, func(s *Spec) { s.IgnoreFailure = true; s.Timeout = time.Minute }).Execute(t.Context(), podItem())
 		wantError(t, err, "")
 		want := itemaction.Result{Warnings: []string{`item action example.io/annotate was ignored, and the object is archived as it is: ` +
 			`plugin "demo": did not answer before its deadline: raise its timeout or check what it waits for; ` +

@@ -19,68 +19,68 @@ import (
 // Spec names an action of a plugin and says how it is called.
 type Spec = remote.Spec[adapter.BackupItemAction]
 
-// Run is the backup that an action takes part in.
-type Run struct {
+// BackupRun is the backup that an action takes part in.
+type BackupRun struct {
 	// Key is the UID of the Backup.
 	Key string
 	// Backup is the Backup as JSON, in the form of velero.io/v1.
 	Backup []byte
 }
 
-// action is one action in one run.
-type action struct {
+// backupItemAction is one action in one run.
+type backupItemAction struct {
 	*remote.Action[adapter.BackupItemAction]
 	backup []byte
 }
 
-var _ itemaction.External = (*action)(nil)
+var _ itemaction.PluginAction = (*backupItemAction)(nil)
 
 // New returns an action for one run. No call is made yet.
-func New(spec Spec, run Run, redactor *redact.Redactor) itemaction.External {
-	return &action{Action: remote.New(spec, run.Key, redactor), backup: run.Backup}
+func New(spec Spec, run BackupRun, redactor *redact.Redactor) itemaction.PluginAction {
+	return &backupItemAction{Action: remote.New(spec, run.Key, redactor), backup: run.Backup}
 }
 
-// Adds implements itemaction.Action: a plugin may have effects that nobody knows of.
-func (a *action) Adds() []schema.GroupResource { return nil }
+// RelatedResources implements itemaction.Action: a plugin may have effects that nobody knows of.
+func (a *backupItemAction) RelatedResources() []schema.GroupResource { return nil }
 
-// Concerns implements itemaction.External.
-func (a *action) Concerns(namespace string, labels func() map[string]string) bool {
-	return a.Shown(namespace, labels)
+// Matches implements itemaction.External.
+func (a *backupItemAction) Matches(namespace string, labels func() map[string]string) bool {
+	return a.MatchesObject(namespace, labels)
 }
 
 // Execute implements itemaction.Action. With an error nothing that the action started
 // goes on, or the error says that it may.
-func (a *action) Execute(ctx context.Context, it itemaction.Item) (itemaction.Result, error) {
+func (a *backupItemAction) Execute(ctx context.Context, it itemaction.Item) (itemaction.Result, error) {
 	about := it.Resource.GroupResource().String() + " " + it.Namespace + "/" + it.Name
-	answer, err := a.ask(ctx, about, it)
-	op := adapter.Operation{ID: answer.OperationID, Subject: a.backup}
+	answer, err := a.executeAction(ctx, about, it)
+	op := adapter.OperationRef{OperationID: answer.OperationID, Parent: a.backup}
 	var result itemaction.Result
 	if err == nil {
-		result, err = a.check(it, answer)
+		result, err = a.toValidatedResult(it, answer)
 	}
 	if err != nil {
-		err = a.Undo(ctx, about, op, err)
+		err = a.CancelRejectedOperation(ctx, about, op, err)
 	}
 	switch {
-	case err != nil && a.Ignored() && remote.Unanswered(err) && ctx.Err() == nil:
+	case err != nil && a.ShouldIgnoreFailure() && remote.IsUnanswered(err) && ctx.Err() == nil:
 		return itemaction.Result{Warnings: []string{
-			fmt.Sprintf("item action %s was ignored, and the object is archived as it is: %s", a.Name(), a.Explain(err)),
+			fmt.Sprintf("item action %s was ignored, and the object is archived as it is: %s", a.Name(), a.WrapPluginError(err)),
 		}}, nil
 	case err != nil:
-		return itemaction.Result{}, a.Explain(err)
+		return itemaction.Result{}, a.WrapPluginError(err)
 	}
 	if result.Operation != nil {
-		result.Operation.Cancel = a.canceller(about, op)
+		result.Operation.Cancel = a.cancelFunc(about, op)
 	}
 	return result, nil
 }
 
-// ask shows the action an object. The answer names an operation even with an error if
+// executeAction shows the action an object. The answer names an operation even with an error if
 // the action told of one: it broke the contract in the same answer, or the run ended
 // meanwhile.
-func (a *action) ask(ctx context.Context, about string, it itemaction.Item) (adapter.BackupItemAnswer, error) {
+func (a *backupItemAction) executeAction(ctx context.Context, about string, it itemaction.Item) (adapter.BackupItemAnswer, error) {
 	var answer adapter.BackupItemAnswer
-	err := a.Call(ctx, about, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, v adapter.BackupItemAction) error {
+	err := a.CallForItem(ctx, about, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, v adapter.BackupItemAction) error {
 		var err error
 		answer, err = v.Execute(ctx, conn, call, it.JSON, a.backup)
 		return err
@@ -88,11 +88,11 @@ func (a *action) ask(ctx context.Context, about string, it itemaction.Item) (ada
 	return answer, err
 }
 
-// canceller returns the Cancel of an operation that is about an object.
-func (a *action) canceller(about string, op adapter.Operation) func(context.Context) error {
+// cancelFunc returns the Cancel of an operation that is about an object.
+func (a *backupItemAction) cancelFunc(about string, op adapter.OperationRef) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := a.Cancel(ctx, about, op); err != nil {
-			return a.Explain(err)
+		if err := a.CancelOperation(ctx, about, op); err != nil {
+			return a.WrapPluginError(err)
 		}
 		return nil
 	}

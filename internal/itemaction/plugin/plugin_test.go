@@ -44,7 +44,7 @@ type fake struct {
 	sent  [][]byte
 	time  []time.Duration
 	// cancelled are the operations that were to be cancelled.
-	cancelled []adapter.Operation
+	cancelled []adapter.OperationRef
 }
 
 func (f *fake) Do(
@@ -88,11 +88,11 @@ func (f *fake) Execute(
 }
 
 // Progress is not part of these tests.
-func (f *fake) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) (item.Progress, error) {
-	return item.Progress{}, adapter.ErrNoOperations
+func (f *fake) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.OperationRef) (item.Progress, error) {
+	return item.Progress{}, adapter.ErrOperationsUnsupported
 }
 
-func (f *fake) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) error {
+func (f *fake) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) error {
 	f.note(ctx, call)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,7 +122,7 @@ func podItem() itemaction.Item {
 }
 
 // started returns the action of a plugin.
-func started(f *fake, edits ...func(*Spec)) itemaction.External {
+func started(f *fake, edits ...func(*Spec)) itemaction.PluginAction {
 	spec := Spec{
 		Name: "example.io/annotate", Plugin: "demo",
 		Resolve: func() (caller.Connection, adapter.BackupItemAction, error) { return f, f, nil },
@@ -132,7 +132,7 @@ func started(f *fake, edits ...func(*Spec)) itemaction.External {
 	}
 	redactor := redact.New()
 	redactor.AddValues("hunter22222")
-	return New(spec, Run{Key: "u-1", Backup: []byte(`{"kind":"Backup"}`)}, redactor)
+	return New(spec, BackupRun{Key: "u-1", Backup: []byte(`{"kind":"Backup"}`)}, redactor)
 }
 
 // wantError fails unless err says exactly what is wanted; nothing means no error.
@@ -153,17 +153,17 @@ func TestAnActionChoosesItsObjects(t *testing.T) {
 		IncludedResources: []string{"po"}, IncludedNamespaces: []string{"sh*"}, LabelSelector: "app=web",
 	}}
 	a := started(f)
-	if err := a.Choose(t.Context(), names{}); err != nil {
+	if err := a.ResolveSelector(t.Context(), names{}); err != nil {
 		t.Fatal(err)
 	}
 	labels := func(value string) func() map[string]string {
 		return func() map[string]string { return map[string]string{"app": value} }
 	}
 	switch {
-	case !a.AppliesTo(schema.GroupResource{Resource: "pods"}), !a.Concerns("shop", labels("web")):
+	case !a.AppliesTo(schema.GroupResource{Resource: "pods"}), !a.Matches("shop", labels("web")):
 		t.Error("its objects do not concern it")
-	case a.AppliesTo(schema.GroupResource{Resource: "secrets"}), a.Concerns("office", labels("web")),
-		a.Concerns("shop", labels("db")), a.Concerns("", labels("web")):
+	case a.AppliesTo(schema.GroupResource{Resource: "secrets"}), a.Matches("office", labels("web")),
+		a.Matches("shop", labels("db")), a.Matches("", labels("web")):
 		t.Error("other objects concern it")
 	}
 	if len(f.calls) != 1 {
@@ -203,10 +203,10 @@ func TestAnActionThatCannotChooseSaysWhy(t *testing.T) {
 			if tc.edit != nil {
 				edits = append(edits, tc.edit)
 			}
-			wantError(t, started(tc.fake, edits...).Choose(t.Context(), names{}),
+			wantError(t, started(tc.fake, edits...).ResolveSelector(t.Context(), names{}),
 				"action example.io/annotate cannot take part: "+tc.want+"; repair the plugin, or leave the action out")
-			err := started(tc.fake, append(edits, func(s *Spec) { s.Ignore = true })...).Choose(t.Context(), names{})
-			var leftOut *itemaction.LeftOutError
+			err := started(tc.fake, append(edits, func(s *Spec) { s.IgnoreFailure = true })...).ResolveSelector(t.Context(), names{})
+			var leftOut *itemaction.SkippedActionError
 			if !errors.As(err, &leftOut) {
 				t.Errorf("an action that may be ignored fails the run: %v", err)
 			}
@@ -219,20 +219,20 @@ func TestACallHasEverything(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
 	a := started(f, func(s *Spec) { s.Parameters = map[string]string{"colour": "red"}; s.Timeout = 90 * time.Second })
-	if err := a.Choose(t.Context(), names{}); err != nil {
+	if err := a.ResolveSelector(t.Context(), names{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.Execute(t.Context(), podItem()); err != nil {
 		t.Fatal(err)
 	}
-	call := adapter.ItemCall{Action: "example.io/annotate", ID: "call-7", Key: "u-1", Parameters: map[string]string{"colour": "red"}}
+	call := adapter.ItemCall{Action: "example.io/annotate", CallID: "call-7", Key: "u-1", Parameters: map[string]string{"colour": "red"}}
 	if diff := cmp.Diff([]adapter.ItemCall{call, call}, f.calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{pod, `{"kind":"Backup"}`}, []string{string(f.sent[0]), string(f.sent[1])}); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]time.Duration{remote.MaxChooseTimeout, 90 * time.Second}, f.time); diff != "" {
+	if diff := cmp.Diff([]time.Duration{remote.MaxSelectorTimeout, 90 * time.Second}, f.time); diff != "" {
 		t.Errorf("time to answer (-want +got):\n%s", diff)
 	}
 	if f.log[1].Key != "u-1" {
@@ -247,8 +247,8 @@ func TestAnswers(t *testing.T) {
 	annotated := func(key, value string) []byte {
 		return with(`"name":"web"`, `"annotations":{"`+key+`":`+value+`},"name":"web"`)
 	}
-	pvc := func(always bool) itemaction.Ref {
-		return itemaction.Ref{Resource: schema.GroupResource{Resource: "persistentvolumeclaims"}, Namespace: "shop", Name: "data", Always: always}
+	pvc := func(always bool) itemaction.RelatedItem {
+		return itemaction.RelatedItem{Resource: schema.GroupResource{Resource: "persistentvolumeclaims"}, Namespace: "shop", Name: "data", IgnoreSelection: always}
 	}
 	additional := []item.Ref{{Resource: "pvc", Namespace: "shop", Name: "data"}}
 	for name, tc := range map[string]struct {
@@ -265,15 +265,15 @@ func TestAnswers(t *testing.T) {
 			answer: adapter.BackupItemAnswer{Item: []byte(changed)}, want: itemaction.Result{JSON: []byte(changed)},
 		},
 		"additional items": {
-			answer: adapter.BackupItemAnswer{Additional: additional}, want: itemaction.Result{Related: []itemaction.Ref{pvc(false)}},
+			answer: adapter.BackupItemAnswer{RelatedItems: additional}, want: itemaction.Result{RelatedItems: []itemaction.RelatedItem{pvc(false)}},
 		},
 		"an operation": {
-			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperation: additional, PollInterval: time.Minute},
-			want: itemaction.Result{Operation: &itemaction.Operation{
-				ID: "op-1", PostItems: []itemaction.Ref{pvc(false)}, PollInterval: time.Minute,
+			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperationItems: additional, PollInterval: time.Minute},
+			want: itemaction.Result{Operation: &itemaction.StartedOperation{
+				ID: "op-1", PostOperationItems: []itemaction.RelatedItem{pvc(false)}, PollInterval: time.Minute,
 			}},
 		},
-		"items for after no operation": {answer: adapter.BackupItemAnswer{PostOperation: additional}},
+		"items for after no operation": {answer: adapter.BackupItemAnswer{PostOperationItems: additional}},
 		"labels for the Backup": {
 			answer: adapter.BackupItemAnswer{Item: annotated("grapnel.dev/backup-labels", `"{\"tier\":\"gold\",\"velero.io/x\":\"y\"}"`)},
 			want: itemaction.Result{
@@ -286,12 +286,12 @@ func TestAnswers(t *testing.T) {
 			want:   itemaction.Result{Skip: "the action leaves it out"},
 		},
 		"additional items that are a must": {
-			answer: adapter.BackupItemAnswer{Item: annotated("backup.velero.io/must-include-additional-items", `"true"`), Additional: additional},
-			want:   itemaction.Result{Related: []itemaction.Ref{pvc(true)}},
+			answer: adapter.BackupItemAnswer{Item: annotated("backup.velero.io/must-include-additional-items", `"true"`), RelatedItems: additional},
+			want:   itemaction.Result{RelatedItems: []itemaction.RelatedItem{pvc(true)}},
 		},
 		"additional items that are none": {
-			answer: adapter.BackupItemAnswer{Item: annotated("backup.velero.io/must-include-additional-items", `"false"`), Additional: additional},
-			want:   itemaction.Result{Related: []itemaction.Ref{pvc(false)}},
+			answer: adapter.BackupItemAnswer{Item: annotated("backup.velero.io/must-include-additional-items", `"false"`), RelatedItems: additional},
+			want:   itemaction.Result{RelatedItems: []itemaction.RelatedItem{pvc(false)}},
 		},
 		"not JSON": {
 			answer: adapter.BackupItemAnswer{Item: []byte("password hunter22222")},
@@ -310,11 +310,11 @@ func TestAnswers(t *testing.T) {
 			err:    `plugin "demo": returned an object of 10485853 bytes; at most 4194304 are allowed`,
 		},
 		"an additional item without a name": {
-			answer: adapter.BackupItemAnswer{Additional: []item.Ref{{Resource: "pods"}}},
+			answer: adapter.BackupItemAnswer{RelatedItems: []item.Ref{{Resource: "pods"}}},
 			err:    `plugin "demo": named additional item 1 (resource "pods", namespace "", name ""), which cannot exist: it has no name`,
 		},
 		"too many of them": {
-			answer: adapter.BackupItemAnswer{Additional: make([]item.Ref, item.MaxRefs+1)},
+			answer: adapter.BackupItemAnswer{RelatedItems: make([]item.Ref, item.MaxRefs+1)},
 			err:    `plugin "demo": named 10001 additional items for one object; at most 10000 are allowed`,
 		},
 		"an operation of 1 MiB": {
@@ -323,12 +323,12 @@ func TestAnswers(t *testing.T) {
 				`it had started the operation "` + strings.Repeat("x", 100) + `", which was cancelled`,
 		},
 		"a bad item for after the operation": {
-			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperation: []item.Ref{{Name: "x"}}},
+			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperationItems: []item.Ref{{Name: "x"}}},
 			err: `plugin "demo": named item for after the operation 1 (resource "", namespace "", name "x"), ` +
 				`which cannot exist: it has no resource; it had started the operation "op-1", which was cancelled`,
 		},
 		"too many of them for after the operation": {
-			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperation: make([]item.Ref, 1001)},
+			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperationItems: make([]item.Ref, 1001)},
 			err: `plugin "demo": named 1001 objects to be archived after its operation; at most 1000 are allowed: ` +
 				`it has to name one that has the others as additional items; it had started the operation "op-1", which was cancelled`,
 		},
@@ -338,7 +338,7 @@ func TestAnswers(t *testing.T) {
 				`it had started the operation "op-[REDACTED]", which was cancelled`,
 		},
 		"an operation beside a bad additional item": {
-			answer: adapter.BackupItemAnswer{OperationID: "op-1", Additional: []item.Ref{{Resource: "pods"}}},
+			answer: adapter.BackupItemAnswer{OperationID: "op-1", RelatedItems: []item.Ref{{Resource: "pods"}}},
 			err: `plugin "demo": named additional item 1 (resource "pods", namespace "", name ""), which cannot exist: it has no name; ` +
 				`it had started the operation "op-1", which was cancelled`,
 		},
@@ -347,7 +347,7 @@ func TestAnswers(t *testing.T) {
 			t.Parallel()
 			f := &fake{answer: func(context.Context, []byte) (adapter.BackupItemAnswer, error) { return tc.answer, nil }}
 			a := started(f)
-			if err := a.Choose(t.Context(), names{}); err != nil {
+			if err := a.ResolveSelector(t.Context(), names{}); err != nil {
 				t.Fatal(err)
 			}
 			got, err := a.Execute(t.Context(), podItem())
@@ -363,7 +363,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // withoutCancel compares operations but for what cannot be compared.
-var withoutCancel = cmpopts.IgnoreFields(itemaction.Operation{}, "Cancel")
+var withoutCancel = cmpopts.IgnoreFields(itemaction.StartedOperation{}, "Cancel")
 
 // What was in the cluster says nothing: its owner is not the action.
 func TestAnnotationsOfTheClusterAreNotTheActions(t *testing.T) {
@@ -411,7 +411,7 @@ func TestAHungPluginIsGivenUp(t *testing.T) {
 // not.
 func TestAnIgnoredActionThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	ignored := func(s *Spec) { s.Ignore = true }
+	ignored := func(s *Spec) { s.IgnoreFailure = true }
 	synctest.Test(t, func(t *testing.T) {
 		a := started(&fake{answer: func(ctx context.Context, _ []byte) (adapter.BackupItemAnswer, error) {
 			<-ctx.Done()

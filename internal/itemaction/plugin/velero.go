@@ -11,26 +11,26 @@ import (
 // Annotations in which Velero's item actions tell their server what its messages have
 // no field for.
 const (
-	// skipFromBackup, whatever its value, leaves the object out.
-	skipFromBackup = "velero.io/skip-from-backup"
-	// mustInclude with the value "true" archives the additional items even if the
+	// annotationSkipFromBackup, whatever its value, leaves the object out.
+	annotationSkipFromBackup = "velero.io/skip-from-backup"
+	// annotationMustInclude with the value "true" archives the additional items even if the
 	// selection excludes them.
-	mustInclude = "backup.velero.io/must-include-additional-items"
-	// skippedVolume says that a volume is none of CSI, which means nothing here.
-	skippedVolume = "backup.velero.io/skipped-no-csi-pv"
+	annotationMustInclude = "backup.velero.io/must-include-additional-items"
+	// annotationSkippedNoCSIPV says that a volume is none of CSI, which means nothing here.
+	annotationSkippedNoCSIPV = "backup.velero.io/skipped-no-csi-pv"
 )
 
-// understood are the annotations that are taken from what an action returns.
-var understood = []string{item.AnnotationBackupLabels, skipFromBackup, mustInclude, skippedVolume}
+// handledAnnotations are the annotations that are taken from what an action returns.
+var handledAnnotations = []string{item.AnnotationBackupLabels, annotationSkipFromBackup, annotationMustInclude, annotationSkippedNoCSIPV}
 
-// obeyVelero does what the annotations of Velero say.
-func obeyVelero(said map[string]string, result *itemaction.Result) {
-	if _, skip := said[skipFromBackup]; skip {
+// applyVeleroAnnotations does what the annotations of Velero say.
+func applyVeleroAnnotations(said map[string]string, result *itemaction.Result) {
+	if _, skip := said[annotationSkipFromBackup]; skip {
 		result.Skip = "the action leaves it out"
 	}
-	if said[mustInclude] == "true" {
-		for i := range result.Related {
-			result.Related[i].Always = true
+	if said[annotationMustInclude] == "true" {
+		for i := range result.RelatedItems {
+			result.RelatedItems[i].IgnoreSelection = true
 		}
 	}
 }

@@ -26,12 +26,12 @@ import (
 const (
 	// DefaultTimeout of a call about one object.
 	DefaultTimeout = 10 * time.Minute
-	// MaxChooseTimeout bounds AppliesTo, for which a whole run waits.
-	MaxChooseTimeout = time.Minute
+	// MaxSelectorTimeout bounds AppliesTo, for which a whole run waits.
+	MaxSelectorTimeout = time.Minute
 )
 
 // Spec names an action of a plugin and says how it is called. A is what calls it.
-type Spec[A adapter.Selecting] struct {
+type Spec[A adapter.SelectorProvider] struct {
 	// Name is the registered name of the action, "example.io/annotate", and Plugin
 	// the name of the Plugin that provides it.
 	Name, Plugin string
@@ -42,30 +42,30 @@ type Spec[A adapter.Selecting] struct {
 	Timeout time.Duration
 	// Parameters are what the user configured for the action.
 	Parameters map[string]string
-	// Ignore goes on with a warning if the action cannot say which objects concern it,
+	// IgnoreFailure goes on with a warning if the action cannot say which objects concern it,
 	// or does not answer about one. Otherwise that is an error of the run.
-	Ignore bool
+	IgnoreFailure bool
 	// Resolve finds the process that provides the action now.
-	Resolve caller.Resolve[A]
+	Resolve caller.ResolveFunc[A]
 }
 
 // Action is one action in one run. But for Choose, which comes first, it is safe for
 // concurrent use.
-type Action[A adapter.Selecting] struct {
+type Action[A adapter.SelectorProvider] struct {
 	spec     Spec[A]
 	key      string
 	caller   *caller.Caller[A]
 	redactor *redact.Redactor
-	guard    external.Guard
+	breaker  external.CircuitBreaker
 
 	// filter and names are set by Choose.
-	filter external.Filter
-	names  itemaction.Names
+	filter   external.Filter
+	resolver itemaction.ResourceResolver
 }
 
 // New returns an action for the run that key, the UID of its object, stands for. No
 // call is made yet.
-func New[A adapter.Selecting](spec Spec[A], key string, redactor *redact.Redactor) *Action[A] {
+func New[A adapter.SelectorProvider](spec Spec[A], key string, redactor *redact.Redactor) *Action[A] {
 	if spec.Timeout <= 0 {
 		spec.Timeout = DefaultTimeout
 	}
@@ -81,48 +81,50 @@ func (a *Action[A]) Plugin() string { return a.spec.Plugin }
 // Kind returns the kind of the action, empty if the Spec has none.
 func (a *Action[A]) Kind() string { return a.spec.Kind }
 
-// Names returns what Choose got.
-func (a *Action[A]) Names() itemaction.Names { return a.names }
+// ResourceResolver returns what Choose got.
+func (a *Action[A]) ResourceResolver() itemaction.ResourceResolver { return a.resolver }
 
-// Ignored reports whether the user can do without the action.
-func (a *Action[A]) Ignored() bool { return a.spec.Ignore }
+// ShouldIgnoreFailure reports whether the user can do without the action.
+func (a *Action[A]) ShouldIgnoreFailure() bool { return a.spec.IgnoreFailure }
 
 // AppliesTo reports whether objects of a resource may concern the action.
-func (a *Action[A]) AppliesTo(resource schema.GroupResource) bool { return a.filter.Resource(resource) }
-
-// Shown reports whether an object of such a resource concerns the action; see
-// external.Filter.
-func (a *Action[A]) Shown(namespace string, labels func() map[string]string) bool {
-	return a.filter.Object(namespace, labels)
+func (a *Action[A]) AppliesTo(resource schema.GroupResource) bool {
+	return a.filter.MatchesResource(resource)
 }
 
-// Choose asks the action which objects concern it. The error is an
-// *itemaction.LeftOutError if the user can do without the action.
-func (a *Action[A]) Choose(ctx context.Context, names itemaction.Names) error {
-	a.names = names
-	err := a.choose(ctx)
+// MatchesObject reports whether an object of such a resource concerns the action; see
+// external.Filter.
+func (a *Action[A]) MatchesObject(namespace string, labels func() map[string]string) bool {
+	return a.filter.MatchesObject(namespace, labels)
+}
+
+// ResolveSelector asks the action which objects concern it. The error is an
+// *itemaction.SkippedActionError if the user can do without the action.
+func (a *Action[A]) ResolveSelector(ctx context.Context, names itemaction.ResourceResolver) error {
+	a.resolver = names
+	err := a.requestSelector(ctx)
 	switch {
 	case err == nil:
 		return nil
-	case a.spec.Ignore && ctx.Err() == nil:
-		return &itemaction.LeftOutError{Reason: fmt.Sprintf("action %s was left out: %s", a.spec.Name, a.Explain(err))}
+	case a.spec.IgnoreFailure && ctx.Err() == nil:
+		return &itemaction.SkippedActionError{Reason: fmt.Sprintf("action %s was left out: %s", a.spec.Name, a.WrapPluginError(err))}
 	default:
-		return fmt.Errorf("action %s cannot take part: %w; repair the plugin, or leave the action out", a.spec.Name, a.Explain(err))
+		return fmt.Errorf("action %s cannot take part: %w; repair the plugin, or leave the action out", a.spec.Name, a.WrapPluginError(err))
 	}
 }
 
-func (a *Action[A]) choose(ctx context.Context) error {
+func (a *Action[A]) requestSelector(ctx context.Context) error {
 	if err := hook.ValidateParameters(a.spec.Parameters); err != nil {
 		return fmt.Errorf("cannot be called: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(a.spec.Timeout, MaxChooseTimeout))
+	ctx, cancel := context.WithTimeout(ctx, min(a.spec.Timeout, MaxSelectorTimeout))
 	defer cancel()
-	err := a.do(ctx, "", func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version A) error {
+	err := a.callPlugin(ctx, "", func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version A) error {
 		selector, err := version.AppliesTo(ctx, conn, call)
 		if err != nil {
 			return err
 		}
-		a.filter, err = external.NewFilter(selector, a.names)
+		a.filter, err = external.NewFilter(selector, a.resolver)
 		if err != nil {
 			return &adapter.ContractError{Message: err.Error()}
 		}
@@ -134,40 +136,40 @@ func (a *Action[A]) choose(ctx context.Context) error {
 	return nil
 }
 
-// Call makes one call about an object, which about names in the log. Its error may be
-// a *caller.Error, or an *external.GivenUpError of an action that is not called any
+// CallForItem makes one call about an object, which about names in the log. Its error may be
+// a *caller.Error, or an *external.CircuitOpenError of an action that is not called any
 // more; it is for Explain.
-func (a *Action[A]) Call(
+func (a *Action[A]) CallForItem(
 	ctx context.Context, about string,
 	fn func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version A) error,
 ) error {
-	began, err := a.guard.Check()
+	began, err := a.breaker.AllowCall()
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, a.spec.Timeout)
 	defer cancel()
-	err = a.do(bounded, about, fn)
+	err = a.callPlugin(bounded, about, fn)
 	if ctx.Err() == nil { // else the action was not given its time
-		a.guard.Note(began, kindOf(err), err)
+		a.breaker.Record(began, executorErrorKind(err), err)
 	}
 	return err
 }
 
-// GivenUp reports whether the action is not called any more.
-func (a *Action[A]) GivenUp() bool {
-	_, err := a.guard.Check()
+// IsCircuitOpen reports whether the action is not called any more.
+func (a *Action[A]) IsCircuitOpen() bool {
+	_, err := a.breaker.AllowCall()
 	return err != nil
 }
 
-// Unanswered reports whether the error of a Call says nothing about the object: the
+// IsUnanswered reports whether the error of a Call says nothing about the object: the
 // action did not answer, or is not called any more.
-func Unanswered(err error) bool {
-	kind := kindOf(err)
-	return errors.As(err, new(*external.GivenUpError)) || kind == executor.Timeout || kind == executor.Unreachable
+func IsUnanswered(err error) bool {
+	kind := executorErrorKind(err)
+	return errors.As(err, new(*external.CircuitOpenError)) || kind == executor.Timeout || kind == executor.Unreachable
 }
 
-func (a *Action[A]) do(
+func (a *Action[A]) callPlugin(
 	ctx context.Context, about string,
 	fn func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version A) error,
 ) error {
@@ -179,12 +181,12 @@ func (a *Action[A]) do(
 	}
 	return a.caller.Do(ctx, process.Call{Key: a.key, Log: log, RunLog: runLog},
 		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, version A) error {
-			return fn(ctx, conn, adapter.ItemCall{Action: a.spec.Name, ID: callID, Key: a.key, Parameters: a.spec.Parameters}, version)
+			return fn(ctx, conn, adapter.ItemCall{Action: a.spec.Name, CallID: callID, Key: a.key, Parameters: a.spec.Parameters}, version)
 		})
 }
 
-// kindOf returns the kind of a call's error, and nothing of one that went well.
-func kindOf(err error) executor.Kind {
+// executorErrorKind returns the kind of a call's error, and nothing of one that went well.
+func executorErrorKind(err error) executor.ErrorKind {
 	var failed *caller.Error
 	if errors.As(err, &failed) {
 		return failed.Kind
@@ -192,13 +194,13 @@ func kindOf(err error) executor.Kind {
 	return ""
 }
 
-// Explain says which plugin an error comes from, in a text that can be shown.
-func (a *Action[A]) Explain(err error) error {
-	return &pluginError{text: fmt.Sprintf("plugin %q: %s", a.spec.Plugin, a.Line(err.Error())), err: err}
+// WrapPluginError says which plugin an error comes from, in a text that can be shown.
+func (a *Action[A]) WrapPluginError(err error) error {
+	return &pluginError{text: fmt.Sprintf("plugin %q: %s", a.spec.Plugin, a.RedactLine(err.Error())), err: err}
 }
 
-// Line returns a text that is partly the plugin's as one line that can be shown.
-func (a *Action[A]) Line(text string) string { return executor.OneLine(a.redactor.String(text)) }
+// RedactLine returns a text that is partly the plugin's as one line that can be shown.
+func (a *Action[A]) RedactLine(text string) string { return executor.OneLine(a.redactor.String(text)) }
 
 // pluginError is an error whose text can be shown.
 type pluginError struct {

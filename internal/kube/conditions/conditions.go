@@ -25,15 +25,15 @@ const (
 	conditionStalled     = "Stalled"
 )
 
-// maxMessage is what the API allows for the message of a condition.
-const maxMessage = 32768
+// maxMessageBytes is what the API allows for the message of a condition.
+const maxMessageBytes = 32768
 
 // Set sets one condition for the object's current generation. A message that is
 // longer than the API allows is cut, between characters: half a character would
 // come back from the API server as another text and be written again forever.
 func Set(obj Object, conditionType string, status metav1.ConditionStatus, reason, message string) {
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "")
+	if len(message) > maxMessageBytes {
+		message = strings.ToValidUTF8(message[:maxMessageBytes], "")
 	}
 	list := obj.GetConditions()
 	meta.SetStatusCondition(&list, metav1.Condition{
@@ -68,8 +68,8 @@ const (
 	StalledRetrying
 )
 
-// Summary sets Ready, Reconciling and Stalled for a state.
-func Summary(obj Object, state State, reason, message string) {
+// SetSummary sets Ready, Reconciling and Stalled for a state.
+func SetSummary(obj Object, state State, reason, message string) {
 	status := func(is bool) metav1.ConditionStatus {
 		if is {
 			return metav1.ConditionTrue

@@ -20,7 +20,7 @@ const (
 	no  = metav1.ConditionFalse
 )
 
-func TestSummary(t *testing.T) {
+func TestSetSummary(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state                       conditions.State
 		ready, reconciling, stalled metav1.ConditionStatus
@@ -35,9 +35,9 @@ func TestSummary(t *testing.T) {
 			obj.Generation = 7
 			// What an earlier state left must not shine through.
 			for _, earlier := range []conditions.State{conditions.Current, conditions.Stalled, conditions.InProgress} {
-				conditions.Summary(obj, earlier, "Earlier", "earlier")
+				conditions.SetSummary(obj, earlier, "Earlier", "earlier")
 			}
-			conditions.Summary(obj, tc.state, "Because", "it is so")
+			conditions.SetSummary(obj, tc.state, "Because", "it is so")
 
 			want := map[string]metav1.Condition{}
 			for conditionType, status := range map[string]metav1.ConditionStatus{

@@ -24,19 +24,23 @@ const (
 	// ReasonNotQuiesced surfaces when workloads were started by others while a run held them. The
 	// outcome of the Backup is recorded then, and stays as it is.
 	ReasonNotQuiesced = "NotQuiesced"
-	// actionUnquiesce is what was done when that was found out.
-	actionUnquiesce = "Unquiesce"
+	// ReasonNotUnquiesced surfaces when workloads stay stopped after a run, as what was saved about
+	// them was removed, replaced or made unreadable.
+	ReasonNotUnquiesced = "NotUnquiesced"
+	// eventActionUnquiesce is what was done when that was found out.
+	eventActionUnquiesce = "Unquiesce"
 )
 
-// builtin makes what runs an action that is part of Grapnel.
-func (b *Builder) builtin(a action) (executor.Executor, error) {
+// newBuiltinExecutor makes what runs an action that is part of Grapnel.
+func (b *Builder) newBuiltinExecutor(a action) (executor.Executor, error) {
 	from := a.plugin.Spec.Executor.Builtin.Quiesce
-	run := &quieted{builder: b}
+	run := &quiesceExecutor{builder: b}
 	run.template.WaitForPods = true
-	run.template.Managed = quiesce.Policy(cmp.Or(from.WhenManaged, v1alpha1.WhenManagedFail))
+	run.template.WhenManaged = quiesce.Policy(cmp.Or(from.WhenManaged, v1alpha1.WhenManagedFail))
 	for _, kind := range from.Kinds {
-		run.template.Kinds = append(run.template.Kinds, state.Kind(kind))
+		run.template.Kinds = append(run.template.Kinds, state.WorkloadKind(kind))
 	}
+	run.template.MaxQuiesceDuration = v1alpha1.DefaultMaxQuiesceDuration
 	if from.MaxQuiesceDuration != nil {
 		run.template.MaxQuiesceDuration = from.MaxQuiesceDuration.Duration
 	}
@@ -49,21 +53,21 @@ func (b *Builder) builtin(a action) (executor.Executor, error) {
 	}
 	switch a.Kind {
 	case v1alpha1.ActionKindPreBackup, v1alpha1.ActionKindPreRestore:
-		run.do = b.Quiescer.Quiesce
+		run.quiesceFunc = b.Quiescer.Quiesce
 	case v1alpha1.ActionKindPostBackup:
-		run.do, run.template.Also = b.Quiescer.Unquiesce, a.unpaired(v1alpha1.ActionKindPreBackup)
+		run.quiesceFunc, run.template.OtherActions = b.Quiescer.Unquiesce, a.unpairedActionNames(v1alpha1.ActionKindPreBackup)
 	case v1alpha1.ActionKindPostRestore:
-		run.do, run.template.Also = b.Quiescer.Unquiesce, a.unpaired(v1alpha1.ActionKindPreRestore)
-		run.template.Origin = quiesce.Restored
+		run.quiesceFunc, run.template.OtherActions = b.Quiescer.Unquiesce, a.unpairedActionNames(v1alpha1.ActionKindPreRestore)
+		run.template.Origin = quiesce.OriginRestored
 	default:
 		return nil, fmt.Errorf("quiesce has no %s", a.Kind)
 	}
 	return run, nil
 }
 
-// unpaired returns the names of the actions of the Plugin before a run that have no half after
+// unpairedActionNames returns the names of the actions of the Plugin before a run that have no half after
 // it: what those stopped, nobody else gives back.
-func (a action) unpaired(pre v1alpha1.ActionKind) []string {
+func (a action) unpairedActionNames(pre v1alpha1.ActionKind) []string {
 	var names []string
 	for _, before := range a.plugin.Spec.Actions {
 		paired := slices.ContainsFunc(a.plugin.Spec.Actions, func(after v1alpha1.PluginAction) bool {
@@ -76,31 +80,34 @@ func (a action) unpaired(pre v1alpha1.ActionKind) []string {
 	return names
 }
 
-// quieted quiesces, or gives back. It is safe for concurrent use.
-type quieted struct {
-	builder  *Builder
-	template quiesce.Request
-	do       func(context.Context, quiesce.Request) (quiesce.Result, error)
+// quiesceExecutor quiesces, or gives back. It is safe for concurrent use.
+type quiesceExecutor struct {
+	builder     *Builder
+	template    quiesce.Request
+	quiesceFunc func(context.Context, quiesce.Request) (quiesce.Result, error)
 }
 
 // Execute makes one attempt; see executor.Executor.
-func (q *quieted) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
+func (q *quiesceExecutor) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
 	req := q.template
 	req.Key, req.Attempt, req.Outputs = call.Key, call.Attempt, call.Outputs[call.Action]
-	subject, err := subjectOf(call)
+	subject, err := decodeParent(call)
 	if err != nil {
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, err.Error(), err)
 	}
 	req.Holder, req.Action = string(subject.UID), call.Action
-	if req.Origin == quiesce.Restored && !wasRead(call, "Restore") {
-		req.Origin = quiesce.Unfinished
+	if req.Origin == quiesce.OriginRestored && !isAfterProcessedRun(call, "Restore") {
+		req.Origin = quiesce.OriginUnfinished
 	}
-	if req.Namespaces, err = q.builder.namespaces(ctx, call); err != nil {
+	if req.Namespaces, err = q.builder.targetNamespaces(ctx, call); err != nil {
 		return executor.Answer{}, executor.NewError(executor.Unreachable, call, q.builder.Redactor.String(err.Error()), err)
 	}
-	result, err := q.do(ctx, req)
-	if result.Warning != "" && wasRead(call, "Backup") {
-		q.builder.Recorder.Eventf(subject, nil, corev1.EventTypeWarning, ReasonNotQuiesced, actionUnquiesce, "%s", result.Warning)
+	result, err := q.quiesceFunc(ctx, req)
+	if result.Warning != "" && isAfterProcessedRun(call, "Backup") {
+		q.builder.Recorder.Eventf(subject, nil, corev1.EventTypeWarning, ReasonNotQuiesced, eventActionUnquiesce, "%s", result.Warning)
+	}
+	if result.Stopped != "" {
+		q.builder.Recorder.Eventf(subject, nil, corev1.EventTypeWarning, ReasonNotUnquiesced, eventActionUnquiesce, "%s", result.Stopped)
 	}
 	if failed := (*quiesce.Error)(nil); errors.As(err, &failed) {
 		return executor.Answer{}, executor.NewError(failed.Kind, call, failed.Text, failed.Err)
@@ -108,12 +115,12 @@ func (q *quieted) Execute(ctx context.Context, call executor.Call) (executor.Ans
 	if err != nil {
 		return executor.Answer{}, executor.NewError(executor.Failed, call, q.builder.Redactor.String(err.Error()), err)
 	}
-	return executor.Answer{Again: result.Again, Message: result.Message, Outputs: result.Outputs}, nil
+	return executor.Answer{RetryAfter: result.RetryAfter, Message: result.Message, Outputs: result.Outputs}, nil
 }
 
-// wasRead says whether the call comes after a run of a kind that read all that it was to read: a
+// isAfterProcessedRun says whether the call comes after a run of a kind that read all that it was to read: a
 // Backup that has an archive, or a Restore whose objects are there, with their data.
-func wasRead(call executor.Call, kind string) bool {
+func isAfterProcessedRun(call executor.Call, kind string) bool {
 	var subject struct {
 		Kind   string `json:"kind"`
 		Status struct {
@@ -126,9 +133,9 @@ func wasRead(call executor.Call, kind string) bool {
 	return subject.Status.Phase == v1alpha1.OutcomeCompleted || subject.Status.Phase == v1alpha1.OutcomePartiallyFailed
 }
 
-// subjectOf returns who holds what is quiesced in a call: the Backup or Restore. How long it
+// decodeParent returns who holds what is quiesced in a call: the Backup or Restore. How long it
 // has, counts from the quiesce of each workload: actions before it may take their time.
-func subjectOf(call executor.Call) (*metav1.PartialObjectMetadata, error) {
+func decodeParent(call executor.Call) (*metav1.PartialObjectMetadata, error) {
 	subject := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(call.Subject, subject); err != nil {
 		return nil, fmt.Errorf("reading for which run it is: %w", err)

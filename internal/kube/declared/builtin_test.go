@@ -4,8 +4,10 @@
 package declared_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -178,6 +180,32 @@ func TestABackupIsWarned(t *testing.T) {
 	}
 }
 
+// TestUnquiesce_StaysStopped: a tenant may write any annotation on a workload.
+func TestUnquiesce_StaysStopped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"), deployment("shop", "api"))...)
+	plugin := pluginOf(aQuiesce(), preBackup, v1alpha1.ActionKindPostBackup)
+	if _, err := w.build(plugin, preBackup).Execute(t.Context(), callFor(executor.PointPreBackup, aBackup)); err != nil {
+		t.Fatal(err)
+	}
+	forged := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"grapnel.dev/quiesced":"?"}}}`))
+	if err := w.client.Patch(t.Context(), deployment("shop", "web"), forged); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.build(plugin, v1alpha1.ActionKindPostBackup).Execute(t.Context(), callFor(executor.PointPostBackup, aBackup)); err != nil {
+		t.Errorf("clean-up that no retry can do is owed for ever: %v", err)
+	}
+	if web, api := w.replicas("shop", "web"), w.replicas("shop", "api"); web != 0 || api != 3 {
+		t.Errorf("%d and %d replicas, want 0 and 3", web, api)
+	}
+	if len(w.events.Events) != 1 {
+		t.Fatalf("%d events, want one", len(w.events.Events))
+	}
+	if got := <-w.events.Events; !strings.HasPrefix(got, "Warning NotUnquiesced ") || !strings.Contains(got, "Deployment shop/web has an annotation") {
+		t.Errorf("the event is %q", got)
+	}
+}
+
 func TestQuiesceOfNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"))...)
@@ -194,5 +222,47 @@ func TestQuiesceOfNobody(t *testing.T) {
 	wantError(t, err, executor.Unreachable, "listing the namespaces")
 	if got := w.replicas("shop", "web"); got != 3 {
 		t.Errorf("%d replicas are left", got)
+	}
+}
+
+// TestMaxQuiesceDuration: a Plugin that does not say for how long has a limit, too.
+func TestMaxQuiesceDuration(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		set  *metav1.Duration
+		want time.Duration
+	}{
+		"unset":      {want: time.Hour},
+		"longer":     {set: &metav1.Duration{Duration: 5 * time.Hour}, want: 5 * time.Hour},
+		"turned off": {set: &metav1.Duration{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"))...)
+			of := aQuiesce()
+			of.Builtin.Quiesce.MaxQuiesceDuration = tc.set
+			began := time.Now().Truncate(time.Second)
+			if _, err := w.build(pluginOf(of, preBackup), preBackup).Execute(t.Context(), callFor(executor.PointPreBackup, aBackup)); err != nil {
+				t.Fatal(err)
+			}
+			var d appsv1.Deployment
+			if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &d); err != nil {
+				t.Fatal(err)
+			}
+			var held struct{ Holders []state.Holder }
+			if err := json.Unmarshal([]byte(d.Annotations[state.Annotation]), &held); err != nil || len(held.Holders) != 1 {
+				t.Fatalf("it has the annotation %q: %v", d.Annotations[state.Annotation], err)
+			}
+			until := held.Holders[0].Until
+			if tc.want == 0 {
+				if !until.IsZero() {
+					t.Errorf("it is stopped until %s at most, want any time", until)
+				}
+				return
+			}
+			if got := until.Sub(began); got < tc.want || got > tc.want+time.Minute {
+				t.Errorf("it is stopped for %s at most, want %s", got, tc.want)
+			}
+		})
 	}
 }

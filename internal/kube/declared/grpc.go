@@ -23,24 +23,24 @@ func (b *Builder) Endpoint(plugin *v1alpha1.Plugin) *catalog.EndpointSpec {
 		spec.ConnectTimeout = from.ConnectTimeout.Duration
 	}
 	if trust := from.TLS; trust != nil {
-		spec.Digest = digest(trust)
-		spec.Credentials = func(ctx context.Context) (endpoint.TLS, error) { return b.endpointTLS(ctx, trust) }
+		spec.Digest = jsonDigest(trust)
+		spec.Credentials = func(ctx context.Context) (endpoint.TLS, error) { return b.readEndpointTLS(ctx, trust) }
 	}
 	return spec
 }
 
-func (b *Builder) endpointTLS(ctx context.Context, from *v1alpha1.TLSClient) (endpoint.TLS, error) {
+func (b *Builder) readEndpointTLS(ctx context.Context, from *v1alpha1.TLSClient) (endpoint.TLS, error) {
 	credentials := endpoint.TLS{CABundle: from.CABundle, ServerName: from.ServerName}
 	if from.CertificateSecret == nil {
 		return credentials, nil
 	}
-	secret, err := b.secret(ctx, from.CertificateSecret.Name)
+	secret, err := b.getSecret(ctx, from.CertificateSecret.Name)
 	if err != nil {
 		return credentials, err
 	}
-	if credentials.Certificate, err = keyOf(secret, corev1.TLSCertKey); err != nil {
+	if credentials.Certificate, err = secretValue(secret, corev1.TLSCertKey); err != nil {
 		return credentials, fmt.Errorf("the certificate: %w", err)
 	}
-	credentials.Key, err = keyOf(secret, corev1.TLSPrivateKeyKey)
+	credentials.Key, err = secretValue(secret, corev1.TLSPrivateKeyKey)
 	return credentials, err
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/job"
 )
 
-// job makes what runs an action as a Job.
-func (b *Builder) job(a action) (executor.Executor, error) {
+// newJobExecutor makes what runs an action as a Job.
+func (b *Builder) newJobExecutor(a action) (executor.Executor, error) {
 	from := a.plugin.Spec.Executor.Job
 	options := job.Options{
 		Client: b.Client, Logs: b.Logs, Redactor: b.Redactor, Plugin: a.plugin.Name,
 		Namespace: cmp.Or(from.Namespace, b.Namespace), ServiceAccountName: from.ServiceAccountName,
-		Image: from.Image, PullPolicy: corev1.PullPolicy(from.ImagePullPolicy), Command: a.commandOf(from.Command),
+		Image: from.Image, PullPolicy: corev1.PullPolicy(from.ImagePullPolicy), Command: a.commandOrDefault(from.Command),
 		NodeSelector: map[string]string{}, RunAsUser: from.RunAsUser,
 	}
 	for key, value := range from.NodeSelector {
@@ -38,8 +38,8 @@ func (b *Builder) job(a action) (executor.Executor, error) {
 		options.Env = append(options.Env, variable)
 	}
 	if from.Resources != nil {
-		options.Resources.Limits = resourcesOf(from.Resources.Limits)
-		options.Resources.Requests = resourcesOf(from.Resources.Requests)
+		options.Resources.Limits = toResourceList(from.Resources.Limits)
+		options.Resources.Requests = toResourceList(from.Resources.Requests)
 	}
 	if from.StartTimeout != nil {
 		options.StartTimeout = from.StartTimeout.Duration
@@ -47,7 +47,7 @@ func (b *Builder) job(a action) (executor.Executor, error) {
 	return job.New(options)
 }
 
-func resourcesOf(from map[string]resource.Quantity) corev1.ResourceList {
+func toResourceList(from map[string]resource.Quantity) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for name, quantity := range from {
 		list[corev1.ResourceName(name)] = quantity

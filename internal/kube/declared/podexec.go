@@ -19,23 +19,23 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
 )
 
-// podExec makes what runs an action in pods.
-func (b *Builder) podExec(a action) (executor.Executor, error) {
+// newPodExecExecutor makes what runs an action in pods.
+func (b *Builder) newPodExecExecutor(a action) (executor.Executor, error) {
 	from := a.plugin.Spec.Executor.PodExec
 	selector, err := metav1.LabelSelectorAsSelector(&from.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("the selector of pods: %w", err)
 	}
 	options := podexec.Options{
-		Reader: podexec.ReaderFunc(b.pods), Stream: b.Stream, Redactor: b.Redactor, Namespaces: b.podNamespaces,
-		Selector: selector, Container: from.Container, Command: a.commandOf(from.Command),
+		Reader: podexec.ReaderFunc(b.listPods), CommandRunner: b.CommandRunner, Redactor: b.Redactor, Namespaces: b.targetPodNamespaces,
+		Selector: selector, Container: from.Container, Command: a.commandOrDefault(from.Command),
 		Target: podexec.Any, Parallel: int(from.Parallel), RequireAnswer: from.RequireAnswer,
 	}
 	if from.Target == v1alpha1.PodTargetEach {
 		options.Target = podexec.Each
 	}
 	switch {
-	case a.undoes():
+	case a.isCleanupAction():
 		options.OnMissing = podexec.Undo
 	case from.WhenMissing == v1alpha1.WhenMissingSkip:
 		options.OnMissing = podexec.Skip
@@ -43,23 +43,23 @@ func (b *Builder) podExec(a action) (executor.Executor, error) {
 	return podexec.New(options)
 }
 
-// podNamespaces says in which namespaces a command may run: never in the operator's own, whose
+// targetPodNamespaces says in which namespaces a command may run: never in the operator's own, whose
 // pods may hold its token, whoever includes it.
-func (b *Builder) podNamespaces(ctx context.Context, call executor.Call) ([]string, error) {
-	all, err := b.namespaces(ctx, call)
+func (b *Builder) targetPodNamespaces(ctx context.Context, call executor.Call) ([]string, error) {
+	all, err := b.targetNamespaces(ctx, call)
 	return slices.DeleteFunc(all, func(name string) bool { return name == b.Namespace }), err
 }
 
-// undoes reports whether an action undoes what another one of the Plugin did.
-func (a action) undoes() bool {
+// isCleanupAction reports whether an action undoes what another one of the Plugin did.
+func (a action) isCleanupAction() bool {
 	point, is := strings.CutPrefix(string(a.Kind), "Post")
 	return is && slices.ContainsFunc(a.plugin.Spec.Actions, func(other v1alpha1.PluginAction) bool {
 		return other.Name == a.Name && string(other.Kind) == "Pre"+point
 	})
 }
 
-// pods lists pods past any cache.
-func (b *Builder) pods(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error) {
+// listPods lists pods past any cache.
+func (b *Builder) listPods(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := b.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)

@@ -50,7 +50,7 @@ func TestPodsOfIncludedNamespacesOnly(t *testing.T) {
 			plugin := pluginOf(of, preBackup, preRestore, deletion)
 			call := callFor(tc.point, tc.subject)
 			call.Parameters = map[string]string{"namespace": "private", "pod": "db-0"}
-			if _, err := w.build(plugin, v1alpha1.ActionKind(call.Kind())).Execute(t.Context(), call); err != nil {
+			if _, err := w.build(plugin, v1alpha1.ActionKind(call.ActionKind())).Execute(t.Context(), call); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, w.ran()); diff != "" {

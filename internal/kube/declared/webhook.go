@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/webhook"
 )
 
-// webhook makes what sends a request for an action.
-func (b *Builder) webhook(a action) (executor.Executor, error) {
+// newWebhookExecutor makes what sends a request for an action.
+func (b *Builder) newWebhookExecutor(a action) (executor.Executor, error) {
 	from := a.plugin.Spec.Executor.Webhook
 	options := webhook.Options{
 		URL: from.URL, Path: a.Path, AllowCIDRs: from.AllowCIDRs, Redactor: b.Redactor, Logger: b.Logger,
@@ -23,15 +23,15 @@ func (b *Builder) webhook(a action) (executor.Executor, error) {
 		options.CABundle, options.ServerName = from.TLS.CABundle, from.TLS.ServerName
 	}
 	if from.TokenSecret != nil || (from.TLS != nil && from.TLS.CertificateSecret != nil) {
-		options.Credentials = func(ctx context.Context) (webhook.Credentials, error) { return b.credentials(ctx, from) }
+		options.Credentials = func(ctx context.Context) (webhook.Credentials, error) { return b.readWebhookCredentials(ctx, from) }
 	}
 	return webhook.New(options)
 }
 
-// credentials reads the Secrets of a webhook, for each call anew.
-func (b *Builder) credentials(ctx context.Context, from *v1alpha1.WebhookExecutor) (c webhook.Credentials, err error) {
+// readWebhookCredentials reads the Secrets of a webhook, for each call anew.
+func (b *Builder) readWebhookCredentials(ctx context.Context, from *v1alpha1.WebhookExecutor) (c webhook.Credentials, err error) {
 	if ref := from.TokenSecret; ref != nil {
-		token, err := b.value(ctx, ref.Name, ref.Key)
+		token, err := b.readSecretKey(ctx, ref.Name, ref.Key)
 		if err != nil {
 			return c, err
 		}
@@ -41,18 +41,18 @@ func (b *Builder) credentials(ctx context.Context, from *v1alpha1.WebhookExecuto
 		return c, nil
 	}
 	name := from.TLS.CertificateSecret.Name
-	if c.ClientCertificate, err = b.value(ctx, name, corev1.TLSCertKey); err != nil {
+	if c.ClientCertificate, err = b.readSecretKey(ctx, name, corev1.TLSCertKey); err != nil {
 		return c, err
 	}
-	c.ClientKey, err = b.value(ctx, name, corev1.TLSPrivateKeyKey)
+	c.ClientKey, err = b.readSecretKey(ctx, name, corev1.TLSPrivateKeyKey)
 	return c, err
 }
 
-// value reads a key of a Secret.
-func (b *Builder) value(ctx context.Context, name, key string) ([]byte, error) {
-	secret, err := b.secret(ctx, name)
+// readSecretKey reads a key of a Secret.
+func (b *Builder) readSecretKey(ctx context.Context, name, key string) ([]byte, error) {
+	secret, err := b.getSecret(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return keyOf(secret, key)
+	return secretValue(secret, key)
 }

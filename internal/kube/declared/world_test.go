@@ -95,7 +95,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.events = events.NewFakeRecorder(10)
 	w.Builder = &declared.Builder{
 		Recorder: w.events,
-		Client:   w.client, Logs: w, Stream: w, Namespace: operatorNamespace, Redactor: redactor, Logger: logr.Discard(),
+		Client:   w.client, Logs: w, CommandRunner: w, Namespace: operatorNamespace, Redactor: redactor, Logger: logr.Discard(),
 		Quiescer: kubequiesce.New(w.client, quiesce.Options{OperatorNamespace: operatorNamespace, Redactor: redactor}),
 	}
 	return w
@@ -173,9 +173,9 @@ func secret(namespace, name string, data map[string]string) *corev1.Secret {
 }
 
 // wantError checks the kind of an error and a part of its text.
-func wantError(t *testing.T, err error, kind executor.Kind, part string) {
+func wantError(t *testing.T, err error, kind executor.ErrorKind, part string) {
 	t.Helper()
-	if err == nil || executor.KindOf(err) != kind || !strings.Contains(err.Error(), part) {
-		t.Errorf("error is %s %v\nwant %s with %q", executor.KindOf(err), err, kind, part)
+	if err == nil || executor.ErrorKindOf(err) != kind || !strings.Contains(err.Error(), part) {
+		t.Errorf("error is %s %v\nwant %s with %q", executor.ErrorKindOf(err), err, kind, part)
 	}
 }

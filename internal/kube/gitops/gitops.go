@@ -5,8 +5,8 @@ package gitops
 
 import "strings"
 
-// tracks reports whether a key is one that does not have a domain of a tool.
-func tracks(key string) bool {
+// isWellKnownTrackingKey reports whether a key is one that does not have a domain of a tool.
+func isWellKnownTrackingKey(key string) bool {
 	switch key {
 	case "app.kubernetes.io/instance", // Argo CD
 		"app.kubernetes.io/managed-by",                     // Helm, Config Sync
@@ -17,8 +17,8 @@ func tracks(key string) bool {
 	return false
 }
 
-// isTool reports whether a domain is one of which all keys belong to a tool.
-func isTool(domain string) bool {
+// isToolDomain reports whether a domain is one of which all keys belong to a tool.
+func isToolDomain(domain string) bool {
 	switch domain {
 	case "argocd.argoproj.io",
 		"fluxcd.io",               // Flux, and the domains below it
@@ -36,27 +36,27 @@ func isTool(domain string) bool {
 	return false
 }
 
-// Tracks reports whether a label or annotation with this key may be what a tool
+// IsTrackingKey reports whether a label or annotation with this key may be what a tool
 // recognises its own objects by. It may be called concurrently.
-func Tracks(key string) bool {
-	if tracks(key) {
+func IsTrackingKey(key string) bool {
+	if isWellKnownTrackingKey(key) {
 		return true
 	}
 	domain, _, qualified := strings.Cut(key, "/")
 	for found := qualified; found; _, domain, found = strings.Cut(domain, ".") {
-		if isTool(domain) {
+		if isToolDomain(domain) {
 			return true
 		}
 	}
 	return false
 }
 
-// Without returns those labels or annotations that are no marks of such a tool; nil if
+// WithoutTrackingKeys returns those labels or annotations that are no marks of such a tool; nil if
 // there are none. What it is given is not changed, and not shared.
-func Without(all map[string]string) map[string]string {
+func WithoutTrackingKeys(all map[string]string) map[string]string {
 	var kept map[string]string
 	for key, value := range all {
-		if Tracks(key) {
+		if IsTrackingKey(key) {
 			continue
 		}
 		if kept == nil {

@@ -44,16 +44,16 @@ func TestTracks(t *testing.T) {
 		"example.com/fluxcd.io":     false,
 		"grapnel.dev/schedule-name": false,
 	} {
-		if got := gitops.Tracks(key); got != want {
+		if got := gitops.IsTrackingKey(key); got != want {
 			t.Errorf("%q: want %t, got %t", key, want, got)
 		}
 	}
 }
 
-func TestWithout(t *testing.T) {
+func TestWithoutTrackingKeys(t *testing.T) {
 	all := map[string]string{"team": "red", "argocd.argoproj.io/instance": "backups", "app.kubernetes.io/instance": "backups"}
 	before := maps.Clone(all)
-	kept := gitops.Without(all)
+	kept := gitops.WithoutTrackingKeys(all)
 	if !maps.Equal(kept, map[string]string{"team": "red"}) {
 		t.Errorf("kept %v", kept)
 	}
@@ -61,7 +61,7 @@ func TestWithout(t *testing.T) {
 	if !maps.Equal(all, before) {
 		t.Errorf("what was given became %v", all)
 	}
-	if kept := gitops.Without(map[string]string{"kapp.k14s.io/app": "1"}); kept != nil {
+	if kept := gitops.WithoutTrackingKeys(map[string]string{"kapp.k14s.io/app": "1"}); kept != nil {
 		t.Errorf("want nil if nothing is left, got %v", kept)
 	}
 }

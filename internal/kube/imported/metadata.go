@@ -20,61 +20,61 @@ import (
 const LabelSchedule = "grapnel.dev/imported-schedule-name"
 
 const (
-	domain = "grapnel.dev"
-	// resourceTimeout is an annotation that Velero's server sets for its plugins.
-	resourceTimeout = "velero.io/resource-timeout"
+	grapnelDomain = "grapnel.dev"
+	// resourceTimeoutAnnotation is an annotation that Velero's server sets for its plugins.
+	resourceTimeoutAnnotation = "velero.io/resource-timeout"
 
 	// What is kept at most of metadata that a bucket holds.
 	maxLabels          = 64
 	maxAnnotationBytes = 64 << 10
 )
 
-// labels returns those of a stored backup that are true and allowed here, in the order of
+// allowedLabels returns those of a stored backup that are true and allowed here, in the order of
 // their keys the first maxLabels.
-func labels(stored map[string]string) map[string]string {
+func allowedLabels(stored map[string]string) map[string]string {
 	kept := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		value := stored[key]
 		if key == v1alpha1.LabelScheduleName {
 			key = LabelSchedule
-		} else if !tells(key) {
+		} else if !isAllowedKey(key) {
 			continue
 		}
 		if len(kept) < maxLabels && len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0 {
 			kept[key] = value
 		}
 	}
-	return orNil(kept)
+	return nilIfEmpty(kept)
 }
 
-// annotations is labels for annotations, of which so many are kept that all together have
+// allowedAnnotations is labels for annotations, of which so many are kept that all together have
 // maxAnnotationBytes.
-func annotations(stored map[string]string) map[string]string {
+func allowedAnnotations(stored map[string]string) map[string]string {
 	kept, left := map[string]string{}, maxAnnotationBytes
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		size := len(key) + len(stored[key])
-		if size > left || !tells(key) || len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
+		if size > left || !isAllowedKey(key) || len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
 			continue
 		}
 		kept[key] = stored[key]
 		left -= size
 	}
-	return orNil(kept)
+	return nilIfEmpty(kept)
 }
 
-// tells says whether a key tells something that holds here, too.
-func tells(key string) bool {
+// isAllowedKey says whether a key tells something that holds here, too.
+func isAllowedKey(key string) bool {
 	of, _, _ := strings.Cut(key, "/")
 	switch {
-	case key == velero.StorageLocationLabel, key == resourceTimeout:
+	case key == velero.StorageLocationLabel, key == resourceTimeoutAnnotation:
 		return false
-	case of == domain, strings.HasSuffix(of, "."+domain):
+	case of == grapnelDomain, strings.HasSuffix(of, "."+grapnelDomain):
 		return false
 	}
-	return !gitops.Tracks(key)
+	return !gitops.IsTrackingKey(key)
 }
 
-func orNil(kept map[string]string) map[string]string {
+func nilIfEmpty(kept map[string]string) map[string]string {
 	if len(kept) == 0 {
 		return nil
 	}

@@ -16,13 +16,13 @@ import (
 // maxDuration is the longest duration that the API takes.
 const maxDuration = 99999 * time.Hour
 
-// specOf returns what is known of the spec of a backup, or says what is wrong with it.
-func specOf(stored json.RawMessage, ofGrapnel bool) (spec v1alpha1.BackupSpec, reason string) {
+// specFromManifest returns what is known of the spec of a backup, or says what is wrong with it.
+func specFromManifest(stored json.RawMessage, ofGrapnel bool) (spec v1alpha1.BackupSpec, reason string) {
 	fields := slices.DeleteFunc(velero.BackupFields(), func(field string) bool { return field == "storageLocation" || field == "ttl" })
 	if ofGrapnel {
 		fields = append(fields, "parameters")
 	}
-	picked, err := velero.Pick(stored, fields)
+	picked, err := velero.PickFields(stored, fields)
 	if err != nil {
 		return spec, "has a spec that can not be understood: " + executor.OneLine(err.Error())
 	}

@@ -46,9 +46,9 @@ type outcome struct {
 	reason string
 }
 
-// outcome returns how a backup ended; no phase means that it has not. Reason says what is
+// outcomeForPhase returns how a backup ended; no phase means that it has not. Reason says what is
 // wrong with the manifest.
-func (s status) outcome() (o outcome, reason string) {
+func (s status) outcomeForPhase() (o outcome, reason string) {
 	switch s.Phase {
 	case "Completed":
 		return outcome{v1alpha1.BackupPhaseCompleted, v1alpha1.ReasonCompleted}, ""
@@ -67,77 +67,77 @@ func (s status) outcome() (o outcome, reason string) {
 	return outcome{}, fmt.Sprintf("has the phase %.63q, which this version of Grapnel does not know", s.Phase)
 }
 
-// describe fills in the status, or says what is wrong with the manifest.
-func (m manifest) describe(b *v1alpha1.Backup, from Source, o outcome, grapnel *backupstore.GrapnelManifest) (reason string) {
-	completed := orFirst(m.Status.CompletionTimestamp, m.Status.StartTimestamp, m.Metadata.CreationTimestamp)
+// setBackupStatus fills in the status, or says what is wrong with the manifest.
+func (m manifest) setBackupStatus(b *v1alpha1.Backup, from Source, o outcome, grapnel *backupstore.GrapnelManifest) (reason string) {
+	completed := firstKnownTime(m.Status.CompletionTimestamp, m.Status.StartTimestamp, m.Metadata.CreationTimestamp)
 	if completed == nil {
 		return "does not say when the backup ended"
 	}
 	b.Status = v1alpha1.BackupStatus{
-		Phase: o.phase, StorageLocation: from.Location, FormatVersion: version(m.Status.FormatVersion),
-		Expiration: orFirst(m.Status.Expiration), Progress: m.Status.progress(), Files: files(from, o, grapnel),
+		Phase: o.phase, StorageLocation: from.Location, FormatVersion: validFormatVersion(m.Status.FormatVersion),
+		Expiration: firstKnownTime(m.Status.Expiration), Progress: m.Status.backupProgress(), Files: storedFiles(from, o, grapnel),
 	}
 	run := &b.Status.RunStatus
-	run.StartTimestamp = orFirst(m.Status.StartTimestamp, m.Metadata.CreationTimestamp)
+	run.StartTimestamp = firstKnownTime(m.Status.StartTimestamp, m.Metadata.CreationTimestamp)
 	run.CompletionTimestamp = completed
 	run.Warnings, run.Errors = max(0, m.Status.Warnings), max(0, m.Status.Errors)
-	run.Operations = m.Status.operations()
+	run.Operations = m.Status.operationCounts()
 	if o.phase == v1alpha1.BackupPhaseFailed {
 		if from.Redact != nil {
 			m.Status.FailureReason = from.Redact(m.Status.FailureReason)
 		}
 		run.FailureReason = cmp.Or(executor.OneLine(m.Status.FailureReason), "the manifest does not say why")
 	}
-	run.Message = m.Status.message(b) + "; found in BackupStorageLocation " + from.Location
+	run.Message = m.Status.outcomeMessage(b) + "; found in BackupStorageLocation " + from.Location
 	succeeded := metav1.ConditionFalse
 	state := conditions.Stalled
 	if o.phase == v1alpha1.BackupPhaseCompleted {
 		succeeded, state = metav1.ConditionTrue, conditions.Current
 	}
 	conditions.Set(b, v1alpha1.ConditionSucceeded, succeeded, o.reason, run.Message)
-	conditions.Summary(b, state, v1alpha1.ReasonImported, run.Message)
+	conditions.SetSummary(b, state, v1alpha1.ReasonImported, run.Message)
 	return ""
 }
 
-// message says how a backup ended.
-func (s status) message(b *v1alpha1.Backup) string {
+// outcomeMessage says how a backup ended.
+func (s status) outcomeMessage(b *v1alpha1.Backup) string {
 	if b.Status.FailureReason != "" {
 		return "Failed: " + b.Status.FailureReason
 	}
 	message := string(b.Status.Phase)
 	if s.Progress != nil {
-		message = count(b.Status.Progress.ItemsBackedUp, "object") + " in the archive"
+		message = formatCount(b.Status.Progress.ItemsBackedUp, "object") + " in the archive"
 	}
 	if n := b.Status.Errors; n > 0 {
-		message += ", " + count(n, "error")
+		message += ", " + formatCount(n, "error")
 	}
 	if n := b.Status.Warnings; n > 0 {
-		message += ", " + count(n, "warning")
+		message += ", " + formatCount(n, "warning")
 	}
 	return message
 }
 
-func (s status) progress() *v1alpha1.BackupProgress {
+func (s status) backupProgress() *v1alpha1.BackupProgress {
 	if s.Progress == nil {
 		return nil
 	}
 	return &v1alpha1.BackupProgress{TotalItems: max(0, s.Progress.TotalItems), ItemsBackedUp: max(0, s.Progress.ItemsBackedUp)}
 }
 
-// operations returns what became of the operations, nil if there were none.
-func (s status) operations() *v1alpha1.OperationCounts {
+// operationCounts returns what became of the operations, nil if there were none.
+func (s status) operationCounts() *v1alpha1.OperationCounts {
 	if s.OperationsAttempted <= 0 {
 		return nil
 	}
 	return &v1alpha1.OperationCounts{
-		Attempted: small(s.OperationsAttempted), Completed: small(s.OperationsCompleted), Failed: small(s.OperationsFailed), Percent: 100,
+		Attempted: clampToInt32(s.OperationsAttempted), Completed: clampToInt32(s.OperationsCompleted), Failed: clampToInt32(s.OperationsFailed), Percent: 100,
 	}
 }
 
-func small(n int64) int32 { return int32(min(max(0, n), math.MaxInt32)) }
+func clampToInt32(n int64) int32 { return int32(min(max(0, n), math.MaxInt32)) }
 
-// files names what is stored. Velero does not say what it stored, and stores these.
-func files(from Source, o outcome, grapnel *backupstore.GrapnelManifest) *v1alpha1.BackupFiles {
+// storedFiles names what is stored. Velero does not say what it stored, and stores these.
+func storedFiles(from Source, o outcome, grapnel *backupstore.GrapnelManifest) *v1alpha1.BackupFiles {
 	if o.phase != v1alpha1.BackupPhaseCompleted && o.phase != v1alpha1.BackupPhasePartiallyFailed {
 		return nil
 	}
@@ -147,23 +147,23 @@ func files(from Source, o outcome, grapnel *backupstore.GrapnelManifest) *v1alph
 				return ""
 			}
 		}
-		return backupstore.Key(from.Prefix, from.Name, file)
+		return backupstore.FileKey(from.Prefix, from.Name, file)
 	}
 	return &v1alpha1.BackupFiles{
 		Archive: key(backupstore.Contents), Log: key(backupstore.Logs), Results: key(backupstore.Results),
 	}
 }
 
-// version returns the version of an archive's format if it can be one.
-func version(stored string) string {
+// validFormatVersion returns the version of an archive's format if it can be one.
+func validFormatVersion(stored string) string {
 	if len(stored) > 32 || strings.ContainsFunc(stored, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return ""
 	}
 	return stored
 }
 
-// orFirst returns a copy of the first of these times that is known.
-func orFirst(times ...*metav1.Time) *metav1.Time {
+// firstKnownTime returns a copy of the first of these times that is known.
+func firstKnownTime(times ...*metav1.Time) *metav1.Time {
 	for _, t := range times {
 		if t != nil && !t.IsZero() {
 			return t.DeepCopy()
@@ -172,7 +172,7 @@ func orFirst(times ...*metav1.Time) *metav1.Time {
 	return nil
 }
 
-func count(n int64, what string) string {
+func formatCount(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

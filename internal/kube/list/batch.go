@@ -80,18 +80,18 @@ func (b *Batch) Release() {
 	pool.Put(b)
 }
 
-// last returns the object that was added last.
-func (b *Batch) last() *Item { return &b.Items[len(b.Items)-1] }
+// lastItem returns the object that was added last.
+func (b *Batch) lastItem() *Item { return &b.Items[len(b.Items)-1] }
 
-// drop removes the object that was added last.
-func (b *Batch) drop() {
+// dropLastItem removes the object that was added last.
+func (b *Batch) dropLastItem() {
 	n := len(b.Items) - 1
 	b.buf = b.buf[:b.offsets[n].start]
 	b.Items, b.offsets = b.Items[:n], b.offsets[:n]
 }
 
-// seal fills in the slices of the items once the buffer no longer moves.
-func (b *Batch) seal() {
+// sealItems fills in the slices of the items once the buffer no longer moves.
+func (b *Batch) sealItems() {
 	for i, o := range b.offsets {
 		b.Items[i].JSON = b.buf[o.start:o.end:o.end]
 		if o.labelsEnd > o.labelsStart {
@@ -100,8 +100,8 @@ func (b *Batch) seal() {
 	}
 }
 
-// newBatch takes an empty batch from pool.
-func newBatch(pool *sync.Pool) *Batch {
+// newPooledBatch takes an empty batch from pool.
+func newPooledBatch(pool *sync.Pool) *Batch {
 	b, ok := pool.Get().(*Batch)
 	if !ok {
 		b = &Batch{}
@@ -123,5 +123,5 @@ func (b *Batch) AppendTo(items []Item) []Item {
 	return items
 }
 
-// BatchOf returns a batch of items that have memory of their own.
-func BatchOf(items ...Item) *Batch { return &Batch{Items: items} }
+// NewBatch returns a batch of items that have memory of their own.
+func NewBatch(items ...Item) *Batch { return &Batch{Items: items} }

@@ -46,8 +46,8 @@ type Client struct {
 	requests *request.Client
 	opts     Options
 
-	// places are those of requests that bring none.
-	places   *Places
+	// slots are those of requests that bring none.
+	slots    *Slots
 	scanners *sync.Pool
 	batches  *sync.Pool
 }
@@ -63,7 +63,7 @@ func New(cfg *rest.Config, opts Options) (*Client, error) {
 	return &Client{
 		requests: requests,
 		opts:     opts,
-		places:   NewPlaces(0, 0),
+		slots:    NewSlots(0, 0),
 		scanners: &sync.Pool{New: func() any { return newScanner() }},
 		batches:  &sync.Pool{},
 	}, nil

@@ -8,9 +8,11 @@
 // Client.List asks for pages of a LIST one after the other. Each body is
 // scanned while it arrives: objects are cut out of it as they are, put into
 // batches of some hundred KiB and handed to the caller; only their metadata is
-// looked at (scan.go). Pages that fail are asked for again, with back-off; a
-// page whose continue token expired is continued as the API server proposes
-// (lister.go). How many requests may be open, and how many bodies may be read
+// read (scan.go). The ends of objects are found by strings and brackets alone
+// (stream.go), so that an object that is too large, nested too deeply or not valid
+// JSON is refused by itself (Handler.Refused), and the objects around it are not
+// affected. Pages that fail are asked for again, with back-off; a page whose
+// continue token expired is continued as the API server proposes (lister.go). How many requests may be open, and how many bodies may be read
 // at a time, is bounded by Places: the first is large, because a request may
 // merely wait, and the second small, because it costs memory.
 //

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// errNameless is returned by Get for an object without a name.
-var errNameless = errors.New("object has no name")
+// errMissingName is returned by Get for an object without a name.
+var errMissingName = errors.New("object has no name")
 
 // ErrStop is what a handler returns to end a List without an error.
 var ErrStop = errors.New("stop listing")
@@ -24,8 +24,8 @@ var ErrStop = errors.New("stop listing")
 // minPageSize is how far pages are made smaller after one was cut off.
 const minPageSize = 10
 
-// Kind names what is listed.
-type Kind struct {
+// ResourceKind names what is listed.
+type ResourceKind struct {
 	Resource schema.GroupVersionResource
 	// Kind of the objects, for example "Deployment".
 	Kind string
@@ -33,7 +33,7 @@ type Kind struct {
 
 // Request is one LIST.
 type Request struct {
-	Kind
+	ResourceKind
 	// Namespace to list, empty for all.
 	Namespace string
 	// LabelSelector in the form of the API, empty for all.
@@ -44,8 +44,11 @@ type Request struct {
 	ResourceVersion string
 	// FirstPageSize is the limit of the first page, 0 for the Client's.
 	FirstPageSize int
-	// Places that the LIST takes, nil for those of the Client.
-	Places *Places
+	// MaxObjectFailures is how often a page is asked for that fails because of its objects
+	// (IsObjectFailure), 0 for as often as any other.
+	MaxObjectFailures int
+	// Slots that the LIST takes, nil for those of the Client.
+	Slots *Slots
 }
 
 // Page is what is known of a page before its items.
@@ -67,6 +70,9 @@ type Handler struct {
 	// Batch takes the next objects and must Release them. It may block, which
 	// slows the LIST down.
 	Batch func(*Batch) error
+	// Refused takes each object that cannot be read; it can come twice, as other objects
+	// can. If it is nil, such an object fails the LIST.
+	Refused func(*RefusedError)
 }
 
 // Summary is what became of a LIST.
@@ -101,12 +107,12 @@ func (e *handlerError) Unwrap() error { return e.err }
 // The error is the handler's as it is, the API server's (apierrors) or the
 // transport's, after retries; the Summary is valid in any case.
 func (c *Client) List(ctx context.Context, req Request, handler Handler) (Summary, error) {
-	if req.Places == nil {
-		req.Places = c.places
+	if req.Slots == nil {
+		req.Slots = c.slots
 	}
 	l := &lister{client: c, req: req, handler: handler, pageSize: c.opts.PageSize}
 	l.summary.Exact = req.ResourceVersion != ""
-	err := l.run(ctx)
+	err := l.readAllPages(ctx)
 	var own *handlerError
 	switch {
 	case errors.Is(err, ErrStop):
@@ -126,60 +132,67 @@ type lister struct {
 	handler Handler
 	summary Summary
 
-	pageSize int
-	token    string // continue token of the page to read
-	next     string // continue token that the page brought
+	pageSize      int
+	continueToken string // continue token of the page to read
+	nextToken     string // continue token that the page brought
 
-	// emitted are the keys of the current page's objects that were handed
+	// deliveredKeys are the keys of the current page's objects that were handed
 	// over; a repeated page leaves them out.
-	emitted []string
-	repeat  map[string]struct{}
-	// stale counts the tokens that expired since the last page, and restarts how often
+	deliveredKeys []string
+	skipKeys      map[string]struct{}
+	// refusals are the objects of the current page that cannot be read.
+	refusals []*RefusedError
+	// expiredTokens counts the tokens that expired since the last page, and restarts how often
 	// the LIST began again for that: a LIST may take long, but must not stand still.
-	stale, restarts int
-	// announced says that the handler knows of the current page.
-	announced bool
+	expiredTokens, restarts int
+	// pageAnnounced says that the handler knows of the current page.
+	pageAnnounced bool
 }
 
-// run reads pages until there are no more.
-func (l *lister) run(ctx context.Context) error {
+// readAllPages reads pages until there are no more.
+func (l *lister) readAllPages(ctx context.Context) error {
+	defer l.reportRefused()
 	for {
 		failures := 0
 		for {
-			before := len(l.emitted)
-			err := l.page(ctx)
+			before := len(l.deliveredKeys)
+			err := l.readPage(ctx)
 			if err == nil {
 				break
 			}
-			if len(l.emitted) > before {
+			if len(l.deliveredKeys) > before {
 				failures = 0 // it got further than the time before
 			}
 			failures++
-			if err := l.recover(ctx, err, failures); err != nil {
+			if err := l.prepareRetry(ctx, err, failures); err != nil {
 				return err
 			}
 		}
 		l.summary.Pages++
-		l.stale = 0
-		l.emitted, l.repeat, l.announced = l.emitted[:0], nil, false
-		if l.token = l.next; l.token == "" {
+		l.expiredTokens = 0
+		if l.handler.Refused == nil && len(l.refusals) > 0 {
+			return l.refusals[0]
+		}
+		l.reportRefused()
+		l.deliveredKeys, l.skipKeys, l.pageAnnounced = l.deliveredKeys[:0], nil, false
+		if l.continueToken = l.nextToken; l.continueToken == "" {
 			return nil
 		}
 	}
 }
 
-// recover decides how to go on after a failed page, and returns err if it
+// prepareRetry decides how to go on after a failed page, and returns err if it
 // cannot.
-func (l *lister) recover(ctx context.Context, err error, failures int) error {
+func (l *lister) prepareRetry(ctx context.Context, err error, failures int) error {
 	if ctx.Err() != nil || errors.Is(err, ErrStop) {
 		return err
 	}
 	l.summary.Retries++
-	if l.resume(err) {
+	if l.adaptRequest(err) {
 		return nil
 	}
 	delay, again := retryDelay(err, failures)
-	if !again || failures >= maxAttempts {
+	if !again || l.req.MaxObjectFailures > 0 && failures >= l.req.MaxObjectFailures && IsObjectFailure(err) {
 		return err
 	}
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
@@ -190,22 +203,22 @@ func (l *lister) recover(ctx context.Context, err error, failures int) error {
 	if sleepErr := l.client.opts.Sleep(ctx, delay); sleepErr != nil {
 		return sleepErr
 	}
-	l.repeat = make(map[string]struct{}, len(l.emitted))
-	for _, key := range l.emitted {
-		l.repeat[key] = struct{}{}
+	l.skipKeys = make(map[string]struct{}, len(l.deliveredKeys))
+	for _, key := range l.deliveredKeys {
+		l.skipKeys[key] = struct{}{}
 	}
 	return nil
 }
 
-// resume handles the two answers that ask for another request instead of the
+// adaptRequest handles the two answers that ask for another request instead of the
 // same one again: a version that cannot be had, and an expired continue token.
-func (l *lister) resume(err error) bool {
+func (l *lister) adaptRequest(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
 		return false
 	}
 	code := status.Status().Code
-	if l.token == "" {
+	if l.continueToken == "" {
 		exact := l.summary.Exact
 		refused := code == http.StatusGone || code == http.StatusGatewayTimeout || code == http.StatusBadRequest
 		if exact && refused {
@@ -214,26 +227,26 @@ func (l *lister) resume(err error) bool {
 		}
 		return false
 	}
-	if code != http.StatusGone || l.stale >= maxAttempts || l.restarts >= maxAttempts {
+	if code != http.StatusGone || l.expiredTokens >= maxAttempts || l.restarts >= maxAttempts {
 		return false
 	}
 	// The API server offers a token that goes on at the same object in the
 	// newest state. Without one the LIST starts again.
-	l.stale++
+	l.expiredTokens++
 	l.summary.Expired++
 	l.summary.Exact = false
-	if l.token = status.Status().Continue; l.token == "" {
+	if l.continueToken = status.Status().Continue; l.continueToken == "" {
 		l.restarts++
 	}
 	return true
 }
 
-// url returns the request for the current page.
-func (l *lister) url() *url.URL {
+// pageURL returns the request for the current page.
+func (l *lister) pageURL() *url.URL {
 	query := url.Values{}
 	size := l.pageSize
-	if l.token != "" {
-		query.Set("continue", l.token)
+	if l.continueToken != "" {
+		query.Set("continue", l.continueToken)
 	} else {
 		if l.summary.Exact {
 			query.Set("resourceVersion", l.req.ResourceVersion)
@@ -252,20 +265,20 @@ func (l *lister) url() *url.URL {
 	return target
 }
 
-// page reads one page.
-func (l *lister) page(ctx context.Context) error {
+// readPage reads one page.
+func (l *lister) readPage(ctx context.Context) error {
 	c := l.client
-	leave, err := enter(ctx, l.req.Places.inFlight)
+	leave, err := acquireSlot(ctx, l.req.Slots.inFlight)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	body, err := c.do(ctx, l.url(), l.req.Resource.GroupResource())
+	body, err := c.sendGetRequest(ctx, l.pageURL(), l.req.Resource.GroupResource())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	stopReading, err := enter(ctx, l.req.Places.readers)
+	stopReading, err := acquireSlot(ctx, l.req.Slots.readers)
 	if err != nil {
 		return err
 	}
@@ -273,36 +286,50 @@ func (l *lister) page(ctx context.Context) error {
 
 	s := c.scanners.Get().(*scanner) //nolint:forcetypeassert // the pool makes nothing else
 	defer c.scanners.Put(s)
-	if err := s.start(l.req.Kind); err != nil {
+	if err := s.prepareForKind(l.req.ResourceKind); err != nil {
 		return err
 	}
-	s.batch = newBatch(c.batches)
-	l.next = ""
-	err = s.page(body, l)
+	s.batch = newPooledBatch(c.batches)
+	l.nextToken, l.refusals = "", nil
+	err = s.scanPage(body, l)
 	if err == nil {
-		err = l.flush(s)
+		err = l.flushBatch(s)
 	}
 	// What is left after a failure comes again with the repeated page.
 	s.batch.Release()
 	s.batch = nil
-	l.summary.Bytes += s.body.total
+	l.summary.Bytes += s.in.total
 	l.summary.Nameless += s.nameless
 	return err
 }
 
-// meta takes the metadata of the page.
-func (l *lister) meta(meta pageMeta) error {
-	l.next = meta.Continue
+// reportRefused hands over the objects of the page that cannot be read.
+func (l *lister) reportRefused() {
+	if l.handler.Refused == nil {
+		return
+	}
+	for _, refused := range l.refusals {
+		l.handler.Refused(refused)
+	}
+	l.refusals = nil
+}
+
+// handleRefused takes an object of the page that cannot be read.
+func (l *lister) handleRefused(refused *RefusedError) { l.refusals = append(l.refusals, refused) }
+
+// handlePageMeta takes the metadata of the page.
+func (l *lister) handlePageMeta(meta pageMeta) error {
+	l.nextToken = meta.Continue
 	if l.summary.ResourceVersion == "" {
 		l.summary.ResourceVersion = meta.ResourceVersion
 	}
-	if l.summary.Exact && l.token == "" && meta.ResourceVersion != l.req.ResourceVersion {
+	if l.summary.Exact && l.continueToken == "" && meta.ResourceVersion != l.req.ResourceVersion {
 		l.summary.Exact = false // a server that knows no exact reads
 	}
-	if l.handler.Page == nil || l.announced {
+	if l.handler.Page == nil || l.pageAnnounced {
 		return nil
 	}
-	l.announced = true
+	l.pageAnnounced = true
 	page := Page{First: l.summary.Pages == 0, More: meta.Continue != "", Remaining: -1}
 	if meta.RemainingItemCount != nil {
 		page.Remaining = *meta.RemainingItemCount
@@ -315,33 +342,33 @@ func (l *lister) meta(meta pageMeta) error {
 	return nil
 }
 
-// object takes the next object of the page.
-func (l *lister) object(s *scanner) error {
-	if l.repeat != nil {
-		if _, twice := l.repeat[s.batch.last().Key]; twice {
-			s.batch.drop()
+// handleObject takes the next object of the page.
+func (l *lister) handleObject(s *scanner) error {
+	if l.skipKeys != nil {
+		if _, twice := l.skipKeys[s.batch.lastItem().Key]; twice {
+			s.batch.dropLastItem()
 			return nil
 		}
 	}
 	if len(s.batch.buf) < batchBytes {
 		return nil
 	}
-	if err := l.flush(s); err != nil {
+	if err := l.flushBatch(s); err != nil {
 		return err
 	}
-	s.batch = newBatch(l.client.batches)
+	s.batch = newPooledBatch(l.client.batches)
 	return nil
 }
 
-// flush hands the batch over.
-func (l *lister) flush(s *scanner) error {
+// flushBatch hands the batch over.
+func (l *lister) flushBatch(s *scanner) error {
 	batch := s.batch
 	if len(batch.Items) == 0 {
 		return nil
 	}
-	batch.seal()
+	batch.sealItems()
 	for i := range batch.Items {
-		l.emitted = append(l.emitted, batch.Items[i].Key)
+		l.deliveredKeys = append(l.deliveredKeys, batch.Items[i].Key)
 	}
 	l.summary.Items += len(batch.Items)
 	s.batch = nil

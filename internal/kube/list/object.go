@@ -12,49 +12,49 @@ import (
 // span is a part of a scanned value.
 type span struct{ start, end int }
 
-func (s span) of(raw []byte) []byte { return raw[s.start:s.end] }
+func (s span) sliceFrom(raw []byte) []byte { return raw[s.start:s.end] }
 
-// object is what the scan of an object finds: the few fields that decide about
+// scannedObject is what the scan of an object finds: the few fields that decide about
 // it. The spans are places in the scanned bytes; an absent field is empty.
-type object struct {
+type scannedObject struct {
 	namespace, name span
 	labels          span
 	deleting        bool
-	// typed says that the object has its apiVersion and kind.
-	typed bool
-	// spaced says that there is white space between the tokens.
-	spaced bool
+	// hasTypeMeta says that the object has its apiVersion and kind.
+	hasTypeMeta bool
+	// hasWhitespace says that there is white space between the tokens.
+	hasWhitespace bool
 }
 
-// scanObject looks for the few fields of an object that decide about it,
-// without decoding anything else. raw must be one valid JSON object; it is what
-// a jsontext.Decoder returned. Strings, nearly all of an object, are passed
+// scanObjectFields looks for the few fields of an object that decide about it,
+// without decoding anything else. raw begins with an object; of one that is cut off or
+// not valid JSON, it finds what it can. Strings, nearly all of an object, are passed
 // over at the speed of a search for quotes. It stops behind the metadata unless
 // full is set: apiVersion and kind come before it in every list whose first
 // item has them at all.
-func scanObject(raw []byte, full bool) object {
-	var found object
+func scanObjectFields(raw []byte, full bool) scannedObject {
+	var found scannedObject
 	types := 0
-	eachField(raw, 0, &found.spaced, func(key []byte, value span) bool {
+	forEachField(raw, 0, &found.hasWhitespace, func(key []byte, value span) bool {
 		switch string(key) {
 		case "apiVersion", "kind":
 			types++
 		case "metadata":
-			found.metadata(raw[:value.end], value.start)
+			found.scanMetadata(raw[:value.end], value.start)
 			return full
 		}
 		return true
 	})
-	found.typed = types == 2
+	found.hasTypeMeta = types == 2
 	return found
 }
 
-// metadata looks at the metadata, which starts at pos.
-func (o *object) metadata(raw []byte, pos int) {
+// scanMetadata looks at the metadata, which starts at pos.
+func (o *scannedObject) scanMetadata(raw []byte, pos int) {
 	if raw[pos] != '{' {
 		return
 	}
-	eachField(raw, pos, &o.spaced, func(key []byte, value span) bool {
+	forEachField(raw, pos, &o.hasWhitespace, func(key []byte, value span) bool {
 		first := raw[value.start]
 		switch string(key) {
 		case "name":
@@ -72,21 +72,30 @@ func (o *object) metadata(raw []byte, pos int) {
 	})
 }
 
-// eachField calls visit with the fields of the object that starts at pos,
+// forEachField calls visit with the fields of the object that starts at pos,
 // until visit returns false.
-func eachField(raw []byte, pos int, spaced *bool, visit func(key []byte, value span) bool) {
+func forEachField(raw []byte, pos int, spaced *bool, visit func(key []byte, value span) bool) {
 	skip := func(pos int) int {
-		next := skipSpace(raw, pos)
+		next := skipWhitespace(raw, pos)
 		if next != pos {
 			*spaced = true
 		}
 		return next
 	}
 	for pos = skip(pos + 1); pos < len(raw) && raw[pos] == '"'; pos = skip(pos) {
-		keyEnd := skipString(raw, pos)
+		keyEnd := skipJSONString(raw, pos)
+		if keyEnd == len(raw) {
+			return // cut off
+		}
 		key := raw[pos+1 : keyEnd-1]
 		start := skip(skip(keyEnd) + len(":"))
-		end := skipValue(raw, start)
+		if start >= len(raw) {
+			return
+		}
+		end := skipJSONValue(raw, start)
+		if end == start || end == len(raw) && raw[start] != '{' {
+			return
+		}
 		if !visit(key, span{start, end}) {
 			return
 		}
@@ -96,9 +105,9 @@ func eachField(raw []byte, pos int, spaced *bool, visit func(key []byte, value s
 	}
 }
 
-// appendText appends the text of a JSON string to b; nothing for null or a
+// appendUnquoted appends the text of a JSON string to b; nothing for null or a
 // missing value.
-func appendText(b, raw []byte) ([]byte, error) {
+func appendUnquoted(b, raw []byte) ([]byte, error) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return b, nil
 	}
@@ -108,16 +117,16 @@ func appendText(b, raw []byte) ([]byte, error) {
 	return jsontext.AppendUnquote(b, raw)
 }
 
-// skipSpace returns the position of the first byte that is no white space.
-func skipSpace(raw []byte, pos int) int {
+// skipWhitespace returns the position of the first byte that is no white space.
+func skipWhitespace(raw []byte, pos int) int {
 	for pos < len(raw) && (raw[pos] == ' ' || raw[pos] == '\n' || raw[pos] == '\t' || raw[pos] == '\r') {
 		pos++
 	}
 	return pos
 }
 
-// skipString returns the position behind the string that starts at pos.
-func skipString(raw []byte, pos int) int {
+// skipJSONString returns the position behind the string that starts at pos.
+func skipJSONString(raw []byte, pos int) int {
 	start := pos
 	for pos++; pos < len(raw); {
 		quote := bytes.IndexByte(raw[pos:], '"')
@@ -136,13 +145,13 @@ func skipString(raw []byte, pos int) int {
 	return len(raw)
 }
 
-// skipValue returns the position behind the value that starts at pos.
-func skipValue(raw []byte, pos int) int {
+// skipJSONValue returns the position behind the value that starts at pos.
+func skipJSONValue(raw []byte, pos int) int {
 	depth := 0
 	for pos < len(raw) {
 		switch raw[pos] {
 		case '"':
-			pos = skipString(raw, pos)
+			pos = skipJSONString(raw, pos)
 			if depth == 0 {
 				return pos
 			}

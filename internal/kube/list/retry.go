@@ -8,7 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
 )
@@ -16,11 +16,15 @@ import (
 // maxAttempts is how often one page is asked for before its kind fails.
 const maxAttempts = request.MaxAttempts
 
-// retry calls attempt until it succeeds, fails for good, or failed too often.
-func (c *Client) retry(ctx context.Context, attempt func() error) error {
+// maxSyntaxAttempts is how often a page is asked for that arrives as a whole and is not
+// JSON.
+const maxSyntaxAttempts = 2
+
+// doWithRetry calls attempt until it succeeds, fails for good, or failed too often.
+func (c *Client) doWithRetry(ctx context.Context, attempt func() error) error {
 	for n := 1; ; n++ {
 		err := attempt()
-		if err == nil || ctx.Err() != nil || n == maxAttempts {
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		delay, again := retryDelay(err, n)
@@ -37,14 +41,23 @@ func (c *Client) retry(ctx context.Context, attempt func() error) error {
 // failure in a row.
 func retryDelay(err error, n int) (time.Duration, bool) {
 	var handler *handlerError
-	var syntax *jsontext.SyntacticError
+	var refused *RefusedError
 	switch {
-	case errors.As(err, &handler), errors.Is(err, errTooLarge):
+	case n >= maxAttempts, errors.As(err, &handler), errors.As(err, &refused):
 		return 0, false
-	case errors.Is(err, errNotList), errors.Is(err, errNameless):
+	case errors.Is(err, errNotList), errors.Is(err, errMissingName):
 		return 0, false
-	case errors.As(err, &syntax) && !errors.Is(err, context.Canceled):
-		return request.Delay(n), true // a body that was cut off
+	case errors.Is(err, errSyntax):
+		// A proxy may have answered, but an object that breaks the list stays as it is. A
+		// body that was cut off is another error.
+		return request.BackoffDelay(n), n < maxSyntaxAttempts
 	}
 	return request.RetryDelay(err, n)
+}
+
+// IsObjectFailure reports whether the error of a LIST may be due to one of its objects, so that
+// a LIST without that object may succeed: the API server answered with what cannot be
+// read, or failed itself, as it does when it cannot decode or convert an object.
+func IsObjectFailure(err error) bool {
+	return errors.Is(err, errSyntax) || errors.Is(err, errNotList) || apierrors.IsInternalError(err)
 }

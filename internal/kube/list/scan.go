@@ -4,6 +4,7 @@
 package list
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,20 +12,25 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/grapnel-dev/grapnel/internal/archive"
 )
 
-// maxItemBytes is the largest object that is read. etcd takes 1.5 MiB; an
-// aggregated API may have larger ones.
-const maxItemBytes = 64 << 20
+// maxItemBytes is the largest object that is read: an archive takes no larger one. etcd
+// takes 1.5 MiB; an aggregated API may have larger ones.
+const maxItemBytes = archive.DefaultEntryBytes
+
+// maxPartBytes is the largest part of a page beside its items.
+const maxPartBytes = 1 << 20
 
 var (
 	// errNotList is returned for a body that is JSON and no list.
 	errNotList = errors.New("response is not a list")
-	// errTooLarge is returned for an object beyond maxItemBytes.
-	errTooLarge = errors.New("object is too large")
+	// errTooLarge is the error of an object beyond maxItemBytes.
+	errTooLarge = fmt.Errorf("it is larger than %d MiB", maxItemBytes>>20)
 )
 
-// pageMeta is the metadata of a page. The API server sends it before the items.
+// scanPageMeta is the metadata of a page. The API server sends it before the items.
 type pageMeta struct {
 	ResourceVersion    string `json:"resourceVersion"`
 	Continue           string `json:"continue"`
@@ -33,23 +39,44 @@ type pageMeta struct {
 
 // pageSink is what a scanner tells its owner while it goes through a page.
 type pageSink interface {
-	// meta is called with the metadata of the page, before or after its items.
-	meta(pageMeta) error
-	// object is called for every item in turn. The batch has its bytes, and
+	// handlePageMeta is called with the metadata of the page, before or after its items.
+	handlePageMeta(pageMeta) error
+	// handleObject is called for every item in turn. The batch has its bytes, and
 	// its last Item is the object.
-	object(*scanner) error
+	handleObject(*scanner) error
+	// handleRefused is called for every item that cannot be read.
+	handleRefused(*RefusedError)
 }
+
+// RefusedError is the error of an object that cannot be read: it is too large, nested too
+// deeply, or not valid JSON.
+type RefusedError struct {
+	// Item is what is known of the object, which may be nothing. It has no JSON.
+	Item Item
+	// Reason that it is refused.
+	Reason error
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("object %q cannot be read: %v", e.Item.Key, e.Reason)
+}
+
+// Unwrap returns the reason.
+func (e *RefusedError) Unwrap() error { return e.Reason }
 
 // scanner cuts the objects out of pages. It is reused from page to page.
 type scanner struct {
-	dec   *jsontext.Decoder
-	body  meteredReader
+	in    stream
 	batch *Batch
+	// dec reads the objects that are in window as a whole.
+	dec    *jsontext.Decoder
+	window bytes.Buffer
 	// head is what every object starts with: {"apiVersion":…,"kind":…
 	head []byte
-	// first says that the next item is the first of its page, and typed that
+	// isFirstItem says that the next item is the first of its page, and typed that
 	// the items have their apiVersion and kind.
-	first, typed bool
+	isFirstItem, hasTypeMeta bool
 	// key is the "namespace/name" of the last item, with the places of both.
 	key                     []byte
 	namespaceLen, nameStart int
@@ -59,12 +86,12 @@ type scanner struct {
 
 func newScanner() *scanner {
 	s := &scanner{}
-	s.dec = jsontext.NewDecoder(&s.body)
+	s.dec = jsontext.NewDecoder(&s.window)
 	return s
 }
 
-// start prepares the scanner for pages of one kind.
-func (s *scanner) start(kind Kind) error {
+// prepareForKind prepares the scanner for pages of one kind.
+func (s *scanner) prepareForKind(kind ResourceKind) error {
 	head, err := jsontext.AppendQuote(append(s.head[:0], `{"apiVersion":`...), kind.Resource.GroupVersion().String())
 	if err == nil {
 		head, err = jsontext.AppendQuote(append(head, `,"kind":`...), kind.Kind)
@@ -76,44 +103,49 @@ func (s *scanner) start(kind Kind) error {
 	return nil
 }
 
-// reset points the decoder at a new body. Duplicate names and invalid UTF-8
-// are passed on as the API server sent them: looking for them costs time, and
-// there is nobody to repair them.
-func (s *scanner) reset(body io.Reader) {
-	s.body = meteredReader{r: body}
-	s.first = true
-	s.dec.Reset(&s.body, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// resetBody points the scanner at a new body.
+func (s *scanner) resetBody(body io.Reader) {
+	s.in.resetBody(body)
+	s.isFirstItem = true
 }
 
-// page goes through one LIST response.
-func (s *scanner) page(body io.Reader, sink pageSink) error {
-	s.reset(body)
-	if err := s.token('{'); err != nil {
+// scanPage goes through one LIST response.
+func (s *scanner) scanPage(body io.Reader, sink pageSink) error {
+	s.resetBody(body)
+	if _, err := s.in.consumeToken("{"); err != nil {
 		return err
 	}
 	var kind string
 	items := false
-	for s.dec.PeekKind() != '}' {
-		name, err := s.dec.ReadValue()
+	err := s.forEachElement('}', func() error {
+		name, err := s.readPageValue()
 		if err != nil {
 			return err
 		}
-		switch string(name) {
+		field := string(name)
+		if _, err := s.in.consumeToken(":"); err != nil {
+			return err
+		}
+		switch field {
 		case `"items"`:
 			items = true
-			err = s.items(sink)
+			return s.scanItems(sink)
 		case `"metadata"`:
-			err = s.pageMeta(sink)
+			return s.scanPageMeta(sink)
 		case `"kind"`:
-			kind, err = s.text()
+			kind, err = s.readPageString()
 		default:
-			err = s.dec.SkipValue()
+			_, _, err = s.in.consumeValue(0)
 		}
-		if err != nil {
-			return err
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	if err := s.end(); err != nil {
+	switch next, err := s.in.peekToken(); {
+	case err == nil:
+		return fmt.Errorf("%w: %q follows it", errNotList, next)
+	case !errors.Is(err, io.EOF):
 		return err
 	}
 	if !items || kind == "Status" {
@@ -122,43 +154,45 @@ func (s *scanner) page(body io.Reader, sink pageSink) error {
 	return nil
 }
 
-// end reads the end of the page and nothing behind it.
-func (s *scanner) end() error {
-	if err := s.token('}'); err != nil {
+// forEachElement calls one for each element of an object or array whose opening bracket is read,
+// and consumes the closing one.
+func (s *scanner) forEachElement(closing byte, one func() error) error {
+	if next, err := s.in.peekToken(); err == nil && next == closing {
+		_, err = s.in.consumeToken(string(closing))
 		return err
 	}
-	_, err := s.dec.ReadToken()
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil
-	case err != nil:
-		return err
+	for behind := "," + string(closing); ; {
+		if err := one(); err != nil {
+			return err
+		}
+		if next, err := s.in.consumeToken(behind); err != nil || next == closing {
+			return err
+		}
 	}
-	return fmt.Errorf("%w: something follows it", errNotList)
 }
 
-// token reads one token of a known kind.
-func (s *scanner) token(want jsontext.Kind) error {
-	token, err := s.dec.ReadToken()
-	if err != nil {
-		return err
+// readPageValue reads a value of a page that is no item.
+func (s *scanner) readPageValue() ([]byte, error) {
+	raw, whole, err := s.in.consumeValue(maxPartBytes)
+	if err == nil && !whole {
+		err = fmt.Errorf("%w: a part of it is larger than %d bytes", errNotList, maxPartBytes)
 	}
-	if token.Kind() != want {
-		return fmt.Errorf("%w: found %s instead of %s", errNotList, token.Kind(), want)
-	}
-	return nil
+	return raw, err
 }
 
-func (s *scanner) text() (string, error) {
-	token, err := s.dec.ReadToken()
+func (s *scanner) readPageString() (text string, err error) {
+	raw, err := s.readPageValue()
 	if err != nil {
 		return "", err
 	}
-	return token.String(), nil
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", fmt.Errorf("%w: %w", errNotList, err)
+	}
+	return text, nil
 }
 
-func (s *scanner) pageMeta(sink pageSink) error {
-	raw, err := s.dec.ReadValue()
+func (s *scanner) scanPageMeta(sink pageSink) error {
+	raw, err := s.readPageValue()
 	if err != nil {
 		return err
 	}
@@ -166,72 +200,159 @@ func (s *scanner) pageMeta(sink pageSink) error {
 	if err := json.Unmarshal(raw, &meta); err != nil {
 		return fmt.Errorf("%w: %w", errNotList, err)
 	}
-	return sink.meta(meta)
+	return sink.handlePageMeta(meta)
 }
 
-func (s *scanner) items(sink pageSink) error {
-	if s.dec.PeekKind() == 'n' {
-		return s.dec.SkipValue()
+func (s *scanner) scanItems(sink pageSink) error {
+	switch next, err := s.in.peekToken(); {
+	case err != nil:
+		return s.in.requireMore()
+	case next == 'n':
+		_, err := s.readPageValue()
+		return err
+	case next != '[':
+		return fmt.Errorf("%w: its items begin with %q", errNotList, next)
 	}
-	if err := s.token('['); err != nil {
+	if _, err := s.in.consumeToken("["); err != nil {
 		return err
 	}
-	for s.dec.PeekKind() != ']' {
-		ok, err := s.item()
-		if err != nil {
-			return err
+	return s.forEachElement(']', func() error {
+		if err := s.scanItem(); err != nil {
+			return s.handleItemError(err, sink)
 		}
-		if !ok {
-			s.nameless++
-			continue
-		}
-		if err := sink.object(s); err != nil {
-			return err
-		}
-	}
-	return s.token(']')
+		return sink.handleObject(s)
+	})
 }
 
-// item appends the next object to the batch. It reports false for an object
-// without a name, which no path of an archive can hold.
-func (s *scanner) item() (bool, error) {
-	s.body.sinceItem = 0
-	raw, err := s.dec.ReadValue()
-	if err != nil {
-		return false, err
+// handleItemError handles the error of an item. It returns the error if the page cannot be read
+// further.
+func (s *scanner) handleItemError(err error, sink pageSink) error {
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused):
+		sink.handleRefused(refused)
+	case errors.Is(err, errMissingName):
+		s.nameless++
+	default:
+		return err
 	}
-	if raw[0] != '{' {
-		return false, fmt.Errorf("%w: an item is no object", errNotList)
+	return nil
+}
+
+// scanItem appends the next object to the batch. The error is errMissingName for an object
+// without a name, which no path of an archive can hold, and a RefusedError for one that
+// cannot be read; the scanner is behind the object then.
+func (s *scanner) scanItem() error {
+	raw := s.readItemFast()
+	if raw == nil {
+		var err error
+		if raw, err = s.readItemSlow(); err != nil {
+			return err
+		}
 	}
 	// All items of a list come from one serializer: what the first one shows
 	// at some cost is true of all others.
-	found := scanObject(raw, s.first)
-	if s.first {
-		s.first, s.typed = false, found.typed
+	found := scanObjectFields(raw, s.isFirstItem)
+	if s.isFirstItem {
+		s.isFirstItem, s.hasTypeMeta = false, found.hasTypeMeta
 	}
-	if found.spaced {
-		if err := raw.Compact(); err != nil {
-			return false, fmt.Errorf("compacting an item: %w", err)
+	if found.hasWhitespace {
+		compact := jsontext.Value(raw)
+		if err := compact.Compact(); err != nil {
+			return s.newRefusedError(raw, err)
 		}
-		found = scanObject(raw, true)
+		raw = compact
+		found = scanObjectFields(raw, true)
 	}
-	return s.add(raw, found)
+	return s.appendToBatch(raw, found)
 }
 
-// add appends an object to the batch.
-func (s *scanner) add(raw []byte, found object) (bool, error) {
-	if err := s.nameOf(raw, found); err != nil {
-		return false, err
+// readItemFast consumes the next object if it is valid and all of it was read already, which
+// is true of nearly all: then one pass finds its end and checks it. Otherwise it returns
+// nil.
+func (s *scanner) readItemFast() []byte {
+	if first, err := s.in.peekToken(); err != nil || first != '{' {
+		return nil
 	}
+	s.window = *bytes.NewBuffer(s.in.bufferedBytes())
+	s.dec.Reset(&s.window, syntaxOptions)
+	raw, err := s.dec.ReadValue()
+	if err != nil || len(raw) > maxItemBytes {
+		return nil
+	}
+	s.in.consumeBytes(len(raw))
+	return raw
+}
+
+// readItemSlow consumes the next object, whatever it is like.
+func (s *scanner) readItemSlow() ([]byte, error) {
+	raw, whole, err := s.in.consumeValue(maxItemBytes)
+	switch {
+	case err != nil:
+		return nil, err
+	case raw[0] != '{':
+		return nil, fmt.Errorf("%w: an item is no object", errNotList)
+	case !whole:
+		return nil, s.newRefusedError(raw, errTooLarge)
+	}
+	if err := checkSyntax(raw); err != nil {
+		return nil, s.newRefusedError(raw, err)
+	}
+	return raw, nil
+}
+
+// syntaxOptions pass on duplicate names and invalid UTF-8 as the API server sent them:
+// looking for them costs time, and nothing repairs them.
+var syntaxOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// checkSyntax returns what is wrong with the JSON of an object. Decoders of Go, also those
+// of the API server, read objects of at most 10,000 levels; so does this.
+func checkSyntax(raw []byte) error {
+	if jsontext.Value(raw).IsValid(syntaxOptions) {
+		return nil
+	}
+	_, err := jsontext.NewDecoder(bytes.NewReader(raw), syntaxOptions).ReadValue()
+	var syntax *jsontext.SyntacticError
+	if errors.As(err, &syntax) {
+		// The whole text has the path of the place, however deep that is.
+		return fmt.Errorf("%w at byte %d of its JSON", syntax.Err, syntax.ByteOffset)
+	}
+	return errSyntax
+}
+
+// newRefusedError returns the error of an object of which perhaps only the beginning can be read.
+func (s *scanner) newRefusedError(raw []byte, reason error) error {
+	found := scanObjectFields(raw, true)
+	if s.readItemKey(raw, found) != nil {
+		return &RefusedError{Reason: reason}
+	}
+	item := s.newItem(found)
+	if labels := found.labels.sliceFrom(raw); jsontext.Value(labels).IsValid() {
+		item.RawLabels = bytes.Clone(labels)
+	}
+	return &RefusedError{Item: item, Reason: reason}
+}
+
+// newItem returns the Item of an object whose name was read.
+func (s *scanner) newItem(found scannedObject) Item {
 	item := Item{Key: string(s.key), Deleting: found.deleting}
 	item.Namespace, item.Name = item.Key[:s.namespaceLen], item.Key[s.nameStart:]
+	return item
+}
+
+// appendToBatch appends an object to the batch.
+func (s *scanner) appendToBatch(raw []byte, found scannedObject) error {
+	if err := s.readItemKey(raw, found); err != nil {
+		return &RefusedError{Reason: err}
+	}
+	item := s.newItem(found)
 	if item.Name == "" {
-		return false, nil
+		return errMissingName
 	}
 	b := s.batch
 	b.buf = slices.Grow(b.buf, len(s.head)+len(",")+len(raw))
 	place := offsets{start: len(b.buf)}
-	if s.typed || found.typed {
+	if s.hasTypeMeta || found.hasTypeMeta {
 		b.buf = append(b.buf, raw...)
 	} else {
 		b.buf = append(b.buf, s.head...)
@@ -248,12 +369,12 @@ func (s *scanner) add(raw []byte, found object) (bool, error) {
 	}
 	b.Items = append(b.Items, item)
 	b.offsets = append(b.offsets, place)
-	return true, nil
+	return nil
 }
 
-// nameOf puts "namespace/name" into s.key and the places of both beside it.
-func (s *scanner) nameOf(raw []byte, found object) error {
-	key, err := appendText(s.key[:0], found.namespace.of(raw))
+// readItemKey puts "namespace/name" into s.key and the places of both beside it.
+func (s *scanner) readItemKey(raw []byte, found scannedObject) error {
+	key, err := appendUnquoted(s.key[:0], found.namespace.sliceFrom(raw))
 	if err != nil {
 		return fmt.Errorf("reading a namespace: %w", err)
 	}
@@ -262,26 +383,8 @@ func (s *scanner) nameOf(raw []byte, found object) error {
 		key = append(key, '/')
 		s.nameStart = len(key)
 	}
-	if s.key, err = appendText(key, found.name.of(raw)); err != nil {
+	if s.key, err = appendUnquoted(key, found.name.sliceFrom(raw)); err != nil {
 		return fmt.Errorf("reading a name: %w", err)
 	}
 	return nil
-}
-
-// meteredReader fails when one object has more bytes than maxItemBytes, which
-// a decoder would otherwise collect without end.
-type meteredReader struct {
-	r         io.Reader
-	total     int64
-	sinceItem int64
-}
-
-func (m *meteredReader) Read(p []byte) (int, error) {
-	if m.sinceItem > maxItemBytes {
-		return 0, errTooLarge
-	}
-	n, err := m.r.Read(p)
-	m.total += int64(n)
-	m.sinceItem += int64(n)
-	return n, err
 }

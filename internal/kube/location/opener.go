@@ -14,8 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
+	"github.com/grapnel-dev/grapnel/internal/lease"
 	"github.com/grapnel-dev/grapnel/internal/objectstore/s3"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
@@ -27,9 +26,9 @@ const (
 	keySessionToken    = "sessionToken"
 )
 
-// ErrSpec means that a location can not work as it is written; asking again
+// ErrInvalidSpec means that a location can not work as it is written; asking again
 // without a change is useless.
-var ErrSpec = errors.New("invalid location")
+var ErrInvalidSpec = errors.New("invalid location")
 
 // Opener opens locations. It is safe for concurrent use.
 type Opener struct {
@@ -39,6 +38,9 @@ type Opener struct {
 	// Root is the folder that filesystem locations are relative to; empty
 	// refuses them.
 	Root string
+	// Fence holds back writes to locations while the operator may not be the leader; nil
+	// holds back nothing.
+	Fence *lease.Fence
 	// Redactor learns the credentials it must keep out of every text.
 	Redactor *redact.Redactor
 
@@ -50,56 +52,46 @@ type Opener struct {
 	// this Opener alone.
 	Scratch string
 
-	kept keeper
+	credentials credentialFiles
+	stuckCalls  locationStuckCalls
 }
 
 // Store is an open location. Close it when it is no longer used.
 type Store struct {
 	*backupstore.Store
-	close func() error
+	closeFunc func() error
 }
 
 // Close frees what the location holds open.
-func (s *Store) Close() error { return s.close() }
+func (s *Store) Close() error { return s.closeFunc() }
 
 // Open opens a location. It does not contact an S3 service yet, and starts no plugin's
 // process; see backupstore.Store.Probe. Other than a Store, what an Opener keeps for the
 // location of a plugin is ended by Forget, or by an Open with another provider.
 func (o *Opener) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*Store, error) {
-	if bsl.Spec.Plugin == nil && o.kept.forget(bsl.UID) {
-		o.release(ctx, bsl.UID)
+	if bsl.Spec.Plugin == nil && o.credentials.dropCredentials(bsl.UID) {
+		o.releaseProcesses(ctx, bsl.UID)
 	}
 	switch {
 	case bsl.Spec.Plugin != nil:
-		return o.openPlugin(ctx, bsl)
+		return o.openPluginStore(ctx, bsl)
 	case bsl.Spec.Filesystem != nil:
-		if o.Root == "" {
-			return nil, fmt.Errorf("%w: filesystem locations need the flag --store-root on the operator", ErrSpec)
-		}
-		store, err := filesystem.Open(o.Root, bsl.Spec.Filesystem.Path)
-		if err != nil {
-			return nil, fmt.Errorf("opening folder: %w", err)
-		}
-		return wrap(store, bsl, store.Close), nil
+		return o.openVolumeStore(ctx, bsl)
 	case bsl.Spec.S3 != nil:
-		options, err := o.s3Options(ctx, bsl)
+		options, err := o.readS3Options(ctx, bsl)
 		if err != nil {
 			return nil, err
 		}
 		store, err := s3.New(options)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrSpec, err)
+			return nil, fmt.Errorf("%w: %w", ErrInvalidSpec, err)
 		}
-		return wrap(store, bsl, store.Close), nil
+		return o.newStore(store, bsl, store.Close), nil
 	}
-	return nil, fmt.Errorf("%w: it has no provider; set spec.filesystem, spec.s3 or spec.plugin", ErrSpec)
+	return nil, fmt.Errorf("%w: it has no provider; set spec.filesystem, spec.s3 or spec.plugin", ErrInvalidSpec)
 }
 
-func wrap(objects objectstore.Store, bsl *v1alpha1.BackupStorageLocation, closer func() error) *Store {
-	return &Store{Store: backupstore.New(objects, bsl.Spec.Prefix), close: closer}
-}
-
-func (o *Opener) s3Options(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (s3.Options, error) {
+func (o *Opener) readS3Options(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (s3.Options, error) {
 	spec := bsl.Spec.S3
 	options := s3.Options{
 		Bucket: spec.Bucket, Region: spec.Region, Endpoint: spec.Endpoint,
@@ -117,8 +109,8 @@ func (o *Opener) s3Options(ctx context.Context, bsl *v1alpha1.BackupStorageLocat
 	options.Credentials.SecretAccessKey = string(secret.Data[keySecretAccessKey])
 	options.Credentials.SessionToken = string(secret.Data[keySessionToken])
 	if options.Credentials.AccessKeyID == "" || options.Credentials.SecretAccessKey == "" {
-		return options, fmt.Errorf("%w: Secret %s needs the keys %s and %s", ErrSpec, key.Name, keyAccessKeyID, keySecretAccessKey)
+		return options, fmt.Errorf("%w: Secret %s needs the keys %s and %s", ErrInvalidSpec, key.Name, keyAccessKeyID, keySecretAccessKey)
 	}
-	o.Redactor.AddValues(options.Credentials.SecretAccessKey, options.Credentials.SessionToken)
+	o.Redactor.AddRecentValues(options.Credentials.SecretAccessKey, options.Credentials.SessionToken)
 	return options, nil
 }

@@ -139,7 +139,7 @@ func TestWhatCannotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := opener(tc.root, tc.keys).Open(t.Context(), tc.at)
-			if s != nil || !errors.Is(err, location.ErrSpec) || !strings.Contains(err.Error(), tc.text) {
+			if s != nil || !errors.Is(err, location.ErrInvalidSpec) || !strings.Contains(err.Error(), tc.text) {
 				t.Errorf("Open: %v, want an invalid location with %q", err, tc.text)
 			}
 		})
@@ -155,12 +155,12 @@ func TestWhatMayHeal(t *testing.T) {
 	elsewhere.Namespace = "another"
 	for name, at := range map[string]*v1alpha1.BackupStorageLocation{"a missing Secret": missing, "a Secret in another namespace": elsewhere} {
 		_, err := opener("", map[string]string{"accessKeyID": "a", "secretAccessKey": "s"}).Open(t.Context(), at)
-		if !apierrors.IsNotFound(err) || errors.Is(err, location.ErrSpec) || !strings.Contains(err.Error(), at.Spec.S3.CredentialsSecret.Name) {
+		if !apierrors.IsNotFound(err) || errors.Is(err, location.ErrInvalidSpec) || !strings.Contains(err.Error(), at.Spec.S3.CredentialsSecret.Name) {
 			t.Errorf("%s: %v, want that it is not found", name, err)
 		}
 	}
 	_, err := opener(filepath.Join(t.TempDir(), "not-mounted"), nil).Open(t.Context(), folder("main", ""))
-	if !errors.Is(err, objectstore.ErrNoStore) || errors.Is(err, location.ErrSpec) {
+	if !errors.Is(err, objectstore.ErrNoStore) || errors.Is(err, location.ErrInvalidSpec) {
 		t.Errorf("a root that is not there: %v, want ErrNoStore", err)
 	}
 }
@@ -179,7 +179,7 @@ func TestBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	r, err := s.Get(t.Context(), "a", backupstore.Logs)
+	r, err := s.GetFile(t.Context(), "a", backupstore.Logs)
 	if err != nil {
 		t.Fatal(err)
 	}

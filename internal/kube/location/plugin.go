@@ -23,115 +23,116 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 )
 
-// loadWait is how long a location waits for its Plugin in an operator that has just
+// pluginLoadTimeout is how long a location waits for its Plugin in an operator that has just
 // started.
-const loadWait = time.Minute
+const pluginLoadTimeout = time.Minute
 
 // ObjectStores reaches the ObjectStores of plugins; *catalog.Catalog does.
 type ObjectStores interface {
 	// ObjectStore returns how to call the store that a plugin keeps for a location.
-	ObjectStore(spec catalog.StoreSpec) caller.Resolve[adapter.ObjectStore]
+	ObjectStore(spec catalog.StoreSpec) caller.ResolveFunc[adapter.ObjectStore]
 	// ReleaseStore ends the processes of a location that is gone.
 	ReleaseStore(ctx context.Context, location string)
-	// Tried is closed when a plugin has been loaded, well or not.
-	Tried(plugin string) <-chan struct{}
+	// LoadAttempted is closed when a plugin has been loaded, well or not.
+	LoadAttempted(plugin string) <-chan struct{}
 }
 
-// openPlugin opens a location that a plugin keeps. The process is started by the first
+// openPluginStore opens a location that a plugin keeps. The process is started by the first
 // call and kept when the location is closed.
-func (o *Opener) openPlugin(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*Store, error) {
+func (o *Opener) openPluginStore(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*Store, error) {
 	if o.Stores == nil {
-		return nil, fmt.Errorf("%w: this operator runs no plugins", ErrSpec)
+		return nil, fmt.Errorf("%w: this operator runs no plugins", ErrInvalidSpec)
 	}
 	spec := bsl.Spec.Plugin
-	provider, err := o.provider(ctx, bsl)
+	provider, err := o.waitForProvider(ctx, bsl)
 	if err != nil {
 		return nil, err
 	}
-	credential, err := o.credential(ctx, bsl)
+	credential, err := o.readCredential(ctx, bsl)
 	if err != nil {
-		if errors.Is(err, errNoCredential) && o.kept.retire(bsl.UID) {
-			o.release(ctx, bsl.UID)
+		if errors.Is(err, errNoCredential) && o.credentials.dropUnusedCredentials(bsl.UID) {
+			o.releaseProcesses(ctx, bsl.UID)
 		}
 		return nil, err
 	}
-	file, closer, err := o.kept.hold(o.Scratch, bsl, provider.Name, credential)
+	file, closer, err := o.credentials.acquireCredentialFile(o.Scratch, bsl, provider.Name, credential)
 	if err != nil {
 		return nil, err
 	}
 	resolve := o.Stores.ObjectStore(catalog.StoreSpec{
 		Plugin: provider.Name, Name: spec.Provider, Location: string(bsl.UID), Config: providerConfig(bsl, file),
 	})
-	if o.kept.isGone(bsl.UID) {
-		o.release(ctx, bsl.UID) // it may have come too late when it was forgotten
-		return nil, errors.Join(errGone, closer())
+	if o.credentials.isLocationDeleted(bsl.UID) {
+		o.releaseProcesses(ctx, bsl.UID) // it may have come too late when it was forgotten
+		return nil, errors.Join(errLocationDeleted, closer())
 	}
 	if _, _, err := resolve(); err != nil {
-		return nil, errors.Join(notReady(provider, spec.Provider, err), closer())
+		return nil, errors.Join(newNotReadyError(provider, spec.Provider, err), closer())
 	}
 	log := logr.FromContextOrDiscard(ctx).WithValues("location", bsl.Name)
 	objects := plugin.New(caller.New(resolve, o.Redactor), plugin.Options{
-		Action: spec.Provider, Bucket: spec.Bucket, Log: log, Timeout: callTimeout(provider, spec.Provider),
+		Action: spec.Provider, Bucket: spec.Bucket, Log: log, CallTimeout: pluginCallTimeout(provider, spec.Provider),
 	})
-	return wrap(objects, bsl, closer), nil
+	return o.newStore(objects, bsl, closer), nil
 }
 
-// release ends the processes of a location, each after its last open call.
-func (o *Opener) release(ctx context.Context, uid types.UID) {
+// releaseProcesses ends the processes of a location, each after its last open call.
+func (o *Opener) releaseProcesses(ctx context.Context, uid types.UID) {
 	noWait, cancel := context.WithCancel(ctx)
 	cancel()
 	o.Stores.ReleaseStore(noWait, string(uid))
 }
 
-// Forget ends everything that is kept for locations of that name, because they were
+// ReleaseDeletedLocation ends everything that is kept for locations of that name, because they were
 // deleted: processes, after their last open call, and credentials files.
-func (o *Opener) Forget(ctx context.Context, key types.NamespacedName) {
-	for _, uid := range o.kept.deleted(key) {
-		o.release(ctx, uid)
+func (o *Opener) ReleaseDeletedLocation(ctx context.Context, key types.NamespacedName) {
+	o.stuckCalls.pruneLocation(key)
+	for _, uid := range o.credentials.markLocationsDeleted(key) {
+		o.releaseProcesses(ctx, uid)
 	}
 }
 
-// ForgetUID is Forget for one location of which another one has taken the name. It can
+// ReleaseReplacedLocation is Forget for one location of which another one has taken the name. It can
 // not be opened after that, also if it never was before.
-func (o *Opener) ForgetUID(ctx context.Context, uid types.UID) {
-	if o.kept.replaced(uid) {
-		o.release(ctx, uid)
+func (o *Opener) ReleaseReplacedLocation(ctx context.Context, uid types.UID) {
+	if o.credentials.markLocationReplaced(uid) {
+		o.releaseProcesses(ctx, uid)
 	}
 }
 
 // RemoveLeftovers removes the credentials files of an operator that was killed: their
 // locations may be gone since. It is called when the operator starts, and leaves alone
 // what this Opener has written.
-func (o *Opener) RemoveLeftovers() error { return o.kept.begin(o.Scratch) }
+func (o *Opener) RemoveLeftovers() error { return o.credentials.clearLeftovers(o.Scratch) }
 
 // Close removes all credentials files. It is called when no plugin runs any more, and no
 // location of a plugin can be opened after it.
-func (o *Opener) Close() error { return o.kept.close() }
+func (o *Opener) Close() error { return o.credentials.removeAllFiles() }
 
-// provider returns the Plugin that provides the ObjectStore of a location, ready or
+// waitForProvider returns the Plugin that provides the ObjectStore of a location, ready or
 // not, once the operator has tried to load it.
-func (o *Opener) provider(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*v1alpha1.Plugin, error) {
+func (o *Opener) waitForProvider(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*v1alpha1.Plugin, error) {
 	name := bsl.Spec.Plugin.Provider
-	all, err := listPlugins(ctx, o.Plugins)
+	all, err := listSortedPlugins(ctx, o.Plugins)
 	if err != nil {
 		return nil, err
 	}
-	found := providers(all, name)
+	found := providersReadyFirst(all, name)
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no Plugin provides the ObjectStore %q: %s", name, o.whatToDo(bsl, all))
+		return nil, fmt.Errorf("no Plugin provides the ObjectStore %q: %s", name, o.missingProviderAdvice(bsl, all))
 	}
 	chosen := found[0]
-	ctx, cancel := context.WithTimeout(ctx, loadWait)
+	ctx, cancel := context.WithTimeout(ctx, pluginLoadTimeout)
 	defer cancel()
 	select {
-	case <-o.Stores.Tried(chosen.Name):
+	case <-o.Stores.LoadAttempted(chosen.Name):
 		return chosen, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("the Plugin %s, which provides the ObjectStore %q, has not been started yet: %w", chosen.Name, name, ctx.Err())
 	}
 }
 
-func listPlugins(ctx context.Context, reader client.Reader) ([]v1alpha1.Plugin, error) {
+func listSortedPlugins(ctx context.Context, reader client.Reader) ([]v1alpha1.Plugin, error) {
 	var list v1alpha1.PluginList
 	if err := reader.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing the Plugins: %w", err)
@@ -140,9 +141,9 @@ func listPlugins(ctx context.Context, reader client.Reader) ([]v1alpha1.Plugin, 
 	return list.Items, nil
 }
 
-// providers returns the Plugins that provide an ObjectStore, those that are ready
+// providersReadyFirst returns the Plugins that provide an ObjectStore, those that are ready
 // first: of two that register one name, only one is.
-func providers(all []v1alpha1.Plugin, name string) []*v1alpha1.Plugin {
+func providersReadyFirst(all []v1alpha1.Plugin, name string) []*v1alpha1.Plugin {
 	var ready, others []*v1alpha1.Plugin
 	for i := range all {
 		provides := slices.ContainsFunc(all[i].Status.Actions, func(action v1alpha1.ProvidedAction) bool {
@@ -159,9 +160,9 @@ func providers(all []v1alpha1.Plugin, name string) []*v1alpha1.Plugin {
 	return append(ready, others...)
 }
 
-// whatToDo says why there is no provider.
-func (o *Opener) whatToDo(bsl *v1alpha1.BackupStorageLocation, all []v1alpha1.Plugin) string {
-	if last := o.kept.provided(bsl.UID); last != "" && !slices.ContainsFunc(all, func(p v1alpha1.Plugin) bool { return p.Name == last }) {
+// missingProviderAdvice says why there is no provider.
+func (o *Opener) missingProviderAdvice(bsl *v1alpha1.BackupStorageLocation, all []v1alpha1.Plugin) string {
+	if last := o.credentials.lastProviderPlugin(bsl.UID); last != "" && !slices.ContainsFunc(all, func(p v1alpha1.Plugin) bool { return p.Name == last }) {
 		return fmt.Sprintf("the Plugin %s, which did, was deleted; create it again, or change spec.plugin.provider", last)
 	}
 	var unknown []string
@@ -176,8 +177,8 @@ func (o *Opener) whatToDo(bsl *v1alpha1.BackupStorageLocation, all []v1alpha1.Pl
 	return "create the Plugin, or correct spec.plugin.provider"
 }
 
-// notReady says why a Plugin that should provide an ObjectStore does not.
-func notReady(plugin *v1alpha1.Plugin, name string, err error) error {
+// newNotReadyError says why a Plugin that should provide an ObjectStore does not.
+func newNotReadyError(plugin *v1alpha1.Plugin, name string, err error) error {
 	text := err.Error()
 	ready := conditions.Get(plugin, v1alpha1.ConditionReady)
 	if ready != nil && !conditions.IsTrue(plugin, v1alpha1.ConditionReady) {
@@ -186,16 +187,16 @@ func notReady(plugin *v1alpha1.Plugin, name string, err error) error {
 	return fmt.Errorf("the Plugin %s, which provides the ObjectStore %q, is not ready: %s", plugin.Name, name, text)
 }
 
-// ProviderState returns a text that changes whenever a location with that provider
+// ProviderFingerprint returns a text that changes whenever a location with that provider
 // should be looked at again.
-func ProviderState(ctx context.Context, reader client.Reader, name string) (string, error) {
-	all, err := listPlugins(ctx, reader)
+func ProviderFingerprint(ctx context.Context, reader client.Reader, name string) (string, error) {
+	all, err := listSortedPlugins(ctx, reader)
 	if err != nil {
 		return "", err
 	}
 	var state strings.Builder
-	for _, plugin := range providers(all, name) {
-		_, _ = fmt.Fprintf(&state, "%s %s %s", plugin.UID, plugin.Status.Digest, callTimeout(plugin, name))
+	for _, plugin := range providersReadyFirst(all, name) {
+		_, _ = fmt.Fprintf(&state, "%s %s %s", plugin.UID, plugin.Status.Digest, pluginCallTimeout(plugin, name))
 		if ready := conditions.Get(plugin, v1alpha1.ConditionReady); ready != nil {
 			_, _ = fmt.Fprintf(&state, " %s %s %d", ready.Status, ready.Message, ready.ObservedGeneration)
 		}
@@ -204,8 +205,8 @@ func ProviderState(ctx context.Context, reader client.Reader, name string) (stri
 	return state.String(), nil
 }
 
-// callTimeout returns what the Plugin says about the time of one call, or 0.
-func callTimeout(plugin *v1alpha1.Plugin, name string) time.Duration {
+// pluginCallTimeout returns what the Plugin says about the time of one call, or 0.
+func pluginCallTimeout(plugin *v1alpha1.Plugin, name string) time.Duration {
 	for _, action := range plugin.Spec.Actions {
 		if action.Kind == v1alpha1.ActionKindObjectStore && action.Name == name && action.Timeout != nil {
 			return action.Timeout.Duration

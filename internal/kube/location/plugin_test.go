@@ -51,7 +51,7 @@ const (
 // site is an operator with a plugin, and what is in its cluster.
 type site struct {
 	t       *testing.T
-	folder  *storeplugin.Folder
+	folder  *storeplugin.BucketDir
 	catalog *catalog.Catalog
 	cluster client.Client
 	opener  *location.Opener
@@ -62,7 +62,7 @@ type site struct {
 func newSite(t *testing.T, buckets ...string) *site {
 	t.Helper()
 	s := newSiteWithout(t, buckets...)
-	if _, err := s.catalog.Load(t.Context(), s.folder.Spec(pluginName)); err != nil {
+	if _, err := s.catalog.Load(t.Context(), s.folder.PluginSpec(pluginName)); err != nil {
 		t.Fatal(err)
 	}
 	s.create(provider(pluginName, true, ""))
@@ -77,7 +77,7 @@ func newSiteWithout(t *testing.T, buckets ...string) *site {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	s := &site{
-		t: t, folder: storeplugin.NewFolder(t, buckets...), scratch: t.TempDir(),
+		t: t, folder: storeplugin.NewBucketDir(t, buckets...), scratch: t.TempDir(),
 		catalog: catalog.New(catalog.Options{Redactor: redactor, Grace: 100 * time.Millisecond}),
 		cluster: fake.NewClientBuilder().WithScheme(scheme).Build(),
 	}
@@ -105,7 +105,7 @@ func provider(name string, ready bool, message string) *v1alpha1.Plugin {
 	if !ready {
 		state = conditions.StalledRetrying
 	}
-	conditions.Summary(plugin, state, "Any", message)
+	conditions.SetSummary(plugin, state, "Any", message)
 	return plugin
 }
 
@@ -190,7 +190,7 @@ func TestPlugin(t *testing.T) {
 			s.mustProbe(at)
 		}
 	}
-	starts := s.folder.Starts()
+	starts := s.folder.AcceptedInits()
 	if len(starts) != 2 {
 		t.Fatalf("the stores were initialised so: %+v", starts)
 	}
@@ -212,7 +212,7 @@ func TestPlugin(t *testing.T) {
 
 	s.secret("password=another-" + password)
 	s.mustProbe(first)
-	again := s.folder.Starts()[2]
+	again := s.folder.AcceptedInits()[2]
 	if again.Credentials != "password=another-"+password || again.Config["credentialsFile"] == file {
 		t.Errorf("after the Secret changed, the first was told %+v", again)
 	}
@@ -221,7 +221,7 @@ func TestPlugin(t *testing.T) {
 	}
 	s.awaitEnd(one.PID)
 
-	s.opener.Forget(t.Context(), types.NamespacedName{Namespace: first.Namespace, Name: first.Name})
+	s.opener.ReleaseDeletedLocation(t.Context(), types.NamespacedName{Namespace: first.Namespace, Name: first.Name})
 	s.awaitEnd(again.PID)
 	if files := s.credentials(); len(files) > 0 {
 		t.Errorf("a deleted location leaves %q", files)
@@ -246,7 +246,7 @@ func TestPluginWithAnotherProvider(t *testing.T) {
 	elsewhere := folder("main", "")
 	elsewhere.UID, elsewhere.Name = at.UID, at.Name
 	s.mustProbe(elsewhere)
-	s.awaitEnd(s.folder.Starts()[0].PID)
+	s.awaitEnd(s.folder.AcceptedInits()[0].PID)
 	if files := s.credentials(); len(files) > 0 {
 		t.Errorf("left are %q", files)
 	}
@@ -272,7 +272,7 @@ func TestPluginWhileOpen(t *testing.T) {
 	if err := run.Probe(t.Context()); err != nil {
 		t.Errorf("the run lost its location: %v", err)
 	}
-	starts := s.folder.Starts()
+	starts := s.folder.AcceptedInits()
 	if last := starts[len(starts)-1]; last.Credentials != "password="+password {
 		t.Errorf("the run found itself with other credentials: %+v", last)
 	}
@@ -293,7 +293,7 @@ func TestPluginCredentialGone(t *testing.T) {
 		t.Errorf("without the Secret: %v", err)
 	}
 	s.secret("")
-	if err := s.probe(at); !errors.Is(err, location.ErrSpec) || !strings.Contains(err.Error(), "Secret cloud needs the key ini") {
+	if err := s.probe(at); !errors.Is(err, location.ErrInvalidSpec) || !strings.Contains(err.Error(), "Secret cloud needs the key ini") {
 		t.Errorf("with an empty Secret: %v", err)
 	}
 	s.secret("password=" + password)
@@ -305,7 +305,7 @@ func TestPluginCredentialGone(t *testing.T) {
 	if err := s.probe(at); err == nil {
 		t.Error("the location can be used without its Secret")
 	}
-	s.awaitEnd(s.folder.Starts()[0].PID)
+	s.awaitEnd(s.folder.AcceptedInits()[0].PID)
 	if files := s.credentials(); len(files) > 0 {
 		t.Errorf("left are %q", files)
 	}
@@ -323,7 +323,7 @@ func TestPluginDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = opened.Close() }()
-	const name = storeplugin.KillPut // The name of a file is that of the backup first.
+	const name = storeplugin.KillOnPutPrefix // The name of a file is that of the backup first.
 	if err := opened.Claim(t.Context(), "x", backupstore.Claim{BackupUID: "u-1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestPluginDies(t *testing.T) {
 	if !errors.Is(err, objectstore.ErrUnavailable) {
 		t.Errorf("claiming a name that kills: %v, want ErrUnavailable", err)
 	}
-	r, err := opened.Get(t.Context(), "x", backupstore.Logs)
+	r, err := opened.GetFile(t.Context(), "x", backupstore.Logs)
 	if err != nil {
 		t.Fatalf("after the death: %v", err)
 	}
@@ -343,7 +343,7 @@ func TestPluginDies(t *testing.T) {
 		t.Errorf("after the death it reads %q, %v", content, err)
 	}
 	_ = r.Close()
-	if starts := s.folder.Starts(); len(starts) != 2 || !maps.Equal(starts[0].Config, starts[1].Config) {
+	if starts := s.folder.AcceptedInits(); len(starts) != 2 || !maps.Equal(starts[0].Config, starts[1].Config) {
 		t.Errorf("the store was initialised so: %+v", starts)
 	}
 }
@@ -407,7 +407,7 @@ func TestPluginThatCannotWork(t *testing.T) {
 				s.create(plugin.DeepCopy())
 			}
 			s.secret("wrong=" + password)
-			spec := s.folder.Spec(pluginName)
+			spec := s.folder.PluginSpec(pluginName)
 			if !tc.loaded {
 				spec.Process.Path = "/nowhere/folders"
 			}
@@ -429,7 +429,7 @@ func TestPluginThatCannotWork(t *testing.T) {
 		})
 	}
 	_, err := opener("", nil).Open(t.Context(), inPlugin("uid", "first"))
-	if !errors.Is(err, location.ErrSpec) || !strings.Contains(err.Error(), "runs no plugins") {
+	if !errors.Is(err, location.ErrInvalidSpec) || !strings.Contains(err.Error(), "runs no plugins") {
 		t.Errorf("an operator without plugins: %v", err)
 	}
 }
@@ -448,7 +448,7 @@ func TestPluginDeleted(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the Plugin folders, which did, was deleted; create it again") {
 		t.Errorf("error %v", err)
 	}
-	s.awaitEnd(s.folder.Starts()[0].PID)
+	s.awaitEnd(s.folder.AcceptedInits()[0].PID)
 }
 
 // TestPluginNotLoadedYet waits for the load of an operator that has just started.
@@ -458,7 +458,7 @@ func TestPluginNotLoadedYet(t *testing.T) {
 	s.create(provider(pluginName, true, ""))
 	ended := make(chan error, 1)
 	go func() { ended <- s.probe(inPlugin("uid-1", "first")) }()
-	if _, err := s.catalog.Load(t.Context(), s.folder.Spec(pluginName)); err != nil {
+	if _, err := s.catalog.Load(t.Context(), s.folder.PluginSpec(pluginName)); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {

@@ -23,32 +23,34 @@ func New(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking for the kinds of the API server: %w", err)
 	}
-	return Remember(mapper), nil
+	return NewCachingMapper(mapper), nil
 }
 
-// Remember returns a mapper that asks another one once about each version of a kind of
+// NewCachingMapper returns a mapper that asks another one once about each version of a kind of
 // Grapnel: they are installed before the operator, and the scope of a definition cannot
 // change. It is safe for concurrent use if the other one is.
-func Remember(mapper meta.RESTMapper) meta.RESTMapper { return &remembering{RESTMapper: mapper} }
+func NewCachingMapper(mapper meta.RESTMapper) meta.RESTMapper {
+	return &cachingMapper{RESTMapper: mapper}
+}
 
-type remembering struct {
+type cachingMapper struct {
 	meta.RESTMapper
-	// known has a *meta.RESTMapping for each kind and its versions, as a string.
-	known sync.Map
+	// mappings has a *meta.RESTMapping for each kind and its versions, as a string.
+	mappings sync.Map
 }
 
 // RESTMapping implements meta.RESTMapper.
-func (r *remembering) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+func (r *cachingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if kind.Group != v1alpha1.GroupVersion.Group {
 		return r.RESTMapper.RESTMapping(kind, versions...)
 	}
 	key := kind.Kind + "/" + strings.Join(versions, ",")
-	if known, ok := r.known.Load(key); ok {
+	if known, ok := r.mappings.Load(key); ok {
 		return known.(*meta.RESTMapping), nil //nolint:forcetypeassert // nothing else is stored
 	}
 	found, err := r.RESTMapper.RESTMapping(kind, versions...)
 	if err == nil {
-		r.known.Store(key, found)
+		r.mappings.Store(key, found)
 	}
 	return found, err
 }

@@ -28,13 +28,13 @@ func (c *counting) RESTMapping(kind schema.GroupKind, versions ...string) (*meta
 	return &meta.RESTMapping{GroupVersionKind: kind.WithVersion(versions[0])}, nil
 }
 
-// TestRemember asks about kinds that are there, that are not, and that are not ours.
-func TestRemember(t *testing.T) {
+// TestNewCachingMapper asks about kinds that are there, that are not, and that are not ours.
+func TestNewCachingMapper(t *testing.T) {
 	t.Parallel()
 	own := v1alpha1.GroupVersion.WithKind("Backup").GroupKind()
 	other := schema.GroupKind{Group: "example.io", Kind: "Backup"}
 	asked := &counting{kinds: map[schema.GroupKind]bool{other: true}}
-	mapper := mapping.Remember(asked)
+	mapper := mapping.NewCachingMapper(asked)
 	for _, step := range []struct {
 		kind    schema.GroupKind
 		version string

@@ -16,112 +16,112 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// maxUnknown is how often in a row a plugin says that it does not know an operation
+// maxUnknownAnswers is how often in a row a plugin says that it does not know an operation
 // until it is lost. Where the plugin looks, it may appear a little later than it began.
 // It is given some time all the same: a plugin that was restarted may not see what goes on.
 const (
-	maxUnknown = 3
-	unknownFor = 5 * time.Second
+	maxUnknownAnswers  = 3
+	minUnknownDuration = 5 * time.Second
 )
 
-// maxUnits is what the API allows for the name of units, in bytes.
-const maxUnits = 64
+// maxUnitsBytes is what the API allows for the name of units, in bytes.
+const maxUnitsBytes = 64
 
-// maxAhead is how far ahead of ours a plugin's clock may be.
-const maxAhead = time.Hour
+// maxClockSkew is how far ahead of ours a plugin's clock may be.
+const maxClockSkew = time.Hour
 
-// polled takes note of what a call of Progress came to.
-func (m *Machine) polled(op *v1alpha1.AsyncOperation, mem *Memory, poll *Poll, now time.Time) {
+// handlePollResult takes note of what a call of Progress came to.
+func (m *Machine) handlePollResult(op *v1alpha1.AsyncOperation, mem *Memory, poll *PollResult, now time.Time) {
 	at := metav1.NewTime(now)
 	op.Status.LastPollTimestamp = &at
-	mem.polled = true
+	mem.hasPolled = true
 	if poll.Failure != nil {
-		m.pollFailed(op, mem, poll.Failure, now)
+		m.handlePollFailure(op, mem, poll.Failure, now)
 		return
 	}
-	mem.failure, mem.failures, mem.unknown = nil, 0, 0
-	note(op, mem, &poll.Progress, now)
+	mem.pollFailure, mem.pollFailures, mem.unknownAnswers = nil, 0, 0
+	recordProgress(op, mem, &poll.Progress, now)
 	if poll.Progress.Completed {
-		completed(op, mem, &poll.Progress, now)
+		finishCompleted(op, mem, &poll.Progress, now)
 		return
 	}
 	if op.Status.Phase == v1alpha1.AsyncOperationPhaseNew {
 		op.Status.Phase = v1alpha1.AsyncOperationPhaseInProgress
 	}
-	mem.nextPoll = now.Add(m.spread(interval(op, mem, now)))
+	mem.nextPoll = now.Add(m.addJitter(pollInterval(op, mem, now)))
 }
 
-// pollFailed counts a call of Progress that was not answered, or not well. The
+// handlePollFailure counts a call of Progress that was not answered, or not well. The
 // operation goes on, unless the plugin does not know it.
-func (m *Machine) pollFailed(op *v1alpha1.AsyncOperation, mem *Memory, failure *Failure, now time.Time) {
+func (m *Machine) handlePollFailure(op *v1alpha1.AsyncOperation, mem *Memory, failure *Failure, now time.Time) {
 	if op.Status.TransientErrors < math.MaxInt32 {
 		op.Status.TransientErrors++
 	}
-	mem.failure = failure
-	mem.failures++
+	mem.pollFailure = failure
+	mem.pollFailures++
 	switch {
 	case failure.Unknown:
-		if mem.unknown++; mem.unknown == 1 {
-			mem.unknownAt = now
+		if mem.unknownAnswers++; mem.unknownAnswers == 1 {
+			mem.firstUnknownAnswer = now
 		}
 	case failure.Answered:
-		mem.unknown = 0
+		mem.unknownAnswers = 0
 	}
-	if mem.unknown >= maxUnknown && now.Sub(mem.unknownAt) >= unknownFor {
-		lost(op, failure, now)
+	if mem.unknownAnswers >= maxUnknownAnswers && now.Sub(mem.firstUnknownAnswer) >= minUnknownDuration {
+		finishLost(op, failure, now)
 		return
 	}
-	mem.nextPoll = now.Add(m.spread(pause(op, mem.failures)))
+	mem.nextPoll = now.Add(m.addJitter(pollBackoff(op, mem.pollFailures)))
 }
 
-// note records what a plugin told.
-func note(op *v1alpha1.AsyncOperation, mem *Memory, told *item.Progress, now time.Time) {
+// recordProgress records what a plugin told.
+func recordProgress(op *v1alpha1.AsyncOperation, mem *Memory, told *item.Progress, now time.Time) {
 	status, at := &op.Status, metav1.NewTime(now)
 	before := status.Progress
 	progress := &v1alpha1.AsyncOperationProgress{
 		Completed: max(told.NCompleted, 0), Total: max(told.NTotal, 0),
-		Units: cut(executor.OneLine(told.OperationUnits), maxUnits), Description: executor.OneLine(told.Description),
+		Units: truncateUTF8(executor.OneLine(told.OperationUnits), maxUnitsBytes), Description: executor.OneLine(told.Description),
 	}
-	progress.Summary = summary(progress)
+	progress.Summary = progressSummary(progress)
 	status.Progress = progress
-	moved := before == nil || before.Total == 0 && progress.Total > 0 || progress.Completed > mem.most
+	moved := before == nil || before.Total == 0 && progress.Total > 0 || progress.Completed > mem.maxCompleted
 	if moved || status.LastProgressTimestamp == nil {
 		status.LastProgressTimestamp = &at
 	}
-	mem.most = max(mem.most, progress.Completed)
-	if t := plausible(told.Started, now); t != nil {
+	mem.maxCompleted = max(mem.maxCompleted, progress.Completed)
+	if t := plausibleTime(told.Started, now); t != nil {
 		status.StartTimestamp = t
 	}
-	if t := plausible(told.Updated, now); t != nil {
+	if t := plausibleTime(told.Updated, now); t != nil {
 		status.UpdateTimestamp = t
 	}
-	mem.watch(op, now)
+	mem.recordAnswer(op, now)
 }
 
-// watch takes note that the plugin answers. What became of an operation while it did
+// recordAnswer takes note that the plugin answers. What became of an operation while it did
 // not for long, or while there was no operator, nobody knows.
-func (mem *Memory) watch(op *v1alpha1.AsyncOperation, now time.Time) {
+func (mem *Memory) recordAnswer(op *v1alpha1.AsyncOperation, now time.Time) {
 	if s := op.Spec.StallTimeout; s != nil {
 		long := max(s.Duration, 2*op.Spec.PollInterval.Duration)
-		if mem.answered.IsZero() || now.Sub(mem.answered) >= long {
-			mem.watched = now
+		if mem.lastAnswer.IsZero() || now.Sub(mem.lastAnswer) >= long {
+			mem.answeringSince = now
 		}
 	}
-	mem.answered = now
+	mem.lastAnswer = now
 }
 
-// plausible returns a time that a plugin told, or nil if it makes no sense: a time that
+// plausibleTime returns a time that a plugin told, or nil if it makes no sense: a time that
 // is not set arrives as the first of January 1970 from some.
-func plausible(t, now time.Time) *metav1.Time {
-	if t.UTC().Year() <= 1970 || t.After(now.Add(maxAhead)) {
+func plausibleTime(t, now time.Time) *metav1.Time {
+	if t.UTC().Year() <= 1970 || t.After(now.Add(maxClockSkew)) {
 		return nil
 	}
 	at := metav1.NewTime(t)
 	return &at
 }
 
-// cut returns the beginning of a text, without half a character at its end.
-func cut(text string, size int) string {
+// truncateUTF8 returns the beginning of a text, without half a character at its end.
+func truncateUTF8(text string, size int) string {
 	if len(text) <= size {
 		return text
 	}

@@ -9,19 +9,19 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// whole is everything, as a fraction in millionths.
-const whole = 1_000_000
+// fullFraction is everything, as a fraction in millionths.
+const fullFraction = 1_000_000
 
-// fraction returns how much of its total an operation did, in millionths; 0 if its
+// progressFraction returns how much of its total an operation did, in millionths; 0 if its
 // total is not known. What says more than all of it counts as all of it.
-func fraction(p *v1alpha1.AsyncOperationProgress) int64 {
+func progressFraction(p *v1alpha1.AsyncOperationProgress) int64 {
 	if p == nil || p.Total <= 0 || p.Completed <= 0 {
 		return 0
 	}
 	if p.Completed >= p.Total {
-		return whole
+		return fullFraction
 	}
-	high, low := bits.Mul64(uint64(p.Completed), whole)
+	high, low := bits.Mul64(uint64(p.Completed), fullFraction)
 	quotient, _ := bits.Div64(high, low, uint64(p.Total))
 	return int64(quotient) //nolint:gosec // less than whole: completed is less than total
 }

@@ -41,12 +41,12 @@ func begun(edits ...func(*v1alpha1.AsyncOperation)) *v1alpha1.AsyncOperation {
 // event is something that happens to an operation at a time after noon.
 type event struct {
 	at   time.Duration
-	seen operation.Seen
+	seen operation.Observed
 	edit func(*v1alpha1.AsyncOperation)
 }
 
 func told(at time.Duration, p item.Progress) event {
-	return event{at: at, seen: operation.Seen{Poll: &operation.Poll{Progress: p}}}
+	return event{at: at, seen: operation.Observed{Poll: &operation.PollResult{Progress: p}}}
 }
 
 func bytes(at time.Duration, completed, total int64) event {
@@ -54,11 +54,11 @@ func bytes(at time.Duration, completed, total int64) event {
 }
 
 func pollFailed(at time.Duration, failure operation.Failure) event {
-	return event{at: at, seen: operation.Seen{Poll: &operation.Poll{Failure: &failure}}}
+	return event{at: at, seen: operation.Observed{Poll: &operation.PollResult{Failure: &failure}}}
 }
 
 func cancelCalled(at time.Duration, failure *operation.Failure) event {
-	return event{at: at, seen: operation.Seen{Cancel: &operation.Cancel{Failure: failure}}}
+	return event{at: at, seen: operation.Observed{Cancel: &operation.CancelResult{Failure: failure}}}
 }
 
 func nothing(at time.Duration) event { return event{at: at} }
@@ -76,19 +76,19 @@ var (
 )
 
 func machine() *operation.Machine {
-	return &operation.Machine{Confirm: operation.DefaultConfirm, Jitter: func() float64 { return 0.5 }}
+	return &operation.Machine{ConfirmTimeout: operation.DefaultConfirmTimeout, Jitter: func() float64 { return 0.5 }}
 }
 
 // play lets events happen, writes each status that is due, and returns the last step.
-func play(op *v1alpha1.AsyncOperation, mem *operation.Memory, events ...event) (last operation.Step) {
+func play(op *v1alpha1.AsyncOperation, mem *operation.Memory, events ...event) (last operation.Decision) {
 	for _, e := range events {
 		if e.edit != nil {
 			e.edit(op)
 		}
 		now := noon.Add(e.at)
-		if last = machine().Decide(op, mem, e.seen, now); last.Write != operation.Keep {
-			mem.Wrote(&op.Status)
-			last = machine().Decide(op, mem, operation.Seen{Polling: e.seen.Polling, Cancelling: e.seen.Cancelling}, now)
+		if last = machine().Decide(op, mem, e.seen, now); last.Write != operation.NoWrite {
+			mem.RecordWritten(&op.Status)
+			last = machine().Decide(op, mem, operation.Observed{Polling: e.seen.Polling, Cancelling: e.seen.Cancelling}, now)
 		}
 	}
 	return last
@@ -105,7 +105,7 @@ func outcomeOf(op *v1alpha1.AsyncOperation) outcome {
 	return o
 }
 
-func TestRunning(t *testing.T) {
+func TestRunningMessage(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	for name, tc := range map[string]struct {
@@ -160,7 +160,7 @@ func TestRunning(t *testing.T) {
 			if diff := cmp.Diff(tc.want, outcomeOf(op)); diff != "" || op.Status.TransientErrors != tc.errors {
 				t.Errorf("%d transient errors, want %d (-want +got):\n%s", op.Status.TransientErrors, tc.errors, diff)
 			}
-			if op.Ended() || step.After == 0 || op.Status.Duration != "" {
+			if op.Ended() || step.RequeueAfter == 0 || op.Status.Duration != "" {
 				t.Errorf("it has ended, or nothing is to come: %+v", step)
 			}
 			if conditions.IsTrue(op, v1alpha1.ConditionReady) || !conditions.IsTrue(op, v1alpha1.ConditionReconciling) {
@@ -173,7 +173,7 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-func TestEnd(t *testing.T) {
+func TestFinishOperation(t *testing.T) {
 	t.Parallel()
 	const at = 192 * time.Second
 	done := told(at, item.Progress{Completed: true, NCompleted: 5, NTotal: 5})
@@ -212,7 +212,7 @@ func TestEnd(t *testing.T) {
 			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s: joe wants that"},
 		},
 		"ended by a cancel that is still on its way": {
-			events: []event{wantCancel(time.Second), {at: at, seen: operation.Seen{Cancelling: true, Poll: failed.seen.Poll}}},
+			events: []event{wantCancel(time.Second), {at: at, seen: operation.Observed{Cancelling: true, Poll: failed.seen.Poll}}},
 			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s: joe wants that"},
 		},
 		"failed before it was cancelled": {
@@ -237,7 +237,7 @@ func TestEnd(t *testing.T) {
 			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s"},
 		},
 		"orphaned": {
-			events: []event{{at: 1, seen: operation.Seen{Orphaned: true}}, cancelCalled(2, nil), stopped},
+			events: []event{{at: 1, seen: operation.Observed{Orphaned: true}}, cancelCalled(2, nil), stopped},
 			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s"},
 		},
 		"too late": {
@@ -301,7 +301,7 @@ func TestEnd(t *testing.T) {
 			if diff := cmp.Diff(tc.want, outcomeOf(op)); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
-			if !op.Ended() || step != (operation.Step{}) {
+			if !op.Ended() || step != (operation.Decision{}) {
 				t.Fatalf("ended is %v, and still to be done is %+v", op.Ended(), step)
 			}
 			well := tc.want.Phase == "Completed"
@@ -396,7 +396,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-func TestSummary(t *testing.T) {
+func TestProgressSummary(t *testing.T) {
 	t.Parallel()
 	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
 	for want, p := range map[string]item.Progress{

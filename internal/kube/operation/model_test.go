@@ -57,7 +57,7 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 	t.Helper()
 	w := &world{
 		t: t, random: random, now: noon.Add(time.Duration(random.Int64N(int64(time.Second)))),
-		m: &operation.Machine{Confirm: modelConfirm, Jitter: random.Float64},
+		m: &operation.Machine{ConfirmTimeout: modelConfirm, Jitter: random.Float64},
 	}
 	w.stored = begun(func(op *v1alpha1.AsyncOperation) {
 		op.Spec.Timeout.Duration = modelTimeout
@@ -100,7 +100,7 @@ func (w *world) failure() *operation.Failure {
 }
 
 // poll is what a call of Progress comes to that ends now; nil if it does not.
-func (w *world) poll() *operation.Poll {
+func (w *world) poll() *operation.PollResult {
 	late := w.now.Sub(w.polling) >= callTimeout
 	switch n := w.random.IntN(100); {
 	case n < 20 && !late: // it hangs
@@ -115,7 +115,7 @@ func (w *world) poll() *operation.Poll {
 		} else if failure.Answered {
 			w.unknown = 0
 		}
-		return &operation.Poll{Failure: failure}
+		return &operation.PollResult{Failure: failure}
 	}
 	w.unknown = 0
 	told := item.Progress{
@@ -130,14 +130,14 @@ func (w *world) poll() *operation.Poll {
 		w.completedWell = w.completedWell || told.Err == "" && !told.Cancelled
 		w.confirmed = w.confirmed || told.Cancelled || told.Err != "" && w.cancelled
 	}
-	return &operation.Poll{Progress: told}
+	return &operation.PollResult{Progress: told}
 }
 
 // observe is what the operator sees now.
-func (w *world) observe() operation.Seen {
-	var seen operation.Seen
+func (w *world) observe() operation.Observed {
+	var seen operation.Observed
 	if !w.cancelling.IsZero() && !w.now.Before(w.queued) && (w.random.IntN(3) > 0 || w.now.Sub(w.cancelling) >= callTimeout) {
-		seen.Cancel = &operation.Cancel{}
+		seen.Cancel = &operation.CancelResult{}
 		switch {
 		case w.refuses:
 			seen.Cancel.Failure = &operation.Failure{Answered: true, Text: "no"}
@@ -152,7 +152,7 @@ func (w *world) observe() operation.Seen {
 		}
 	}
 	seen.Polling, seen.Cancelling = !w.polling.IsZero(), !w.cancelling.IsZero()
-	seen.Queued = seen.Cancelling && w.now.Before(w.queued)
+	seen.CancelQueued = seen.Cancelling && w.now.Before(w.queued)
 	return seen
 }
 
@@ -160,18 +160,18 @@ func (w *world) observe() operation.Seen {
 func (w *world) pass() (wait time.Duration) {
 	seen := w.observe()
 	step := w.m.Decide(w.op, w.mem, seen, w.now)
-	if step.Write == operation.Must && w.random.IntN(10) == 0 { // the API server is away
+	if step.Write == operation.RequiredWrite && w.random.IntN(10) == 0 { // the API server is away
 		w.outage += time.Second
 		return time.Second
 	}
-	if step.Write == operation.Must || step.Write == operation.May && w.random.IntN(2) == 0 {
+	if step.Write == operation.RequiredWrite || step.Write == operation.OptionalWrite && w.random.IntN(2) == 0 {
 		w.stored = w.op.DeepCopy()
 		if w.random.IntN(50) == 0 { // it went away before it knew that
 			w.restart()
 			return time.Second
 		}
-		w.mem.Wrote(&w.op.Status)
-		step = w.m.Decide(w.op, w.mem, operation.Seen{Polling: seen.Polling, Cancelling: seen.Cancelling, Queued: seen.Queued}, w.now)
+		w.mem.RecordWritten(&w.op.Status)
+		step = w.m.Decide(w.op, w.mem, operation.Observed{Polling: seen.Polling, Cancelling: seen.Cancelling, CancelQueued: seen.CancelQueued}, w.now)
 	}
 	if step.Poll {
 		w.polling = w.now
@@ -182,7 +182,7 @@ func (w *world) pass() (wait time.Duration) {
 	if !w.polling.IsZero() || !w.cancelling.IsZero() {
 		return time.Duration(w.random.Int64N(int64(5 * time.Second)))
 	}
-	return max(step.After, time.Millisecond)
+	return max(step.RequeueAfter, time.Millisecond)
 }
 
 // call calls Cancel.
@@ -248,8 +248,8 @@ func (w *world) judge() {
 	w.mem = &operation.Memory{}
 	for range 5 {
 		w.now = w.now.Add(time.Minute)
-		step := w.m.Decide(w.op, w.mem, operation.Seen{Poll: w.poll(), Cancel: &operation.Cancel{}}, w.now)
-		if step != (operation.Step{}) {
+		step := w.m.Decide(w.op, w.mem, operation.Observed{Poll: w.poll(), Cancel: &operation.CancelResult{}}, w.now)
+		if step != (operation.Decision{}) {
 			w.t.Fatalf("it has ended, and %+v", step)
 		}
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// summary says the numbers of a plugin in a few words: "61 % (122 of 200 MiB)", "3 of 5
+// progressSummary says the numbers of a plugin in a few words: "61 % (122 of 200 MiB)", "3 of 5
 // objects", "7 objects"; nothing as long as it told none.
-func summary(p *v1alpha1.AsyncOperationProgress) string {
+func progressSummary(p *v1alpha1.AsyncOperationProgress) string {
 	switch {
 	case p.Total == 0 && p.Completed == 0:
 		return ""
-	case isBytes(p.Units):
-		return summaryOfBytes(p)
+	case isByteUnit(p.Units):
+		return byteProgressSummary(p)
 	case p.Total == 0:
 		return strings.TrimSpace(fmt.Sprintf("%d %s", p.Completed, p.Units))
 	default:
@@ -26,7 +26,7 @@ func summary(p *v1alpha1.AsyncOperationProgress) string {
 	}
 }
 
-func isBytes(units string) bool {
+func isByteUnit(units string) bool {
 	switch units {
 	case "B", "byte", "bytes", "Byte", "Bytes":
 		return true
@@ -35,7 +35,7 @@ func isBytes(units string) bool {
 	}
 }
 
-func summaryOfBytes(p *v1alpha1.AsyncOperationProgress) string {
+func byteProgressSummary(p *v1alpha1.AsyncOperationProgress) string {
 	scale, unit := int64(1), "bytes"
 	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {
 		if max(p.Total, p.Completed)/scale < 1024 {
@@ -44,13 +44,13 @@ func summaryOfBytes(p *v1alpha1.AsyncOperationProgress) string {
 		scale, unit = scale*1024, larger
 	}
 	if p.Total == 0 {
-		return scaled(p.Completed, scale) + " " + unit
+		return formatScaled(p.Completed, scale) + " " + unit
 	}
-	return fmt.Sprintf("%d %% (%s of %s %s)", fraction(p)*100/whole, scaled(p.Completed, scale), scaled(p.Total, scale), unit)
+	return fmt.Sprintf("%d %% (%s of %s %s)", progressFraction(p)*100/fullFraction, formatScaled(p.Completed, scale), formatScaled(p.Total, scale), unit)
 }
 
-// scaled returns a number of units, with one digit behind the point where there are few.
-func scaled(n, scale int64) string {
+// formatScaled returns a number of units, with one digit behind the point where there are few.
+func formatScaled(n, scale int64) string {
 	value := float64(n) / float64(scale)
 	if value >= 10 || n%scale == 0 {
 		return strconv.FormatInt(n/scale, 10)

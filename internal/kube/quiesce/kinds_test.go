@@ -72,7 +72,7 @@ func TestPodsThatEndSlowly(t *testing.T) {
 	var last quiesce.Result
 	suite.Eventually(t, func() string {
 		var err error
-		if last, err = w.Quiesce(t.Context(), w.request("a")); err != nil || last.Again == 0 {
+		if last, err = w.Quiesce(t.Context(), w.request("a")); err != nil || last.RetryAfter == 0 {
 			t.Fatalf("it is done while pods run: %q, %v", last.Message, err)
 		}
 		for _, pod := range w.pods() {
@@ -82,7 +82,7 @@ func TestPodsThatEndSlowly(t *testing.T) {
 		}
 		return ""
 	})
-	if last, _ = w.Quiesce(t.Context(), w.request("a")); last.Again == 0 {
+	if last, _ = w.Quiesce(t.Context(), w.request("a")); last.RetryAfter == 0 {
 		t.Fatal("it is done while pods end")
 	}
 	says(t, last.Message, "waiting for 2 pods: ", w.ns+"/db-0 (ending, has 30 s to do so)", w.ns+"/web-")

@@ -74,7 +74,7 @@ func TestManaged(t *testing.T) {
 		w := newWorld(t)
 		w.managed()
 		req := w.request("a")
-		req.Managed = quiesce.Skip
+		req.WhenManaged = quiesce.Skip
 		says(t, w.done(w.Quiesce, req).Message, "2 quiesced, 4 left running")
 		w.awaitPods("web", 0)
 		w.awaitPods("flux-without", 0)
@@ -86,7 +86,7 @@ func TestManaged(t *testing.T) {
 		w.managed()
 		before := w.workloads(w.ns)
 		req := w.request("a")
-		req.Managed, req.WaitForPods = quiesce.Force, false // nobody runs the Job
+		req.WhenManaged, req.WaitForPods = quiesce.Force, false // nobody runs the Job
 		says(t, w.done(w.Quiesce, req).Message, "6 quiesced")
 		w.awaitPods("", 0)
 		says(t, w.done(w.Unquiesce, req).Message, "6 given back")
@@ -137,11 +137,11 @@ func TestFluxAppliesAgain(t *testing.T) {
 	w := newWorld(t)
 	w.applied("flux", 2)
 	req := w.request("a")
-	req.Managed = quiesce.Force
+	req.WhenManaged = quiesce.Force
 	w.done(w.Quiesce, req)
 	w.applied("flux", 2)
 	result := w.done(w.Unquiesce, req)
-	if got := outcome(result, state.Deployment, "flux"); got != state.Changed {
+	if got := outcome(result, state.Deployment, "flux"); got != state.ChangedSince {
 		t.Errorf("it is %s: %s", got, result.Message)
 	}
 	says(t, result.Message, `set to 2 replicas meanwhile, by "kustomize-controller"`)
@@ -163,7 +163,7 @@ func TestFluxIsStillKnown(t *testing.T) {
 	w.applied("flux", 1)
 	w.applied("flux-without", 0)
 	req := w.request("a")
-	req.Managed = quiesce.Force
+	req.WhenManaged = quiesce.Force
 	w.done(w.Quiesce, req)
 	w.done(w.Unquiesce, req)
 	d := &appsv1.Deployment{ObjectMeta: named("flux")}

@@ -97,7 +97,7 @@ func (w *world) shop() {
 func (w *world) workloads(ns string) map[string]any {
 	w.Helper()
 	all := map[string]any{}
-	for _, kind := range state.Kinds() {
+	for _, kind := range state.WorkloadKinds() {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(groupOf(kind).WithKind(string(kind) + "List"))
 		if err := w.List(w.Context(), list, client.InNamespace(ns)); err != nil {
@@ -116,7 +116,7 @@ func (w *world) workloads(ns string) map[string]any {
 	return all
 }
 
-func groupOf(kind state.Kind) schema.GroupVersion {
+func groupOf(kind state.WorkloadKind) schema.GroupVersion {
 	if kind == state.CronJob || kind == state.Job {
 		return batchv1.SchemeGroupVersion
 	}

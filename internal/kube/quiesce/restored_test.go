@@ -30,7 +30,7 @@ func (w *world) archived() *archive.Spool {
 	if err != nil {
 		w.Fatal(err)
 	}
-	for _, kind := range state.Kinds() {
+	for _, kind := range state.WorkloadKinds() {
 		all := &unstructured.UnstructuredList{}
 		all.SetGroupVersionKind(groupOf(kind).WithKind(string(kind) + "List"))
 		if err := w.List(w.Context(), all, client.InNamespace(w.ns)); err != nil {
@@ -45,7 +45,7 @@ func (w *world) archived() *archive.Spool {
 				Group: groupOf(kind).Group, Version: "v1", Resource: strings.ToLower(string(kind)) + "s",
 				Namespace: o.GetNamespace(), Name: o.GetName(), Preferred: true,
 			}
-			if err := writer.Add(archive.Item{Identity: id, JSON: bytes.TrimSpace(data)}); err != nil {
+			if err := writer.AddObject(archive.Item{Identity: id, JSON: bytes.TrimSpace(data)}); err != nil {
 				w.Fatal(err)
 			}
 		}
@@ -70,7 +70,7 @@ func (w *world) restores(req restore.Request) []string {
 		w.Fatal(err)
 	}
 	req.BackupName, req.RestoreName, req.RestoreUID = "nightly", "again", "uid-of-the-restore"
-	result, err := restore.New(cluster, restore.Options{}).Run(w.Context(), req)
+	result, err := restore.New(cluster, restore.Options{}).RestoreObjects(w.Context(), req)
 	if err != nil || result.Counts[restore.Failed] > 0 {
 		w.Fatalf("restored: %v, %v", result.Counts, err)
 	}
@@ -80,7 +80,7 @@ func (w *world) restores(req restore.Request) []string {
 // from returns the request of a Restore that gives back what is in a namespace.
 func (w *world) from(ns string) quiesce.Request {
 	req := w.request("uid-of-the-restore")
-	req.Namespaces, req.Origin = []string{ns}, quiesce.Restored
+	req.Namespaces, req.Origin = []string{ns}, quiesce.OriginRestored
 	return req
 }
 
@@ -108,12 +108,12 @@ func TestRestoredElsewhere(t *testing.T) {
 	var refs []state.Ref
 	for name := range restored {
 		kind, name, _ := strings.Cut(name, " ")
-		refs = append(refs, state.Ref{Kind: state.Kind(kind), Namespace: w.ns, Name: name})
+		refs = append(refs, state.Ref{Kind: state.WorkloadKind(kind), Namespace: w.ns, Name: name})
 	}
 	if len(refs) != len(before) {
 		t.Errorf("%d workloads were restored, want %d", len(refs), len(before))
 	}
-	if result, err := w.Overdue(t.Context(), time.Now().Add(1000*time.Hour), refs...); err != nil || len(result.Items) > 0 {
+	if result, err := w.ReleaseExpired(t.Context(), time.Now().Add(1000*time.Hour), nil, refs...); err != nil || len(result.Items) > 0 {
 		t.Errorf("a deadline of the source gives back %v: %v", result.Items, err)
 	}
 	says(t, w.done(w.Quiesce, w.request("b")).Message, "9 quiesced as they were restored")
@@ -164,7 +164,7 @@ func TestRestoredOntoTheSame(t *testing.T) {
 		t.Fatalf("restored it has %d replicas and %v", *web.Spec.Replicas, web.Annotations)
 	}
 	late := state.Ref{Kind: state.Deployment, Namespace: w.ns, Name: "web"}
-	if result, err := w.Overdue(t.Context(), time.Now().Add(1000*time.Hour), late); err != nil || len(result.Items) > 0 {
+	if result, err := w.ReleaseExpired(t.Context(), time.Now().Add(1000*time.Hour), nil, late); err != nil || len(result.Items) > 0 {
 		t.Errorf("a deadline gives back %v: %v", result.Items, err)
 	}
 	w.done(w.Quiesce, w.request("b"))
@@ -193,7 +193,7 @@ func TestStartedMeanwhile(t *testing.T) {
 	w.kubectl("scale", "deployment/off", "--replicas=1")
 	w.kubectl("scale", "deployment/off", "--replicas=0")
 	result := w.done(w.Unquiesce, w.from(w.ns))
-	for name, want := range map[string]quiesce.Outcome{"web": state.Changed, "off": state.Changed, "left": state.Restored} {
+	for name, want := range map[string]quiesce.Outcome{"web": state.ChangedSince, "off": state.ChangedSince, "left": state.Restored} {
 		if got := outcome(result, state.Deployment, name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}

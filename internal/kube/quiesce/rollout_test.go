@@ -24,7 +24,7 @@ func TestRolloutGoesOn(t *testing.T) {
 	w.startsAll()
 	w.kubectl("set", "image", "deployment/web", "main=registry.invalid/web:2")
 	result, err := w.Quiesce(t.Context(), w.request("a"))
-	if err != nil || result.Again == 0 {
+	if err != nil || result.RetryAfter == 0 {
 		t.Fatalf("it does not wait: %q, %v", result.Message, err)
 	}
 	says(t, result.Message, "Waiting for rollouts to end: Deployment "+w.ns+"/web is in the middle of a rollout")

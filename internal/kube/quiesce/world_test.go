@@ -127,7 +127,7 @@ func (w *world) read(o client.Object) {
 func (w *world) until(call func(context.Context, quiesce.Request) (quiesce.Result, error), req quiesce.Request) (result quiesce.Result, err error) {
 	w.Helper()
 	suite.Eventually(w.T, func() string {
-		if result, err = call(w.Context(), req); err != nil || result.Again == 0 {
+		if result, err = call(w.Context(), req); err != nil || result.RetryAfter == 0 {
 			return ""
 		}
 		return result.Message
@@ -157,7 +157,7 @@ func (w *world) failed(call func(context.Context, quiesce.Request) (quiesce.Resu
 }
 
 // outcome returns what became of a workload; "" if the call was not about it.
-func outcome(r quiesce.Result, kind state.Kind, name string) quiesce.Outcome {
+func outcome(r quiesce.Result, kind state.WorkloadKind, name string) quiesce.Outcome {
 	for _, i := range r.Items {
 		if i.Kind == kind && i.Name == name {
 			return i.Outcome
@@ -178,8 +178,8 @@ func says(t *testing.T, text string, parts ...string) {
 // kubectl runs one in the namespace of the test.
 func (w *world) kubectl(args ...string) {
 	w.Helper()
-	args = append([]string{"--kubeconfig", plane.Kubeconfig(), "--namespace", w.ns}, args...)
-	if out, err := exec.CommandContext(w.Context(), plane.Kubectl(), args...).CombinedOutput(); err != nil {
+	args = append([]string{"--kubeconfig", plane.KubeconfigPath(), "--namespace", w.ns}, args...)
+	if out, err := exec.CommandContext(w.Context(), plane.KubectlPath(), args...).CombinedOutput(); err != nil {
 		w.Fatalf("kubectl %v: %v\n%s", args, err, out)
 	}
 }

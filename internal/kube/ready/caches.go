@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// retry is how often a kind that is not served is looked for.
-const retry = time.Second
+// retryInterval is how often a kind that is not served is looked for.
+const retryInterval = time.Second
 
 // Caches is a part of a manager and a check of its readiness. Cache and Kinds are
 // required.
@@ -29,7 +29,7 @@ type Caches struct {
 	// Retry replaces the second between two looks for a kind that is not served.
 	Retry time.Duration
 
-	filled atomic.Bool
+	synced atomic.Bool
 }
 
 var (
@@ -40,21 +40,21 @@ var (
 // Start has the caches filled. It returns when that is done, or ctx is.
 func (c *Caches) Start(ctx context.Context) error {
 	if c.Retry <= 0 {
-		c.Retry = retry
+		c.Retry = retryInterval
 	}
 	for _, kind := range c.Kinds {
-		if !c.fill(ctx, kind) {
+		if !c.waitForInformer(ctx, kind) {
 			return nil
 		}
 	}
-	c.filled.Store(true)
+	c.synced.Store(true)
 	return nil
 }
 
-// fill waits until the objects of a kind are there, also if the kind itself is not yet:
+// waitForInformer waits until the objects of a kind are there, also if the kind itself is not yet:
 // definitions and operator are commonly applied together. It returns false if ctx is
 // done before.
-func (c *Caches) fill(ctx context.Context, kind client.Object) bool {
+func (c *Caches) waitForInformer(ctx context.Context, kind client.Object) bool {
 	again := time.NewTicker(c.Retry)
 	defer again.Stop()
 	for {
@@ -74,12 +74,12 @@ func (c *Caches) fill(ctx context.Context, kind client.Object) bool {
 // NeedLeaderElection says that one that stands by has caches, too.
 func (*Caches) NeedLeaderElection() bool { return false }
 
-var errNotFilled = errors.New("the caches are not filled yet")
+var errCachesNotSynced = errors.New("the caches are not filled yet")
 
 // Check returns an error until the caches are filled. It is a healthz.Checker.
 func (c *Caches) Check(*http.Request) error {
-	if !c.filled.Load() {
-		return errNotFilled
+	if !c.synced.Load() {
+		return errCachesNotSynced
 	}
 	return nil
 }

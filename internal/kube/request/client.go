@@ -104,9 +104,9 @@ func (c *Client) Do(ctx context.Context, r Request) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a request: %w", err)
 	}
-	req.Header.Set("Accept", or(r.Accept, jsonType))
+	req.Header.Set("Accept", valueOrDefault(r.Accept, jsonType))
 	if len(r.Body) > 0 {
-		req.Header.Set("Content-Type", or(r.ContentType, jsonType))
+		req.Header.Set("Content-Type", valueOrDefault(r.ContentType, jsonType))
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -116,18 +116,18 @@ func (c *Client) Do(ctx context.Context, r Request) (io.ReadCloser, error) {
 		return resp.Body, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return nil, statusError(resp, r)
+	return nil, errorFromResponse(resp, r)
 }
 
-func or(value, fallback string) string {
+func valueOrDefault(value, fallback string) string {
 	if value == "" {
 		return fallback
 	}
 	return value
 }
 
-// statusError turns an error response into an error.
-func statusError(resp *http.Response, r Request) error {
+// errorFromResponse turns an error response into an error.
+func errorFromResponse(resp *http.Response, r Request) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	retryAfter, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 	var status metav1.Status

@@ -17,9 +17,9 @@ import (
 const (
 	// MaxAttempts is how often a request is sent before it fails. With the
 	// back-off below that is about 13 seconds.
-	MaxAttempts = 7
-	firstDelay  = 200 * time.Millisecond
-	maxDelay    = 5 * time.Second
+	MaxAttempts    = 7
+	initialBackoff = 200 * time.Millisecond
+	maxBackoff     = 5 * time.Second
 	// maxRetryAfter caps what a server may ask for.
 	maxRetryAfter = 30 * time.Second
 )
@@ -37,14 +37,14 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Delay is the back-off before the attempt that follows the n-th failure in a
+// BackoffDelay is the back-off before the attempt that follows the n-th failure in a
 // row.
-func Delay(n int) time.Duration { return min(firstDelay<<(n-1), maxDelay) }
+func BackoffDelay(n int) time.Duration { return min(initialBackoff<<(n-1), maxBackoff) }
 
 // RetryDelay says whether sending a request again may help, and when, after the
 // n-th failure in a row.
 func RetryDelay(err error, n int) (time.Duration, bool) {
-	delay := Delay(n)
+	delay := BackoffDelay(n)
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		code := int(status.Status().Code)
 		if code != http.StatusTooManyRequests && code < http.StatusInternalServerError {
@@ -58,12 +58,12 @@ func RetryDelay(err error, n int) (time.Duration, bool) {
 		}
 		return delay, true
 	}
-	return delay, Broken(err)
+	return delay, IsConnectionError(err)
 }
 
-// Broken reports whether err is one of a connection, and not of what was sent
+// IsConnectionError reports whether err is one of a connection, and not of what was sent
 // over it: nobody knows then whether the API server did what it was asked for.
-func Broken(err error) bool {
+func IsConnectionError(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
 	}
@@ -74,11 +74,11 @@ func Broken(err error) bool {
 		return true
 	}
 	return utilnet.IsConnectionReset(err) || utilnet.IsConnectionRefused(err) ||
-		utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err) || isNetError(err)
+		utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err) || isNetworkError(err)
 }
 
-// isNetError reports whether err came from the network at all.
-func isNetError(err error) bool {
+// isNetworkError reports whether err came from the network at all.
+func isNetworkError(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.As(err, &timeout)
 }

@@ -11,14 +11,14 @@
 //
 //	driver := &run.Driver[*v1alpha1.Backup]{Environment: env, Kind: run.Backup, ...}
 //	driver.Phases = []run.Phase[*v1alpha1.Backup]{
-//		driver.Plan(plan), driver.PreActions, archive, abandon, driver.PostActions,
+//		driver.Plan(plan), driver.RunPreActions, archive, abandon, driver.RunPostActions,
 //		driver.Finish(storePostLog, name),
 //	}
 //
 // Each reconcile makes a [Scope], goes through the phases until one has to wait,
 // writes the status once, and then does what the status says ([Scope.Then]).
 // What takes time is a step: it runs in the background, with the storage location
-// open, and wakes the object ([InStore]).
+// open, and wakes the object ([ExecuteStepWithStore]).
 //
 // What every kind tells people is told here, too: conditions and messages,
 // events, and metrics.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -25,19 +26,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/due"
+	"github.com/grapnel-dev/grapnel/internal/kube/ratelimit"
+	"github.com/grapnel-dev/grapnel/internal/kube/servertime"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-// Phase is one part of the life of a run. It finds out from the world whether it
+// ReconcileFunc is one part of the life of a run. It finds out from the world whether it
 // is done, does what can be done now, and returns whether the next phase may
 // follow in the same pass.
-type Phase[T Subject] func(ctx context.Context, s *Scope[T]) (done bool, err error)
+type ReconcileFunc[T Object] func(ctx context.Context, s *Scope[T]) (done bool, err error)
 
 // Driver moves the objects of one kind through their phases. Every field without
 // a default is required.
-type Driver[T Subject] struct {
-	Environment
-	Kind Kind
+type Driver[T Object] struct {
+	Dependencies
+	Kind KindTraits
 	// Slots is how many runs may go on at a time; 4 by default.
 	Slots int
 	// New returns an empty object, NewList an empty list of them.
@@ -47,59 +51,77 @@ type Driver[T Subject] struct {
 	Location func(T) string
 	// Schedule returns the name of the Schedule that a run belongs to, for metrics.
 	Schedule func(T) string
-	// Ignore, if set, says which objects are no runs at all.
-	Ignore func(T) bool
-	// Phases in the order they are gone through.
-	Phases []Phase[T]
-	// Steps are the names of all steps that the phases use.
-	Steps []string
-	// Written, if set, is told what a status write changed.
-	Written func(before, after T)
-	// Forget, if set, is told when a run is over for this process.
-	Forget func(uid types.UID)
+	// ShouldIgnore, if set, says which objects are no runs at all.
+	ShouldIgnore func(T) bool
+	// ReconcileFuncs in the order they are gone through.
+	ReconcileFuncs []ReconcileFunc[T]
+	// StepNames are the names of all steps that the phases use.
+	StepNames []string
+	// StepTimeouts are how long steps may take that have no deadline of their own but that
+	// of the run.
+	StepTimeouts map[string]time.Duration
+	// OnStatusUpdate, if set, is told what a status write changed.
+	OnStatusUpdate func(before, after T)
+	// OnForget, if set, is told when a run is over for this process.
+	OnForget func(uid types.UID)
 	// Watches are objects of other kinds that matter to runs.
 	Watches []Watch
 	// TTL, if set, says how long a run is kept that has ended and owes nothing.
 	TTL func(T) time.Duration
 
-	progress progress
-	pace     pace
-	steps    *runner.Runner[any]
-	queue    *queue
-	metrics  *metrics[T]
-	woken    chan event.GenericEvent
+	// ttls are until when runs are kept that have ended.
+	ttls     due.Tracker[types.NamespacedName]
+	progress progressTracker
+	throttle operationThrottle
+	// admissions has runs that wait for what they need.
+	admissions  admissionTracker
+	steps       *runner.Runner[any]
+	queue       *queue
+	metrics     *metrics[T]
+	events      chan event.GenericEvent
+	cleanupGate cleanupGate
 }
 
 // Watch has runs looked at when objects of a kind change.
 type Watch struct {
 	Object client.Object
-	// Runs returns the runs that an object matters to.
-	Runs handler.MapFunc
+	// ToRequests returns the runs that an object matters to.
+	ToRequests handler.MapFunc
 }
 
-// workers is how many objects are looked at in parallel; a pass never blocks on
+// maxConcurrentReconciles is how many objects are looked at in parallel; a pass never blocks on
 // more than the API server.
-const workers = 4
+const maxConcurrentReconciles = 4
+
+// minErrorBackoff is the first wait after an error; many are over at once.
+const minErrorBackoff = 5 * time.Millisecond
 
 // SetupWithManager registers the controller of the kind and its background steps.
 func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
 	name := strings.ToLower(d.Kind.Name)
-	if d.New == nil || d.NewList == nil || d.Location == nil || d.Schedule == nil || len(d.Phases) == 0 {
+	if d.New == nil || d.NewList == nil || d.Location == nil || d.Schedule == nil || len(d.ReconcileFuncs) == 0 {
 		return fmt.Errorf("%s: a required field of the Driver is missing", name)
 	}
-	if err := d.validate(); err != nil {
+	if err := d.validateRequiredFields(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if d.Slots <= 0 {
 		d.Slots = 4
 	}
-	d.Operations = d.Operations.WithDefaults()
+	d.Operations, d.Limits = d.Operations.WithDefaults(), d.Limits.WithDefaults()
+	if d.ServerTime == nil {
+		d.ServerTime = (&servertime.Clock{Client: d.Client, Now: d.Now}).Time
+	}
 	if d.metrics, err = newMetrics(d.Metrics, d.Kind, d.Client, d.NewList, d.Schedule); err != nil {
 		return fmt.Errorf("registering the metrics of a %s: %w", name, err)
 	}
-	d.woken = make(chan event.GenericEvent, 1024)
-	d.queue = newQueue(d.Slots, d.Wake)
-	d.steps = runner.New[any](d.Wake)
+	d.events = make(chan event.GenericEvent, 1024)
+	d.queue = newQueue(d.Slots, d.Enqueue)
+	d.steps = runner.New[any](d.Enqueue)
+	d.steps.GracePeriod = d.Limits.StuckStepTimeout
+	if err := RegisterMetrics(d.Metrics, newStuckStepsGauge(d.Kind, d.steps.NumStuckTasks)); err != nil {
+		return fmt.Errorf("registering the metrics of a %s: %w", name, err)
+	}
 	if err := mgr.Add(d.steps); err != nil {
 		return fmt.Errorf("adding the background steps of a %s: %w", name, err)
 	}
@@ -107,132 +129,151 @@ func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
 		Named(name).
 		For(d.New()).
 		Owns(&v1alpha1.HookRun{}).
-		Watches(&v1alpha1.AsyncOperation{}, d.ofOperations()).
-		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(d.unplanned)).
-		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(d.unplanned)).
-		WatchesRawSource(source.Channel(d.woken, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		Watches(&v1alpha1.AsyncOperation{}, d.operationEventHandler()).
+		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(d.mapToPendingRuns), builder.WithPredicates(locationChangedPredicate())).
+		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(d.mapToPendingRuns)).
+		WatchesRawSource(source.Channel(d.events, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, RateLimiter: ratelimit.New(minErrorBackoff)})
 	for _, watch := range d.Watches {
-		b.Watches(watch.Object, handler.EnqueueRequestsFromMapFunc(watch.Runs))
+		b.Watches(watch.Object, handler.EnqueueRequestsFromMapFunc(watch.ToRequests))
 	}
 	return b.Complete(d)
 }
 
-// unplanned returns the objects whose plan is not recorded: those that a location
+// mapToPendingRuns returns the objects whose plan is not recorded: those that a location
 // or a Plugin can change.
-func (d *Driver[T]) unplanned(ctx context.Context, _ client.Object) []reconcile.Request {
+func (d *Driver[T]) mapToPendingRuns(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := d.NewList()
-	if err := d.Client.List(ctx, list); err != nil {
+	if err := d.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache can not fail once it has started
 	}
 	var requests []reconcile.Request
 	_ = meta.EachListItem(list, func(item runtime.Object) error { // the function returns no error
-		if object, ok := item.(T); ok && !Planned(object) && !Decided(object) {
-			requests = append(requests, reconcile.Request{NamespacedName: nameOf(object)})
+		if object, ok := item.(T); ok && !IsPlanned(object) && !IsFinished(object) {
+			requests = append(requests, reconcile.Request{NamespacedName: namespacedNameOf(object)})
 		}
 		return nil
 	})
 	return requests
 }
 
-// Wake has an object looked at again.
-func (d *Driver[T]) Wake(owner types.NamespacedName) {
+// Enqueue has an object looked at again.
+func (d *Driver[T]) Enqueue(owner types.NamespacedName) {
 	object := d.New()
 	object.SetNamespace(owner.Namespace)
 	object.SetName(owner.Name)
-	d.woken <- event.GenericEvent{Object: object}
+	d.events <- event.GenericEvent{Object: object}
 }
 
-// Acquire takes a slot for a run, or a place in the queue.
-func (d *Driver[T]) Acquire(s *Scope[T]) bool { return d.queue.acquire(s.Object, false) }
+// AcquireSlot takes a slot for a run, or a place in the queue.
+func (d *Driver[T]) AcquireSlot(s *Scope[T]) bool {
+	s.needsSlot = true
+	return d.queue.acquireSlot(s.Object, false)
+}
 
-// Release gives the slot of a run back that waits for something that may take long. The run
+// ReleaseSlot gives the slot of a run back that waits for something that may take long. The run
 // acquires one again when it goes on.
-func (d *Driver[T]) Release(s *Scope[T]) { d.queue.release(s.Object.GetUID()) }
+func (d *Driver[T]) ReleaseSlot(s *Scope[T]) { d.queue.removeRun(s.Object.GetUID()) }
 
 // Reconcile moves one object as far as it can go now.
 func (d *Driver[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := d.New()
 	if err := d.Client.Get(ctx, req.NamespacedName, object); err != nil {
 		if apierrors.IsNotFound(err) {
-			d.drop(req.NamespacedName)
+			d.ttls.Forget(req.NamespacedName)
+			d.stopOrphanedSteps(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if Decided(object) {
-		d.queue.release(object.GetUID())
+	if IsFinished(object) {
+		d.queue.removeRun(object.GetUID())
 	}
 	switch {
-	case d.Ignore != nil && d.Ignore(object):
+	case d.ShouldIgnore != nil && d.ShouldIgnore(object):
 		return ctrl.Result{}, nil
-	case Settled(object):
-		return d.settled(ctx, object)
+	case IsFinalized(object):
+		return d.reconcileFinalized(ctx, object)
 	case !controllerutil.ContainsFinalizer(object, v1alpha1.FinalizerRun):
 		if object.GetDeletionTimestamp() != nil {
-			d.queue.release(object.GetUID())
+			d.queue.removeRun(object.GetUID())
 			return ctrl.Result{}, nil
 		}
-		if err := d.hold(ctx, object); err != nil {
-			return ctrl.Result{}, quiet(err)
+		if err := d.addFinalizer(ctx, object); err != nil {
+			return ctrl.Result{}, ignoreConflictAndNotFound(err)
 		}
 	}
+	d.recordGateStart()
 	s := newScope(d.Kind, object)
-	if err := d.advance(ctx, s); err != nil {
-		if errors.Is(err, errStale) {
+	d.checkDeadline(ctx, s)
+	err := d.reconcileRun(ctx, s)
+	d.yieldUnneededSlot(s)
+	if err != nil {
+		if errors.Is(err, errStaleCache) {
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, err
 	}
-	if err := d.write(ctx, s); err != nil {
-		return ctrl.Result{}, quiet(err)
+	if err := d.patchStatus(ctx, s); err != nil {
+		return ctrl.Result{}, ignoreConflictAndNotFound(err)
 	}
 	return ctrl.Result{RequeueAfter: s.requeue}, nil
 }
 
-// settled lets go of a run, and removes it when its time is over.
-func (d *Driver[T]) settled(ctx context.Context, object T) (ctrl.Result, error) {
-	if err := quiet(d.LetGo(ctx, object)); err != nil || d.TTL == nil || object.GetDeletionTimestamp() != nil {
+// reconcileFinalized lets go of a run, and removes it when its time is over.
+func (d *Driver[T]) reconcileFinalized(ctx context.Context, object T) (ctrl.Result, error) {
+	if err := ignoreConflictAndNotFound(d.RemoveFinalizer(ctx, object)); err != nil || d.TTL == nil || object.GetDeletionTimestamp() != nil {
 		return ctrl.Result{}, err
 	}
 	ttl := d.TTL(object)
-	if left := object.Run().CompletionTimestamp.Add(ttl).Sub(d.Now()); left > 0 {
+	end := object.Run().CompletionTimestamp.Add(ttl)
+	if left := d.ttls.TimeUntilDue(namespacedNameOf(object), end, ttl, d.Now()); left > 0 {
 		return ctrl.Result{RequeueAfter: min(left, time.Hour)}, nil // a clock may be set
 	}
 	uid := object.GetUID()
-	if err := d.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); quiet(err) != nil {
+	if err := d.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); ignoreConflictAndNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("removing %s %s, which has ended: %w", d.Kind.Name, object.GetName(), err)
 	}
 	return ctrl.Result{}, nil
 }
 
-// drop stops what runs for an object that was removed by force, finalizer and
+// yieldUnneededSlot gives the slot, or the place in the queue, of a run back that waits for something
+// else than its turn: no other run has to wait for that, too.
+func (d *Driver[T]) yieldUnneededSlot(s *Scope[T]) {
+	if !s.needsSlot {
+		d.queue.yieldSlot(s.Object.GetUID(), IsPlanned(s.Object)) // what it has begun keeps its slot
+	}
+}
+
+// stopOrphanedSteps stops what runs for an object that was removed by force, finalizer and
 // all. Each step that ends comes here again.
-func (d *Driver[T]) drop(owner types.NamespacedName) {
-	for _, uid := range d.queue.of(owner) {
-		if d.stop(uid, d.Steps...) {
+func (d *Driver[T]) stopOrphanedSteps(owner types.NamespacedName) {
+	for _, uid := range d.queue.uidsForName(owner) {
+		if d.cancelRunSteps(uid, d.StepNames...) {
 			continue
 		}
-		d.forget(uid)
-		d.queue.release(uid)
+		d.forgetRun(uid)
+		d.queue.removeRun(uid)
 	}
 }
 
-// forget drops what this process knows of a run.
-func (d *Driver[T]) forget(uid types.UID) {
-	for _, step := range d.Steps {
+// forgetRun drops what this process knows of a run.
+func (d *Driver[T]) forgetRun(uid types.UID) {
+	for _, step := range d.StepNames {
 		d.steps.Forget(stepID(uid, step))
+		d.Journal.ForgetWork(journalID(uid, step))
 	}
-	d.progress.drop(uid)
-	d.pace.drop(uid)
+	d.progress.forgetRun(uid)
+	d.throttle.forgetRun(uid)
+	d.admissions.forgetRun(uid)
 	d.Logs.Remove(string(uid))
-	if d.Forget != nil {
-		d.Forget(uid)
+	if d.OnForget != nil {
+		d.OnForget(uid)
 	}
 }
 
-// hold keeps the object until it owes nothing.
-func (d *Driver[T]) hold(ctx context.Context, object T) error {
-	patch := client.MergeFromWithOptions(copyOf(object), client.MergeFromWithOptimisticLock{})
+// addFinalizer keeps the object until it owes nothing.
+func (d *Driver[T]) addFinalizer(ctx context.Context, object T) error {
+	patch := client.MergeFromWithOptions(deepCopyOf(object), client.MergeFromWithOptimisticLock{})
 	controllerutil.AddFinalizer(object, v1alpha1.FinalizerRun)
 	if err := d.Client.Patch(ctx, object, patch); err != nil {
 		return fmt.Errorf("adding the finalizer of %s %s: %w", d.Kind.Name, object.GetName(), err)
@@ -240,9 +281,9 @@ func (d *Driver[T]) hold(ctx context.Context, object T) error {
 	return nil
 }
 
-// advance goes through the phases until one has to wait.
-func (d *Driver[T]) advance(ctx context.Context, s *Scope[T]) error {
-	for _, phase := range d.Phases {
+// reconcileRun goes through the phases until one has to wait.
+func (d *Driver[T]) reconcileRun(ctx context.Context, s *Scope[T]) error {
+	for _, phase := range d.ReconcileFuncs {
 		done, err := phase(ctx, s)
 		if err != nil {
 			return err
@@ -251,30 +292,30 @@ func (d *Driver[T]) advance(ctx context.Context, s *Scope[T]) error {
 			break
 		}
 	}
-	if Planned(s.Object) {
-		s.recordActions()
+	if IsPlanned(s.Object) {
+		s.recordActionStatuses()
 	}
 	return nil
 }
 
-// write records the pass, and then does what the record says.
-func (d *Driver[T]) write(ctx context.Context, s *Scope[T]) error {
-	written := copyOf(s.Object)
-	if !equality.Semantic.DeepEqual(s.before, s.Object) {
-		patch := client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})
+// patchStatus records the pass, and then does what the record says.
+func (d *Driver[T]) patchStatus(ctx context.Context, s *Scope[T]) error {
+	written := deepCopyOf(s.Object)
+	if !equality.Semantic.DeepEqual(s.original, s.Object) {
+		patch := client.MergeFromWithOptions(s.original, client.MergeFromWithOptimisticLock{})
 		if err := d.Client.Status().Patch(ctx, s.Object, patch); err != nil {
 			return fmt.Errorf("writing the status of %s %s: %w", d.Kind.Name, s.Object.GetName(), err)
 		}
-		d.tell(ctx, s.before, written)
-		d.metrics.record(s.before, written)
-		if d.Written != nil {
-			d.Written(s.before, written)
+		d.emitEvents(ctx, s.original, written)
+		d.metrics.recordStatusUpdate(s.original, written)
+		if d.OnStatusUpdate != nil {
+			d.OnStatusUpdate(s.original, written)
 		}
-		if Decided(s.Object) {
-			d.queue.release(s.Object.GetUID()) // the next one need not wait for the watch
+		if IsFinished(s.Object) {
+			d.queue.removeRun(s.Object.GetUID()) // the next one need not wait for the watch
 		}
 	}
-	for _, f := range s.after {
+	for _, f := range s.afterUpdate {
 		if err := f(ctx); err != nil {
 			return err
 		}
@@ -282,19 +323,19 @@ func (d *Driver[T]) write(ctx context.Context, s *Scope[T]) error {
 	return nil
 }
 
-// LetGo ends what holds a settled run: its HookRuns, its log, its finalizer.
+// RemoveFinalizer ends what holds a settled run: its HookRuns, its log, its finalizer.
 // Everything in it may be repeated.
-func (d *Driver[T]) LetGo(ctx context.Context, object T) error {
-	d.queue.release(object.GetUID())
+func (d *Driver[T]) RemoveFinalizer(ctx context.Context, object T) error {
+	d.queue.removeRun(object.GetUID())
 	if !controllerutil.ContainsFinalizer(object, v1alpha1.FinalizerRun) {
 		return nil
 	}
-	if all, err := d.releaseRuns(ctx, object); !all || err != nil {
+	if all, err := d.finalizeHookRuns(ctx, object); !all || err != nil {
 		return err // the watch of HookRuns brings those for which nothing is left
 	}
-	d.forget(object.GetUID())
-	released := copyOf(object)
-	patch := client.MergeFromWithOptions(copyOf(object), client.MergeFromWithOptimisticLock{})
+	d.forgetRun(object.GetUID())
+	released := deepCopyOf(object)
+	patch := client.MergeFromWithOptions(deepCopyOf(object), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(released, v1alpha1.FinalizerRun)
 	if err := d.Client.Patch(ctx, released, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("releasing %s %s: %w", d.Kind.Name, object.GetName(), err)
@@ -302,9 +343,9 @@ func (d *Driver[T]) LetGo(ctx context.Context, object T) error {
 	return nil
 }
 
-// quiet drops the error of a write that lost against a newer one, or whose object
+// ignoreConflictAndNotFound drops the error of a write that lost against a newer one, or whose object
 // is gone: the watch brings what is newer.
-func quiet(err error) error {
+func ignoreConflictAndNotFound(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

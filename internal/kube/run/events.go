@@ -15,56 +15,57 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// maxNote is what an event may say.
-const maxNote = 1000
+// maxEventNoteBytes is what an event may say.
+const maxEventNoteBytes = 1000
 
-// event tells people, in an event and in the operator's log.
-func (d *Driver[T]) event(ctx context.Context, o T, level, reason, action, message string) {
+// emitEvent tells people, in an event and in the operator's log.
+func (d *Driver[T]) emitEvent(ctx context.Context, o T, level, reason, action, message string) {
 	log.FromContext(ctx).Info(message, "phase", o.GetPhase(), "reason", reason)
-	d.Recorder.Eventf(o, nil, level, reason, action, "%s", Note(message))
+	d.Recorder.Eventf(o, nil, level, reason, action, "%s", TruncateEventNote(message))
 }
 
-// Note cuts a message to what an event may say.
-func Note(message string) string {
-	if len(message) <= maxNote {
+// TruncateEventNote cuts a message to what an event may say.
+func TruncateEventNote(message string) string {
+	if len(message) <= maxEventNoteBytes {
 		return message
 	}
-	return strings.ToValidUTF8(message[:maxNote], "") + "…"
+	return strings.ToValidUTF8(message[:maxEventNoteBytes], "") + "…"
 }
 
-// tell emits an event for everything a status write changed that a person would
+// emitEvents emits an event for everything a status write changed that a person would
 // want to know.
-func (d *Driver[T]) tell(ctx context.Context, before, o T) {
-	if !Planned(before) && Planned(o) {
-		d.event(ctx, o, corev1.EventTypeNormal, v1alpha1.ReasonPlanRecorded, "Plan", conditions.Get(o, v1alpha1.ConditionPlanned).Message)
+func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
+	if !IsPlanned(before) && IsPlanned(o) {
+		d.emitEvent(ctx, o, corev1.EventTypeNormal, v1alpha1.ReasonPlanRecorded, "Plan", conditions.Get(o, v1alpha1.ConditionPlanned).Message)
 		// Of events that differ only in their notes, the recorder keeps the first.
 		if warnings := o.Run().PlanWarnings; len(warnings) > 0 {
-			d.event(ctx, o, corev1.EventTypeWarning, "PlanWarning", "Plan", strings.Join(warnings, "; "))
+			d.emitEvent(ctx, o, corev1.EventTypeWarning, "PlanWarning", "Plan", strings.Join(warnings, "; "))
 		}
 	}
-	if reason, was := reasonOf(o), reasonOf(before); reason != was {
+	if reason, was := succeededReason(o), succeededReason(before); reason != was {
 		switch reason {
 		case v1alpha1.ReasonQueued, v1alpha1.ReasonWaitingForLocation, v1alpha1.ReasonWaitingForPlugins, v1alpha1.ReasonWaitingForOperations:
-			d.event(ctx, o, corev1.EventTypeNormal, reason, "Wait", o.Run().Message)
-		case d.Kind.Work:
-			d.event(ctx, o, corev1.EventTypeNormal, reason, reason, reason+" objects")
+			d.emitEvent(ctx, o, corev1.EventTypeNormal, reason, "Wait", o.Run().Message)
+		case d.Kind.WorkReason:
+			d.emitEvent(ctx, o, corev1.EventTypeNormal, reason, reason, reason+" objects")
 		}
 	}
-	if !Decided(before) && Decided(o) {
-		d.tellOutcome(ctx, o)
+	if !IsFinished(before) && IsFinished(o) {
+		d.emitOutcome(ctx, o)
 	}
-	d.tellCondition(ctx, before, o, v1alpha1.ConditionCleanupOwed, "CleanUp", metav1.ConditionFalse)
-	d.tellCondition(ctx, before, o, v1alpha1.ConditionPostActionsSucceeded, string(d.Kind.Post()), metav1.ConditionTrue)
+	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionResultsStored, "Store", metav1.ConditionTrue)
+	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionCleanupOwed, "CleanUp", metav1.ConditionFalse)
+	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionPostActionsSucceeded, string(d.Kind.PostHookPoint()), metav1.ConditionTrue)
 }
 
-func reasonOf(o conditions.Object) string {
+func succeededReason(o conditions.Object) string {
 	if c := conditions.Get(o, v1alpha1.ConditionSucceeded); c != nil {
 		return c.Reason
 	}
 	return ""
 }
 
-func (d *Driver[T]) tellOutcome(ctx context.Context, o T) {
+func (d *Driver[T]) emitOutcome(ctx context.Context, o T) {
 	level := corev1.EventTypeWarning
 	if o.GetPhase() == PhaseCompleted {
 		level = corev1.EventTypeNormal
@@ -73,11 +74,11 @@ func (d *Driver[T]) tellOutcome(ctx context.Context, o T) {
 	if len(o.Run().ValidationErrors) > 0 {
 		action = "Validate"
 	}
-	d.event(ctx, o, level, reasonOf(o), action, OutcomeMessage(o))
+	d.emitEvent(ctx, o, level, succeededReason(o), action, OutcomeMessage(o))
 }
 
-// tellCondition tells of a condition whose reason changed.
-func (d *Driver[T]) tellCondition(ctx context.Context, before, o T, conditionType, action string, good metav1.ConditionStatus) {
+// emitConditionChange tells of a condition whose reason changed.
+func (d *Driver[T]) emitConditionChange(ctx context.Context, before, o T, conditionType, action string, good metav1.ConditionStatus) {
 	c, was := conditions.Get(o, conditionType), conditions.Get(before, conditionType)
 	if c == nil || (was != nil && was.Reason == c.Reason) || c.Reason == v1alpha1.ReasonCleanupPending {
 		return
@@ -86,5 +87,5 @@ func (d *Driver[T]) tellCondition(ctx context.Context, before, o T, conditionTyp
 	if c.Status == good && c.Reason != v1alpha1.ReasonCleanupAbandoned {
 		level = corev1.EventTypeNormal
 	}
-	d.event(ctx, o, level, c.Reason, action, c.Message)
+	d.emitEvent(ctx, o, level, c.Reason, action, c.Message)
 }

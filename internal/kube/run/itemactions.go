@@ -20,25 +20,25 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 )
 
-// Loads tells when plugins were loaded. Plugins are loaded anew by every operator.
-type Loads interface {
-	// Tried returns a channel that is closed once it was tried to load the plugin.
-	Tried(pluginObject string) <-chan struct{}
+// PluginLoader tells when plugins were loaded. Plugins are loaded anew by every operator.
+type PluginLoader interface {
+	// LoadAttempted returns a channel that is closed once it was tried to load the plugin.
+	LoadAttempted(pluginObject string) <-chan struct{}
 }
 
-// AwaitLoads waits until it was tried to load the Plugins of all planned actions: until
+// WaitForPlugins waits until it was tried to load the Plugins of all planned actions: until
 // then, that one can not be called says nothing. A Plugin that is gone is not waited for.
-func AwaitLoads(ctx context.Context, reader client.Reader, loads Loads, planned []v1alpha1.PlannedItemAction) error {
+func WaitForPlugins(ctx context.Context, reader client.Reader, loads PluginLoader, planned []v1alpha1.PlannedItemAction) error {
 	for _, action := range planned {
-		if err := awaitLoad(ctx, reader, loads, action.Plugin); err != nil {
+		if err := waitForPlugin(ctx, reader, loads, action.Plugin); err != nil {
 			return fmt.Errorf("waiting for Plugin %s to be started: %w", action.Plugin, err)
 		}
 	}
 	return nil
 }
 
-func awaitLoad(ctx context.Context, reader client.Reader, loads Loads, name string) error {
-	tried := loads.Tried(name)
+func waitForPlugin(ctx context.Context, reader client.Reader, loads PluginLoader, name string) error {
+	tried := loads.LoadAttempted(name)
 	select {
 	case <-tried:
 		return nil
@@ -56,17 +56,17 @@ func awaitLoad(ctx context.Context, reader client.Reader, loads Loads, name stri
 	}
 }
 
-// ItemSpecs returns how the planned actions on objects are called, in order. Resolve
+// NewItemActionSpecs returns how the planned actions on objects are called, in order. Resolve
 // returns how to reach an action of a Plugin, which need not be loaded yet; an empty kind
 // means BackupItemAction in a Backup and RestoreItemAction in a Restore.
-func ItemSpecs[A adapter.Selecting](s Subject, resolve func(pluginObject, kind, action string) caller.Resolve[A]) []remote.Spec[A] {
+func NewItemActionSpecs[A adapter.SelectorProvider](s Object, resolve func(pluginObject, kind, action string) caller.ResolveFunc[A]) []remote.Spec[A] {
 	_, parameters := s.Desired()
 	var specs []remote.Spec[A]
 	for _, planned := range s.Run().ItemActions {
 		spec := remote.Spec[A]{
-			Name: planned.Name, Plugin: planned.Plugin, Kind: string(kindOf(s, planned)), Parameters: PlainMap(parameters[planned.Name]),
-			Ignore:  planned.FailurePolicy == v1alpha1.FailurePolicyIgnore,
-			Resolve: resolve(planned.Plugin, string(planned.Kind), planned.Name),
+			Name: planned.Name, Plugin: planned.Plugin, Kind: string(plannedActionKind(s, planned)), Parameters: ToStringMap(parameters[planned.Name]),
+			IgnoreFailure: planned.FailurePolicy == v1alpha1.FailurePolicyIgnore,
+			Resolve:       resolve(planned.Plugin, string(planned.Kind), planned.Name),
 		}
 		if planned.Timeout != nil {
 			spec.Timeout = planned.Timeout.Duration
@@ -76,23 +76,23 @@ func ItemSpecs[A adapter.Selecting](s Subject, resolve func(pluginObject, kind, 
 	return specs
 }
 
-// kindOf returns the kind of a planned action. Those that an older operator planned have
+// plannedActionKind returns the kind of a planned action. Those that an older operator planned have
 // none.
-func kindOf(s Subject, planned v1alpha1.PlannedItemAction) v1alpha1.ActionKind {
+func plannedActionKind(s Object, planned v1alpha1.PlannedItemAction) v1alpha1.ActionKind {
 	if _, restores := s.(*v1alpha1.Restore); restores {
 		return cmp.Or(planned.Kind, v1alpha1.ActionKindRestoreItem)
 	}
 	return cmp.Or(planned.Kind, v1alpha1.ActionKindBackupItem)
 }
 
-// plannedItems returns what is recorded of the actions on objects.
-func plannedItems(steps []hook.Step) []v1alpha1.PlannedItemAction {
+// toPlannedItemActions returns what is recorded of the actions on objects.
+func toPlannedItemActions(steps []hook.PlannedAction) []v1alpha1.PlannedItemAction {
 	var planned []v1alpha1.PlannedItemAction
 	for _, step := range steps {
 		action := v1alpha1.PlannedItemAction{
 			Name: step.Name, Kind: v1alpha1.ActionKind(step.Kind), Plugin: step.Plugin,
 			Timeout: &metav1.Duration{Duration: step.Timeout}, FailurePolicy: v1alpha1.FailurePolicyFail,
-			Operation: policyOf(step.Operation),
+			Operation: toOperationPolicy(step.Operation),
 		}
 		if step.IgnoreUnreachable {
 			action.FailurePolicy = v1alpha1.FailurePolicyIgnore
@@ -102,10 +102,10 @@ func plannedItems(steps []hook.Step) []v1alpha1.PlannedItemAction {
 	return planned
 }
 
-// policyOf returns what is recorded of how operations are watched; nil if nothing was
+// toOperationPolicy returns what is recorded of how operations are watched; nil if nothing was
 // declared.
-func policyOf(o hook.Operation) *v1alpha1.OperationPolicy {
-	if o == (hook.Operation{}) {
+func toOperationPolicy(o hook.OperationPolicy) *v1alpha1.OperationPolicy {
+	if o == (hook.OperationPolicy{}) {
 		return nil
 	}
 	set := func(d time.Duration) *metav1.Duration {

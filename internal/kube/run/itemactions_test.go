@@ -20,9 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 )
 
-// TestPlannedItems follows what was declared about an action on objects into the
+// TestToPlannedItemActions follows what was declared about an action on objects into the
 // status of the run.
-func TestPlannedItems(t *testing.T) {
+func TestToPlannedItemActions(t *testing.T) {
 	p := plugin("a",
 		func(p *v1alpha1.Plugin) {
 			p.Status.Actions = []v1alpha1.ProvidedAction{
@@ -43,16 +43,16 @@ func TestPlannedItems(t *testing.T) {
 			Operation: &v1alpha1.OperationPolicy{StallTimeout: &metav1.Duration{Duration: time.Hour}},
 		}),
 	)
-	for kind, want := range map[Kind]string{
-		Backup:  "BackupItemAction x/plain a 10m0s Fail; BackupItemAction x/tag a 1m0s Ignore; AsyncBackupItemAction x/tag a 10m0s Fail stall 1h0m0s",
-		Restore: "RestoreItemAction x/tag a 10m0s Fail; AsyncRestoreItemAction x/move a 10m0s Fail",
+	for kind, want := range map[KindTraits]string{
+		BackupKind:  "BackupItemAction x/plain a 10m0s Fail; BackupItemAction x/tag a 1m0s Ignore; AsyncBackupItemAction x/tag a 10m0s Fail stall 1h0m0s",
+		RestoreKind: "RestoreItemAction x/tag a 10m0s Fail; AsyncRestoreItemAction x/move a 10m0s Fail",
 	} {
-		plan, loading := kind.HooksOf(queued("b", 0), []v1alpha1.Plugin{p})
+		plan, loading := kind.BuildHookPlan(queued("b", 0), []v1alpha1.Plugin{p})
 		if loading != "" || len(plan.Errors) > 0 {
 			t.Fatalf("%s: loading %q, errors %q", kind.Name, loading, plan.Errors)
 		}
 		var got []string
-		for _, a := range plannedItems(plan.Items) {
+		for _, a := range toPlannedItemActions(plan.Items) {
 			text := fmt.Sprintf("%s %s %s %s %s", a.Kind, a.Name, a.Plugin, a.Timeout.Duration, a.FailurePolicy)
 			if a.Operation != nil {
 				text += " stall " + a.Operation.StallTimeout.Duration.String()
@@ -62,7 +62,7 @@ func TestPlannedItems(t *testing.T) {
 		if text := strings.Join(got, "; "); text != want {
 			t.Errorf("%s: planned %q, want %q", kind.Name, text, want)
 		}
-		if described := kind.describe(plan); !strings.Contains(described, kind.Name+"Item actions are planned") {
+		if described := kind.describePlan(plan); !strings.Contains(described, kind.Name+"Item actions are planned") {
 			t.Errorf("the condition says %q", described)
 		}
 	}
@@ -77,16 +77,16 @@ func TestTooManyItemActions(t *testing.T) {
 			})
 		}
 	})
-	plan, _ := Backup.HooksOf(queued("b", 0), []v1alpha1.Plugin{p})
+	plan, _ := BackupKind.BuildHookPlan(queued("b", 0), []v1alpha1.Plugin{p})
 	contain(t, "errors", plan.Errors, [][]string{{"257 BackupItem actions", "at most 256", "suspend"}})
 }
 
 // loads has channels by name.
 type loads map[string]chan struct{}
 
-func (l loads) Tried(name string) <-chan struct{} { return l[name] }
+func (l loads) LoadAttempted(name string) <-chan struct{} { return l[name] }
 
-func TestAwaitLoads(t *testing.T) {
+func TestWaitForPlugins(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -102,33 +102,33 @@ func TestAwaitLoads(t *testing.T) {
 		}
 		return planned
 	}
-	if err := AwaitLoads(t.Context(), reader, all, of("tried", "gone")); err != nil {
+	if err := WaitForPlugins(t.Context(), reader, all, of("tried", "gone")); err != nil {
 		t.Errorf("one that was tried, and one that nobody will load: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("the run was cancelled")
 	cancel(stop)
-	if err := AwaitLoads(ctx, reader, all, of("tried", "open")); !errors.Is(err, stop) || !strings.Contains(err.Error(), "Plugin open") {
+	if err := WaitForPlugins(ctx, reader, all, of("tried", "open")); !errors.Is(err, stop) || !strings.Contains(err.Error(), "Plugin open") {
 		t.Errorf("one that is still being started: %v, want the cause and the name", err)
 	}
 	close(open)
-	if err := AwaitLoads(t.Context(), reader, all, of("open")); err != nil {
+	if err := WaitForPlugins(t.Context(), reader, all, of("open")); err != nil {
 		t.Errorf("one that was started meanwhile: %v", err)
 	}
 }
 
-// TestItemSpecs: every action tells its kind, which the operations that it starts need.
-func TestItemSpecs(t *testing.T) {
+// TestNewItemActionSpecs: every action tells its kind, which the operations that it starts need.
+func TestNewItemActionSpecs(t *testing.T) {
 	planned := []v1alpha1.PlannedItemAction{{Name: "x/new", Kind: v1alpha1.ActionKindAsyncBackupItem, Plugin: "a"}, {Name: "x/old", Plugin: "a"}}
 	asked := ""
-	resolve := func(plugin, kind, action string) caller.Resolve[adapter.BackupItemAction] {
+	resolve := func(plugin, kind, action string) caller.ResolveFunc[adapter.BackupItemAction] {
 		asked += fmt.Sprintf("%s %q %s; ", plugin, kind, action)
 		return nil
 	}
-	for subject, want := range map[Subject]string{&v1alpha1.Backup{}: "BackupItemAction", &v1alpha1.Restore{}: "RestoreItemAction"} {
+	for subject, want := range map[Object]string{&v1alpha1.Backup{}: "BackupItemAction", &v1alpha1.Restore{}: "RestoreItemAction"} {
 		asked = ""
 		subject.Run().ItemActions = planned
-		specs := ItemSpecs(subject, resolve)
+		specs := NewItemActionSpecs(subject, resolve)
 		if len(specs) != 2 || specs[0].Kind != "AsyncBackupItemAction" || specs[1].Kind != want {
 			t.Errorf("%T: the specs are %+v", subject, specs)
 		}

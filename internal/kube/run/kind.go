@@ -11,71 +11,96 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/hook"
 )
 
-// Kind says how the things are called that every kind of run has.
-type Kind struct {
+// KindTraits says how the things are called that every kind of run has.
+type KindTraits struct {
 	// Name is that of the kind, for example Backup.
 	Name string
-	// Work is the reason of the condition, and the first word of the event, while
+	// WorkReason is the reason of the condition, and the first word of the event, while
 	// objects are read or written.
-	Work string
-	// NothingDone ends the message of a run whose Pre action failed.
-	NothingDone string
+	WorkReason string
+	// NothingDoneMessage ends the message of a run whose Pre action failed.
+	NothingDoneMessage string
 	// Failure is the word for one in Velero's names for the metrics of the kind.
 	Failure string
-	// Only is the one point at which actions run, in a kind that has none before and
+	// FailedPrePhase is the phase of a run whose Pre action failed.
+	FailedPrePhase string
+	// RunningPre, RunningPost, PreActionFailed, PostActionFailed and PostActionsSucceeded
+	// are the reasons of conditions that name a point.
+	RunningPre, RunningPost, PreActionFailed, PostActionFailed, PostActionsSucceeded string
+	// SinglePoint is the one point at which actions run, in a kind that has none before and
 	// after: one that fails stops nothing. Its kinds of actions are called after it.
-	Only v1alpha1.HookPoint
+	SinglePoint v1alpha1.HookPoint
 }
 
 // The kinds of runs.
 var (
-	Backup  = Kind{Name: "Backup", Work: v1alpha1.ReasonArchiving, NothingDone: "nothing was archived", Failure: "failure"}
-	Restore = Kind{Name: "Restore", Work: v1alpha1.ReasonRestoring, NothingDone: "nothing was restored", Failure: "failed"}
-
-	Deletion = Kind{Name: "DeletionRun", Work: v1alpha1.ReasonDeleting, NothingDone: "nothing was deleted", Failure: "failure", Only: v1alpha1.HookDelete}
+	BackupKind = KindTraits{
+		Name: "Backup", WorkReason: v1alpha1.ReasonArchiving, NothingDoneMessage: "nothing was archived", Failure: "failure",
+		FailedPrePhase: string(v1alpha1.BackupPhaseFailedPreBackupActions),
+		RunningPre:     v1alpha1.ReasonRunningPreActions, PreActionFailed: v1alpha1.ReasonPreActionFailed,
+		RunningPost: v1alpha1.ReasonRunningPostActions, PostActionFailed: v1alpha1.ReasonPostActionFailed,
+		PostActionsSucceeded: v1alpha1.ReasonPostActionsSucceeded,
+	}
+	RestoreKind = KindTraits{
+		Name: "Restore", WorkReason: v1alpha1.ReasonRestoring, NothingDoneMessage: "nothing was restored", Failure: "failed",
+		FailedPrePhase: string(v1alpha1.RestorePhaseFailedPreRestoreActions),
+		RunningPre:     v1alpha1.ReasonRunningPreRestoreActions, PreActionFailed: v1alpha1.ReasonPreRestoreActionFailed,
+		RunningPost: v1alpha1.ReasonRunningPostRestoreActions, PostActionFailed: v1alpha1.ReasonPostRestoreActionFailed,
+		PostActionsSucceeded: v1alpha1.ReasonPostRestoreActionsSucceeded,
+	}
+	DeletionRunKind = KindTraits{
+		Name: "DeletionRun", WorkReason: v1alpha1.ReasonDeleting, NothingDoneMessage: "nothing was deleted", Failure: "failure",
+		RunningPre: v1alpha1.ReasonRunningDeleteActions, SinglePoint: v1alpha1.HookDelete,
+	}
 )
 
-// Pre is the point before the work, or the only one.
-func (k Kind) Pre() v1alpha1.HookPoint {
-	return cmp.Or(k.Only, v1alpha1.HookPoint("Pre"+k.Name))
+// PreHookPoint is the point before the work, or the only one.
+func (k KindTraits) PreHookPoint() v1alpha1.HookPoint {
+	return cmp.Or(k.SinglePoint, v1alpha1.HookPoint("Pre"+k.Name))
 }
 
-// Post is the point after the outcome.
-func (k Kind) Post() v1alpha1.HookPoint { return v1alpha1.HookPoint("Post" + k.Name) }
+// PostHookPoint is the point after the outcome.
+func (k KindTraits) PostHookPoint() v1alpha1.HookPoint { return v1alpha1.HookPoint("Post" + k.Name) }
 
-func (k Kind) points() hook.Points { return hook.Points{Kind: k.stem(), Once: k.Only != ""} }
+func (k KindTraits) hookPoints() hook.Points {
+	return hook.Points{Kind: k.actionKindStem(), HasSinglePoint: k.SinglePoint != ""}
+}
 
-// stem is what kinds of actions are called after.
-func (k Kind) stem() string { return cmp.Or(string(k.Only), k.Name) }
+// actionKindStem is what kinds of actions are called after.
+func (k KindTraits) actionKindStem() string { return cmp.Or(string(k.SinglePoint), k.Name) }
 
-// plural is what flags are called after, for example backups.
-func (k Kind) plural() string { return strings.ToLower(strings.TrimSuffix(k.Name, "Run")) + "s" }
+// pluralName is what flags are called after, for example backups.
+func (k KindTraits) pluralName() string {
+	return strings.ToLower(strings.TrimSuffix(k.Name, "Run")) + "s"
+}
 
-// nameLabel is the label with the name of the run.
-func (k Kind) nameLabel() string {
+// nameLabelKey is the label with the name of the run.
+func (k KindTraits) nameLabelKey() string {
 	switch k.Name {
-	case Restore.Name:
+	case RestoreKind.Name:
 		return v1alpha1.LabelRestoreName
-	case Deletion.Name:
+	case DeletionRunKind.Name:
 		return v1alpha1.LabelDeletionRunName
 	}
 	return v1alpha1.LabelBackupName
 }
 
-// sides returns which kinds of actions belong to which side.
-func (k Kind) sides() map[v1alpha1.ActionKind]hook.Side {
+// sidesByActionKind returns which kinds of actions belong to which side.
+func (k KindTraits) sidesByActionKind() map[v1alpha1.ActionKind]hook.Side {
 	return map[v1alpha1.ActionKind]hook.Side{
-		v1alpha1.ActionKind(k.Pre()) + "Action":  hook.Pre,
-		v1alpha1.ActionKind(k.Post()) + "Action": hook.Post,
-		k.itemKind():                             hook.Item,
-		k.asyncItemKind():                        hook.Item,
+		v1alpha1.ActionKind(k.PreHookPoint()) + "Action":  hook.Pre,
+		v1alpha1.ActionKind(k.PostHookPoint()) + "Action": hook.Post,
+		k.itemActionKind():      hook.Item,
+		k.asyncItemActionKind(): hook.Item,
 	}
 }
 
-// itemKind and asyncItemKind are the kinds of actions that objects are shown to.
-func (k Kind) itemKind() v1alpha1.ActionKind { return v1alpha1.ActionKind(k.stem()) + "ItemAction" }
+// itemActionKind and asyncItemActionKind are the kinds of actions that objects are shown to.
+func (k KindTraits) itemActionKind() v1alpha1.ActionKind {
+	return v1alpha1.ActionKind(k.actionKindStem()) + "ItemAction"
+}
 
-func (k Kind) asyncItemKind() v1alpha1.ActionKind { return "Async" + k.itemKind() }
+func (k KindTraits) asyncItemActionKind() v1alpha1.ActionKind { return "Async" + k.itemActionKind() }
 
 // The phases that every kind of run has.
 const (
@@ -89,14 +114,3 @@ const (
 	PhaseFailed           = "Failed"
 	PhaseCancelled        = "Cancelled"
 )
-
-// preFailed is the phase of a run whose Pre action failed.
-func (k Kind) preFailed() string { return "Failed" + string(k.Pre()) + "Actions" }
-
-// The reasons of conditions that name a point; api/v1alpha1 documents each.
-func (k Kind) runningPre() string       { return "Running" + string(k.Pre()) + "Actions" }
-func (k Kind) runningPost() string      { return "Running" + string(k.Post()) + "Actions" }
-func (k Kind) runningEach() string      { return "Running" + string(k.Only) + "Actions" }
-func (k Kind) preActionFailed() string  { return string(k.Pre()) + "ActionFailed" }
-func (k Kind) postActionFailed() string { return string(k.Post()) + "ActionFailed" }
-func (k Kind) postSucceeded() string    { return string(k.Post()) + "ActionsSucceeded" }

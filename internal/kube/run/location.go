@@ -12,44 +12,35 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 )
 
-// ChooseLocation returns the name of the location of a run, for reading or for
-// writing too, if it can be used now. What is wrong with it is a problem; what may
-// still come is waited for: a location that does not exist may come from the same
-// kubectl apply as the run.
-func (d *Driver[T]) ChooseLocation(ctx context.Context, s *Scope[T], wanted string, write bool) (name string, waiting bool, problems []string, err error) {
-	choice, err := location.Choose(ctx, d.Client, s.Object.GetNamespace(), wanted, write)
+// ChooseLocation returns the name of the location of a run, for what it
+// does there, if it can be used now. What is wrong with it is a problem, also while it is
+// waited for; see AwaitAdmission and AwaitLocationRecovery.
+func (d *Driver[T]) ChooseLocation(ctx context.Context, s *Scope[T], wanted string, use location.Use) (name string, waiting bool, problems []string, err error) {
+	choice, err := location.Choose(ctx, d.Client, s.Object.GetNamespace(), wanted, use)
 	switch {
 	case err != nil:
 		return "", false, nil, err
 	case choice.Waiting != "":
-		s.Waiting(v1alpha1.ReasonWaitingForLocation, choice.Waiting)
+		s.MarkWaiting(v1alpha1.ReasonWaitingForLocation, choice.Waiting)
 		return "", true, nil, nil
 	case choice.Missing != "":
-		return "", d.grace(s, choice.Missing), []string{choice.Missing}, nil
+		problems = []string{choice.Missing}
+		return "", d.AwaitAdmission(s, v1alpha1.ReasonWaitingForLocation, problems), problems, nil
 	case choice.Problem != "":
-		return "", false, []string{choice.Problem}, nil
+		// Its Secret may come from the same kubectl apply, too. A DeletionRun waits in its own way.
+		problems = []string{choice.Problem}
+		return "", d.Kind.SinglePoint == "" && d.AwaitLocationRecovery(s, problems), problems, nil
 	}
 	return choice.Location.Name, false, nil, nil
 }
 
-// Prefix returns below which prefix of its location the files of a run are, and
+// LocationPrefix returns below which prefix of its location the files of a run are, and
 // false if the location is gone.
-func (d *Driver[T]) Prefix(ctx context.Context, object T) (prefix string, there bool) {
+func (d *Driver[T]) LocationPrefix(ctx context.Context, object T) (prefix string, there bool) {
 	var location v1alpha1.BackupStorageLocation
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: d.Location(object)}
 	if err := d.Client.Get(ctx, key, &location); err != nil {
 		return "", false
 	}
 	return location.Spec.Prefix, true
-}
-
-// grace says whether a location that does not exist is waited for.
-func (d *Driver[T]) grace(s *Scope[T], missing string) bool {
-	wait := s.Object.GetCreationTimestamp().Add(locationGrace).Sub(d.Now())
-	if wait <= 0 {
-		return false
-	}
-	s.Waiting(v1alpha1.ReasonWaitingForLocation, "Waiting a moment for the location: "+missing)
-	s.Again(wait)
-	return true
 }

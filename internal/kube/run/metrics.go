@@ -24,23 +24,23 @@ const scheduleLabel = "schedule"
 
 // metricName returns the name of a metric of the kind: Velero's, with the prefix
 // grapnel_.
-func (k Kind) metricName(name string) string {
+func (k KindTraits) metricName(name string) string {
 	return "grapnel_" + strings.ToLower(k.Name) + "_" + name
 }
 
-// Counter returns a counter of the kind. Its labels are these and, as the last one,
+// NewCounter returns a counter of the kind. Its labels are these and, as the last one,
 // the Schedule of the run.
-func (k Kind) Counter(name, help string, labels ...string) *prometheus.CounterVec {
+func (k KindTraits) NewCounter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: k.metricName(name), Help: help}, append(labels, scheduleLabel))
 }
 
-// Gauge is like Counter for what goes up and down.
-func (k Kind) Gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+// NewGauge is like Counter for what goes up and down.
+func (k KindTraits) NewGauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: k.metricName(name), Help: help}, append(labels, scheduleLabel))
 }
 
-// Register registers metrics, up to the first that can not be.
-func Register(registry prometheus.Registerer, collectors ...prometheus.Collector) error {
+// RegisterMetrics registers metrics, up to the first that can not be.
+func RegisterMetrics(registry prometheus.Registerer, collectors ...prometheus.Collector) error {
 	for _, c := range collectors {
 		if err := registry.Register(c); err != nil {
 			return err
@@ -52,7 +52,7 @@ func Register(registry prometheus.Registerer, collectors ...prometheus.Collector
 // metrics are what every kind of run measures. What can be seen in the objects is
 // read from them when somebody asks, so that it survives a restart. They are safe
 // for concurrent use.
-type metrics[T Subject] struct {
+type metrics[T Object] struct {
 	reader   client.Reader
 	newList  func() client.ObjectList
 	schedule func(T) string
@@ -64,17 +64,17 @@ type metrics[T Subject] struct {
 }
 
 // newMetrics registers the metrics of a kind. The reader should be a cache.
-func newMetrics[T Subject](
-	registry prometheus.Registerer, k Kind, reader client.Reader, newList func() client.ObjectList, schedule func(T) string,
+func newMetrics[T Object](
+	registry prometheus.Registerer, k KindTraits, reader client.Reader, newList func() client.ObjectList, schedule func(T) string,
 ) (*metrics[T], error) {
 	m := &metrics[T]{
 		reader: reader, newList: newList, schedule: schedule,
-		attempts:  k.Counter("attempt_total", k.Name+"s whose plan was recorded."),
-		successes: k.Counter("success_total", k.Name+"s that ended Completed."),
-		partial:   k.Counter("partial_failure_total", k.Name+"s that ended PartiallyFailed."),
-		failures:  k.Counter(k.Failure+"_total", k.Name+"s that ended Failed or "+k.preFailed()+"."),
-		invalid:   k.Counter("validation_"+k.Failure+"_total", k.Name+"s that ended FailedValidation."),
-		cancelled: k.Counter("cancelled_total", k.Name+"s that ended Cancelled."),
+		attempts:  k.NewCounter("attempt_total", k.Name+"s whose plan was recorded."),
+		successes: k.NewCounter("success_total", k.Name+"s that ended Completed."),
+		partial:   k.NewCounter("partial_failure_total", k.Name+"s that ended PartiallyFailed."),
+		failures:  k.NewCounter(k.Failure+"_total", k.Name+"s that ended Failed or "+k.FailedPrePhase+"."),
+		invalid:   k.NewCounter("validation_"+k.Failure+"_total", k.Name+"s that ended FailedValidation."),
+		cancelled: k.NewCounter("cancelled_total", k.Name+"s that ended Cancelled."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: k.metricName("duration_seconds"), Help: "Time from the recorded plan to the outcome.",
 			Buckets: prometheus.ExponentialBuckets(0.125, 4, 10), // 125 ms to 9 h
@@ -86,16 +86,16 @@ func newMetrics[T Subject](
 			"1 for each "+k.Name+" that owes clean-up; overdue says whether it should have ended.",
 			[]string{"namespace", strings.ToLower(k.Name), "overdue"}, nil),
 	}
-	return m, Register(registry, m, m.attempts, m.successes, m.partial, m.failures, m.invalid, m.cancelled, m.duration)
+	return m, RegisterMetrics(registry, m, m.attempts, m.successes, m.partial, m.failures, m.invalid, m.cancelled, m.duration)
 }
 
-// record counts what one status write changed.
-func (m *metrics[T]) record(before, o T) {
+// recordStatusUpdate counts what one status write changed.
+func (m *metrics[T]) recordStatusUpdate(before, o T) {
 	schedule := m.schedule(o)
-	if !Planned(before) && Planned(o) {
+	if !IsPlanned(before) && IsPlanned(o) {
 		m.attempts.WithLabelValues(schedule).Inc()
 	}
-	if Decided(before) || !Decided(o) {
+	if IsFinished(before) || !IsFinished(o) {
 		return
 	}
 	ended := m.failures
@@ -130,7 +130,7 @@ func (m *metrics[T]) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout) //nolint:forbidigo // Collect is given no context
 	defer cancel()
 	list := m.newList()
-	if err := m.reader.List(ctx, list); err != nil {
+	if err := m.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return // before the cache has started there is nothing to tell
 	}
 	phases, last := map[string]float64{}, map[string]float64{}
@@ -145,7 +145,8 @@ func (m *metrics[T]) Collect(out chan<- prometheus.Metric) {
 			last[schedule] = max(last[schedule], float64(start.Unix()))
 		}
 		if conditions.IsTrue(o, v1alpha1.ConditionCleanupOwed) {
-			overdue := conditions.Get(o, v1alpha1.ConditionCleanupOwed).Reason == v1alpha1.ReasonCleanupOverdue
+			reason := conditions.Get(o, v1alpha1.ConditionCleanupOwed).Reason
+			overdue := reason == v1alpha1.ReasonCleanupOverdue || reason == v1alpha1.ReasonCleanupLost
 			out <- prometheus.MustNewConstMetric(m.owed, prometheus.GaugeValue, 1, o.GetNamespace(), o.GetName(), strconv.FormatBool(overdue))
 		}
 		return nil
@@ -156,4 +157,12 @@ func (m *metrics[T]) Collect(out chan<- prometheus.Metric) {
 	for schedule, at := range last {
 		out <- prometheus.MustNewConstMetric(m.last, prometheus.GaugeValue, at, schedule)
 	}
+}
+
+// newStuckStepsGauge returns the gauge of steps that were left behind and still go on.
+func newStuckStepsGauge(k KindTraits, count func() int) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: k.metricName("steps_left_behind"),
+		Help: "Steps of " + k.Name + "s that did not end when they were cancelled and still go on, without effect.",
+	}, func() float64 { return float64(count()) })
 }

@@ -31,7 +31,11 @@ func (o objects) Get(context.Context, client.ObjectKey, client.Object, ...client
 	return fmt.Errorf("metrics read lists only")
 }
 
-func (o objects) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (o objects) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	asked := (&client.ListOptions{}).ApplyOptions(opts)
+	if asked.UnsafeDisableDeepCopy == nil || !*asked.UnsafeDisableDeepCopy {
+		return fmt.Errorf("each scrape copies the whole cache")
+	}
 	return meta.SetList(list, o)
 }
 
@@ -51,7 +55,7 @@ func scrape(t *testing.T, registry *prometheus.Registry) map[string]string {
 }
 
 // planned makes an object a run whose plan is recorded.
-func planned[T Subject](o T) T {
+func planned[T Object](o T) T {
 	at := metav1.NewTime(noon)
 	o.Run().StartTimestamp = &at
 	conditions.Set(o, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, "planned")
@@ -59,7 +63,7 @@ func planned[T Subject](o T) T {
 }
 
 // ended makes an object a run whose outcome was known three seconds later.
-func ended[T Subject](o T, phase string) T {
+func ended[T Object](o T, phase string) T {
 	at := metav1.NewTime(noon.Add(3 * time.Second))
 	o.SetPhase(phase)
 	o.Run().CompletionTimestamp = &at
@@ -68,7 +72,7 @@ func ended[T Subject](o T, phase string) T {
 
 // measured tells metrics what happens to some runs, shows them the objects that
 // there are, and returns what they say.
-func measured[T Subject](t *testing.T, kind Kind, empty func() T, list client.ObjectList, schedule func(T) string) map[string]string {
+func measured[T Object](t *testing.T, kind KindTraits, empty func() T, list client.ObjectList, schedule func(T) string) map[string]string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	completed := func(name string, owed metav1.ConditionStatus, reason string) T {
@@ -79,7 +83,7 @@ func measured[T Subject](t *testing.T, kind Kind, empty func() T, list client.Ob
 		return o
 	}
 	m, err := newMetrics(registry, kind, objects{
-		ended(planned(empty()), kind.preFailed()),
+		ended(planned(empty()), kind.FailedPrePhase),
 		completed("frozen", metav1.ConditionTrue, v1alpha1.ReasonCleanupPending),
 		completed("stuck", metav1.ConditionTrue, v1alpha1.ReasonCleanupOverdue),
 		completed("thawed", metav1.ConditionFalse, v1alpha1.ReasonCleanupDone),
@@ -87,13 +91,13 @@ func measured[T Subject](t *testing.T, kind Kind, empty func() T, list client.Ob
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.record(empty(), planned(empty()))
-	m.record(planned(empty()), planned(empty()))
-	for _, phase := range []string{PhaseCompleted, PhasePartiallyFailed, PhaseFailed, kind.preFailed(), PhaseCancelled} {
-		m.record(planned(empty()), ended(planned(empty()), phase))
-		m.record(ended(planned(empty()), phase), ended(planned(empty()), phase))
+	m.recordStatusUpdate(empty(), planned(empty()))
+	m.recordStatusUpdate(planned(empty()), planned(empty()))
+	for _, phase := range []string{PhaseCompleted, PhasePartiallyFailed, PhaseFailed, kind.FailedPrePhase, PhaseCancelled} {
+		m.recordStatusUpdate(planned(empty()), ended(planned(empty()), phase))
+		m.recordStatusUpdate(ended(planned(empty()), phase), ended(planned(empty()), phase))
 	}
-	m.record(empty(), ended(empty(), PhaseFailedValidation))
+	m.recordStatusUpdate(empty(), ended(empty(), PhaseFailedValidation))
 	return scrape(t, registry)
 }
 
@@ -101,10 +105,10 @@ func measured[T Subject](t *testing.T, kind Kind, empty func() T, list client.Ob
 // rely on.
 func TestMetrics(t *testing.T) {
 	nightly := map[string]string{v1alpha1.LabelScheduleName: "nightly"}
-	got := measured(t, Backup, func() *v1alpha1.Backup {
+	got := measured(t, BackupKind, func() *v1alpha1.Backup {
 		return &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Labels: nightly}}
 	}, &v1alpha1.BackupList{}, func(b *v1alpha1.Backup) string { return b.Labels[v1alpha1.LabelScheduleName] })
-	maps.Copy(got, measured(t, Restore, func() *v1alpha1.Restore {
+	maps.Copy(got, measured(t, RestoreKind, func() *v1alpha1.Restore {
 		return &v1alpha1.Restore{Spec: v1alpha1.RestoreSpec{ScheduleName: "nightly"}}
 	}, &v1alpha1.RestoreList{}, func(o *v1alpha1.Restore) string { return o.Spec.ScheduleName }))
 

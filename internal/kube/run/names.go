@@ -12,14 +12,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
-// maxRunName leaves room for what is made of a HookRun.
-const maxRunName = 52
+// maxChildNameLength leaves room for what is made of a HookRun.
+const maxChildNameLength = 52
 
-// runName returns a name that is always the same for an action of a run, so
+// hookRunName returns a name that is always the same for an action of a run, so
 // that creating twice is harmless.
-func (k Kind) runName(o metav1.Object, point v1alpha1.HookPoint, action string) string {
+func (k KindTraits) hookRunName(o metav1.Object, point v1alpha1.HookPoint, action string) string {
 	_, name, _ := strings.Cut("/"+action, "/")
 	name = name[strings.LastIndex(name, "/")+1:]
 	head := o.GetName() + "-" + strings.TrimSuffix(string(point), k.Name) + "-" + name
-	return shortname.Of(head, maxRunName, string(o.GetUID()), string(point), action)
+	return shortname.ChildName(head, maxChildNameLength, string(o.GetUID()), string(point), action)
 }

@@ -24,7 +24,7 @@ func TestRunNames(t *testing.T) {
 				for _, uid := range []types.UID{"1", "2"} {
 					b := queued(name, 0)
 					b.UID = uid
-					got := Backup.runName(b, point, action)
+					got := BackupKind.hookRunName(b, point, action)
 					if len(got) > 52 || len(validation.IsDNS1123Subdomain(got)) > 0 {
 						t.Errorf("%q is no name of at most 52 characters", got)
 					}
@@ -33,7 +33,7 @@ func TestRunNames(t *testing.T) {
 						t.Errorf("%q stands for %s and for %s", got, other, what)
 					}
 					seen[got] = what
-					if again := Backup.runName(b, point, action); again != got {
+					if again := BackupKind.hookRunName(b, point, action); again != got {
 						t.Errorf("%s has the name %q and then %q", what, got, again)
 					}
 				}

@@ -37,7 +37,7 @@ type OperationDefaults struct {
 func (o OperationDefaults) WithDefaults() OperationDefaults {
 	return OperationDefaults{
 		Timeout: cmp.Or(o.Timeout, 4*time.Hour), PollInterval: cmp.Or(o.PollInterval, 10*time.Second),
-		CancelTimeout: cmp.Or(o.CancelTimeout, operation.DefaultConfirm),
+		CancelTimeout: cmp.Or(o.CancelTimeout, operation.DefaultConfirmTimeout),
 	}
 }
 
@@ -62,8 +62,8 @@ const (
 	maxPollInterval = 24 * time.Hour
 )
 
-// recordPause is the time between two attempts to record an operation.
-const recordPause = 500 * time.Millisecond
+// recordRetryInterval is the time between two attempts to record an operation.
+const recordRetryInterval = 500 * time.Millisecond
 
 // StartedOperation is what an action said that it started.
 type StartedOperation struct {
@@ -80,18 +80,18 @@ type StartedOperation struct {
 	PollInterval time.Duration
 }
 
-// OperationRecorder returns what makes an AsyncOperation of an operation that an action
+// NewOperationRecorder returns what makes an AsyncOperation of an operation that an action
 // started in the attempt that begins in this pass. It tries again until ctx ends where
 // that may help. It may be called concurrently, and twice for one operation.
-func (d *Driver[T]) OperationRecorder(s *Scope[T]) func(context.Context, StartedOperation) error {
-	owner := copyOf(s.Object)
+func (d *Driver[T]) NewOperationRecorder(s *Scope[T]) func(context.Context, StartedOperation) error {
+	owner := deepCopyOf(s.Object)
 	return func(ctx context.Context, started StartedOperation) error {
-		operation := d.operationOf(owner, started)
+		operation := d.newAsyncOperation(owner, started)
 		if err := controllerutil.SetControllerReference(owner, operation, d.Client.Scheme()); err != nil {
 			return fmt.Errorf("owning AsyncOperation %s: %w", operation.Name, err)
 		}
 		var last error
-		err := wait.PollUntilContextCancel(ctx, recordPause, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextCancel(ctx, recordRetryInterval, true, func(ctx context.Context) (bool, error) {
 			last = d.Client.Create(ctx, operation.DeepCopy())
 			switch {
 			case last == nil, apierrors.IsAlreadyExists(last): // the name stands for this very operation
@@ -108,8 +108,8 @@ func (d *Driver[T]) OperationRecorder(s *Scope[T]) func(context.Context, Started
 	}
 }
 
-// operationOf is the AsyncOperation of what an action started.
-func (d *Driver[T]) operationOf(o T, started StartedOperation) *v1alpha1.AsyncOperation {
+// newAsyncOperation is the AsyncOperation of what an action started.
+func (d *Driver[T]) newAsyncOperation(o T, started StartedOperation) *v1alpha1.AsyncOperation {
 	item, attempt := started.Item, max(o.Run().Attempts, 1)
 	spec := v1alpha1.AsyncOperationSpec{
 		Subject:    v1alpha1.SubjectReference{Kind: d.Kind.Name, Name: o.GetName(), UID: string(o.GetUID())},
@@ -118,14 +118,14 @@ func (d *Driver[T]) operationOf(o T, started StartedOperation) *v1alpha1.AsyncOp
 		OperationID: started.ID, Item: item, PostOperationItems: started.PostItems, Attempt: attempt,
 		DesiredState: v1alpha1.DesiredStateRun,
 	}
-	d.watchAs(&spec, o, started)
+	d.applyOperationPolicy(&spec, o, started)
 	return &v1alpha1.AsyncOperation{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.GetNamespace(),
-			Name: shortname.Of(o.GetName()+"-"+item.Name, maxRunName, string(o.GetUID()), fmt.Sprint(attempt), started.Kind, started.Action,
+			Name: shortname.ChildName(o.GetName()+"-"+item.Name, maxChildNameLength, string(o.GetUID()), fmt.Sprint(attempt), started.Kind, started.Action,
 				item.Group, item.Version, item.Resource, item.Namespace, item.Name, started.ID),
 			Labels: map[string]string{
-				d.Kind.nameLabel():      shortname.Label(o.GetName()),
+				d.Kind.nameLabelKey():   shortname.LabelValue(o.GetName()),
 				v1alpha1.LabelParentUID: string(o.GetUID()),
 			},
 			Finalizers: []string{v1alpha1.FinalizerAsyncOperation},
@@ -134,9 +134,9 @@ func (d *Driver[T]) operationOf(o T, started StartedOperation) *v1alpha1.AsyncOp
 	}
 }
 
-// watchAs says how an operation is watched: as the run asks for, as the Plugin does, or
+// applyOperationPolicy says how an operation is watched: as the run asks for, as the Plugin does, or
 // by default.
-func (d *Driver[T]) watchAs(spec *v1alpha1.AsyncOperationSpec, o T, started StartedOperation) {
+func (d *Driver[T]) applyOperationPolicy(spec *v1alpha1.AsyncOperationSpec, o T, started StartedOperation) {
 	spec.Timeout.Duration, spec.PollInterval.Duration = d.Operations.Timeout, d.Operations.PollInterval
 	for _, planned := range o.Run().ItemActions {
 		policy := planned.Operation
@@ -157,31 +157,31 @@ func (d *Driver[T]) watchAs(spec *v1alpha1.AsyncOperationSpec, o T, started Star
 	if started.PollInterval > 0 {
 		spec.PollInterval.Duration = min(max(started.PollInterval, minPollInterval), maxPollInterval)
 	}
-	spec.Timeout.Duration, spec.PollInterval.Duration = writable(spec.Timeout.Duration), writable(spec.PollInterval.Duration)
+	spec.Timeout.Duration, spec.PollInterval.Duration = clampDuration(spec.Timeout.Duration), clampDuration(spec.PollInterval.Duration)
 }
 
-// operations finds the AsyncOperations of a run, and tells apart those of an earlier
+// listOperations finds the AsyncOperations of a run, and tells apart those of an earlier
 // attempt that was repeated. The caller must not change them.
-func (d *Driver[T]) operations(ctx context.Context, o T) (current, repeated []v1alpha1.AsyncOperation, err error) {
+func (d *Driver[T]) listOperations(ctx context.Context, o T) (current, repeated []v1alpha1.AsyncOperation, err error) {
 	var list v1alpha1.AsyncOperationList
 	err = d.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.InNamespace(o.GetNamespace()),
 		client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing the AsyncOperations: %w", err)
 	}
-	current, repeated = d.Kind.latest(list.Items, o.Run().Attempts)
+	current, repeated = d.Kind.splitByAttempt(list.Items, o.Run().Attempts)
 	return current, repeated, nil
 }
 
-// latest tells apart the operations that count and those that a later attempt repeated.
+// splitByAttempt tells apart the operations that count and those that a later attempt repeated.
 // An archive is made anew as a whole. A restore goes on, and asks actions only about
 // objects that are not restored yet. It makes use of the slice.
-func (k Kind) latest(all []v1alpha1.AsyncOperation, attempt int32) (current, repeated []v1alpha1.AsyncOperation) {
+func (k KindTraits) splitByAttempt(all []v1alpha1.AsyncOperation, attempt int32) (current, repeated []v1alpha1.AsyncOperation) {
 	// The cache may show a Backup as it was before its last attempt.
 	counts := func(o *v1alpha1.AsyncOperation) bool { return o.Spec.Attempt >= attempt }
-	if k.Name == Restore.Name {
-		newest := newestAttempts(all)
-		counts = func(o *v1alpha1.AsyncOperation) bool { return o.Spec.Attempt == newest[workOf(o)] }
+	if k.Name == RestoreKind.Name {
+		newest := latestAttempts(all)
+		counts = func(o *v1alpha1.AsyncOperation) bool { return o.Spec.Attempt == newest[operationKeyFor(o)] }
 	}
 	current = all[:0] // there may be ten thousand, of a kilobyte each
 	for i := range all {
@@ -194,22 +194,22 @@ func (k Kind) latest(all []v1alpha1.AsyncOperation, attempt int32) (current, rep
 	return current, repeated
 }
 
-// work is what one action started on one object.
-type work struct {
+// operationKey is what one action started on one object.
+type operationKey struct {
 	kind   v1alpha1.ActionKind
 	action string
 	item   v1alpha1.OperationItem
 }
 
-func workOf(o *v1alpha1.AsyncOperation) work {
-	return work{o.Spec.Kind, o.Spec.PluginName, o.Spec.Item}
+func operationKeyFor(o *v1alpha1.AsyncOperation) operationKey {
+	return operationKey{o.Spec.Kind, o.Spec.PluginName, o.Spec.Item}
 }
 
-// newestAttempts returns the last attempt in which each work was started.
-func newestAttempts(all []v1alpha1.AsyncOperation) map[work]int32 {
-	newest := map[work]int32{}
+// latestAttempts returns the last attempt in which each work was started.
+func latestAttempts(all []v1alpha1.AsyncOperation) map[operationKey]int32 {
+	newest := map[operationKey]int32{}
 	for i := range all {
-		newest[workOf(&all[i])] = max(newest[workOf(&all[i])], all[i].Spec.Attempt)
+		newest[operationKeyFor(&all[i])] = max(newest[operationKeyFor(&all[i])], all[i].Spec.Attempt)
 	}
 	return newest
 }

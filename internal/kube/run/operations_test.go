@@ -46,9 +46,10 @@ func driverWith(t *testing.T, fails []error, objects ...client.Object) *Driver[*
 	}).Build()
 	return &Driver[*v1alpha1.Backup]{
 		steps: runner.New[any](func(types.NamespacedName) {}),
-		Kind:  Backup, New: func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
-		Environment: Environment{
+		Kind:  BackupKind, New: func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
+		Dependencies: Dependencies{
 			Client: c, Reader: c, Now: func() time.Time { return noon },
+			ServerTime: func(context.Context, string) (time.Time, error) { return noon, nil },
 			Operations: OperationDefaults{Timeout: 4 * time.Hour, PollInterval: 10 * time.Second},
 		},
 	}
@@ -87,13 +88,13 @@ func TestRecordedOperation(t *testing.T) {
 			}
 			started := move("data")
 			started.PollInterval = tc.asked
-			record := d.OperationRecorder(newScope(Backup, b))
+			record := d.NewOperationRecorder(newScope(BackupKind, b))
 			for range 2 { // creating twice is harmless
 				if err := record(t.Context(), started); err != nil {
 					t.Fatal(err)
 				}
 			}
-			current, repeated, err := d.operations(t.Context(), b)
+			current, repeated, err := d.listOperations(t.Context(), b)
 			if err != nil || len(current) != 1 || len(repeated) != 0 {
 				t.Fatalf("%d operations, %d repeated (%v), want 1", len(current), len(repeated), err)
 			}
@@ -106,7 +107,7 @@ func TestRecordedOperation(t *testing.T) {
 				t.Errorf("timeout, interval and stallTimeout are %s, want %s", got, tc.want)
 			}
 			if o.Spec.Item != started.Item || o.Spec.OperationID != "op-1" || o.Spec.Attempt != 2 || o.Spec.Subject.UID != string(b.UID) ||
-				!strings.HasPrefix(o.Name, "nightly-data-") || len(o.Name) > maxRunName {
+				!strings.HasPrefix(o.Name, "nightly-data-") || len(o.Name) > maxChildNameLength {
 				t.Errorf("recorded %s: %+v", o.Name, o.Spec)
 			}
 			if !metav1.IsControlledBy(&o, b) || !slices.Contains(o.Finalizers, v1alpha1.FinalizerAsyncOperation) {
@@ -120,7 +121,7 @@ func TestRecordedOperation(t *testing.T) {
 // else differently, too.
 func TestEveryOperationHasItsName(t *testing.T) {
 	d, b := driverWith(t, nil), queued("nightly", 0)
-	record := d.OperationRecorder(newScope(Backup, b))
+	record := d.NewOperationRecorder(newScope(BackupKind, b))
 	other := move("a")
 	other.Action = "x/scan"
 	second := move("a")
@@ -131,10 +132,10 @@ func TestEveryOperationHasItsName(t *testing.T) {
 		}
 	}
 	b.Status.Attempts = 2
-	if err := d.OperationRecorder(newScope(Backup, b))(t.Context(), move("a")); err != nil {
+	if err := d.NewOperationRecorder(newScope(BackupKind, b))(t.Context(), move("a")); err != nil {
 		t.Fatal(err)
 	}
-	if current, repeated, _ := d.operations(t.Context(), b); len(current) != 1 || len(repeated) != 4 {
+	if current, repeated, _ := d.listOperations(t.Context(), b); len(current) != 1 || len(repeated) != 4 {
 		t.Errorf("%d operations of this attempt and %d of the last, want 1 and 4", len(current), len(repeated))
 	}
 }
@@ -150,7 +151,7 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := driverWith(t, tc.fails)
-			err := d.OperationRecorder(newScope(Backup, queued("nightly", 0)))(t.Context(), move("data"))
+			err := d.NewOperationRecorder(newScope(BackupKind, queued("nightly", 0)))(t.Context(), move("data"))
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
@@ -160,7 +161,7 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 		d := driverWith(t, slices.Repeat([]error{errors.New("connection refused")}, 1000))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := d.OperationRecorder(newScope(Backup, queued("nightly", 0)))(ctx, move("data"))
+		err := d.NewOperationRecorder(newScope(BackupKind, queued("nightly", 0)))(ctx, move("data"))
 		if err == nil || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("error %v, want the last one", err)
 		}
@@ -174,7 +175,7 @@ func TestLatestOfARestore(t *testing.T) {
 		o.Name, o.Spec.Attempt, o.Spec.Item.Name = fmt.Sprintf("%s-%d", item, attempt), attempt, item
 		return o
 	}
-	current, repeated := Restore.latest([]v1alpha1.AsyncOperation{of("a", 1), of("b", 1), of("b", 2), of("c", 2)}, 2)
+	current, repeated := RestoreKind.splitByAttempt([]v1alpha1.AsyncOperation{of("a", 1), of("b", 1), of("b", 2), of("c", 2)}, 2)
 	names := func(all []v1alpha1.AsyncOperation) (names []string) {
 		for _, o := range all {
 			names = append(names, o.Name)
@@ -233,7 +234,7 @@ func TestAwaitOperations(t *testing.T) {
 			phase:  PhaseWaiting, condition: metav1.ConditionUnknown, says: "1 of 2", cancelled: 1,
 		},
 		"the archive failed": {
-			phases: []v1alpha1.AsyncOperationPhase{running}, change: func(s *Scope[*v1alpha1.Backup]) { s.GivenUp = true },
+			phases: []v1alpha1.AsyncOperationPhase{running}, change: func(s *Scope[*v1alpha1.Backup]) { s.WorkFailed = true },
 			phase: PhaseWaiting, condition: metav1.ConditionUnknown, says: "0 of 1", cancelled: 1,
 		},
 		"an earlier attempt's": {
@@ -248,9 +249,9 @@ func TestAwaitOperations(t *testing.T) {
 			}
 			d, b := driverWith(t, nil, objects...), queued("nightly", 0)
 			b.Status.Attempts = 1
-			s := newScope(Backup, b)
+			s := newScope(BackupKind, b)
 			if tc.started > 0 {
-				s.SetProcessed(tc.started)
+				s.MarkItemsProcessed(tc.started)
 			}
 			if tc.change != nil {
 				tc.change(s)
@@ -277,7 +278,7 @@ func TestAwaitOperations(t *testing.T) {
 // are to be cancelled then.
 func cancelledAfter(t *testing.T, d *Driver[*v1alpha1.Backup], s *Scope[*v1alpha1.Backup]) (n int) {
 	t.Helper()
-	for _, f := range s.after {
+	for _, f := range s.afterUpdate {
 		if err := f(t.Context()); err != nil {
 			t.Fatal(err)
 		}

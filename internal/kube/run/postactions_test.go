@@ -56,7 +56,7 @@ const (
 	post = v1alpha1.HookPostBackup
 )
 
-func TestNeeded(t *testing.T) {
+func TestIsHookRunNeeded(t *testing.T) {
 	runOn := func(outcomes ...v1alpha1.Outcome) func(*v1alpha1.HookRun) {
 		return func(h *v1alpha1.HookRun) { h.Spec.RunOn = outcomes }
 	}
@@ -87,19 +87,19 @@ func TestNeeded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScope(Backup, queued("b", 0))
+			s := newScope(BackupKind, queued("b", 0))
 			s.Object.Status.Phase = tc.phase
 			if tc.pre != nil {
 				s.Pre = []*v1alpha1.HookRun{tc.pre}
 			}
-			if got := s.needed(tc.run); got != tc.want {
+			if got := s.isHookRunNeeded(tc.run); got != tc.want {
 				t.Errorf("needed: %v, want %v", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestCleanUp(t *testing.T) {
+func TestUpdateCleanupOwed(t *testing.T) {
 	quiesced := run(pre, "a", v1alpha1.HookRunPhaseCompleted)
 	for name, tc := range map[string]struct {
 		post      *v1alpha1.HookRun
@@ -121,6 +121,10 @@ func TestCleanUp(t *testing.T) {
 			post: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed, began(time.Minute)),
 			owed: metav1.ConditionTrue, reason: v1alpha1.ReasonCleanupOverdue, stalled: true,
 		},
+		"a clock was set back since it began": {
+			post: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed, began(-720*time.Hour)),
+			owed: metav1.ConditionTrue, reason: v1alpha1.ReasonCleanupPending, again: time.Minute,
+		},
 		"its retries give it more time": {
 			post: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed, began(time.Minute), func(h *v1alpha1.HookRun) { h.Spec.Retries = 2 }),
 			owed: metav1.ConditionTrue, reason: v1alpha1.ReasonCleanupPending, again: 2 * time.Minute,
@@ -131,7 +135,11 @@ func TestCleanUp(t *testing.T) {
 		},
 		"its HookRun is lost": {
 			post: run(post, "a", v1alpha1.HookRunPhaseFailed, owed), owed: metav1.ConditionTrue,
-			reason: v1alpha1.ReasonCleanupOverdue, stalled: true,
+			reason: v1alpha1.ReasonCleanupLost, stalled: true, again: time.Minute,
+		},
+		"its HookRun is lost, and that is acknowledged": {
+			post: run(post, "a", v1alpha1.HookRunPhaseFailed, owed), abandoned: true, done: true,
+			owed: metav1.ConditionFalse, reason: v1alpha1.ReasonCleanupAbandoned,
 		},
 		"given up, and not ended yet": {
 			post: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed, began(time.Second)), abandoned: true,
@@ -143,11 +151,11 @@ func TestCleanUp(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScope(Backup, queued("b", 0))
+			s := newScope(BackupKind, queued("b", 0))
 			s.Pre, s.Post = []*v1alpha1.HookRun{quiesced}, []*v1alpha1.HookRun{tc.post}
-			s.owe(quiesced)
-			s.Decide(Outcome{PhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
-			if got := s.cleanUp(noon, tc.abandoned); got != tc.done {
+			s.markCleanupOwed(quiesced)
+			s.RecordOutcome(Outcome{PhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
+			if got := s.updateCleanupOwed(noon, tc.abandoned); got != tc.done {
 				t.Errorf("nothing owed: %v, want %v", got, tc.done)
 			}
 			c := conditions.Get(s.Object, v1alpha1.ConditionCleanupOwed)
@@ -163,15 +171,15 @@ func TestCleanUp(t *testing.T) {
 			if s.requeue != tc.again {
 				t.Errorf("looked at again after %v, want %v", s.requeue, tc.again)
 			}
-			if Settled(s.Object) {
+			if IsFinalized(s.Object) {
 				t.Error("a Backup that was not finished counts as settled")
 			}
 		})
 	}
 }
 
-// TestOverBudget: what the end of an operator interrupted used nothing up.
-func TestOverBudget(t *testing.T) {
+// TestHasExhaustedRetries: what the end of an operator interrupted used nothing up.
+func TestHasExhaustedRetries(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
@@ -186,21 +194,21 @@ func TestOverBudget(t *testing.T) {
 		run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{Owed: tc.owed, Retries: 1}}
 		run.Status.Attempt, run.Status.Failures = 9, tc.failures
 		run.Status.Attempts = []v1alpha1.HookAttempt{{Number: 9, CompletionTimestamp: &now}}
-		if got := overBudget(run); got != tc.want {
+		if got := hasExhaustedRetries(run); got != tc.want {
 			t.Errorf("%s: over budget is %v, want %v", name, got, tc.want)
 		}
 	}
 }
 
-// TestInterrupting is about who asked for what: a cancel that came before the
+// TestIsCancelRequestedAfterOutcome is about who asked for what: a cancel that came before the
 // outcome ends the work, one that comes later ends what runs then.
-func TestInterrupting(t *testing.T) {
+func TestIsCancelRequestedAfterOutcome(t *testing.T) {
 	cancel := func(s *Scope[*v1alpha1.Backup]) {
 		s.Object.Spec.DesiredState = v1alpha1.DesiredStateCancel
 		s.Object.Generation++
 	}
 	decide := func(s *Scope[*v1alpha1.Backup]) {
-		s.Decide(Outcome{PhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
+		s.RecordOutcome(Outcome{PhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
 	}
 	for name, tc := range map[string]struct {
 		steps []func(*Scope[*v1alpha1.Backup])
@@ -213,19 +221,19 @@ func TestInterrupting(t *testing.T) {
 		"owed":                                {steps: []func(*Scope[*v1alpha1.Backup]){decide, cancel}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScope(Backup, queued("b", 0))
+			s := newScope(BackupKind, queued("b", 0))
 			for _, step := range tc.steps {
 				step(s)
 			}
-			if got := s.interrupting(tc.run); got != tc.want {
+			if got := s.isCancelRequestedAfterOutcome(tc.run); got != tc.want {
 				t.Errorf("interrupting: %v, want %v", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestActionStatuses(t *testing.T) {
-	if actionStatuses(nil) != nil {
+func TestNewActionStatuses(t *testing.T) {
+	if newActionStatuses(nil) != nil {
 		t.Error("without actions there must be no list")
 	}
 	var phases []v1alpha1.ActionPhase
@@ -233,7 +241,7 @@ func TestActionStatuses(t *testing.T) {
 		"", v1alpha1.HookRunPhasePending, v1alpha1.HookRunPhaseSkipped, v1alpha1.HookRunPhaseInProgress,
 		v1alpha1.HookRunPhaseCompleted, v1alpha1.HookRunPhaseFailed, v1alpha1.HookRunPhaseCancelled,
 	} {
-		phases = append(phases, (*actionStatuses([]*v1alpha1.HookRun{run(pre, "a", phase)}))[0].Phase)
+		phases = append(phases, (*newActionStatuses([]*v1alpha1.HookRun{run(pre, "a", phase)}))[0].Phase)
 	}
 	want := []v1alpha1.ActionPhase{
 		"", "", "", v1alpha1.ActionPhaseInProgress,
@@ -246,34 +254,34 @@ func TestActionStatuses(t *testing.T) {
 
 // TestSettled checks the end of a run against every way in which it is not one.
 func TestSettled(t *testing.T) {
-	s := newScope(Backup, queued("b", 0))
-	s.Running(v1alpha1.ReasonArchiving, "Archiving")
-	if Settled(s.Object) {
+	s := newScope(BackupKind, queued("b", 0))
+	s.MarkRunning(v1alpha1.ReasonArchiving, "Archiving")
+	if IsFinalized(s.Object) {
 		t.Error("a running Backup counts as settled")
 	}
-	s.Decide(Outcome{PhaseFailed, v1alpha1.ReasonFailed, "the store is full"}, noon)
-	if Settled(s.Object) || s.Object.Status.FailureReason != "the store is full" {
-		t.Errorf("after the outcome: settled %v, failureReason %q", Settled(s.Object), s.Object.Status.FailureReason)
+	s.RecordOutcome(Outcome{PhaseFailed, v1alpha1.ReasonFailed, "the store is full"}, noon)
+	if IsFinalized(s.Object) || s.Object.Status.FailureReason != "the store is full" {
+		t.Errorf("after the outcome: settled %v, failureReason %q", IsFinalized(s.Object), s.Object.Status.FailureReason)
 	}
-	s.Done()
-	if !Settled(s.Object) || !conditions.IsTrue(s.Object, v1alpha1.ConditionStalled) || conditions.IsTrue(s.Object, v1alpha1.ConditionReady) {
-		t.Errorf("after the end: settled %v, %+v", Settled(s.Object), s.Object.Status.Conditions)
+	s.MarkFinalized()
+	if !IsFinalized(s.Object) || !conditions.IsTrue(s.Object, v1alpha1.ConditionStalled) || conditions.IsTrue(s.Object, v1alpha1.ConditionReady) {
+		t.Errorf("after the end: settled %v, %+v", IsFinalized(s.Object), s.Object.Status.Conditions)
 	}
 }
 
 func TestInvalidListsEverything(t *testing.T) {
-	s := newScope(Backup, queued("b", 0))
+	s := newScope(BackupKind, queued("b", 0))
 	var errs []string
 	for range 100 {
 		errs = append(errs, strings.Repeat("ä", 3000))
 	}
-	s.Invalid(errs, noon)
+	s.FailValidation(errs, noon)
 	status := s.Object.Status
-	if len(status.ValidationErrors) != MaxList || status.ValidationErrors[MaxList-1] != "and 37 more" {
+	if len(status.ValidationErrors) != MaxMessages || status.ValidationErrors[MaxMessages-1] != "and 37 more" {
 		t.Errorf("%d errors, the last is %q", len(status.ValidationErrors), status.ValidationErrors[len(status.ValidationErrors)-1])
 	}
 	for _, text := range append(status.ValidationErrors, status.Message) {
-		if len(text) > maxMessage || strings.ContainsRune(text, '\uFFFD') {
+		if len(text) > maxMessageBytes || strings.ContainsRune(text, '\uFFFD') {
 			t.Errorf("a message has %d bytes or half a character", len(text))
 		}
 	}

@@ -11,33 +11,33 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// PreActions is the phase that runs the actions before the work, one after the
+// RunPreActions is the phase that runs the actions before the work, one after the
 // other. One that fails ends the run before anything is done.
-func (d *Driver[T]) PreActions(_ context.Context, s *Scope[T]) (bool, error) {
-	if Decided(s.Object) {
+func (d *Driver[T]) RunPreActions(_ context.Context, s *Scope[T]) (bool, error) {
+	if IsFinished(s.Object) {
 		return true, nil
 	}
-	if Processed(s.Object) {
-		d.queue.park(s.Object)
+	if HasProcessedItems(s.Object) {
+		d.queue.releaseSlot(s.Object)
 	} else {
-		d.queue.acquire(s.Object, true)
+		d.queue.acquireSlot(s.Object, true)
 	}
 	for _, run := range s.Pre {
 		switch {
-		case succeeded(run):
+		case isHookRunCompleted(run):
 			continue
-		case terminal(run):
-			s.Decide(s.preFailure(run), d.Now())
-		case s.Stopping():
-			d.want(s, run, v1alpha1.HookDesiredStateCancel)
-			s.Running(v1alpha1.ReasonCancelling, "Stopping "+action(run))
+		case isHookRunFinished(run):
+			s.RecordOutcome(s.outcomeForFailedPre(run), d.Now())
+		case s.IsCancelRequested():
+			d.setDesiredState(s, run, v1alpha1.HookDesiredStateCancel)
+			s.MarkRunning(v1alpha1.ReasonCancelling, "Stopping "+describeAction(run))
 			return false, nil
 		default:
 			if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait {
-				d.want(s, run, v1alpha1.HookDesiredStateRun)
+				d.setDesiredState(s, run, v1alpha1.HookDesiredStateRun)
 			}
-			s.owe(run)
-			s.Running(d.Kind.runningPre(), "Running "+action(run))
+			s.markCleanupOwed(run)
+			s.MarkRunning(d.Kind.RunningPre, "Running "+describeAction(run))
 			return false, nil
 		}
 		break
@@ -45,18 +45,24 @@ func (d *Driver[T]) PreActions(_ context.Context, s *Scope[T]) (bool, error) {
 	return true, nil
 }
 
-// action names what a HookRun executes.
-func action(run *v1alpha1.HookRun) string {
+// ReacquireSlot takes the slot of a run that has begun, even if all are taken: it had one before
+// the operator was restarted.
+func (d *Driver[T]) ReacquireSlot(s *Scope[T]) { d.queue.acquireSlot(s.Object, true) }
+
+// describeAction names what a HookRun executes.
+func describeAction(run *v1alpha1.HookRun) string {
 	return string(run.Spec.Hook) + " action " + run.Spec.PluginName
 }
 
-func terminal(run *v1alpha1.HookRun) bool { return run.Status.CompletionTimestamp != nil }
+func isHookRunFinished(run *v1alpha1.HookRun) bool { return run.Status.CompletionTimestamp != nil }
 
-func succeeded(run *v1alpha1.HookRun) bool { return run.Status.Phase == v1alpha1.HookRunPhaseCompleted }
+func isHookRunCompleted(run *v1alpha1.HookRun) bool {
+	return run.Status.Phase == v1alpha1.HookRunPhaseCompleted
+}
 
-// preFailure is the outcome of a run whose Pre action did not end well.
-func (s *Scope[T]) preFailure(run *v1alpha1.HookRun) Outcome {
-	if s.Stopping() && run.Status.Phase != v1alpha1.HookRunPhaseFailed {
+// outcomeForFailedPre is the outcome of a run whose Pre action did not end well.
+func (s *Scope[T]) outcomeForFailedPre(run *v1alpha1.HookRun) Outcome {
+	if s.IsCancelRequested() && run.Status.Phase != v1alpha1.HookRunPhaseFailed {
 		return s.CancelledOutcome()
 	}
 	what := "failed"
@@ -64,55 +70,55 @@ func (s *Scope[T]) preFailure(run *v1alpha1.HookRun) Outcome {
 		what = "was cancelled"
 	}
 	return Outcome{
-		s.kind.preFailed(), s.kind.preActionFailed(),
-		fmt.Sprintf("%s %s: %s; %s", action(run), what, run.Status.Message, s.kind.NothingDone),
+		s.kind.FailedPrePhase, s.kind.PreActionFailed,
+		fmt.Sprintf("%s %s: %s; %s", describeAction(run), what, run.Status.Message, s.kind.NothingDoneMessage),
 	}
 }
 
-// Ignored returns a warning for every failure that a policy covered.
-func Ignored(runs []*v1alpha1.HookRun) []string {
+// IgnoredFailureWarnings returns a warning for every failure that a policy covered.
+func IgnoredFailureWarnings(runs []*v1alpha1.HookRun) []string {
 	var warnings []string
 	for _, run := range runs {
 		if c := conditions.Get(run, v1alpha1.ConditionSucceeded); c != nil && c.Reason == v1alpha1.ReasonIgnored {
-			warnings = append(warnings, fmt.Sprintf("%s: %s", action(run), run.Status.Message))
+			warnings = append(warnings, fmt.Sprintf("%s: %s", describeAction(run), run.Status.Message))
 		}
 	}
 	return warnings
 }
 
-// Outputs returns what actions answered, by registered name.
-func Outputs(runs []*v1alpha1.HookRun) map[string]map[string]string {
+// OutputsByAction returns what actions answered, by registered name.
+func OutputsByAction(runs []*v1alpha1.HookRun) map[string]map[string]string {
 	byName := map[string]map[string]string{}
 	for _, run := range runs {
 		if len(run.Status.Outputs) > 0 {
-			byName[run.Spec.PluginName] = PlainMap(run.Status.Outputs)
+			byName[run.Spec.PluginName] = ToStringMap(run.Status.Outputs)
 		}
 	}
 	return byName
 }
 
-// recordActions writes down how each planned action stands.
-func (s *Scope[T]) recordActions() {
+// recordActionStatuses writes down how each planned action stands.
+func (s *Scope[T]) recordActionStatuses() {
 	pre, post := s.Object.ActionsStatuses()
-	*pre, *post = actionStatuses(s.Pre), actionStatuses(s.Post)
+	*pre, *post = newActionStatuses(s.Pre), newActionStatuses(s.Post)
 }
 
-func actionStatuses(runs []*v1alpha1.HookRun) *[]v1alpha1.ActionStatus {
+func newActionStatuses(runs []*v1alpha1.HookRun) *[]v1alpha1.ActionStatus {
 	if len(runs) == 0 {
 		return nil
 	}
 	list := make([]v1alpha1.ActionStatus, len(runs))
 	for i, run := range runs {
 		list[i] = v1alpha1.ActionStatus{
-			PluginName: run.Spec.PluginName, HookRunName: run.Name, Phase: actionPhase(run), Message: run.Status.Message,
+			PluginName: run.Spec.PluginName, Plugin: run.Spec.PluginRef.Name, HookRunName: run.Name, Phase: toActionPhase(run), Message: run.Status.Message,
 			StartTimestamp: run.Status.StartTimestamp, CompletionTimestamp: run.Status.CompletionTimestamp,
 		}
 	}
 	return &list
 }
 
-// actionPhase translates the phase of a HookRun. What was skipped never had one.
-func actionPhase(run *v1alpha1.HookRun) v1alpha1.ActionPhase {
+// toActionPhase translates the phase of a HookRun. What was skipped never had one.
+func toActionPhase(run *v1alpha1.HookRun) v1alpha1.ActionPhase {
 	switch run.Status.Phase {
 	case v1alpha1.HookRunPhaseInProgress:
 		return v1alpha1.ActionPhaseInProgress

@@ -17,11 +17,11 @@ import (
 func TestProgressIsTakenNoteOfOnceASecond(t *testing.T) {
 	now := time.Unix(1000, 0)
 	d := &Driver[*v1alpha1.Backup]{
-		Environment: Environment{Now: func() time.Time { return now }}, New: func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
-		woken: make(chan event.GenericEvent, 100),
+		Dependencies: Dependencies{Now: func() time.Time { return now }}, New: func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
+		events: make(chan event.GenericEvent, 100),
 	}
 	b := queued("b", 1)
-	report := d.Reporter(b)
+	report := d.NewProgressReporter(b)
 	if _, _, known := d.Progress(b); known {
 		t.Error("progress is known before there is any")
 	}
@@ -32,10 +32,10 @@ func TestProgressIsTakenNoteOfOnceASecond(t *testing.T) {
 		}
 		now = now.Add(100 * time.Millisecond)
 	}
-	if len(d.woken) != 3 {
-		t.Errorf("woken %d times in 3.5 seconds, want 3", len(d.woken))
+	if len(d.events) != 3 {
+		t.Errorf("woken %d times in 3.5 seconds, want 3", len(d.events))
 	}
-	d.progress.drop(b.UID)
+	d.progress.forgetRun(b.UID)
 	if _, _, known := d.Progress(b); known {
 		t.Error("progress is known after the run was dropped")
 	}

@@ -17,38 +17,38 @@ import (
 // always gets its slot back. Whoever gives a slot back wakes the next one: no
 // timer decides when a waiting run starts.
 type queue struct {
-	wake func(types.NamespacedName)
+	enqueue func(types.NamespacedName)
 
 	mu      sync.Mutex
 	limit   int
 	running map[types.UID]types.NamespacedName
-	waiting []ticket
-	// parked are those that need no slot any more, and are not over.
-	parked map[types.UID]types.NamespacedName
+	waiting []waiter
+	// slotReleased are those that need no slot any more, and are not over.
+	slotReleased map[types.UID]types.NamespacedName
 }
 
-type ticket struct {
+type waiter struct {
 	uid     types.UID
 	created int64
 	owner   types.NamespacedName
 }
 
 func newQueue(limit int, wake func(types.NamespacedName)) *queue {
-	return &queue{limit: limit, wake: wake, running: map[types.UID]types.NamespacedName{}, parked: map[types.UID]types.NamespacedName{}}
+	return &queue{limit: limit, enqueue: wake, running: map[types.UID]types.NamespacedName{}, slotReleased: map[types.UID]types.NamespacedName{}}
 }
 
-// acquire takes a slot, or a place in the queue. A resumed run does not wait.
-func (q *queue) acquire(o metav1.Object, resumed bool) bool {
+// acquireSlot takes a slot, or a place in the queue. A resumed run does not wait.
+func (q *queue) acquireSlot(o metav1.Object, resumed bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if _, has := q.running[o.GetUID()]; has {
 		return true
 	}
-	i := slices.IndexFunc(q.waiting, func(w ticket) bool { return w.uid == o.GetUID() })
+	i := slices.IndexFunc(q.waiting, func(w waiter) bool { return w.uid == o.GetUID() })
 	if i < 0 {
 		created := o.GetCreationTimestamp()
-		t := ticket{uid: o.GetUID(), created: created.UnixNano(), owner: nameOf(o)}
-		i, _ = slices.BinarySearchFunc(q.waiting, t, func(a, b ticket) int {
+		t := waiter{uid: o.GetUID(), created: created.UnixNano(), owner: namespacedNameOf(o)}
+		i, _ = slices.BinarySearchFunc(q.waiting, t, func(a, b waiter) int {
 			return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.owner.String(), b.owner.String()))
 		})
 		q.waiting = slices.Insert(q.waiting, i, t)
@@ -57,48 +57,61 @@ func (q *queue) acquire(o metav1.Object, resumed bool) bool {
 		return false
 	}
 	q.waiting = slices.Delete(q.waiting, i, i+1)
-	q.running[o.GetUID()] = nameOf(o)
+	q.running[o.GetUID()] = namespacedNameOf(o)
 	return true
 }
 
-// park gives the slot of a run back that only waits for operations, which may take hours.
-func (q *queue) park(o metav1.Object) {
+// releaseSlot gives the slot of a run back that only waits for operations, which may take hours.
+func (q *queue) releaseSlot(o metav1.Object) {
 	q.mu.Lock()
-	_, parked := q.parked[o.GetUID()]
-	q.parked[o.GetUID()] = nameOf(o)
+	_, parked := q.slotReleased[o.GetUID()]
+	q.slotReleased[o.GetUID()] = namespacedNameOf(o)
 	q.mu.Unlock()
 	if !parked {
-		q.leave(o.GetUID())
+		q.dequeue(o.GetUID())
 	}
 }
 
-// release gives a slot or a place in the queue back, and wakes who is next.
-func (q *queue) release(uid types.UID) {
+// removeRun gives a slot or a place in the queue back, and wakes who is next.
+func (q *queue) removeRun(uid types.UID) {
 	q.mu.Lock()
-	delete(q.parked, uid)
+	delete(q.slotReleased, uid)
 	q.mu.Unlock()
-	q.leave(uid)
+	q.dequeue(uid)
 }
 
-func (q *queue) leave(uid types.UID) {
+// yieldSlot gives the place in the queue, and the slot if it is not kept, of a run back that waits
+// for something else now: it must not hold up those behind it. Its age gives it the same place
+// again.
+func (q *queue) yieldSlot(uid types.UID, keepSlot bool) {
+	q.mu.Lock()
+	_, runs := q.running[uid]
+	waits := slices.ContainsFunc(q.waiting, func(w waiter) bool { return w.uid == uid })
+	q.mu.Unlock()
+	if waits || runs && !keepSlot {
+		q.dequeue(uid)
+	}
+}
+
+func (q *queue) dequeue(uid types.UID) {
 	q.mu.Lock()
 	delete(q.running, uid)
-	q.waiting = slices.DeleteFunc(q.waiting, func(w ticket) bool { return w.uid == uid })
+	q.waiting = slices.DeleteFunc(q.waiting, func(w waiter) bool { return w.uid == uid })
 	free := min(max(q.limit-len(q.running), 0), len(q.waiting))
 	next := slices.Clone(q.waiting[:free])
 	q.mu.Unlock()
 	for _, t := range next {
-		q.wake(t.owner)
+		q.enqueue(t.owner)
 	}
 }
 
-// of returns the runs of that name that are not over; after one was replaced there may be
+// uidsForName returns the runs of that name that are not over; after one was replaced there may be
 // two.
-func (q *queue) of(owner types.NamespacedName) []types.UID {
+func (q *queue) uidsForName(owner types.NamespacedName) []types.UID {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var uids []types.UID
-	for _, some := range []map[types.UID]types.NamespacedName{q.running, q.parked} {
+	for _, some := range []map[types.UID]types.NamespacedName{q.running, q.slotReleased} {
 		for uid, o := range some {
 			if o == owner {
 				uids = append(uids, uid)
@@ -113,6 +126,6 @@ func (q *queue) of(owner types.NamespacedName) []types.UID {
 	return uids
 }
 
-func nameOf(o metav1.Object) types.NamespacedName {
+func namespacedNameOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }

@@ -4,6 +4,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
@@ -31,7 +33,7 @@ func TestQueue(t *testing.T) {
 	q := newQueue(2, func(owner types.NamespacedName) { woken = append(woken, owner.Name) })
 	acquire := func(b *v1alpha1.Backup, want bool) {
 		t.Helper()
-		if got := q.acquire(b, false); got != want {
+		if got := q.acquireSlot(b, false); got != want {
 			t.Errorf("acquire(%s) = %v, want %v", b.Name, got, want)
 		}
 	}
@@ -51,25 +53,25 @@ func TestQueue(t *testing.T) {
 	acquire(a, true) // it has its slot
 	wake()
 
-	q.release(a.UID)
+	q.removeRun(a.UID)
 	wake("d") // the oldest that waits, whoever asked first
 	acquire(c, false)
 	acquire(d, true)
 
-	if !q.acquire(queued("resumed", 9), true) {
+	if !q.acquireSlot(queued("resumed", 9), true) {
 		t.Error("a Backup that ran before a restart has to wait")
 	}
-	q.release(d.UID)
+	q.removeRun(d.UID)
 	wake() // the resumed one takes its place
-	q.release("uid-resumed")
+	q.removeRun("uid-resumed")
 	wake("c")
-	q.release(c.UID) // it was cancelled meanwhile
+	q.removeRun(c.UID) // it was cancelled meanwhile
 	wake("e")
 	acquire(e, true)
-	q.release(b.UID)
-	q.release(e.UID)
+	q.removeRun(b.UID)
+	q.removeRun(e.UID)
 	wake()
-	if uids := q.of(types.NamespacedName{Namespace: "ns", Name: "e"}); len(uids) > 0 {
+	if uids := q.uidsForName(types.NamespacedName{Namespace: "ns", Name: "e"}); len(uids) > 0 {
 		t.Errorf("what was released is still known: %v", uids)
 	}
 }
@@ -84,22 +86,22 @@ func TestQueueLetsThroughWhoeverWaitsForOperations(t *testing.T) {
 		return &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
 	}
 	first, second := run("a"), run("b")
-	if !q.acquire(first, false) || q.acquire(second, false) {
+	if !q.acquireSlot(first, false) || q.acquireSlot(second, false) {
 		t.Fatal("there is more or less than one slot")
 	}
-	q.park(first)
-	q.park(first)
-	if len(woken) != 1 || woken[0].Name != "b" || !q.acquire(second, false) {
+	q.releaseSlot(first)
+	q.releaseSlot(first)
+	if len(woken) != 1 || woken[0].Name != "b" || !q.acquireSlot(second, false) {
 		t.Errorf("woken were %v", woken)
 	}
-	if uids := q.of(nameOf(first)); len(uids) != 1 || uids[0] != "a" {
+	if uids := q.uidsForName(namespacedNameOf(first)); len(uids) != 1 || uids[0] != "a" {
 		t.Errorf("the run that waits is known as %v", uids)
 	}
-	q.release("a")
-	if uids := q.of(nameOf(first)); len(uids) != 0 {
+	q.removeRun("a")
+	if uids := q.uidsForName(namespacedNameOf(first)); len(uids) != 0 {
 		t.Errorf("the run that is over is known as %v", uids)
 	}
-	if q.acquire(run("c"), false) {
+	if q.acquireSlot(run("c"), false) {
 		t.Error("the end of a run without a slot freed one")
 	}
 }
@@ -120,7 +122,7 @@ func TestQueueNeverStarves(t *testing.T) {
 	var served sync.Map
 	var running, count atomic.Int32
 	run := func(name string) {
-		if _, again := served.Load(name); again || !q.acquire(backups[name], false) {
+		if _, again := served.Load(name); again || !q.acquireSlot(backups[name], false) {
 			return
 		}
 		if now := running.Add(1); now > limit {
@@ -128,7 +130,7 @@ func TestQueueNeverStarves(t *testing.T) {
 		}
 		served.Store(name, true)
 		running.Add(-1)
-		q.release(backups[name].UID)
+		q.removeRun(backups[name].UID)
 		if count.Add(1) == n {
 			wakeUps.ShutDown()
 		}
@@ -145,5 +147,103 @@ func TestQueueNeverStarves(t *testing.T) {
 	workers.Wait()
 	if count.Load() != n {
 		t.Errorf("%d of %d had a slot", count.Load(), n)
+	}
+}
+
+// TestReconcile_YieldsSlot has one slot, and runs of which one waits for something else when it
+// is its turn: the next one must not wait for that, too.
+func TestReconcile_YieldsSlot(t *testing.T) {
+	held := func(name string, second int64) *v1alpha1.Backup {
+		b := queued(name, second)
+		b.Finalizers = []string{v1alpha1.FinalizerRun}
+		return b
+	}
+	for name, tc := range map[string]struct {
+		// has says that it had the slot already when it began to wait.
+		has bool
+	}{
+		"it waited for its turn": {},
+		"it had the slot":        {has: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			older, newer := held("older", 1), held("newer", 2)
+			d := driverWith(t, nil, older, newer)
+			var woken []string
+			d.queue = newQueue(1, func(owner types.NamespacedName) { woken = append(woken, owner.Name) })
+			blocked, got := map[string]bool{}, map[string]bool{}
+			d.ReconcileFuncs = []ReconcileFunc[*v1alpha1.Backup]{func(_ context.Context, s *Scope[*v1alpha1.Backup]) (bool, error) {
+				got[s.Object.Name] = !blocked[s.Object.Name] && d.AcquireSlot(s)
+				return false, nil
+			}}
+			look := func(b *v1alpha1.Backup) {
+				t.Helper()
+				if _, err := d.Reconcile(t.Context(), ctrl.Request{NamespacedName: namespacedNameOf(b)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !tc.has {
+				d.queue.acquireSlot(queued("running", 0), false)
+			}
+			look(older)
+			look(newer)
+			blocked["older"] = true // its location is being checked again
+			if !tc.has {
+				d.queue.removeRun("uid-running")
+			}
+			look(older)
+			if len(woken) == 0 || woken[len(woken)-1] != "newer" {
+				t.Errorf("woken were %q, want the newer one at last", woken)
+			}
+			if look(newer); !got["newer"] {
+				t.Error("the newer one waits for the slot that the older one cannot use")
+			}
+			blocked["older"] = false
+			if look(older); got["older"] {
+				t.Error("there are two slots")
+			}
+			d.queue.removeRun(newer.UID)
+			if look(older); !got["older"] {
+				t.Error("the older one has lost its turn")
+			}
+		})
+	}
+}
+
+// TestReconcile_KeepsOrder has one slot, and a Plugin that is being started when the slot
+// becomes free: all runs wait for it, so the older one is the first to go on.
+func TestReconcile_KeepsOrder(t *testing.T) {
+	older, newer := queued("older", 1), queued("newer", 2)
+	older.Finalizers, newer.Finalizers = []string{v1alpha1.FinalizerRun}, []string{v1alpha1.FinalizerRun}
+	d := driverWith(t, nil, older, newer)
+	d.queue = newQueue(1, func(types.NamespacedName) {})
+	loading, got := true, map[string]bool{}
+	d.ReconcileFuncs = []ReconcileFunc[*v1alpha1.Backup]{func(_ context.Context, s *Scope[*v1alpha1.Backup]) (bool, error) {
+		if loading {
+			s.MarkWaitingForPlugin("freeze")
+			return false, nil
+		}
+		got[s.Object.Name] = d.AcquireSlot(s)
+		return false, nil
+	}}
+	reconcile := func(backups ...*v1alpha1.Backup) {
+		t.Helper()
+		for _, b := range backups {
+			if _, err := d.Reconcile(t.Context(), ctrl.Request{NamespacedName: namespacedNameOf(b)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	d.queue.acquireSlot(queued("running", 0), false)
+	loading = false
+	reconcile(older, newer)
+	loading = true
+	reconcile(older, newer)
+	d.queue.removeRun("uid-running")
+	loading = false
+	if reconcile(newer); got["newer"] {
+		t.Error("the newer one has overtaken the older one")
+	}
+	if reconcile(older); !got["older"] {
+		t.Error("the older one does not go on")
 	}
 }

@@ -16,43 +16,56 @@ import (
 
 // What the API allows.
 const (
-	maxMessage = 2048
-	// MaxList is how long the lists of messages in a status may be.
-	MaxList = 64
+	maxMessageBytes = 2048
+	// MaxMessages is how long the lists of messages in a status may be.
+	MaxMessages = 64
 )
 
-// Waiting says what a run that has not begun waits for.
-func (s *Scope[T]) Waiting(reason, message string) {
+// MarkWaiting says what a run that has not begun waits for.
+func (s *Scope[T]) MarkWaiting(reason, message string) {
 	s.Object.SetPhase(PhaseNew)
-	s.undecided(reason, message)
+	s.markOutcomeUnknown(reason, message)
 }
 
-// Running says what a run that has begun does now.
-func (s *Scope[T]) Running(reason, message string) {
+// MarkRunning says what a run that has begun does now.
+func (s *Scope[T]) MarkRunning(reason, message string) {
 	s.Object.SetPhase(PhaseInProgress)
-	s.undecided(reason, message)
+	s.markOutcomeUnknown(reason, message)
 }
 
-func (s *Scope[T]) undecided(reason, message string) {
-	message = Short(message)
+func (s *Scope[T]) markOutcomeUnknown(reason, message string) {
+	message = TruncateMessage(message)
 	s.Object.Run().Message = message
 	conditions.Set(s.Object, v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, reason, message)
-	conditions.Summary(s.Object, conditions.InProgress, reason, message)
+	conditions.SetSummary(s.Object, conditions.InProgress, reason, message)
 }
 
-// Finishing says what a decided run still does. The outcome stays in front: it
+// ReportRemainingWork says what a decided run still does. The outcome stays in front: it
 // is what people ask for.
-func (s *Scope[T]) Finishing(reason, message string) {
-	s.Object.Run().Message = Short(OutcomeMessage(s.Object) + "; " + message)
-	conditions.Summary(s.Object, conditions.InProgress, reason, Short(message))
+func (s *Scope[T]) ReportRemainingWork(reason, message string) {
+	message = strings.Join(append([]string{message}, s.unfinishedSteps...), "; ")
+	s.Object.Run().Message = TruncateMessage(OutcomeMessage(s.Object) + "; " + message)
+	conditions.SetSummary(s.Object, conditions.InProgress, reason, TruncateMessage(message))
 }
 
-// OutcomeMessage returns what was said when the outcome was known.
+// reportUnfinishedStep says of a decided run which step after the outcome holds it, also beside what else
+// it still does.
+func (s *Scope[T]) reportUnfinishedStep(message string) {
+	s.ReportRemainingWork(v1alpha1.ReasonStoringLogs, message)
+	s.unfinishedSteps = append(s.unfinishedSteps, message)
+}
+
+// OutcomeMessage returns what was said when the outcome was known, and what of it is not
+// stored.
 func OutcomeMessage(o conditions.Object) string {
-	if c := conditions.Get(o, v1alpha1.ConditionSucceeded); c != nil {
-		return c.Message
+	c := conditions.Get(o, v1alpha1.ConditionSucceeded)
+	if c == nil {
+		return ""
 	}
-	return ""
+	if stored := conditions.Get(o, v1alpha1.ConditionResultsStored); stored != nil && stored.Status != metav1.ConditionTrue {
+		return c.Message + "; " + stored.Message
+	}
+	return c.Message
 }
 
 // Outcome is how a run ends.
@@ -60,75 +73,80 @@ type Outcome struct {
 	Phase, Reason, Message string
 }
 
-// CancelledOutcome is the outcome of a run that a person stopped.
+// CancelledOutcome is the outcome of a run that was stopped: by a person, or by its deadline,
+// which is a failure.
 func (s *Scope[T]) CancelledOutcome() Outcome {
-	return Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: " + s.WhyStopping()}
+	if s.IsDeadlineExceeded() && !s.isCancelRequestedByUser() {
+		return Outcome{PhaseFailed, v1alpha1.ReasonDeadlineExceeded, "Failed: " + s.CancelReason() + "; " + s.kind.timeoutHint()}
+	}
+	return Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: " + s.CancelReason()}
 }
 
-// Decide records the outcome. It is final.
-func (s *Scope[T]) Decide(o Outcome, now time.Time) {
+// RecordOutcome records the outcome. It is final.
+func (s *Scope[T]) RecordOutcome(o Outcome, now time.Time) {
 	at := metav1.NewTime(now)
 	status := s.Object.Run()
 	s.Object.SetPhase(o.Phase)
-	status.Message, status.CompletionTimestamp = Short(o.Message), &at
+	status.CompletionTimestamp = &at
 	succeeded := metav1.ConditionFalse
 	if o.Phase == PhaseCompleted {
 		succeeded = metav1.ConditionTrue
 	}
-	if !Succeeded(s.Object) && o.Phase != PhaseFailedValidation {
+	conditions.Set(s.Object, v1alpha1.ConditionSucceeded, succeeded, o.Reason, TruncateMessage(o.Message))
+	status.Message = TruncateMessage(OutcomeMessage(s.Object))
+	if !IsCompletedOrPartiallyFailed(s.Object) && o.Phase != PhaseFailedValidation {
 		status.FailureReason = status.Message
 	}
-	conditions.Set(s.Object, v1alpha1.ConditionSucceeded, succeeded, o.Reason, status.Message)
-	conditions.Summary(s.Object, conditions.InProgress, o.Reason, status.Message)
+	conditions.SetSummary(s.Object, conditions.InProgress, o.Reason, status.Message)
 }
 
-// Invalid records everything that is wrong at once.
-func (s *Scope[T]) Invalid(errs []string, now time.Time) {
-	s.Object.Run().ValidationErrors = shortList(errs)
+// FailValidation records everything that is wrong at once.
+func (s *Scope[T]) FailValidation(errs []string, now time.Time) {
+	s.Object.Run().ValidationErrors = truncateMessages(errs)
 	message := errs[0]
 	if len(errs) > 1 {
 		message = fmt.Sprintf("%d things must be changed: %s", len(errs), strings.Join(errs, "; "))
 	}
-	s.Decide(Outcome{PhaseFailedValidation, v1alpha1.ReasonFailedValidation, message}, now)
+	s.RecordOutcome(Outcome{PhaseFailedValidation, v1alpha1.ReasonFailedValidation, message}, now)
 }
 
-// Done ends the work on a run: the summary is what the outcome was.
-func (s *Scope[T]) Done() {
+// MarkFinalized ends the work on a run: the summary is what the outcome was.
+func (s *Scope[T]) MarkFinalized() {
 	succeeded := conditions.Get(s.Object, v1alpha1.ConditionSucceeded)
-	message := succeeded.Message
+	message := TruncateMessage(OutcomeMessage(s.Object))
 	if post := conditions.Get(s.Object, v1alpha1.ConditionPostActionsSucceeded); post != nil && post.Status == metav1.ConditionFalse {
-		message = Short(message + "; " + post.Message)
+		message = TruncateMessage(message + "; " + post.Message)
 	}
 	s.Object.Run().Message = message
 	state := conditions.Stalled
 	if s.Object.GetPhase() == PhaseCompleted {
 		state = conditions.Current
 	}
-	conditions.Summary(s.Object, state, succeeded.Reason, message)
+	conditions.SetSummary(s.Object, state, succeeded.Reason, message)
 }
 
-// shortList cuts a list of messages, and each of them, to what the API allows.
-func shortList(messages []string) []string {
-	list := make([]string, 0, min(len(messages), MaxList))
+// truncateMessages cuts a list of messages, and each of them, to what the API allows.
+func truncateMessages(messages []string) []string {
+	list := make([]string, 0, min(len(messages), MaxMessages))
 	for i, message := range messages {
-		if i == MaxList-1 && len(messages) > MaxList {
+		if i == MaxMessages-1 && len(messages) > MaxMessages {
 			return append(list, fmt.Sprintf("and %d more", len(messages)-i))
 		}
-		list = append(list, Short(message))
+		list = append(list, TruncateMessage(message))
 	}
 	return list
 }
 
-// Short cuts a message to what the API allows, between characters.
-func Short(message string) string {
-	if len(message) <= maxMessage {
+// TruncateMessage cuts a message to what the API allows, between characters.
+func TruncateMessage(message string) string {
+	if len(message) <= maxMessageBytes {
 		return message
 	}
-	return strings.ToValidUTF8(message[:maxMessage-len("…")], "") + "…"
+	return strings.ToValidUTF8(message[:maxMessageBytes-len("…")], "") + "…"
 }
 
-// Count says how many there are of something.
-func Count(n int64, what string) string {
+// Pluralize says how many there are of something.
+func Pluralize(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -6,6 +6,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,166 +16,209 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
 func stepID(uid types.UID, step string) string { return string(uid) + "/" + step }
 
-var errStopped = errors.New("the run is being cancelled")
+var errRunCanceled = errors.New("the run is being cancelled")
 
-// Ended is what a step came to.
-type Ended[R any] struct {
+// Result is what a step came to.
+type Result[R any] struct {
 	Value R
 	Err   error
 }
 
-// Step carries out a piece of work in the background, once for each run and
+// ExecuteStep carries out a piece of work in the background, once for each run and
 // name. It returns nil while the work goes on, and what it came to afterwards,
 // until [Driver.Restart]. The work begins once the status of this pass is
 // written; prepare returns it then, so that it sees what was written.
-func Step[R any, T Subject](d *Driver[T], s *Scope[T], name string, prepare func() (func(context.Context) (R, error), error)) *Ended[R] {
+func ExecuteStep[R any, T Object](d *Driver[T], s *Scope[T], name string, prepare func() (func(context.Context) (R, error), error)) *Result[R] {
 	id := stepID(s.Object.GetUID(), name)
-	if outcome, known := d.steps.State(id); known {
-		return typed[R](outcome)
+	if outcome, known := d.steps.LookupOutcome(id); known {
+		d.observeStep(s, name, outcome)
+		return toResult[R](outcome)
 	}
-	s.Then(func(context.Context) error {
+	if err := d.countCrash(s, name); err != nil {
+		return &Result[R]{Err: err}
+	}
+	s.AfterStatusUpdate(func(context.Context) error {
 		work, err := prepare()
 		if err != nil {
 			return err
 		}
-		started := d.steps.Ensure(id, nameOf(s.Object), func(ctx context.Context) (any, error) { return work(ctx) })
+		started := d.steps.EnsureStarted(id, namespacedNameOf(s.Object), func(ctx context.Context) (any, error) {
+			defer d.Journal.Begin(journalID(s.Object.GetUID(), name))()
+			return work(ctx)
+		})
 		if !started {
-			s.Again(time.Second)
+			s.RequeueAfter(time.Second)
 		}
+		d.setStepTimeout(s, name)
 		return nil
 	})
 	return nil
 }
 
-// InStore is Step for work in the storage location of a run, which is open while
+// ExecuteStepWithStore is Step for work in the storage location of a run, which is open while
 // the work goes on; request tells the work what is to be done.
-func InStore[R, Q any, T Subject](
+func ExecuteStepWithStore[R, Q any, T Object](
 	d *Driver[T], s *Scope[T], name string, request func(*Scope[T]) (Q, error),
 	work func(context.Context, *backupstore.Store, Q) (R, error),
-) *Ended[R] {
-	return Step(d, s, name, func() (func(context.Context) (R, error), error) {
+) *Result[R] {
+	return ExecuteStep(d, s, name, func() (func(context.Context) (R, error), error) {
 		asked, err := request(s)
 		if err != nil {
 			return nil, err
 		}
 		key := types.NamespacedName{Namespace: s.Object.GetNamespace(), Name: d.Location(s.Object)}
 		return func(ctx context.Context) (R, error) {
-			return location.With(ctx, d.Client, d.Opener, key, func(opened *location.Store) (R, error) {
+			return location.WithOpenStore(ctx, d.Client, d.Opener, key, func(opened *location.Store) (R, error) {
 				return work(ctx, opened.Store, asked)
 			})
 		}, nil
 	})
 }
 
-// None is what work returns that finds nothing out.
-type None struct{}
+// NoValue is what work returns that finds nothing out.
+type NoValue struct{}
 
-// Doing makes work for InStore of a function that finds nothing out.
-func Doing[Q any](f func(context.Context, *backupstore.Store, Q) error) func(context.Context, *backupstore.Store, Q) (None, error) {
-	return func(ctx context.Context, store *backupstore.Store, request Q) (None, error) {
-		return None{}, f(ctx, store, request)
+// WithoutValue makes work for ExecuteStepWithStore of a function that finds nothing out.
+func WithoutValue[Q any](f func(context.Context, *backupstore.Store, Q) error) func(context.Context, *backupstore.Store, Q) (NoValue, error) {
+	return func(ctx context.Context, store *backupstore.Store, request Q) (NoValue, error) {
+		return NoValue{}, f(ctx, store, request)
 	}
 }
 
-func typed[R any](outcome *runner.Outcome[any]) *Ended[R] {
+func toResult[R any](outcome *runner.Outcome[any]) *Result[R] {
 	if outcome == nil {
 		return nil
 	}
 	value, _ := outcome.Value.(R) // a step that panicked has no value
-	return &Ended[R]{Value: value, Err: outcome.Err}
+	err, late := outcome.Err, (*deadlineError)(nil)
+	if err != nil && errors.As(outcome.Cause, &late) && !errors.Is(err, late) {
+		err = fmt.Errorf("%w: %w", late, err)
+	}
+	return &Result[R]{Value: value, Err: err}
 }
 
-// Begun says whether a step of a run runs, or has ended in this process.
-func (d *Driver[T]) Begun(s *Scope[T], name string) bool {
-	_, known := d.steps.State(stepID(s.Object.GetUID(), name))
+// HasStepStarted says whether a step of a run runs, or has ended in this process.
+func (d *Driver[T]) HasStepStarted(s *Scope[T], name string) bool {
+	_, known := d.steps.LookupOutcome(stepID(s.Object.GetUID(), name))
 	return known
 }
 
-// StopSteps cancels steps, and says whether one still runs.
-func (d *Driver[T]) StopSteps(s *Scope[T], names ...string) (busy bool) {
-	return d.stop(s.Object.GetUID(), names...)
+// CancelSteps cancels steps, and says whether one still runs.
+func (d *Driver[T]) CancelSteps(s *Scope[T], names ...string) (busy bool) {
+	return d.cancelRunSteps(s.Object.GetUID(), names...)
 }
 
-func (d *Driver[T]) stop(uid types.UID, names ...string) (busy bool) {
+func (d *Driver[T]) cancelRunSteps(uid types.UID, names ...string) (busy bool) {
 	for _, name := range names {
 		id := stepID(uid, name)
-		if outcome, known := d.steps.State(id); known && outcome == nil {
-			d.steps.Cancel(id, errStopped)
+		if outcome, known := d.steps.LookupOutcome(id); known && outcome == nil {
+			d.steps.Cancel(id, errRunCanceled)
 			busy = true
 		}
 	}
 	return busy
 }
 
-// Restart lets an ended step be carried out again.
-func (d *Driver[T]) Restart(s *Scope[T], name string) {
+// ResetStep lets an ended step be carried out again.
+func (d *Driver[T]) ResetStep(s *Scope[T], name string) {
 	d.steps.Forget(stepID(s.Object.GetUID(), name))
 }
 
 // The pause before a step after the outcome is repeated, and how long it is: a
 // store that is gone must not hold a run for ever.
 const (
-	retryPause = 5 * time.Second
-	retryLimit = 10 * time.Minute
-	// locationGrace is how long a location that does not exist is waited for.
-	locationGrace = 5 * time.Second
-	// workLimit is how long work is repeated that completes what took hours.
-	workLimit = time.Hour
+	retryInterval = 5 * time.Second
+	retryTimeout  = 10 * time.Minute
+	// workRetryTimeout is how long work is repeated that completes what took hours.
+	workRetryTimeout = time.Hour
 )
 
-// RepeatWork plans to carry out a failed step again that follows operations, until it has
+// RetryFor plans to carry out a failed step again that follows operations, until it has
 // failed for too long. An operator that starts anew tries as long.
-func (d *Driver[T]) RepeatWork(s *Scope[T], step, what string, err error) bool {
-	if d.pace.failing(s.Object.GetUID(), d.Now()) > workLimit {
+func (d *Driver[T]) RetryFor(s *Scope[T], step, what string, err error) bool {
+	if errors.Is(err, errCrashed) || d.throttle.recordWorkFailure(s.Object.GetUID(), d.Now()) > workRetryTimeout {
 		return false
 	}
-	s.Finalizing(what + " failed: " + d.Redactor.String(err.Error()) + "; it is tried again")
-	d.again(s, step)
+	s.SetFinalizingPhase(what + " failed: " + d.Redactor.String(err.Error()) + "; it is tried again")
+	d.scheduleRetry(s, step)
 	return true
 }
 
-// Retry plans to carry out a failed step again, however often that takes. The caller says
+// RetryForever plans to carry out a failed step again, however often that takes. The caller says
 // what failed.
-func (d *Driver[T]) Retry(s *Scope[T], step string) { d.again(s, step) }
+func (d *Driver[T]) RetryForever(s *Scope[T], step string) { d.scheduleRetry(s, step) }
 
-// again plans to carry out a step again after a pause.
-func (d *Driver[T]) again(s *Scope[T], step string) {
-	outcome, known := d.steps.State(stepID(s.Object.GetUID(), step))
+// scheduleRetry plans to carry out a step again after a pause.
+func (d *Driver[T]) scheduleRetry(s *Scope[T], step string) {
+	outcome, known := d.steps.LookupOutcome(stepID(s.Object.GetUID(), step))
 	if known && outcome != nil {
 		// The write of what failed has the run looked at again at once.
-		if rest := retryPause - d.Now().Sub(outcome.At); rest > 0 {
-			s.Again(rest)
+		if rest := retryInterval - d.Now().Sub(outcome.At); rest > 0 {
+			s.RequeueAfter(rest)
 			return
 		}
 	}
-	s.Again(time.Millisecond)
-	s.Then(func(context.Context) error {
-		d.Restart(s, step)
+	s.RequeueAfter(time.Millisecond)
+	s.AfterStatusUpdate(func(context.Context) error {
+		d.ResetStep(s, step)
 		return nil
 	})
 }
 
-// Repeat plans to carry out a failed step after the outcome again. When it failed
-// for too long it is given up, which somebody should know; so it is at once when a
+// AwaitStep reports whether a step after the outcome holds the run, because it goes on, or
+// has failed and is carried out again. What is said of the run tells then which step that is,
+// and why, whatever else goes on.
+func AwaitStep[R any, T Object](d *Driver[T], s *Scope[T], step, what string, ended *Result[R]) bool {
+	if ended == nil {
+		s.reportUnfinishedStep(what + d.throttle.lastFailure(s.Object.GetUID(), step))
+		return true
+	}
+	return ended.Err != nil && d.retryAfterOutcome(s, step, what, ended.Err)
+}
+
+// retryAfterOutcome plans to carry out a failed step after the outcome again. When it failed
+// for too long it is given up, which a person should know; so it is at once when a
 // run is deleted whose location is gone.
-func (d *Driver[T]) Repeat(s *Scope[T], step, what string, err error) bool {
-	message := what + " failed: " + d.Redactor.String(err.Error())
+func (d *Driver[T]) retryAfterOutcome(s *Scope[T], step, what string, err error) bool {
 	// Of a namespace that is being deleted the location goes first, and no other
 	// can be created in its place.
-	hopeless := apierrors.IsNotFound(err) && s.Object.GetDeletionTimestamp() != nil
-	if hopeless || d.Now().Sub(s.Object.Run().CompletionTimestamp.Time) > retryLimit {
-		s.Then(func(ctx context.Context) error {
-			d.event(ctx, s.Object, corev1.EventTypeWarning, "LogLost", "Finish", message+"; it is not tried again")
-			return nil
-		})
-		return false
+	hopeless := errors.Is(err, errCrashed) || (apierrors.IsNotFound(err) && s.Object.GetDeletionTimestamp() != nil)
+	if hopeless || d.Now().Sub(s.Object.Run().CompletionTimestamp.Time) > retryTimeout {
+		return d.emitLogUploadFailed(s, step, what, err)
 	}
-	s.Finishing(v1alpha1.ReasonStoringLogs, message+"; it is tried again")
-	d.again(s, step)
+	failure := d.failureMessage("", err) + "; it is tried again"
+	d.throttle.recordStepFailure(s.Object.GetUID(), step, failure)
+	s.reportUnfinishedStep(what + failure)
+	d.scheduleRetry(s, step)
 	return true
+}
+
+// AwaitUploadStep is Unfinished of a step that does nothing but store something. It is given
+// up at once in a store that takes nothing.
+func AwaitUploadStep[R any, T Object](d *Driver[T], s *Scope[T], step, what string, ended *Result[R]) bool {
+	if ended != nil && objectstore.IsUnwritable(ended.Err) {
+		return d.emitLogUploadFailed(s, step, what, ended.Err)
+	}
+	return AwaitStep(d, s, step, what, ended)
+}
+
+func (d *Driver[T]) failureMessage(what string, err error) string {
+	return what + " failed: " + d.Redactor.String(err.Error())
+}
+
+// emitLogUploadFailed says, once, that a log is lost. It returns false: nothing is repeated.
+func (d *Driver[T]) emitLogUploadFailed(s *Scope[T], step, what string, err error) bool {
+	s.AfterStatusUpdate(func(ctx context.Context) error {
+		if d.throttle.markStepGivenUp(s.Object.GetUID(), step) {
+			d.emitEvent(ctx, s.Object, corev1.EventTypeWarning, v1alpha1.ReasonLogLost, "Finish", d.failureMessage(what, err)+"; it is not tried again")
+		}
+		return nil
+	})
+	return false
 }

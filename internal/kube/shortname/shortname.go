@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	maxLabel   = 63
-	hashLength = 10
+	maxLabelLength = 63
+	hashLength     = 10
 )
 
-// Label returns the name of an object as the value of a label: as it is if it fits,
+// LabelValue returns the name of an object as the value of a label: as it is if it fits,
 // and shortened otherwise.
-func Label(name string) string {
-	if len(name) <= maxLabel {
+func LabelValue(name string) string {
+	if len(name) <= maxLabelLength {
 		return name
 	}
-	return Of(name, maxLabel, name)
+	return ChildName(name, maxLabelLength, name)
 }
 
-// Of returns a name of at most limit characters that begins like head, in lower-case
+// ChildName returns a name of at most limit characters that begins like head, in lower-case
 // letters, digits and dashes, and ends with a hash of the parts, which together say
 // what is named.
-func Of(head string, limit int, parts ...string) string {
+func ChildName(head string, limit int, parts ...string) string {
 	clean := strings.Map(func(c rune) rune {
 		if (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') {
 			return c

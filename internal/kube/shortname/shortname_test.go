@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-func TestLabel(t *testing.T) {
+func TestLabelValue(t *testing.T) {
 	long := strings.Repeat("a.very-", 20)
 	for name, tc := range map[string]struct{ name, want string }{
 		"short":              {"nightly.1", "nightly.1"},
@@ -20,7 +20,7 @@ func TestLabel(t *testing.T) {
 		"longest":            {long, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Label(tc.name)
+			got := LabelValue(tc.name)
 			if tc.want != "" && got != tc.want {
 				t.Errorf("Label(%q) = %q, want %q", tc.name, got, tc.want)
 			}
@@ -31,12 +31,12 @@ func TestLabel(t *testing.T) {
 			}
 		})
 	}
-	if Label(long+"1") == Label(long+"2") {
+	if LabelValue(long+"1") == LabelValue(long+"2") {
 		t.Error("two names that differ at their end have one label")
 	}
 }
 
-func TestOf(t *testing.T) {
+func TestChildName(t *testing.T) {
 	for name, tc := range map[string]struct {
 		head string
 		want string
@@ -47,7 +47,7 @@ func TestOf(t *testing.T) {
 		"not for a name":   {"Große.Aktion_1", "gro-e-aktion-1-ca978112ca"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Of(tc.head, 30, "a")
+			got := ChildName(tc.head, 30, "a")
 			if got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
@@ -56,7 +56,7 @@ func TestOf(t *testing.T) {
 			}
 		})
 	}
-	if Of("a", 30, "b", "c") == Of("a", 30, "bc") {
+	if ChildName("a", 30, "b", "c") == ChildName("a", 30, "bc") {
 		t.Error("what is named by two parts has the name of another thing")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -25,10 +26,10 @@ const (
 	// server that cannot do that sends the object.
 	metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=1,application/json"
 	mergePatch   = "application/merge-patch+json"
-	// internalAttempts is how often a request that ends in an internal error
+	// maxInternalErrorAttempts is how often a request that ends in an internal error
 	// (500) is sent. Behind most of them is a webhook that does not answer, for
 	// which every single object would wait otherwise.
-	internalAttempts = 3
+	maxInternalErrorAttempts = 3
 	// maxAnswerBytes is how much of an answer is read.
 	maxAnswerBytes = 64 << 20
 )
@@ -85,19 +86,31 @@ func (t Target) String() string {
 func (c *Client) Create(ctx context.Context, t Target, object []byte) error {
 	collection := t
 	collection.Name = ""
-	return c.write(ctx, "creating "+t.String(), request.Request{
-		Method: http.MethodPost, URL: c.url(collection), Body: object,
+	return c.sendWithRetry(ctx, "creating "+t.String(), request.Request{
+		Method: http.MethodPost, URL: c.objectURL(collection), Body: object,
 	}, t)
+}
+
+// CreateDryRun asks whether an object could be created, from its JSON. The API server
+// decides that as it does for Create, and stores nothing.
+func (c *Client) CreateDryRun(ctx context.Context, t Target, object []byte) error {
+	collection := t
+	collection.Name = ""
+	target := c.objectURL(collection)
+	query := target.Query()
+	query.Set("dryRun", metav1.DryRunAll)
+	target.RawQuery = query.Encode()
+	return c.sendWithRetry(ctx, "creating "+t.String()+" (dry run)", request.Request{Method: http.MethodPost, URL: target, Body: object}, t)
 }
 
 // Patch applies a JSON merge patch to an object or, if subresource is not empty,
 // to a part of it such as "status".
 func (c *Client) Patch(ctx context.Context, t Target, subresource string, patch []byte) error {
-	target := c.url(t)
+	target := c.objectURL(t)
 	if subresource != "" {
 		target = target.JoinPath(subresource)
 	}
-	return c.write(ctx, "patching "+t.String(), request.Request{
+	return c.sendWithRetry(ctx, "patching "+t.String(), request.Request{
 		Method: http.MethodPatch, URL: target, Body: patch, ContentType: mergePatch,
 	}, t)
 }
@@ -105,8 +118,8 @@ func (c *Client) Patch(ctx context.Context, t Target, subresource string, patch 
 // Replace replaces an object, which must have the resourceVersion that it
 // replaces.
 func (c *Client) Replace(ctx context.Context, t Target, object []byte) error {
-	return c.write(ctx, "replacing "+t.String(), request.Request{
-		Method: http.MethodPut, URL: c.url(t), Body: object,
+	return c.sendWithRetry(ctx, "replacing "+t.String(), request.Request{
+		Method: http.MethodPut, URL: c.objectURL(t), Body: object,
 	}, t)
 }
 
@@ -121,14 +134,14 @@ func (c *Client) Delete(ctx context.Context, t Target, uid string) error {
 	if err != nil {
 		return fmt.Errorf("deleting %s: %w", t, err)
 	}
-	target := c.url(t)
+	target := c.objectURL(t)
 	target.RawQuery = "" // who deletes is not noted
-	return c.write(ctx, "deleting "+t.String(), request.Request{
+	return c.sendWithRetry(ctx, "deleting "+t.String(), request.Request{
 		Method: http.MethodDelete, URL: target, Body: body,
 	}, t)
 }
 
-func (c *Client) url(t Target) *url.URL {
+func (c *Client) objectURL(t Target) *url.URL {
 	u := c.requests.URL(t.Resource, t.Namespace, t.Name)
 	if c.opts.FieldManager != "" {
 		u.RawQuery = url.Values{"fieldManager": {c.opts.FieldManager}}.Encode()
@@ -136,11 +149,11 @@ func (c *Client) url(t Target) *url.URL {
 	return u
 }
 
-// write sends a request until it is answered for good.
-func (c *Client) write(ctx context.Context, what string, r request.Request, t Target) error {
+// sendWithRetry sends a request until it is answered for good.
+func (c *Client) sendWithRetry(ctx context.Context, what string, r request.Request, t Target) error {
 	r.Resource, r.Accept = t.Resource.GroupResource(), metadataOnly
 	for n := 1; ; n++ {
-		err := c.once(ctx, r)
+		err := c.sendOnce(ctx, r)
 		if err == nil {
 			return nil
 		}
@@ -154,7 +167,7 @@ func (c *Client) write(ctx context.Context, what string, r request.Request, t Ta
 func retryDelay(err error, n int) (time.Duration, bool) {
 	limit := request.MaxAttempts
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError {
-		limit = internalAttempts
+		limit = maxInternalErrorAttempts
 	}
 	if n >= limit {
 		return 0, false
@@ -162,12 +175,12 @@ func retryDelay(err error, n int) (time.Duration, bool) {
 	return request.RetryDelay(err, n)
 }
 
-// errNoObject is the error of an answer that no API server gives.
-var errNoObject = errors.New("the answer is no JSON object; is there a proxy before the API server?")
+// errNotJSONObject is the error of an answer that no API server gives.
+var errNotJSONObject = errors.New("the answer is no JSON object; is there a proxy before the API server?")
 
-// once sends a request once. The answer is read to its end, so that one which is
+// sendOnce sends a request once. The answer is read to its end, so that one which is
 // cut off is noticed, and not decoded: nobody needs what is in it.
-func (c *Client) once(ctx context.Context, r request.Request) error {
+func (c *Client) sendOnce(ctx context.Context, r request.Request) error {
 	body, err := c.requests.Do(ctx, r)
 	if err != nil {
 		return err
@@ -181,7 +194,7 @@ func (c *Client) once(ctx context.Context, r request.Request) error {
 		return fmt.Errorf("reading an answer: %w", err)
 	}
 	if first[0] != '{' {
-		return errNoObject
+		return errNotJSONObject
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (c *Client) Wait(ctx context.Context, t Target, ready func(object []byte) (
 		if done {
 			return err
 		}
-		if ctx.Err() != nil || c.opts.Sleep(ctx, request.Delay(n)) != nil {
+		if ctx.Err() != nil || c.opts.Sleep(ctx, request.BackoffDelay(n)) != nil {
 			return fmt.Errorf("waiting for %s: %w", t, context.Cause(ctx))
 		}
 	}
@@ -38,7 +38,7 @@ func (c *Client) Wait(ctx context.Context, t Target, ready func(object []byte) (
 
 // readAndWatch returns false if the object has to be read again.
 func (c *Client) readAndWatch(ctx context.Context, t Target, ready func([]byte) (bool, error)) (done bool, err error) {
-	object, err := c.read(ctx, t)
+	object, err := c.getRawObject(ctx, t)
 	switch {
 	case apierrors.IsNotFound(err):
 		object = nil
@@ -52,7 +52,7 @@ func (c *Client) readAndWatch(ctx context.Context, t Target, ready func([]byte) 
 	if object == nil {
 		return false, nil // there is no version to watch from
 	}
-	err = c.watch(ctx, t, object, ready)
+	err = c.watchUntilReady(ctx, t, object, ready)
 	var own *readyError
 	if errors.As(err, &own) {
 		return true, own.err
@@ -60,7 +60,7 @@ func (c *Client) readAndWatch(ctx context.Context, t Target, ready func([]byte) 
 	return err == nil, nil
 }
 
-func (c *Client) read(ctx context.Context, t Target) ([]byte, error) {
+func (c *Client) getRawObject(ctx context.Context, t Target) ([]byte, error) {
 	body, err := c.requests.Do(ctx, request.Request{
 		Method: http.MethodGet, URL: c.requests.URL(t.Resource, t.Namespace, t.Name), Resource: t.Resource.GroupResource(),
 	})
@@ -76,9 +76,9 @@ type readyError struct{ err error }
 
 func (e *readyError) Error() string { return e.err.Error() }
 
-// watch follows the object from the state that was read, and returns nil when
+// watchUntilReady follows the object from the state that was read, and returns nil when
 // ready says so.
-func (c *Client) watch(ctx context.Context, t Target, object []byte, ready func([]byte) (bool, error)) error {
+func (c *Client) watchUntilReady(ctx context.Context, t Target, object []byte, ready func([]byte) (bool, error)) error {
 	var from struct {
 		Metadata struct {
 			ResourceVersion string `json:"resourceVersion"`
@@ -98,11 +98,11 @@ func (c *Client) watch(ctx context.Context, t Target, object []byte, ready func(
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	return follow(json.NewDecoder(body), ready)
+	return readEventsUntilReady(json.NewDecoder(body), ready)
 }
 
-// follow reads events until ready says so.
-func follow(events *json.Decoder, ready func([]byte) (bool, error)) error {
+// readEventsUntilReady reads events until ready says so.
+func readEventsUntilReady(events *json.Decoder, ready func([]byte) (bool, error)) error {
 	for {
 		var event struct {
 			Type   string          `json:"type"`

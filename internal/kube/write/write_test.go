@@ -134,7 +134,7 @@ func TestRepeats(t *testing.T) {
 		"busy":                      {[]answer{status(429, "TooManyRequests"), stored}, 2, nil},
 		"always busy":               {forever(status(429, "TooManyRequests")), request.MaxAttempts, apierrors.IsTooManyRequests},
 		"unavailable":               {[]answer{{code: 503}, {code: 503}, stored}, 3, nil},
-		"a webhook that is down":    {forever(status(500, "InternalError")), internalAttempts, apierrors.IsInternalError},
+		"a webhook that is down":    {forever(status(500, "InternalError")), maxInternalErrorAttempts, apierrors.IsInternalError},
 		"the answer is cut off":     {[]answer{{body: `{"kind":`, cut: true}, status(409, "AlreadyExists")}, 2, apierrors.IsAlreadyExists},
 		"refused":                   {[]answer{status(422, "Invalid")}, 1, apierrors.IsInvalid},
 		"forbidden":                 {[]answer{status(403, "Forbidden")}, 1, apierrors.IsForbidden},

@@ -26,17 +26,17 @@ type sourceError struct{ err error }
 func (e *sourceError) Error() string { return "reading the content: " + e.err.Error() }
 func (e *sourceError) Unwrap() error { return e.err }
 
-// failed turns an error of the operating system into one of the contract. It
+// toStoreError turns an error of the operating system into one of the contract. It
 // drops the paths that such errors carry: the key says enough, and where the
 // store lies on the node is nobody's business.
-func failed(op, key string, err error) error {
+func toStoreError(op, key string, err error) error {
 	if _, fromSource := errors.AsType[*sourceError](err); fromSource {
 		return &objectstore.Error{Op: op, Key: key, Err: err}
 	}
 	if _, known := errors.AsType[*objectstore.Error](err); known {
 		return err
 	}
-	kind := kindOf(err)
+	kind := sentinelForError(err)
 	err = withoutPaths(err)
 	if errors.Is(kind, objectstore.ErrAccess) {
 		err = fmt.Errorf("%w: the folder of this location must be readable and writable for user %d and group %d; "+
@@ -45,7 +45,7 @@ func failed(op, key string, err error) error {
 	return &objectstore.Error{Op: op, Key: key, Kind: kind, Err: err}
 }
 
-func kindOf(err error) error {
+func sentinelForError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return objectstore.ErrNoSpace

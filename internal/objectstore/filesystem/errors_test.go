@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// TestFailed covers what cannot be provoked in a temporary folder.
-func TestFailed(t *testing.T) {
+// TestToStoreError covers what cannot be provoked in a temporary folder.
+func TestToStoreError(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err  error
@@ -35,7 +35,7 @@ func TestFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := failed("putting", "key", tc.err)
+			got := toStoreError("putting", "key", tc.err)
 			if !errors.Is(got, tc.want) {
 				t.Errorf("error %v, want %v", got, tc.want)
 			}

@@ -52,7 +52,7 @@ func TestLeftOverTemporaryFiles(t *testing.T) {
 	if !exists(t, young) {
 		t.Error("a Put removed a temporary file that may be in use")
 	}
-	n, err := s.Sweep(t.Context(), "", time.Now())
+	n, err := s.RemoveStaleTempFiles(t.Context(), "", time.Now())
 	if n != 1 || err != nil {
 		t.Errorf("Sweep removed %d files, error %v, want 1", n, err)
 	}

@@ -22,8 +22,8 @@ import (
 // use, also by several processes on one file system. A Put needs 256 KiB of
 // memory, whatever the size.
 type Store struct {
-	root         *os.Root
-	withoutLinks atomic.Bool // Set once a link failed because there are none.
+	root           *os.Root
+	lacksHardLinks atomic.Bool // Set once a link failed because there are none.
 }
 
 var _ objectstore.Store = (*Store)(nil)
@@ -43,16 +43,16 @@ func Open(root, dir string) (*Store, error) {
 	if dir == "" || dir == "." {
 		return &Store{root: base}, nil
 	}
-	sub, err := openBelow(base, dir)
+	sub, err := openSubfolder(base, dir)
 	return sub, errors.Join(err, base.Close())
 }
 
-func openBelow(base *os.Root, dir string) (*Store, error) {
+func openSubfolder(base *os.Root, dir string) (*Store, error) {
 	if err := objectstore.ValidateKey(dir); err != nil {
 		return nil, fmt.Errorf("opening folder %q: %w", dir, err)
 	}
 	if err := makeDirs(base, dir); err != nil {
-		return nil, fmt.Errorf("opening folder %q: %w", dir, failed("making", dir, err))
+		return nil, fmt.Errorf("opening folder %q: %w", dir, toStoreError("making", dir, err))
 	}
 	sub, err := base.OpenRoot(dir)
 	if err != nil {
@@ -66,43 +66,43 @@ func (s *Store) Close() error { return s.root.Close() }
 
 // Capabilities implements objectstore.Store.
 func (s *Store) Capabilities() objectstore.Capabilities {
-	return objectstore.Capabilities{PutIfAbsent: !s.withoutLinks.Load(), Metadata: true}
+	return objectstore.Capabilities{PutIfAbsent: !s.lacksHardLinks.Load(), Metadata: true}
 }
 
 // Get implements objectstore.Store.
 func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, error) {
 	const op = "getting"
-	if _, err := s.lstat(ctx, op, key); err != nil {
+	if _, err := s.statRegularFile(ctx, op, key); err != nil {
 		return nil, err
 	}
 	// O_NONBLOCK keeps a fifo that took the file's place from blocking us.
 	f, err := s.root.OpenFile(key, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, failed(op, key, notDirectory(err))
+		return nil, toStoreError(op, key, toNotExist(err))
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, errors.Join(failed(op, key, err), f.Close())
+		return nil, errors.Join(toStoreError(op, key, err), f.Close())
 	}
-	return &reader{ctx: ctx, file: f, key: key}, nil
+	return &objectReader{ctx: ctx, file: f, key: key}, nil
 }
 
 // Stat implements objectstore.Store.
 func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) {
-	info, err := s.lstat(ctx, "describing", key)
+	info, err := s.statRegularFile(ctx, "describing", key)
 	if err != nil {
 		return objectstore.Info{}, err
 	}
-	return toInfo(key, info), nil
+	return toObjectInfo(key, info), nil
 }
 
-// lstat describes the regular file under key; everything else, such as a
+// statRegularFile describes the regular file under key; everything else, such as a
 // folder or a symbolic link, counts as missing.
-func (s *Store) lstat(ctx context.Context, op, key string) (fs.FileInfo, error) {
-	if err := check(ctx, op, key); err != nil {
+func (s *Store) statRegularFile(ctx context.Context, op, key string) (fs.FileInfo, error) {
+	if err := checkContextAndKey(ctx, op, key); err != nil {
 		return nil, err
 	}
 	info, err := s.root.Lstat(key)
@@ -110,13 +110,13 @@ func (s *Store) lstat(ctx context.Context, op, key string) (fs.FileInfo, error) 
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, failed(op, key, notDirectory(err))
+		return nil, toStoreError(op, key, toNotExist(err))
 	}
 	return info, nil
 }
 
-// notDirectory makes "a/b" a missing object, not a fault, where "a" is one.
-func notDirectory(err error) error {
+// toNotExist makes "a/b" a missing object, not a fault, where "a" is one.
+func toNotExist(err error) error {
 	if errors.Is(err, syscall.ENOTDIR) {
 		return fs.ErrNotExist
 	}
@@ -126,32 +126,32 @@ func notDirectory(err error) error {
 // Delete implements objectstore.Store. Folders that become empty are removed.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	for _, key := range keys {
-		if err := s.remove(ctx, key); err != nil {
+		if err := s.removeObject(ctx, key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) remove(ctx context.Context, key string) error {
+func (s *Store) removeObject(ctx context.Context, key string) error {
 	const op = "deleting"
-	_, err := s.lstat(ctx, op, key)
+	_, err := s.statRegularFile(ctx, op, key)
 	if err == nil {
 		err = s.root.Remove(key)
 	}
-	if err != nil && !errors.Is(err, objectstore.ErrNotExist) && !errors.Is(notDirectory(err), fs.ErrNotExist) {
-		return failed(op, key, err)
+	if err != nil && !errors.Is(err, objectstore.ErrNotExist) && !errors.Is(toNotExist(err), fs.ErrNotExist) {
+		return toStoreError(op, key, err)
 	}
 	// Also after a missing key: the crash of an earlier Delete may have left
 	// the folder behind.
-	dir := s.firstLeft(path.Dir(key))
-	if err := syncDir(s.root, dir); err != nil && !errors.Is(notDirectory(err), fs.ErrNotExist) {
-		return failed(op, key, err)
+	dir := s.removeEmptyParents(path.Dir(key))
+	if err := syncDir(s.root, dir); err != nil && !errors.Is(toNotExist(err), fs.ErrNotExist) {
+		return toStoreError(op, key, err)
 	}
 	return nil
 }
 
-func check(ctx context.Context, op, key string) error {
+func checkContextAndKey(ctx context.Context, op, key string) error {
 	err := ctx.Err()
 	if err == nil {
 		err = objectstore.ValidateKey(key)
@@ -162,7 +162,7 @@ func check(ctx context.Context, op, key string) error {
 	return nil
 }
 
-func toInfo(key string, info fs.FileInfo) objectstore.Info {
+func toObjectInfo(key string, info fs.FileInfo) objectstore.Info {
 	return objectstore.Info{
 		Key:     key,
 		Size:    info.Size(),
@@ -172,22 +172,22 @@ func toInfo(key string, info fs.FileInfo) objectstore.Info {
 	}
 }
 
-// reader ends with the context, as the stream of a remote store does.
-type reader struct {
+// objectReader ends with the context, as the stream of a remote store does.
+type objectReader struct {
 	ctx  context.Context //nolint:containedctx // A stream belongs to the call that opened it.
 	file *os.File
 	key  string
 }
 
-func (r *reader) Read(p []byte) (int, error) {
+func (r *objectReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
 	n, err := r.file.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = failed("reading", r.key, err)
+		err = toStoreError("reading", r.key, err)
 	}
 	return n, err
 }
 
-func (r *reader) Close() error { return r.file.Close() }
+func (r *objectReader) Close() error { return r.file.Close() }

@@ -13,12 +13,12 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func() objectstore.Store { return open(t, t.TempDir(), "") })
+	storetest.RunConformance(t, func() objectstore.Store { return open(t, t.TempDir(), "") })
 }
 
 func TestConformanceInSubfolder(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func() objectstore.Store { return open(t, t.TempDir(), "some/folder") })
+	storetest.RunConformance(t, func() objectstore.Store { return open(t, t.TempDir(), "some/folder") })
 }
 
 func open(t *testing.T, root, dir string) *filesystem.Store {

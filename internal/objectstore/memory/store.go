@@ -47,11 +47,11 @@ type Store struct {
 	now         func() time.Time
 
 	mu      sync.RWMutex
-	objects map[string]object
+	objects map[string]storedObject
 	version int64
 }
 
-type object struct {
+type storedObject struct {
 	data []byte
 	info objectstore.Info
 }
@@ -63,7 +63,7 @@ func New(opts ...Option) *Store {
 	s := &Store{
 		putIfAbsent: true,
 		now:         time.Now,
-		objects:     map[string]object{},
+		objects:     map[string]storedObject{},
 	}
 	for _, opt := range opts {
 		opt(s)
@@ -79,10 +79,10 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectsto
 	if err := objectstore.ValidateKey(key); err != nil {
 		return fail(nil, err)
 	}
-	if opts.IfAbsent && !s.putIfAbsent && s.exists(key) {
+	if opts.IfAbsent && !s.putIfAbsent && s.hasObject(key) {
 		return fail(objectstore.ErrExists, nil)
 	}
-	data, err := readAll(ctx, r)
+	data, err := readContent(ctx, r)
 	if err != nil {
 		return fail(nil, err)
 	}
@@ -94,18 +94,18 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectsto
 	}
 	s.version++
 	info := objectstore.Info{Key: key, Size: int64(len(data)), ModTime: s.now(), ETag: strconv.FormatInt(s.version, 10)}
-	s.objects[key] = object{data: data, info: info}
+	s.objects[key] = storedObject{data: data, info: info}
 	return info, nil
 }
 
-func (s *Store) exists(key string) bool {
+func (s *Store) hasObject(key string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	_, found := s.objects[key]
 	return found
 }
 
-func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
+func readContent(ctx context.Context, r io.Reader) ([]byte, error) {
 	var data bytes.Buffer
 	for {
 		if err := ctx.Err(); err != nil {
@@ -123,34 +123,34 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 
 // Get implements objectstore.Store.
 func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, error) {
-	o, err := s.lookup(ctx, "getting", key)
+	o, err := s.findObject(ctx, "getting", key)
 	if err != nil {
 		return nil, err
 	}
-	return io.NopCloser(&reader{ctx: ctx, data: bytes.NewReader(o.data)}), nil
+	return io.NopCloser(&objectReader{ctx: ctx, data: bytes.NewReader(o.data)}), nil
 }
 
 // Stat implements objectstore.Store.
 func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) {
-	o, err := s.lookup(ctx, "describing", key)
+	o, err := s.findObject(ctx, "describing", key)
 	if s.keysOnly {
 		o.info.ModTime = time.Time{}
 	}
 	return o.info, err
 }
 
-func (s *Store) lookup(ctx context.Context, op, key string) (object, error) {
+func (s *Store) findObject(ctx context.Context, op, key string) (storedObject, error) {
 	if err := ctx.Err(); err != nil {
-		return object{}, &objectstore.Error{Op: op, Key: key, Err: err}
+		return storedObject{}, &objectstore.Error{Op: op, Key: key, Err: err}
 	}
 	if err := objectstore.ValidateKey(key); err != nil {
-		return object{}, &objectstore.Error{Op: op, Key: key, Err: err}
+		return storedObject{}, &objectstore.Error{Op: op, Key: key, Err: err}
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	o, found := s.objects[key]
 	if !found {
-		return object{}, &objectstore.Error{Op: op, Key: key, Kind: objectstore.ErrNotExist}
+		return storedObject{}, &objectstore.Error{Op: op, Key: key, Kind: objectstore.ErrNotExist}
 	}
 	return o, nil
 }
@@ -167,7 +167,7 @@ func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq
 			return
 		}
 		last := ""
-		for _, info := range s.snapshot(opts.Prefix) {
+		for _, info := range s.sortedObjectInfos(opts.Prefix) {
 			if err := ctx.Err(); err != nil {
 				fail(err)
 				return
@@ -184,7 +184,7 @@ func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq
 	}
 }
 
-func (s *Store) snapshot(prefix string) []objectstore.Info {
+func (s *Store) sortedObjectInfos(prefix string) []objectstore.Info {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var all []objectstore.Info
@@ -224,13 +224,13 @@ func (s *Store) Capabilities() objectstore.Capabilities {
 	return objectstore.Capabilities{PutIfAbsent: s.putIfAbsent, Metadata: !s.keysOnly}
 }
 
-// reader ends with the context, as the stream of a remote store does.
-type reader struct {
+// objectReader ends with the context, as the stream of a remote store does.
+type objectReader struct {
 	ctx  context.Context //nolint:containedctx // A stream belongs to the call that opened it.
 	data io.Reader
 }
 
-func (r *reader) Read(p []byte) (int, error) {
+func (r *objectReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}

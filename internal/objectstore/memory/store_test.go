@@ -13,20 +13,20 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func() objectstore.Store { return memory.New() })
+	storetest.RunConformance(t, func() objectstore.Store { return memory.New() })
 }
 
 func TestConformanceWithoutPutIfAbsent(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func() objectstore.Store { return memory.New(memory.WithoutPutIfAbsent()) })
+	storetest.RunConformance(t, func() objectstore.Store { return memory.New(memory.WithoutPutIfAbsent()) })
 }
 
 func TestConformanceWithoutMetadata(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func() objectstore.Store { return memory.New(memory.WithoutMetadata()) })
+	storetest.RunConformance(t, func() objectstore.Store { return memory.New(memory.WithoutMetadata()) })
 }
 
 func TestConformanceOfFaultyWithoutFaults(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func() objectstore.Store { return storetest.NewFaulty(memory.New()) })
+	storetest.RunConformance(t, func() objectstore.Store { return storetest.NewFaultyStore(memory.New()) })
 }

@@ -89,7 +89,7 @@ func connect(t *testing.T, install func(r grpc.ServiceRegistrar) error) *grpc.Cl
 func over(t *testing.T, conn *grpc.ClientConn) *plugin.Store {
 	t.Helper()
 	action := adapter.Action{Kind: string(sdk.KindObjectStore), Version: sdk.V1, Name: "example.io/early"}
-	version := adapter.Choose(adapter.Kinds(), []adapter.Action{action})[action.ID()]
+	version := adapter.SelectVersions(adapter.SupportedKinds(), []adapter.Action{action})[action.ID()]
 	if err := version.ObjectStore.Init(t.Context(), conn, adapter.ItemCall{Action: action.Name}, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ import (
 type processes struct {
 	t       *testing.T
 	catalog *catalog.Catalog
-	folder  *storeplugin.Folder
+	folder  *storeplugin.BucketDir
 }
 
 func newProcesses(t *testing.T, buckets ...string) *processes {
@@ -40,8 +40,8 @@ func newProcesses(t *testing.T, buckets ...string) *processes {
 		defer cancel()
 		c.Close(ctx)
 	})
-	p := &processes{t: t, catalog: c, folder: storeplugin.NewFolder(t, buckets...)}
-	if _, err := c.Load(t.Context(), p.folder.Spec("folder")); err != nil {
+	p := &processes{t: t, catalog: c, folder: storeplugin.NewBucketDir(t, buckets...)}
+	if _, err := c.Load(t.Context(), p.folder.PluginSpec("folder")); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -58,10 +58,10 @@ func (p *processes) store(location, inBucket string) *plugin.Store {
 func TestConformanceOfProcess(t *testing.T) {
 	t.Parallel()
 	p, n := newProcesses(t), 0
-	storetest.Run(t, func() objectstore.Store {
+	storetest.RunConformance(t, func() objectstore.Store {
 		n++
 		name := fmt.Sprintf("bucket-%d", n)
-		p.folder.MakeBucket(name)
+		p.folder.CreateBucket(name)
 		return p.store("location", name)
 	})
 }
@@ -69,7 +69,7 @@ func TestConformanceOfProcess(t *testing.T) {
 // TestConformanceOfExamplePlugin runs what authors copy.
 func TestConformanceOfExamplePlugin(t *testing.T) {
 	t.Parallel()
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestConformanceOfExamplePlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	storetest.Run(t, func() objectstore.Store {
+	storetest.RunConformance(t, func() objectstore.Store {
 		n++
 		resolve := p.catalog.ObjectStore(catalog.StoreSpec{
 			Plugin: "example", Name: exampleFolder, Location: fmt.Sprintf("location-%d", n), Config: map[string]string{"folder": t.TempDir()},
@@ -100,9 +100,9 @@ func TestDeathDuringPut(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t, bucket)
 	s := p.store("location", bucket)
-	put(t, s, "backups/"+storeplugin.KillGet, "old")
+	put(t, s, "backups/"+storeplugin.KillOnGetPrefix, "old")
 	content := bytes.Repeat([]byte("x"), 5<<20)
-	_, err := s.Put(t.Context(), "backups/"+storeplugin.KillPut, bytes.NewReader(content), objectstore.PutOptions{})
+	_, err := s.Put(t.Context(), "backups/"+storeplugin.KillOnPutPrefix, bytes.NewReader(content), objectstore.PutOptions{})
 	if !errors.Is(err, objectstore.ErrUnavailable) || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("error %v, want ErrUnavailable and why", err)
 	}
@@ -110,7 +110,7 @@ func TestDeathDuringPut(t *testing.T) {
 	if err != nil || len(keys) != 1 {
 		t.Errorf("after the death there is %q, error %v", keys, err)
 	}
-	if starts := p.folder.Starts(); len(starts) != 2 || starts[0].PID == starts[1].PID || starts[1].Config["bucket"] != bucket {
+	if starts := p.folder.AcceptedInits(); len(starts) != 2 || starts[0].PID == starts[1].PID || starts[1].Config["bucket"] != bucket {
 		t.Errorf("the store was initialised so: %+v", starts)
 	}
 }
@@ -121,8 +121,8 @@ func TestDeathDuringGet(t *testing.T) {
 	p := newProcesses(t, bucket)
 	s := p.store("location", bucket)
 	const size = 20 << 20
-	put(t, s, storeplugin.KillGet, strings.Repeat("x", size))
-	r, err := s.Get(t.Context(), storeplugin.KillGet)
+	put(t, s, storeplugin.KillOnGetPrefix, strings.Repeat("x", size))
+	r, err := s.Get(t.Context(), storeplugin.KillOnGetPrefix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestTwoLocations(t *testing.T) {
 			t.Errorf("%s holds %q, error %v", want, got, err)
 		}
 	}
-	if starts := p.folder.Starts(); len(starts) != 2 || starts[0].PID == starts[1].PID {
+	if starts := p.folder.AcceptedInits(); len(starts) != 2 || starts[0].PID == starts[1].PID {
 		t.Errorf("the stores were initialised so: %+v", starts)
 	}
 }
@@ -203,10 +203,10 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Error(err)
 	}
 	p.catalog.Close(t.Context())
-	if starts := p.folder.Starts(); len(starts) == 0 {
+	if starts := p.folder.AcceptedInits(); len(starts) == 0 {
 		t.Error("nothing was started")
 	}
-	for _, process := range plugintesting.Children("/nowhere") {
+	for _, process := range plugintesting.ListChildren("/nowhere") {
 		if strings.Contains(process, "--log-level") {
 			t.Errorf("left behind: %s", process)
 		}

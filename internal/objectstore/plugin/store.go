@@ -22,13 +22,13 @@ import (
 
 // The defaults of Options.
 const (
-	DefaultTimeout = 5 * time.Minute
-	DefaultIdle    = 5 * time.Minute
-	DefaultFinish  = time.Hour
+	DefaultCallTimeout   = 5 * time.Minute
+	DefaultIdleTimeout   = 5 * time.Minute
+	DefaultFinishTimeout = time.Hour
 )
 
-// maxTransfer bounds a Put or Get that makes progress all the time.
-const maxTransfer = 7 * 24 * time.Hour
+// maxTransferTime bounds a Put or Get that makes progress all the time.
+const maxTransferTime = 7 * 24 * time.Hour
 
 // Options describe a Store. Action and Bucket are required.
 type Options struct {
@@ -38,13 +38,13 @@ type Options struct {
 	Bucket string
 	// Log gets what the plugin logs during calls whose ctx has no logger.
 	Log logr.Logger
-	// Timeout bounds every call that is no transfer; DefaultTimeout if it is 0.
-	Timeout time.Duration
-	// Idle is how long the plugin may let a transfer wait; DefaultIdle if it is 0.
-	Idle time.Duration
-	// Finish is how long the plugin may take from the end of the content until it has
-	// stored it, since some keep it until then; DefaultFinish if it is 0.
-	Finish time.Duration
+	// CallTimeout bounds every call that is no transfer; DefaultCallTimeout if it is 0.
+	CallTimeout time.Duration
+	// IdleTimeout is how long the plugin may let a transfer wait; DefaultIdleTimeout if it is 0.
+	IdleTimeout time.Duration
+	// FinishTimeout is how long the plugin may take from the end of the content until it has
+	// stored it, since some keep it until then; DefaultFinishTimeout if it is 0.
+	FinishTimeout time.Duration
 }
 
 // Store implements objectstore.Store. It holds nothing open and is safe for
@@ -62,7 +62,7 @@ var (
 // New returns the store behind a Caller.
 func New(calls *caller.Caller[adapter.ObjectStore], opts Options) *Store {
 	for field, value := range map[*time.Duration]time.Duration{
-		&opts.Timeout: DefaultTimeout, &opts.Idle: DefaultIdle, &opts.Finish: DefaultFinish,
+		&opts.CallTimeout: DefaultCallTimeout, &opts.IdleTimeout: DefaultIdleTimeout, &opts.FinishTimeout: DefaultFinishTimeout,
 	} {
 		if *field <= 0 {
 			*field = value
@@ -74,45 +74,45 @@ func New(calls *caller.Caller[adapter.ObjectStore], opts Options) *Store {
 // Capabilities implements objectstore.Store: there are none.
 func (s *Store) Capabilities() objectstore.Capabilities { return objectstore.Capabilities{} }
 
-// request is one call of the ObjectStore of the plugin.
-type request func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.ObjectStore) error
+// callFunc is one call of the ObjectStore of the plugin.
+type callFunc func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.ObjectStore) error
 
-// do makes a call.
-func (s *Store) do(ctx context.Context, fn request) error {
+// callPlugin makes a call.
+func (s *Store) callPlugin(ctx context.Context, fn callFunc) error {
 	log, err := logr.FromContext(ctx)
 	if err != nil {
 		log = s.opts.Log
 	}
 	return s.calls.Do(ctx, process.Call{Log: log},
 		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action adapter.ObjectStore) error {
-			return fn(ctx, conn, adapter.ItemCall{Action: s.opts.Action, ID: callID}, action)
+			return fn(ctx, conn, adapter.ItemCall{Action: s.opts.Action, CallID: callID}, action)
 		})
 }
 
-// ask makes a call that is no transfer and may be repeated.
-func (s *Store) ask(ctx context.Context, fn request) error {
+// callWithTimeout makes a call that is no transfer and may be repeated.
+func (s *Store) callWithTimeout(ctx context.Context, fn callFunc) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
 	defer cancel()
-	err := s.do(ctx, fn)
+	err := s.callPlugin(ctx, fn)
 	if errors.As(err, new(*process.LostError)) && ctx.Err() == nil {
-		err = s.do(ctx, fn) // in a new process
+		err = s.callPlugin(ctx, fn) // in a new process
 	}
 	return err
 }
 
-func (s *Store) object(key string) adapter.StoredObject {
+func (s *Store) storedObject(key string) adapter.StoredObject {
 	return adapter.StoredObject{Bucket: s.opts.Bucket, Key: key}
 }
 
-// exists asks whether there is an object.
-func (s *Store) exists(ctx context.Context, key string) (bool, error) {
+// objectExists asks whether there is an object.
+func (s *Store) objectExists(ctx context.Context, key string) (bool, error) {
 	var found bool
-	err := s.ask(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.ObjectStore) error {
+	err := s.callWithTimeout(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.ObjectStore) error {
 		var err error
-		found, err = action.Exists(ctx, conn, call, s.object(key))
+		found, err = action.Exists(ctx, conn, call, s.storedObject(key))
 		return err
 	})
 	return found, err
@@ -121,7 +121,7 @@ func (s *Store) exists(ctx context.Context, key string) (bool, error) {
 // Stat implements objectstore.Store. It reads the whole object; the ETag is a digest
 // of the content.
 func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) {
-	r, err := s.get(ctx, "describing", key)
+	r, err := s.getObject(ctx, "describing", key)
 	if err != nil {
 		return objectstore.Info{}, err
 	}
@@ -141,20 +141,20 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 		}
 	}
 	for _, key := range keys {
-		err := s.remove(ctx, key)
+		err := s.deleteObject(ctx, key)
 		if err == nil {
 			continue
 		}
 		// Some plugins say that it fails if there is nothing, each in its own words.
-		if found, existsErr := s.look(ctx, err, key); existsErr != nil || found {
-			return s.failed(ctx, "deleting", key, err)
+		if found, existsErr := s.checkExists(ctx, err, key); existsErr != nil || found {
+			return s.toStoreError(ctx, "deleting", key, err)
 		}
 	}
 	return nil
 }
 
-func (s *Store) remove(ctx context.Context, key string) error {
-	return s.ask(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.ObjectStore) error {
-		return action.Delete(ctx, conn, call, s.object(key))
+func (s *Store) deleteObject(ctx context.Context, key string) error {
+	return s.callWithTimeout(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.ObjectStore) error {
+		return action.Delete(ctx, conn, call, s.storedObject(key))
 	})
 }

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func() objectstore.Store { return newFake().store() })
+	storetest.RunConformance(t, func() objectstore.Store { return newFake().store() })
 }
 
 // TestWords shows what people read when the plugin says no.
@@ -276,7 +276,9 @@ func TestDeadlines(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	short := func(o *plugin.Options) { o.Timeout, o.Idle, o.Finish = time.Second, time.Minute, time.Hour }
+	short := func(o *plugin.Options) {
+		o.CallTimeout, o.IdleTimeout, o.FinishTimeout = time.Second, time.Minute, time.Hour
+	}
 	for name, tc := range map[string]struct {
 		prepare func(*fake)
 		do      func(*testing.T, *plugin.Store) error
@@ -351,7 +353,9 @@ func TestDeadlines(t *testing.T) {
 func TestSlowCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFake().store(func(o *plugin.Options) { o.Timeout, o.Idle, o.Finish = time.Second, time.Minute, time.Hour })
+		s := newFake().store(func(o *plugin.Options) {
+			o.CallTimeout, o.IdleTimeout, o.FinishTimeout = time.Second, time.Minute, time.Hour
+		})
 		if err := putSlowly(t, s); err != nil {
 			t.Error(err)
 		}

@@ -17,7 +17,7 @@ import (
 func BenchmarkPut(b *testing.B) {
 	for _, size := range []int64{1 << 10, 100 << 10, 64 << 20} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
-			s, err := s3.New(s3server.Start(b, s3server.Options{}).Options())
+			s, err := s3.New(s3server.Start(b, s3server.Options{}).S3Options())
 			if err != nil {
 				b.Fatal(err)
 			}

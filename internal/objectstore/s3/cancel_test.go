@@ -23,7 +23,7 @@ func TestCancelledWhileReading(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	content := strings.Repeat("content", 1000)
-	if _, err := open(t, server.Options()).Put(t.Context(), "key", strings.NewReader(content), objectstore.PutOptions{}); err != nil {
+	if _, err := open(t, server.S3Options()).Put(t.Context(), "key", strings.NewReader(content), objectstore.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, end := range map[string]error{
@@ -38,7 +38,7 @@ func TestCancelledWhileReading(t *testing.T) {
 				defer cancel()
 				tr := newTransport(t, func(next http.RoundTripper, r *http.Request, _ int) (*http.Response, error) {
 					resp, err := next.RoundTrip(r)
-					if err == nil && kindOf(r) == http.MethodGet {
+					if err == nil && sentinelForResponse(r) == http.MethodGet {
 						resp.Body = &cancelled{ReadCloser: resp.Body, cancel: cancel, last: last, end: end}
 					}
 					return resp, err

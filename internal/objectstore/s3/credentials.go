@@ -51,7 +51,7 @@ func ParseCredentials(file []byte, profile string) (Credentials, error) {
 			return Credentials{}, fmt.Errorf("reading S3 credentials: line %d is neither a section nor a setting", n)
 		}
 		if section == profile {
-			c.set(strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value))
+			c.setField(strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value))
 		}
 	}
 	if lines.Err() != nil {
@@ -66,7 +66,7 @@ func ParseCredentials(file []byte, profile string) (Credentials, error) {
 	return c, nil
 }
 
-func (c *Credentials) set(name, value string) {
+func (c *Credentials) setField(name, value string) {
 	switch name {
 	case "aws_access_key_id":
 		c.AccessKeyID = value

@@ -16,6 +16,12 @@
 // that ignore that header without a word, so the first such Put is sent twice:
 // a server that accepts the second one does not know conditional writes.
 //
+// A connection on which no byte moves for a minute while a request is under way is
+// closed, and a call of which a request stalls twice in a row fails with
+// objectstore.ErrStalled. The request that has the server make an object of parts may
+// stall ten times, and a look at the object decides then: from the last byte of an object
+// to the end of its Put are at most 15 minutes in a server that has stopped for good.
+//
 // A Get that breaks off in the middle continues where it stopped.
 //
 // Buckets are not created, and their lifecycle rules, versions and locks are

@@ -24,30 +24,30 @@ type sourceError struct{ err error }
 func (e *sourceError) Error() string { return "reading the content: " + e.err.Error() }
 func (e *sourceError) Unwrap() error { return e.err }
 
-// failed turns an error of the client into one of the contract.
-func failed(op, key string, err error) error {
+// toStoreError turns an error of the client into one of the contract.
+func toStoreError(op, key string, err error) error {
 	if _, fromSource := errors.AsType[*sourceError](err); fromSource {
 		return &objectstore.Error{Op: op, Key: key, Err: err}
 	}
 	if _, known := errors.AsType[*objectstore.Error](err); known {
 		return err
 	}
-	kind, cause := classify(err)
+	kind, cause := classifyError(err)
 	return &objectstore.Error{Op: op, Key: key, Kind: kind, Err: cause}
 }
 
-// classify returns the sentinel and a cause that is fit to be shown.
-func classify(err error) (kind, cause error) {
+// classifyError returns the sentinel and a cause that is fit to be shown.
+func classifyError(err error) (kind, cause error) {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil, err
-	case errors.Is(err, objectstore.ErrInvalidKey):
+	case errors.Is(err, objectstore.ErrStalled), errors.Is(err, objectstore.ErrInvalidKey):
 		return nil, err
 	case errors.Is(err, objectstore.ErrTooLarge):
 		return nil, err
 	}
 	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
-		return kindOf(response), describe(response)
+		return sentinelForResponse(response), describeResponse(response)
 	}
 	// The URL would repeat key and bucket, and in some transports more.
 	if urlErr, ok := errors.AsType[*url.Error](err); ok {
@@ -56,7 +56,7 @@ func classify(err error) (kind, cause error) {
 	return objectstore.ErrUnavailable, err
 }
 
-func kindOf(r minio.ErrorResponse) error {
+func sentinelForResponse(r minio.ErrorResponse) error {
 	switch r.Code {
 	case minio.NoSuchBucket:
 		return objectstore.ErrNoStore
@@ -66,17 +66,20 @@ func kindOf(r minio.ErrorResponse) error {
 		return objectstore.ErrExists
 	case "EntityTooLarge":
 		return objectstore.ErrTooLarge
-	case "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded", "InsufficientStorage":
+	case "XMinioStorageFull", "XMinioStorageBackendFull", "XMinioAdminBucketQuotaExceeded", // MinIO, of which the last is a 400
+		"QuotaExceeded",            // Ceph, a 403
+		"InsufficientStorageSpace", // Huawei, a 403
+		"InsufficientStorage":
 		return objectstore.ErrNoSpace
 	case "InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout":
 		return objectstore.ErrUnavailable // Amazon also says so within a 200.
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccessDenied", "RequestTimeTooSkewed":
 		return objectstore.ErrAccess
 	}
-	return kindOfStatus(r.StatusCode)
+	return sentinelForStatus(r.StatusCode)
 }
 
-func kindOfStatus(status int) error {
+func sentinelForStatus(status int) error {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return objectstore.ErrAccess
@@ -95,19 +98,19 @@ func kindOfStatus(status int) error {
 	return nil
 }
 
-const maxMessage = 300
+const maxMessageBytes = 300
 
-// describe keeps the code and the message of the server, cut to a size and
+// describeResponse keeps the code and the message of the server, cut to a size and
 // freed of what could upset a terminal: a server is not trusted.
-func describe(r minio.ErrorResponse) error {
+func describeResponse(r minio.ErrorResponse) error {
 	message := strings.Map(func(c rune) rune {
 		if c < 0x20 || c == 0x7f {
 			return ' '
 		}
 		return c
 	}, r.Error())
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
+	if len(message) > maxMessageBytes {
+		message = strings.ToValidUTF8(message[:maxMessageBytes], "") + "..."
 	}
 	if r.Code == "" {
 		return fmt.Errorf("server answered %d: %s", r.StatusCode, message)
@@ -118,8 +121,8 @@ func describe(r minio.ErrorResponse) error {
 	return fmt.Errorf("server answered %.64s: %s", r.Code, message)
 }
 
-// codeIs says whether the server answered with one of the codes.
-func codeIs(err error, codes ...string) bool {
+// hasErrorCode says whether the server answered with one of the codes.
+func hasErrorCode(err error, codes ...string) bool {
 	response, ok := errors.AsType[minio.ErrorResponse](err)
 	return ok && slices.Contains(codes, response.Code)
 }

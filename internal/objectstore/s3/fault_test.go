@@ -40,7 +40,7 @@ func newTransport(t *testing.T, do func(http.RoundTripper, *http.Request, int) (
 // (method and kind of query).
 func (tr *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	tr.mu.Lock()
-	kind := kindOf(r)
+	kind := sentinelForResponse(r)
 	nth := 1
 	for _, other := range tr.seen {
 		if other == kind {
@@ -64,7 +64,7 @@ func (tr *transport) count(kind string) int {
 	return n
 }
 
-func kindOf(r *http.Request) string {
+func sentinelForResponse(r *http.Request) string {
 	q := r.URL.Query()
 	switch {
 	case q.Has("partNumber"):
@@ -100,7 +100,7 @@ func answer(r *http.Request, status int, code string) *http.Response {
 
 func openFaulty(t *testing.T, server *s3server.Server, tr *transport) *s3.Store {
 	t.Helper()
-	opts := server.Options()
+	opts := server.S3Options()
 	opts.Transport, opts.PartSize = tr, 1<<20
 	return open(t, opts)
 }
@@ -122,7 +122,7 @@ func TestFaultsThatHeal(t *testing.T) {
 			t.Run(kind+" "+name, func(t *testing.T) {
 				t.Parallel()
 				tr := newTransport(t, func(next http.RoundTripper, r *http.Request, nth int) (*http.Response, error) {
-					if kindOf(r) == kind && nth == 1 {
+					if sentinelForResponse(r) == kind && nth == 1 {
 						return fault(next, r)
 					}
 					return next.RoundTrip(r)
@@ -184,10 +184,10 @@ func TestFaultsThatStay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			opts := server.Options()
+			opts := server.S3Options()
 			opts.PartSize, opts.MaxRetries = 1<<20, 2
 			opts.Transport = newTransport(t, func(next http.RoundTripper, r *http.Request, _ int) (*http.Response, error) {
-				if kindOf(r) == tc.kind {
+				if sentinelForResponse(r) == tc.kind {
 					return answer(r, tc.status, tc.code), nil
 				}
 				return next.RoundTrip(r)
@@ -225,13 +225,13 @@ func TestDownloadContinues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			key := strings.ReplaceAll(t.Name(), " ", "-")
-			plain := open(t, server.Options())
+			plain := open(t, server.S3Options())
 			if _, err := plain.Put(t.Context(), key, bytes.NewReader(content), objectstore.PutOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			tr := newTransport(t, func(next http.RoundTripper, r *http.Request, nth int) (*http.Response, error) {
 				resp, err := next.RoundTrip(r)
-				if err == nil && kindOf(r) == http.MethodGet && nth <= tc.breaks {
+				if err == nil && sentinelForResponse(r) == http.MethodGet && nth <= tc.breaks {
 					resp.Body = &breaking{ReadCloser: resp.Body, left: 300 << 10}
 				}
 				return resp, err
@@ -278,12 +278,12 @@ func (b *breaking) Read(p []byte) (int, error) {
 func TestCancelledReadOfBuffered(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
-	if _, err := open(t, server.Options()).Put(t.Context(), "key", strings.NewReader("content"), objectstore.PutOptions{}); err != nil {
+	if _, err := open(t, server.S3Options()).Put(t.Context(), "key", strings.NewReader("content"), objectstore.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	tr := newTransport(t, func(next http.RoundTripper, r *http.Request, _ int) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
-		if err != nil || kindOf(r) != http.MethodGet {
+		if err != nil || sentinelForResponse(r) != http.MethodGet {
 			return resp, err
 		}
 		content, err := io.ReadAll(resp.Body)
@@ -313,19 +313,19 @@ func TestAbortUploads(t *testing.T) {
 	server := s3server.Start(t, s3server.Options{})
 	died := errors.New("died (injected)")
 	tr := newTransport(t, func(next http.RoundTripper, r *http.Request, nth int) (*http.Response, error) {
-		if kindOf(r) == "abort" || (kindOf(r) == "part" && nth > 1) {
+		if sentinelForResponse(r) == "abort" || (sentinelForResponse(r) == "part" && nth > 1) {
 			return nil, died
 		}
 		return next.RoundTrip(r)
 	})
-	opts := server.Options()
+	opts := server.S3Options()
 	opts.Transport, opts.PartSize, opts.MaxRetries = tr, 1<<20, 1
 	for _, key := range []string{"dead/a", "dead/b", "alive/c"} {
 		if _, err := open(t, opts).Put(t.Context(), key, bytes.NewReader(make([]byte, 4<<20)), objectstore.PutOptions{}); err == nil {
 			t.Fatal("the upload succeeded")
 		}
 	}
-	s := open(t, server.Options())
+	s := open(t, server.S3Options())
 	if n, err := s.AbortUploads(t.Context(), "dead/"); n != 2 || err != nil {
 		t.Errorf("aborted %d uploads, error %v, want 2", n, err)
 	}
@@ -336,7 +336,7 @@ func TestAbortUploads(t *testing.T) {
 
 func TestTooManyParts(t *testing.T) {
 	t.Parallel()
-	opts := s3server.Start(t, s3server.Options{}).Options()
+	opts := s3server.Start(t, s3server.Options{}).S3Options()
 	opts.PartSize = 1 << 10
 	s := open(t, opts)
 	s.LimitParts(4)
@@ -355,7 +355,7 @@ func TestTooManyParts(t *testing.T) {
 // TestMemoryOfUpload measures what is alive in the middle of a long upload.
 func TestMemoryOfUpload(t *testing.T) {
 	server := s3server.Start(t, s3server.Options{})
-	s := open(t, server.Options())
+	s := open(t, server.S3Options())
 	const part, parts = 16 << 20, 10
 	before, peak := liveHeap(), uint64(0)
 	next := part / 2
@@ -416,4 +416,36 @@ func readAll(t *testing.T, s *s3.Store, key string) []byte {
 		t.Error(err)
 	}
 	return data
+}
+
+// TestETagOfAnotherForm: a server that gives another ETag when it stores than when it is
+// asked has a Put return the latter, and its sizes are believed no less.
+func TestETagOfAnotherForm(t *testing.T) {
+	t.Parallel()
+	server := s3server.Start(t, s3server.Options{})
+	for name, size := range map[string]int{"one part": 10, "several parts": 3 << 20} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key, cut := strings.ReplaceAll(name, " ", "-"), false
+			s := openFaulty(t, server, newTransport(t, func(next http.RoundTripper, r *http.Request, _ int) (*http.Response, error) {
+				response, err := next.RoundTrip(r)
+				if err == nil && r.Method == http.MethodHead && response.StatusCode == http.StatusOK {
+					response.Header.Set("ETag", `"other"`)
+					if cut {
+						response.Header.Set("Content-Length", "1")
+					}
+				}
+				return response, err
+			}))
+			info, err := s.Put(t.Context(), key, bytes.NewReader(make([]byte, size)), objectstore.PutOptions{})
+			if err != nil || info.ETag != "other" {
+				t.Errorf("Put returns ETag %q, %v", info.ETag, err)
+			}
+			cut = true
+			if _, err := s.Put(t.Context(), key, bytes.NewReader(make([]byte, size)), objectstore.PutOptions{}); err == nil ||
+				!strings.Contains(err.Error(), "the server says it stored 1") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
 }

@@ -19,83 +19,87 @@ import (
 )
 
 const (
-	// buffers is the number of parts in memory: one is filled while the
+	// partBuffers is the number of parts in memory: one is filled while the
 	// others are sent.
-	buffers = 3
+	partBuffers = 3
 
 	// abortTimeout bounds the clean-up after a failure, which goes on when the
 	// caller's context has ended.
 	abortTimeout = 30 * time.Second
 )
 
-// parts stores first and everything that follows in r as a multipart upload.
-func (p *put) parts(ctx context.Context, first []byte, r io.Reader) error {
+// putMultipart stores first and everything that follows in r as a multipart upload.
+func (p *putCall) putMultipart(ctx context.Context, first []byte, r io.Reader) error {
 	if p.ifAbsent {
 		// Saves sending everything in vain; the condition decides in the end.
-		if err := p.absent(ctx); err != nil {
+		if err := p.checkObjectAbsent(ctx); err != nil {
 			return err
 		}
 	}
 	s := p.store
-	id, err := s.client.NewMultipartUpload(ctx, s.bucket, p.key, p.options(false))
+	var id string
+	err := s.requestWithStallLimit(ctx, maxStalls, func(ctx context.Context) (err error) {
+		id, err = s.client.NewMultipartUpload(ctx, s.bucket, p.key, p.putOptions(false))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("starting a multipart upload: %w", err)
 	}
-	u := &upload{put: p, id: id, free: make(chan []byte, buffers)}
-	err = u.sendAll(ctx, first, r)
+	u := &upload{putCall: p, id: id, freeBuffers: make(chan []byte, partBuffers)}
+	err = u.sendParts(ctx, first, r)
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = u.complete(ctx)
+		err = u.completeUpload(ctx)
 	}
 	if err != nil {
-		u.abort(ctx)
+		u.abortUpload(ctx)
 	}
 	return err
 }
 
 // upload is one multipart upload under way.
 type upload struct {
-	*put
-	id   string
-	free chan []byte // Buffers to fill; nil ones have yet to be made.
+	*putCall
+	id          string
+	freeBuffers chan []byte // Buffers to fill; nil ones have yet to be made.
 
-	mu   sync.Mutex
-	done []minio.CompletePart
-	err  error // The first of a part.
+	mu             sync.Mutex
+	completedParts []minio.CompletePart
+	err            error // The first of a part.
 }
 
-// sendAll sends all parts and waits for them.
-func (u *upload) sendAll(ctx context.Context, first []byte, r io.Reader) error {
+// sendParts sends all parts and waits for them.
+func (u *upload) sendParts(ctx context.Context, first []byte, r io.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for range buffers - 1 {
-		u.free <- nil
+	for range partBuffers - 1 {
+		u.freeBuffers <- nil
 	}
 	var wg sync.WaitGroup
-	err := u.read(ctx, first, r, func(number int, part []byte) {
+	err := u.splitIntoParts(ctx, first, r, func(number int, part []byte) {
 		wg.Go(func() {
-			if err := u.send(ctx, number, part); err != nil {
-				u.fail(err)
+			if err := u.sendPart(ctx, number, part); err != nil {
+				u.recordPartError(err)
 				cancel()
 			}
-			u.free <- part[:0]
+			u.freeBuffers <- part[:0]
 		})
 	})
 	if err != nil {
 		// After a failed part this is only the cancelled context, and stays
 		// behind the cause; before one, it is the cause.
-		u.fail(err)
+		u.recordPartError(err)
 		cancel()
 	}
 	wg.Wait()
 	return u.err
 }
 
-// read cuts the stream into parts and hands them to start, as fast as buffers
+// splitIntoParts cuts the stream into parts and hands them to start, as fast as buffers
 // become free.
-func (u *upload) read(ctx context.Context, part []byte, r io.Reader, start func(int, []byte)) error {
+func (u *upload) splitIntoParts(ctx context.Context, part []byte, r io.Reader, start func(int, []byte)) error {
 	more := true
 	for number := 1; ; number++ {
 		if number > u.store.maxParts {
@@ -108,7 +112,7 @@ func (u *upload) read(ctx context.Context, part []byte, r io.Reader, start func(
 		}
 		var buf []byte
 		select {
-		case buf = <-u.free:
+		case buf = <-u.freeBuffers:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -125,20 +129,24 @@ func (u *upload) read(ctx context.Context, part []byte, r io.Reader, start func(
 	}
 }
 
-func (u *upload) send(ctx context.Context, number int, part []byte) error {
-	md5Sum, sha256Sum := digests(part)
-	sent, err := u.store.client.PutObjectPart(ctx, u.store.bucket, u.key, u.id, number, bytes.NewReader(part), int64(len(part)),
-		minio.PutObjectPartOptions{Md5Base64: md5Sum, Sha256Hex: sha256Sum, DisableContentSha256: true})
+func (u *upload) sendPart(ctx context.Context, number int, part []byte) error {
+	md5Sum, sha256Sum := contentDigests(part)
+	var sent minio.ObjectPart
+	err := u.store.requestWithStallLimit(ctx, maxStalls, func(ctx context.Context) (err error) {
+		sent, err = u.store.client.PutObjectPart(ctx, u.store.bucket, u.key, u.id, number, bytes.NewReader(part), int64(len(part)),
+			minio.PutObjectPartOptions{Md5Base64: md5Sum, Sha256Hex: sha256Sum, DisableContentSha256: true})
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("sending part %d: %w", number, err)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.done = append(u.done, minio.CompletePart{PartNumber: number, ETag: sent.ETag})
+	u.completedParts = append(u.completedParts, minio.CompletePart{PartNumber: number, ETag: sent.ETag})
 	return nil
 }
 
-func (u *upload) fail(err error) {
+func (u *upload) recordPartError(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.err == nil {
@@ -146,19 +154,22 @@ func (u *upload) fail(err error) {
 	}
 }
 
-// complete makes the object visible.
-func (u *upload) complete(ctx context.Context) error {
-	slices.SortFunc(u.done, func(a, b minio.CompletePart) int { return cmp.Compare(a.PartNumber, b.PartNumber) })
+// completeUpload makes the object visible. A server may do so and not be heard: it stops
+// answering while it assembles the parts, or a proxy before it gives up.
+func (u *upload) completeUpload(ctx context.Context) error {
+	slices.SortFunc(u.completedParts, func(a, b minio.CompletePart) int { return cmp.Compare(a.PartNumber, b.PartNumber) })
 	var opts minio.PutObjectOptions
-	if u.ifAbsent && u.store.conditional.Load() != conditionalNo {
+	if u.ifAbsent && u.store.conditionalWrites.Load() != conditionalNo {
 		opts.SetMatchETagExcept("*")
 	}
-	info, err := u.store.client.CompleteMultipartUpload(ctx, u.store.bucket, u.key, u.id, u.done, opts)
-	switch {
-	case err == nil:
-		u.etag = info.ETag
-	case codeIs(err, "NoSuchUpload", "PreconditionFailed", "ConditionalRequestConflict"):
-		err = u.settle(ctx, err)
+	err := u.assembleParts(ctx, opts)
+	if u.ifAbsent && hasErrorCode(err, "NotImplemented") { // it knows the condition for single requests only
+		if err = u.checkObjectAbsent(ctx); err == nil {
+			err = u.assembleParts(ctx, minio.PutObjectOptions{})
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		err = u.resolveOwnWrite(ctx, err)
 	}
 	if err != nil {
 		return fmt.Errorf("completing the multipart upload: %w", err)
@@ -166,10 +177,21 @@ func (u *upload) complete(ctx context.Context) error {
 	return nil
 }
 
-// abort frees the space of the parts. It must also work after the caller's
+// assembleParts has the server make the object of the parts.
+func (u *upload) assembleParts(ctx context.Context, opts minio.PutObjectOptions) error {
+	return u.store.requestWithStallLimit(ctx, maxAssemblyStalls, func(ctx context.Context) error {
+		info, err := u.store.client.CompleteMultipartUpload(ctx, u.store.bucket, u.key, u.id, u.completedParts, opts)
+		if err == nil {
+			u.etag = info.ETag
+		}
+		return err
+	})
+}
+
+// abortUpload frees the space of the parts. It must also work after the caller's
 // context ended; if it fails, AbortUploads or a lifecycle rule of the bucket
 // remains.
-func (u *upload) abort(ctx context.Context) {
+func (u *upload) abortUpload(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 	defer cancel()
 	_ = u.store.client.AbortMultipartUpload(ctx, u.store.bucket, u.key, u.id)

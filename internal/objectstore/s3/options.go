@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -51,8 +52,11 @@ type Options struct {
 	// MaxRetries is how often one request is tried in all; 0 means 10, which
 	// is at most about 10 s of waiting.
 	MaxRetries int
-	// Transport replaces the HTTP transport, for tests and proxies; CACert
-	// and InsecureSkipVerify have no effect then.
+	// StallTimeout is how long a connection may move no byte while a request is
+	// under way; 0 means 1 minute.
+	StallTimeout time.Duration
+	// Transport replaces the HTTP transport, for tests and proxies; CACert,
+	// InsecureSkipVerify and StallTimeout have no effect then.
 	Transport http.RoundTripper
 }
 
@@ -74,12 +78,12 @@ func New(opts Options) (*Store, error) {
 		}
 	}
 	client, err := minio.NewCore(endpoint.Host, &minio.Options{
-		Creds:        opts.Credentials.provider(),
+		Creds:        opts.Credentials.credentialsProvider(),
 		Secure:       secure,
-		Transport:    transport,
+		Transport:    stallTransport{next: transport},
 		Region:       opts.Region,
-		BucketLookup: lookup(opts.ForcePathStyle),
-		MaxRetries:   orDefault(opts.MaxRetries, defaultRetries),
+		BucketLookup: bucketLookup(opts.ForcePathStyle),
+		MaxRetries:   valueOrDefault(opts.MaxRetries, defaultRetries),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening S3 store: %w", err)
@@ -87,20 +91,20 @@ func New(opts Options) (*Store, error) {
 	return &Store{
 		client:    client,
 		bucket:    opts.Bucket,
-		partSize:  orDefault(opts.PartSize, defaultPartSize),
+		partSize:  valueOrDefault(opts.PartSize, defaultPartSize),
 		maxParts:  maxParts,
 		transport: transport,
 	}, nil
 }
 
-func orDefault(value, fallback int) int {
+func valueOrDefault[N int | time.Duration](value, fallback N) N {
 	if value > 0 {
 		return value
 	}
 	return fallback
 }
 
-func lookup(forcePathStyle bool) minio.BucketLookupType {
+func bucketLookup(forcePathStyle bool) minio.BucketLookupType {
 	if forcePathStyle {
 		return minio.BucketLookupPath
 	}
@@ -134,8 +138,12 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 
 func newTransport(opts Options, secure bool) (*http.Transport, error) {
 	transport, err := minio.DefaultTransport(secure)
-	if err != nil || !secure {
-		return transport, err
+	if err != nil {
+		return nil, err
+	}
+	wrapConnections(transport, valueOrDefault(opts.StallTimeout, stallTimeout))
+	if !secure {
+		return transport, nil
 	}
 	if transport.TLSClientConfig == nil {
 		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -157,8 +165,8 @@ func newTransport(opts Options, secure bool) (*http.Transport, error) {
 	return transport, nil
 }
 
-// provider returns where the client takes its credentials from.
-func (c Credentials) provider() *credentials.Credentials {
+// credentialsProvider returns where the client takes its credentials from.
+func (c Credentials) credentialsProvider() *credentials.Credentials {
 	if c != (Credentials{}) {
 		return credentials.NewStaticV4(c.AccessKeyID, c.SecretAccessKey, c.SessionToken)
 	}

@@ -69,7 +69,7 @@ func TestCredentialsDoNotPrint(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
+func TestPutOptions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		opts    s3.Options

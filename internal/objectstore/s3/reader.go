@@ -17,23 +17,24 @@ import (
 // progress before its error is passed on.
 const maxResumes = 3
 
-// reader reads one version of an object and continues after broken
+// objectReader reads one version of an object and continues after broken
 // connections.
-type reader struct {
-	ctx   context.Context //nolint:containedctx // A stream belongs to the call that opened it.
-	store *Store
-	key   string
+type objectReader struct {
+	ctx      context.Context //nolint:containedctx // A stream belongs to the call that opened it.
+	endWatch func()
+	store    *Store
+	key      string
 
 	body    io.ReadCloser
 	etag    string
 	size    int64
 	offset  int64
 	resumes int
-	done    error
+	endErr  error
 }
 
-// open requests the object from the current offset.
-func (r *reader) open() error {
+// openBodyAtOffset requests the object from the current offset.
+func (r *objectReader) openBodyAtOffset() error {
 	var opts minio.GetObjectOptions
 	if r.offset > 0 {
 		if err := opts.SetRange(r.offset, 0); err != nil {
@@ -59,13 +60,13 @@ func (r *reader) open() error {
 // Read implements io.Reader. Nothing is handed out once the context has ended:
 // the client only breaks the connection then, and what the connection buffered
 // before, up to the whole rest of the object, could still be read.
-func (r *reader) Read(p []byte) (int, error) {
-	if r.done != nil {
-		return 0, r.done
+func (r *objectReader) Read(p []byte) (int, error) {
+	if r.endErr != nil {
+		return 0, r.endErr
 	}
 	if err := r.ctx.Err(); err != nil {
-		r.done = failed("reading", r.key, err)
-		return 0, r.done
+		r.endErr = toStoreError("reading", r.key, toStallError(r.ctx, err))
+		return 0, r.endErr
 	}
 	n, err := r.body.Read(p)
 	r.offset += int64(n)
@@ -79,28 +80,34 @@ func (r *reader) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if !errors.Is(err, io.EOF) {
-		err = r.resume(err)
+		err = r.resumeStream(err)
 	}
-	r.done = err
+	r.endErr = err
 	return n, err
 }
 
-// resume tries to go on after cause, and returns nil if it can.
-func (r *reader) resume(cause error) error {
+// resumeStream tries to go on after cause, and returns nil if it can.
+func (r *objectReader) resumeStream(cause error) error {
 	if err := r.ctx.Err(); err != nil {
-		return failed("reading", r.key, err)
+		return toStoreError("reading", r.key, toStallError(r.ctx, err))
+	}
+	if isStallError(cause) && r.resumes+1 >= maxStalls {
+		return toStoreError("reading", r.key, r.store.stalledError())
 	}
 	if r.resumes >= maxResumes || r.etag == "" {
-		return failed("reading", r.key, cause)
+		return toStoreError("reading", r.key, cause)
 	}
 	r.resumes++
 	_ = r.body.Close() // Broken already.
 	r.body = http.NoBody
-	if err := r.open(); err != nil {
-		return failed("reading", r.key, fmt.Errorf("continuing at byte %d after a broken connection: %w", r.offset, err))
+	if err := r.openBodyAtOffset(); err != nil {
+		return toStoreError("reading", r.key, fmt.Errorf("continuing at byte %d after a broken connection: %w", r.offset, toStallError(r.ctx, err)))
 	}
 	return nil
 }
 
 // Close implements io.Closer.
-func (r *reader) Close() error { return r.body.Close() }
+func (r *objectReader) Close() error {
+	defer r.endWatch()
+	return r.body.Close()
+}

@@ -29,7 +29,7 @@ type Store struct {
 	maxParts  int
 	transport http.RoundTripper
 
-	conditional atomic.Int32 // What is known about conditional writes.
+	conditionalWrites atomic.Int32 // What is known about conditional writes.
 }
 
 // States of Store.conditional.
@@ -54,28 +54,32 @@ func (s *Store) Close() error {
 
 // Capabilities implements objectstore.Store.
 func (s *Store) Capabilities() objectstore.Capabilities {
-	return objectstore.Capabilities{PutIfAbsent: s.conditional.Load() == conditionalYes, Metadata: true}
+	return objectstore.Capabilities{PutIfAbsent: s.conditionalWrites.Load() == conditionalYes, Metadata: true}
 }
 
 // Get implements objectstore.Store.
 func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, error) {
-	r := &reader{ctx: ctx, store: s, key: key}
-	if err := r.open(); err != nil {
-		return nil, failed("getting", key, err)
+	ctx, end := s.withStallWatch(ctx)
+	r := &objectReader{ctx: ctx, endWatch: end, store: s, key: key}
+	if err := r.openBodyAtOffset(); err != nil {
+		defer end()
+		return nil, toStoreError("getting", key, toStallError(ctx, err))
 	}
 	return r, nil
 }
 
 // Stat implements objectstore.Store.
 func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) {
+	ctx, end := s.withStallWatch(ctx)
+	defer end()
 	stat, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 	if err != nil {
-		return objectstore.Info{}, failed("describing", key, err)
+		return objectstore.Info{}, toStoreError("describing", key, toStallError(ctx, err))
 	}
-	return toInfo(stat), nil
+	return toObjectInfo(stat), nil
 }
 
-func toInfo(o minio.ObjectInfo) objectstore.Info {
+func toObjectInfo(o minio.ObjectInfo) objectstore.Info {
 	return objectstore.Info{Key: o.Key, Size: o.Size, ModTime: o.LastModified, ETag: o.ETag}
 }
 
@@ -83,12 +87,16 @@ func toInfo(o minio.ObjectInfo) objectstore.Info {
 // delimiter the pages of one level are held in memory until they are sorted.
 func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
 	return func(yield func(objectstore.Entry, error) bool) {
-		fail := func(err error) { yield(objectstore.Entry{}, failed("listing", opts.Prefix, err)) }
+		ctx, end := s.withStallWatch(ctx)
+		defer end()
+		fail := func(err error) {
+			yield(objectstore.Entry{}, toStoreError("listing", opts.Prefix, toStallError(ctx, err)))
+		}
 		if err := opts.Validate(); err != nil {
 			yield(objectstore.Entry{}, &objectstore.Error{Op: "listing", Key: opts.Prefix, Err: err})
 			return
 		}
-		sorter := &sorter{yield: yield, after: opts.StartAfter}
+		sorter := &entrySorter{yield: yield, after: opts.StartAfter}
 		owner := false
 		for object := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{
 			Prefix:     opts.Prefix,
@@ -100,7 +108,7 @@ func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq
 				fail(object.Err)
 				return
 			}
-			if !sorter.add(toEntry(object, opts)) {
+			if !sorter.addEntry(toListEntry(object, opts)) {
 				return
 			}
 		}
@@ -109,22 +117,22 @@ func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq
 			fail(err)
 			return
 		}
-		sorter.flush()
+		sorter.flushGroup()
 	}
 }
 
-func toEntry(object minio.ObjectInfo, opts objectstore.ListOptions) objectstore.Entry {
+func toListEntry(object minio.ObjectInfo, opts objectstore.ListOptions) objectstore.Entry {
 	isPrefix := opts.Delimiter != "" && object.LastModified.IsZero() && strings.HasSuffix(object.Key, opts.Delimiter)
 	if isPrefix {
 		return objectstore.Entry{Info: objectstore.Info{Key: object.Key}, IsPrefix: true}
 	}
-	return objectstore.Entry{Info: toInfo(object)}
+	return objectstore.Entry{Info: toObjectInfo(object)}
 }
 
-// sorter merges objects and common prefixes, which the client yields page by
+// entrySorter merges objects and common prefixes, which the client yields page by
 // page as first the ones and then the others. Each page sorts before the next,
 // so that an object after a prefix begins a new group.
-type sorter struct {
+type entrySorter struct {
 	yield   func(objectstore.Entry, error) bool
 	after   string
 	group   []objectstore.Entry
@@ -132,9 +140,9 @@ type sorter struct {
 	started bool
 }
 
-func (s *sorter) add(e objectstore.Entry) bool {
+func (s *entrySorter) addEntry(e objectstore.Entry) bool {
 	if n := len(s.group); n > 0 && s.group[n-1].IsPrefix && !e.IsPrefix {
-		if !s.flush() {
+		if !s.flushGroup() {
 			return false
 		}
 	}
@@ -142,9 +150,9 @@ func (s *sorter) add(e objectstore.Entry) bool {
 	return true
 }
 
-// flush yields the group. Some servers repeat a prefix on the next page, or
+// flushGroup yields the group. Some servers repeat a prefix on the next page, or
 // take no notice of StartAfter for prefixes.
-func (s *sorter) flush() bool {
+func (s *entrySorter) flushGroup() bool {
 	slices.SortStableFunc(s.group, func(a, b objectstore.Entry) int { return cmp.Compare(a.Key, b.Key) })
 	for _, e := range s.group {
 		if e.Key <= s.after || (s.started && e.Key == s.last) {
@@ -161,14 +169,20 @@ func (s *sorter) flush() bool {
 
 // Delete implements objectstore.Store with one request per 1000 keys.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
+	ctx, end := s.withStallWatch(ctx)
+	defer end()
+	return s.removeObjects(ctx, keys)
+}
+
+func (s *Store) removeObjects(ctx context.Context, keys []string) error {
 	const op = "deleting"
 	switch len(keys) {
 	case 0:
 		return nil
 	case 1:
 		err := s.client.RemoveObject(ctx, s.bucket, keys[0], minio.RemoveObjectOptions{})
-		if err != nil && !codeIs(err, "NoSuchKey") {
-			return failed(op, keys[0], err)
+		if err != nil && !hasErrorCode(err, "NoSuchKey") {
+			return toStoreError(op, keys[0], toStallError(ctx, err))
 		}
 		return nil
 	}
@@ -181,17 +195,17 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	}
 	results, err := s.client.RemoveObjectsWithIter(ctx, s.bucket, objects, minio.RemoveObjectsOptions{})
 	if err != nil {
-		return failed(op, keys[0], err)
+		return toStoreError(op, keys[0], toStallError(ctx, err))
 	}
 	var errs []error
 	for result := range results {
-		if result.Err != nil && !codeIs(result.Err, "NoSuchKey") {
-			errs = append(errs, failed(op, result.ObjectName, result.Err))
+		if result.Err != nil && !hasErrorCode(result.Err, "NoSuchKey") {
+			errs = append(errs, toStoreError(op, result.ObjectName, result.Err))
 		}
 	}
 	// The client stops silently when the context ends.
 	if err := ctx.Err(); err != nil {
-		return failed(op, keys[0], err)
+		return toStoreError(op, keys[0], toStallError(ctx, err))
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("%d of %d objects remain: %w", len(errs), len(keys), errs[0])
@@ -203,20 +217,22 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 // unfinished uploads only for a prefix that is a whole key.
 func (s *Store) AbortUploads(ctx context.Context, prefix string) (int, error) {
 	const op = "aborting uploads of"
+	ctx, end := s.withStallWatch(ctx)
+	defer end()
 	n := 0
 	keyMarker, idMarker := "", ""
 	for {
 		page, err := s.client.ListMultipartUploads(ctx, s.bucket, prefix, keyMarker, idMarker, "", 1000)
-		if codeIs(err, "NoSuchUpload") {
+		if hasErrorCode(err, "NoSuchUpload") {
 			return n, nil // How some servers say that there is none.
 		}
 		if err != nil {
-			return n, failed(op, prefix, err)
+			return n, toStoreError(op, prefix, toStallError(ctx, err))
 		}
 		for _, upload := range page.Uploads {
 			err := s.client.AbortMultipartUpload(ctx, s.bucket, upload.Key, upload.UploadID)
-			if err != nil && !codeIs(err, "NoSuchUpload") {
-				return n, failed(op, upload.Key, err)
+			if err != nil && !hasErrorCode(err, "NoSuchUpload") {
+				return n, toStoreError(op, upload.Key, toStallError(ctx, err))
 			}
 			n++
 		}
@@ -224,7 +240,7 @@ func (s *Store) AbortUploads(ctx context.Context, prefix string) (int, error) {
 			return n, nil
 		}
 		if page.NextKeyMarker == keyMarker && page.NextUploadIDMarker == idMarker {
-			return n, failed(op, prefix, errors.New("the server's list of uploads does not advance"))
+			return n, toStoreError(op, prefix, errors.New("the server's list of uploads does not advance"))
 		}
 		keyMarker, idMarker = page.NextKeyMarker, page.NextUploadIDMarker
 	}

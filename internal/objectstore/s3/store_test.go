@@ -19,15 +19,15 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
-	s := open(t, server.Options())
-	storetest.Run(t, func() objectstore.Store { return emptied(t, s) })
+	s := open(t, server.S3Options())
+	storetest.RunConformance(t, func() objectstore.Store { return emptied(t, s) })
 }
 
 func TestConformanceOfServerWithoutConditions(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{IgnoreConditions: true})
-	s := open(t, server.Options())
-	storetest.Run(t, func() objectstore.Store { return emptied(t, s) })
+	s := open(t, server.S3Options())
+	storetest.RunConformance(t, func() objectstore.Store { return emptied(t, s) })
 	if s.Capabilities().PutIfAbsent {
 		t.Error("the store claims put-if-absent on a server that ignores conditions")
 	}
@@ -36,7 +36,7 @@ func TestConformanceOfServerWithoutConditions(t *testing.T) {
 // TestPages lists more than a server tells at once.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	s := open(t, s3server.Start(t, s3server.Options{}).Options())
+	s := open(t, s3server.Start(t, s3server.Options{}).S3Options())
 	const objects = 1010
 	for i := range objects {
 		if _, err := s.Put(t.Context(), fmt.Sprintf("backups/b-%04d/velero-backup.json", i), strings.NewReader("x"), objectstore.PutOptions{}); err != nil {
@@ -71,7 +71,7 @@ func TestAccess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			opts := server.Options()
+			opts := server.S3Options()
 			tc.change(&opts)
 			s := open(t, opts)
 			_, putErr := s.Put(t.Context(), "key", strings.NewReader("x"), objectstore.PutOptions{})

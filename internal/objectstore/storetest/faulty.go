@@ -20,12 +20,12 @@ type Method string
 
 // The methods that a Fault can select.
 const (
-	Put    Method = "Put"
-	Get    Method = "Get"
-	Stat   Method = "Stat"
-	List   Method = "List"
-	Delete Method = "Delete"
-	Abort  Method = "Abort"
+	MethodPut    Method = "Put"
+	MethodGet    Method = "Get"
+	MethodStat   Method = "Stat"
+	MethodList   Method = "List"
+	MethodDelete Method = "Delete"
+	MethodAbort  Method = "Abort"
 )
 
 // ErrCrashed is what every call returns after Faulty.CrashAfter took effect.
@@ -49,6 +49,11 @@ type Fault struct {
 	After error
 	// Release delays the call until it is closed or the call's ctx ends.
 	Release <-chan struct{}
+	// IgnoreContext makes the call wait for Release even when its ctx ends, as a system
+	// call of a hung file system does.
+	IgnoreContext bool
+	// Hang delays the content of a Put or Get after CutAt bytes, and not the call.
+	Hang bool
 	// Started, if not nil, is closed when the first selected call arrives, so
 	// that a test knows that it hangs.
 	Started chan<- struct{}
@@ -67,18 +72,18 @@ type Call struct {
 	Key string
 }
 
-// Faulty wraps a store. It is safe for concurrent use.
-type Faulty struct {
+// FaultyStore wraps a store. It is safe for concurrent use.
+type FaultyStore struct {
 	store objectstore.Store
 
 	mu         sync.Mutex
-	faults     []*fault
+	faults     []*armedFault
 	calls      []Call
 	crashAfter int // Calls until the crash; negative: never.
 	crashLate  bool
 }
 
-type fault struct {
+type armedFault struct {
 	Fault
 	key     *regexp.Regexp
 	matched int
@@ -86,45 +91,45 @@ type fault struct {
 }
 
 var (
-	_ objectstore.Store         = (*Faulty)(nil)
-	_ objectstore.UploadAborter = (*Faulty)(nil)
+	_ objectstore.Store         = (*FaultyStore)(nil)
+	_ objectstore.UploadAborter = (*FaultyStore)(nil)
 )
 
-// NewFaulty wraps store with the given faults.
-func NewFaulty(store objectstore.Store, faults ...Fault) *Faulty {
-	f := &Faulty{store: store, crashAfter: -1}
-	f.Add(faults...)
+// NewFaultyStore wraps store with the given faults.
+func NewFaultyStore(store objectstore.Store, faults ...Fault) *FaultyStore {
+	f := &FaultyStore{store: store, crashAfter: -1}
+	f.AddFaults(faults...)
 	return f
 }
 
-// Add adds faults; calls made before do not count for their Nth.
-func (f *Faulty) Add(faults ...Fault) {
+// AddFaults adds faults; calls made before do not count for their Nth.
+func (f *FaultyStore) AddFaults(faults ...Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, one := range faults {
-		f.faults = append(f.faults, &fault{Fault: one, key: pattern(one.Key)})
+		f.faults = append(f.faults, &armedFault{Fault: one, key: compilePattern(one.Key)})
 	}
 }
 
 // CrashAfter lets n more calls pass and then fails every call with ErrCrashed,
 // like a process that died. With late, the n-th call still takes effect in the
 // store but reports ErrCrashed: the process died before it saw the reply.
-func (f *Faulty) CrashAfter(n int, late bool) {
+func (f *FaultyStore) CrashAfter(n int, late bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.crashAfter, f.crashLate = n, late
 }
 
 // Calls returns the calls so far, those that failed included.
-func (f *Faulty) Calls() []Call {
+func (f *FaultyStore) Calls() []Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]Call(nil), f.calls...)
 }
 
-// Count returns how many calls of the method matched the key pattern.
-func (f *Faulty) Count(method Method, key string) int {
-	re := pattern(key)
+// CountCalls returns how many calls of the method matched the key pattern.
+func (f *FaultyStore) CountCalls(method Method, key string) int {
+	re := compilePattern(key)
 	n := 0
 	for _, c := range f.Calls() {
 		if (method == "" || c.Method == method) && re.MatchString(c.Key) {
@@ -134,65 +139,77 @@ func (f *Faulty) Count(method Method, key string) int {
 	return n
 }
 
-func pattern(key string) *regexp.Regexp {
+func compilePattern(key string) *regexp.Regexp {
 	if key == "" {
 		key = "*"
 	}
 	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(key), `\*`, ".*") + "$")
 }
 
-// verdict is what happens to one call.
-type verdict struct {
+// appliedFault is what happens to one call.
+type appliedFault struct {
 	Fault
 }
 
-// enter records a call and decides what happens to it.
-func (f *Faulty) enter(ctx context.Context, method Method, keys ...string) (verdict, error) {
-	v := f.record(method, keys)
-	if v.Release != nil {
-		select {
-		case <-v.Release:
-		case <-ctx.Done():
-			return v, ctx.Err()
+// beginCall records a call and decides what happens to it.
+func (f *FaultyStore) beginCall(ctx context.Context, method Method, keys ...string) (appliedFault, error) {
+	v := f.recordCall(method, keys)
+	if v.Release != nil && !v.Hang {
+		if err := v.waitForRelease(ctx); err != nil {
+			return v, err
 		}
 	}
 	return v, v.Before
 }
 
-func (f *Faulty) record(method Method, keys []string) verdict {
+// waitForRelease waits for Release, or for the end of ctx.
+func (v appliedFault) waitForRelease(ctx context.Context) error {
+	if v.IgnoreContext {
+		<-v.Release
+		return nil
+	}
+	select {
+	case <-v.Release:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *FaultyStore) recordCall(method Method, keys []string) appliedFault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, Call{Method: method, Key: strings.Join(keys, " ")})
-	if v, crashed := f.crash(); crashed {
+	if v, crashed := f.advanceCrash(); crashed {
 		return v
 	}
 	for _, one := range f.faults {
-		if one.selects(method, keys) {
+		if one.matchCall(method, keys) {
 			if one.Started != nil && !one.started {
 				one.started = true
 				close(one.Started)
 			}
-			return verdict{Fault: one.Fault}
+			return appliedFault{Fault: one.Fault}
 		}
 	}
-	return verdict{}
+	return appliedFault{}
 }
 
-func (f *Faulty) crash() (verdict, bool) {
+func (f *FaultyStore) advanceCrash() (appliedFault, bool) {
 	switch {
 	case f.crashAfter < 0:
-		return verdict{}, false
+		return appliedFault{}, false
 	case f.crashAfter == 0:
-		return verdict{Fault: Fault{Before: ErrCrashed}}, true
+		return appliedFault{Fault: Fault{Before: ErrCrashed}}, true
 	}
 	f.crashAfter--
 	if f.crashAfter == 0 && f.crashLate {
-		return verdict{Fault: Fault{After: ErrCrashed}}, true
+		return appliedFault{Fault: Fault{After: ErrCrashed}}, true
 	}
-	return verdict{}, false
+	return appliedFault{}, false
 }
 
-func (one *fault) selects(method Method, keys []string) bool {
+func (one *armedFault) matchCall(method Method, keys []string) bool {
 	if one.Method != "" && one.Method != method {
 		return false
 	}
@@ -208,12 +225,12 @@ func (one *fault) selects(method Method, keys []string) bool {
 }
 
 // Put implements objectstore.Store.
-func (f *Faulty) Put(ctx context.Context, key string, r io.Reader, opts objectstore.PutOptions) (objectstore.Info, error) {
-	v, err := f.enter(ctx, Put, key)
+func (f *FaultyStore) Put(ctx context.Context, key string, r io.Reader, opts objectstore.PutOptions) (objectstore.Info, error) {
+	v, err := f.beginCall(ctx, MethodPut, key)
 	if err != nil {
 		return objectstore.Info{}, err
 	}
-	info, err := f.store.Put(ctx, key, v.cut(r), opts)
+	info, err := f.store.Put(ctx, key, v.wrapContent(ctx, r), opts)
 	if err == nil {
 		err = v.After
 	}
@@ -221,8 +238,8 @@ func (f *Faulty) Put(ctx context.Context, key string, r io.Reader, opts objectst
 }
 
 // Get implements objectstore.Store.
-func (f *Faulty) Get(ctx context.Context, key string) (io.ReadCloser, error) {
-	v, err := f.enter(ctx, Get, key)
+func (f *FaultyStore) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+	v, err := f.beginCall(ctx, MethodGet, key)
 	if err != nil {
 		return nil, err
 	}
@@ -236,12 +253,12 @@ func (f *Faulty) Get(ctx context.Context, key string) (io.ReadCloser, error) {
 	return struct {
 		io.Reader
 		io.Closer
-	}{v.cut(rc), rc}, nil
+	}{v.wrapContent(ctx, rc), rc}, nil
 }
 
 // Stat implements objectstore.Store.
-func (f *Faulty) Stat(ctx context.Context, key string) (objectstore.Info, error) {
-	v, err := f.enter(ctx, Stat, key)
+func (f *FaultyStore) Stat(ctx context.Context, key string) (objectstore.Info, error) {
+	v, err := f.beginCall(ctx, MethodStat, key)
 	if err != nil {
 		return objectstore.Info{}, err
 	}
@@ -253,9 +270,9 @@ func (f *Faulty) Stat(ctx context.Context, key string) (objectstore.Info, error)
 }
 
 // List implements objectstore.Store. After is yielded at the end of the list.
-func (f *Faulty) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
+func (f *FaultyStore) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
 	return func(yield func(objectstore.Entry, error) bool) {
-		v, err := f.enter(ctx, List, opts.Prefix)
+		v, err := f.beginCall(ctx, MethodList, opts.Prefix)
 		if err != nil {
 			yield(objectstore.Entry{}, err)
 			return
@@ -272,8 +289,8 @@ func (f *Faulty) List(ctx context.Context, opts objectstore.ListOptions) iter.Se
 }
 
 // Delete implements objectstore.Store.
-func (f *Faulty) Delete(ctx context.Context, keys ...string) error {
-	v, err := f.enter(ctx, Delete, keys...)
+func (f *FaultyStore) Delete(ctx context.Context, keys ...string) error {
+	v, err := f.beginCall(ctx, MethodDelete, keys...)
 	if err != nil {
 		return err
 	}
@@ -285,12 +302,12 @@ func (f *Faulty) Delete(ctx context.Context, keys ...string) error {
 
 // AbortUploads implements objectstore.UploadAborter; it does nothing if the
 // wrapped store has no such thing.
-func (f *Faulty) AbortUploads(ctx context.Context, prefix string) (int, error) {
+func (f *FaultyStore) AbortUploads(ctx context.Context, prefix string) (int, error) {
 	aborter, ok := f.store.(objectstore.UploadAborter)
 	if !ok {
 		return 0, nil
 	}
-	v, err := f.enter(ctx, Abort, prefix)
+	v, err := f.beginCall(ctx, MethodAbort, prefix)
 	if err != nil {
 		return 0, err
 	}
@@ -302,19 +319,36 @@ func (f *Faulty) AbortUploads(ctx context.Context, prefix string) (int, error) {
 }
 
 // Capabilities implements objectstore.Store.
-func (f *Faulty) Capabilities() objectstore.Capabilities { return f.store.Capabilities() }
+func (f *FaultyStore) Capabilities() objectstore.Capabilities { return f.store.Capabilities() }
 
-func (v verdict) cut(r io.Reader) io.Reader {
-	if !v.Cut {
-		return r
+func (v appliedFault) wrapContent(ctx context.Context, r io.Reader) io.Reader {
+	switch {
+	case v.Hang:
+		return io.MultiReader(io.LimitReader(r, v.CutAt), &hangingReader{ctx: ctx, verdict: v}, r)
+	case v.Cut:
+		return io.MultiReader(io.LimitReader(r, v.CutAt), &cutReader{err: v.CutErr})
 	}
-	return io.MultiReader(io.LimitReader(r, v.CutAt), &tail{err: v.CutErr})
+	return r
 }
 
-// tail is the end of a stream that was cut.
-type tail struct{ err error }
+// hangingReader is the place in a stream at which it hangs.
+type hangingReader struct {
+	ctx     context.Context //nolint:containedctx // A stream belongs to the call that opened it.
+	verdict appliedFault
+}
 
-func (t *tail) Read([]byte) (int, error) {
+// Read implements io.Reader.
+func (h *hangingReader) Read([]byte) (int, error) {
+	if err := h.verdict.waitForRelease(h.ctx); err != nil {
+		return 0, err
+	}
+	return 0, io.EOF
+}
+
+// cutReader is the end of a stream that was cut.
+type cutReader struct{ err error }
+
+func (t *cutReader) Read([]byte) (int, error) {
 	if t.err != nil {
 		return 0, t.err
 	}

@@ -27,20 +27,20 @@ func TestFaultsSelectCalls(t *testing.T) {
 		"pattern":         {storetest.Fault{Key: "a/*"}, []bool{true, true, false, true}},
 		"across slashes":  {storetest.Fault{Key: "*x"}, []bool{true, false, true, true}},
 		"second of a key": {storetest.Fault{Key: "a/x", Nth: 2}, []bool{false, false, false, true}},
-		"other method":    {storetest.Fault{Method: storetest.Get}, []bool{false, false, false, false}},
+		"other method":    {storetest.Fault{Method: storetest.MethodGet}, []bool{false, false, false, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.fault.Before = errInjected
 			store := memory.New()
-			f := storetest.NewFaulty(store, tc.fault)
+			f := storetest.NewFaultyStore(store, tc.fault)
 			for i, key := range []string{"a/x", "a/y", "b/x", "a/x"} {
 				_, err := f.Put(t.Context(), key, strings.NewReader("x"), objectstore.PutOptions{})
 				if errors.Is(err, errInjected) != tc.want[i] {
 					t.Errorf("put %d of %s: error %v, want fault: %v", i, key, err, tc.want[i])
 				}
 			}
-			if n := f.Count(storetest.Put, "a/*"); n != 3 {
+			if n := f.CountCalls(storetest.MethodPut, "a/*"); n != 3 {
 				t.Errorf("%d puts below a/ were counted, want 3", n)
 			}
 		})
@@ -50,7 +50,7 @@ func TestFaultsSelectCalls(t *testing.T) {
 func TestLostReplyTakesEffect(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
-	f := storetest.NewFaulty(store, storetest.Fault{After: errInjected})
+	f := storetest.NewFaultyStore(store, storetest.Fault{After: errInjected})
 	if _, err := f.Put(t.Context(), "key", strings.NewReader("x"), objectstore.PutOptions{}); !errors.Is(err, errInjected) {
 		t.Errorf("error %v, want the injected one", err)
 	}
@@ -79,7 +79,7 @@ func TestCutContent(t *testing.T) {
 			if _, err := store.Put(t.Context(), "key", strings.NewReader("content"), objectstore.PutOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			r, err := storetest.NewFaulty(store, storetest.Fault{Cut: true, CutAt: 3, CutErr: tc.err}).Get(t.Context(), "key")
+			r, err := storetest.NewFaultyStore(store, storetest.Fault{Cut: true, CutAt: 3, CutErr: tc.err}).Get(t.Context(), "key")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +104,7 @@ func TestCrashAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := memory.New()
-			f := storetest.NewFaulty(store)
+			f := storetest.NewFaultyStore(store)
 			f.CrashAfter(2, tc.late)
 			for i, key := range []string{"0", "1", "2"} {
 				_, err := f.Put(t.Context(), key, strings.NewReader("x"), objectstore.PutOptions{})

@@ -28,18 +28,18 @@ func (c callOnRead) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// newNoise is an endless reproducible stream.
-func newNoise(seed byte) io.Reader {
+// newRandomReader is an endless reproducible stream.
+func newRandomReader(seed byte) io.Reader {
 	return rand.NewChaCha8([32]byte{seed})
 }
 
-func noise(size int, seed byte) []byte {
+func randomBytes(size int, seed byte) []byte {
 	b := make([]byte, size)
-	_, _ = io.ReadFull(newNoise(seed), b) // Never fails.
+	_, _ = io.ReadFull(newRandomReader(seed), b) // Never fails.
 	return b
 }
 
-func sorted(keys []string) []string {
+func sortedKeys(keys []string) []string {
 	return slices.Sorted(slices.Values(keys))
 }
 

@@ -18,10 +18,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// Run checks that the stores which open returns keep the contract of
+// RunConformance checks that the stores which open returns keep the contract of
 // objectstore.Store. Open is called for every subtest and must return an empty
 // store each time; it may register clean-ups on the test it belongs to.
-func Run(t *testing.T, open func() objectstore.Store) {
+func RunConformance(t *testing.T, open func() objectstore.Store) {
 	t.Helper()
 	for name, check := range map[string]func(*testing.T, objectstore.Store){
 		"PutThenRead":           testPutThenRead,
@@ -53,14 +53,14 @@ func Run(t *testing.T, open func() objectstore.Store) {
 
 func testPutThenRead(t *testing.T, s objectstore.Store) {
 	for name, content := range map[string][]byte{
-		"empty": {}, "one byte": {0}, "text": []byte("hello\n"), "100 KiB": noise(100<<10, 1),
+		"empty": {}, "one byte": {0}, "text": []byte("hello\n"), "100 KiB": randomBytes(100<<10, 1),
 	} {
 		key := "dir/" + name
-		info := put(t, s, key, content)
+		info := putObject(t, s, key, content)
 		if info.Key != key || info.Size != int64(len(content)) {
 			t.Errorf("%s: Put returned %+v, want key %q and size %d", name, info, key, len(content))
 		}
-		if got := get(t, s, key); !bytes.Equal(got, content) {
+		if got := readObject(t, s, key); !bytes.Equal(got, content) {
 			t.Errorf("%s: read %d bytes that differ from the %d written", name, len(got), len(content))
 		}
 		stat, err := s.Stat(t.Context(), key)
@@ -74,13 +74,13 @@ func testPutThenRead(t *testing.T, s objectstore.Store) {
 }
 
 func testOverwrite(t *testing.T, s objectstore.Store) {
-	put(t, s, "key", []byte("a longer first version"))
+	putObject(t, s, "key", []byte("a longer first version"))
 	before, err := s.Stat(t.Context(), "key")
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, s, "key", []byte("second"))
-	if got := string(get(t, s, "key")); got != "second" {
+	putObject(t, s, "key", []byte("second"))
+	if got := string(readObject(t, s, "key")); got != "second" {
 		t.Errorf("read %q after overwriting", got)
 	}
 	after, err := s.Stat(t.Context(), "key")
@@ -94,7 +94,7 @@ func testOverwrite(t *testing.T, s objectstore.Store) {
 }
 
 func testMissing(t *testing.T, s objectstore.Store) {
-	put(t, s, "there/is", []byte("x"))
+	putObject(t, s, "there/is", []byte("x"))
 	for _, key := range []string{"none", "there", "there/is-not", "there/is/below"} {
 		if rc, err := s.Get(t.Context(), key); !errors.Is(err, objectstore.ErrNotExist) {
 			if err == nil {
@@ -122,14 +122,14 @@ func testCharacters(t *testing.T, s objectstore.Store) {
 	keys = append(keys, "chars/...", "chars/ü/日本", "chars/😀", "chars/a b+c%20d&e=f?g#h",
 		"chars/"+strings.Repeat("x", objectstore.MaxSegmentLength), "chars/.hidden", "chars/a.b.tar.gz")
 	for _, key := range keys {
-		put(t, s, key, []byte(key))
+		putObject(t, s, key, []byte(key))
 	}
 	for _, key := range keys {
-		if got := string(get(t, s, key)); got != key {
+		if got := string(readObject(t, s, key)); got != key {
 			t.Errorf("key %q holds %q", key, got)
 		}
 	}
-	wantKeys(t, s, objectstore.ListOptions{Prefix: "chars/"}, sorted(keys)...)
+	wantKeys(t, s, objectstore.ListOptions{Prefix: "chars/"}, sortedKeys(keys)...)
 	if err := s.Delete(t.Context(), keys...); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func testInvalidKeys(t *testing.T, s objectstore.Store) {
 // the size.
 func testStream(t *testing.T, s objectstore.Store) {
 	const size = 40<<20 + 1
-	info, err := s.Put(t.Context(), "big", onlyReader{io.LimitReader(newNoise(7), size)}, objectstore.PutOptions{})
+	info, err := s.Put(t.Context(), "big", onlyReader{io.LimitReader(newRandomReader(7), size)}, objectstore.PutOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func testStream(t *testing.T, s objectstore.Store) {
 		t.Fatal(err)
 	}
 	defer func() { _ = rc.Close() }()
-	wantSameStream(t, rc, io.LimitReader(newNoise(7), size))
+	wantSameStream(t, rc, io.LimitReader(newRandomReader(7), size))
 }
 
 func testBrokenReader(t *testing.T, s objectstore.Store) {
@@ -176,9 +176,9 @@ func testBrokenReader(t *testing.T, s objectstore.Store) {
 		for name, before := range map[string][]byte{"fresh": nil, "replacing": []byte("old")} {
 			key := fmt.Sprintf("broken/%s-%d", name, size)
 			if before != nil {
-				put(t, s, key, before)
+				putObject(t, s, key, before)
 			}
-			r := io.MultiReader(io.LimitReader(newNoise(3), size), failingReader{errBroken})
+			r := io.MultiReader(io.LimitReader(newRandomReader(3), size), failingReader{errBroken})
 			if _, err := s.Put(t.Context(), key, r, objectstore.PutOptions{}); !errors.Is(err, errBroken) {
 				t.Errorf("%s: error %v, want that of the reader", key, err)
 			}
@@ -194,7 +194,7 @@ func testCancelledPut(t *testing.T, s objectstore.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		key := fmt.Sprintf("cancelled/%d", size)
 		// The context ends when half of the content was read.
-		r := io.MultiReader(io.LimitReader(newNoise(3), size/2), callOnRead(cancel), io.LimitReader(newNoise(4), size/2))
+		r := io.MultiReader(io.LimitReader(newRandomReader(3), size/2), callOnRead(cancel), io.LimitReader(newRandomReader(4), size/2))
 		if _, err := s.Put(ctx, key, r, objectstore.PutOptions{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%d bytes: error %v, want context.Canceled", size, err)
 		}
@@ -205,7 +205,7 @@ func testCancelledPut(t *testing.T, s objectstore.Store) {
 }
 
 func testCancelledCalls(t *testing.T, s objectstore.Store) {
-	put(t, s, "key", []byte("x"))
+	putObject(t, s, "key", []byte("x"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, putErr := s.Put(ctx, "other", strings.NewReader("x"), objectstore.PutOptions{})
@@ -226,7 +226,7 @@ func testCancelledCalls(t *testing.T, s objectstore.Store) {
 }
 
 func testCancelledRead(t *testing.T, s objectstore.Store) {
-	put(t, s, "key", noise(8<<20, 1))
+	putObject(t, s, "key", randomBytes(8<<20, 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	rc, err := s.Get(ctx, "key")
@@ -244,8 +244,8 @@ func testCancelledRead(t *testing.T, s objectstore.Store) {
 }
 
 func testOverwriteDuringRead(t *testing.T, s objectstore.Store) {
-	first, second := noise(6<<20, 1), noise(6<<20, 2)
-	put(t, s, "key", first)
+	first, second := randomBytes(6<<20, 1), randomBytes(6<<20, 2)
+	putObject(t, s, "key", first)
 	rc, err := s.Get(t.Context(), "key")
 	if err != nil {
 		t.Fatal(err)
@@ -255,12 +255,12 @@ func testOverwriteDuringRead(t *testing.T, s objectstore.Store) {
 	if _, err := io.ReadFull(rc, head); err != nil {
 		t.Fatal(err)
 	}
-	put(t, s, "key", second)
+	putObject(t, s, "key", second)
 	rest, err := io.ReadAll(rc)
 	if err == nil && !bytes.Equal(append(head, rest...), first) {
 		t.Error("the stream mixes two versions of the object")
 	}
-	if got := get(t, s, "key"); !bytes.Equal(got, second) {
+	if got := readObject(t, s, "key"); !bytes.Equal(got, second) {
 		t.Error("the second version is not what is stored")
 	}
 }
@@ -268,7 +268,7 @@ func testOverwriteDuringRead(t *testing.T, s objectstore.Store) {
 func testDelete(t *testing.T, s objectstore.Store) {
 	keys := []string{"a", "b/c", "b/d", "e/f/g"}
 	for _, key := range keys {
-		put(t, s, key, []byte("x"))
+		putObject(t, s, key, []byte("x"))
 	}
 	if err := s.Delete(t.Context(), "b/c", "missing", "e/f/g", "e/missing/g", "a/below"); err != nil {
 		t.Errorf("deleting with missing keys: %v", err)
@@ -289,7 +289,7 @@ func testDelete(t *testing.T, s objectstore.Store) {
 }
 
 func testAbortNothing(t *testing.T, s objectstore.Store) {
-	put(t, s, "key", []byte("x"))
+	putObject(t, s, "key", []byte("x"))
 	wantNoUploads(t, s)
 	wantKeys(t, s, objectstore.ListOptions{}, "key")
 }
@@ -297,7 +297,7 @@ func testAbortNothing(t *testing.T, s objectstore.Store) {
 func wantUnchanged(t *testing.T, s objectstore.Store, key string, before []byte) {
 	t.Helper()
 	if before != nil {
-		if got := get(t, s, key); !bytes.Equal(got, before) {
+		if got := readObject(t, s, key); !bytes.Equal(got, before) {
 			t.Errorf("%s: a failed Put changed the object", key)
 		}
 		return
@@ -336,7 +336,7 @@ func wantKeys(t *testing.T, s objectstore.Store, opts objectstore.ListOptions, w
 	}
 }
 
-func put(t *testing.T, s objectstore.Store, key string, content []byte) objectstore.Info {
+func putObject(t *testing.T, s objectstore.Store, key string, content []byte) objectstore.Info {
 	t.Helper()
 	info, err := s.Put(t.Context(), key, onlyReader{bytes.NewReader(content)}, objectstore.PutOptions{})
 	if err != nil {
@@ -345,7 +345,7 @@ func put(t *testing.T, s objectstore.Store, key string, content []byte) objectst
 	return info
 }
 
-func get(t *testing.T, s objectstore.Store, key string) []byte {
+func readObject(t *testing.T, s objectstore.Store, key string) []byte {
 	t.Helper()
 	rc, err := s.Get(t.Context(), key)
 	if err != nil {

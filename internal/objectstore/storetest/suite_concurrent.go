@@ -25,7 +25,7 @@ func testIfAbsent(t *testing.T, s objectstore.Store) {
 			t.Errorf("putting %q again: error %v, want ErrExists", content, err)
 		}
 	}
-	if got := string(get(t, s, "key")); got != "first" {
+	if got := string(readObject(t, s, "key")); got != "first" {
 		t.Errorf("the object is %q, want the first", got)
 	}
 	if err := s.Delete(t.Context(), "key"); err != nil {
@@ -63,7 +63,7 @@ func testIfAbsentRace(t *testing.T, s objectstore.Store) {
 				t.Errorf("writer %d: %v", i, err)
 			}
 		}
-		if got := string(get(t, s, key)); got != winner {
+		if got := string(readObject(t, s, key)); got != winner {
 			t.Errorf("the object is of %q, the winner was %q", got, winner)
 		}
 	}
@@ -74,7 +74,7 @@ func testConcurrentPuts(t *testing.T, s objectstore.Store) {
 	const writers = 8
 	contents := make([][]byte, writers)
 	for i := range contents {
-		contents[i] = noise(200<<10+i, byte(i))
+		contents[i] = randomBytes(200<<10+i, byte(i))
 	}
 	errs := inParallel(writers, func(i int) error {
 		_, err := s.Put(t.Context(), "same", bytes.NewReader(contents[i]), objectstore.PutOptions{})
@@ -83,7 +83,7 @@ func testConcurrentPuts(t *testing.T, s objectstore.Store) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	got := get(t, s, "same")
+	got := readObject(t, s, "same")
 	for _, content := range contents {
 		if bytes.Equal(got, content) {
 			return

@@ -17,7 +17,7 @@ import (
 
 func testList(t *testing.T, s objectstore.Store) {
 	for _, key := range []string{"a/b/c", "a/b/d", "a/e", "a2/f", "z", "a/b2/g"} {
-		put(t, s, key, []byte(key))
+		putObject(t, s, key, []byte(key))
 	}
 	type options = objectstore.ListOptions
 	for _, tc := range []struct {
@@ -65,9 +65,9 @@ func testListOrder(t *testing.T, s objectstore.Store) {
 	keys := []string{"a/b", "a-b", "a.b", "a0", "B", "a/-", "a/b-c/d", "a/b.tar.gz", "aa/b", "ab"}
 	// "a/b" as an object beside "a/b/..." is impossible in a file system.
 	for _, key := range keys {
-		put(t, s, key, []byte("x"))
+		putObject(t, s, key, []byte("x"))
 	}
-	wantKeys(t, s, objectstore.ListOptions{}, sorted(keys)...)
+	wantKeys(t, s, objectstore.ListOptions{}, sortedKeys(keys)...)
 	wantKeys(t, s, objectstore.ListOptions{Delimiter: "/"}, "B", "a-b", "a.b", "a/", "a0", "aa/", "ab")
 }
 
@@ -98,8 +98,8 @@ func testListPages(t *testing.T, s objectstore.Store) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	wantKeys(t, s, objectstore.ListOptions{Prefix: "pages/"}, sorted(all)...)
-	wantKeys(t, s, objectstore.ListOptions{Prefix: "pages/", Delimiter: "/"}, sorted(folders)...)
+	wantKeys(t, s, objectstore.ListOptions{Prefix: "pages/"}, sortedKeys(all)...)
+	wantKeys(t, s, objectstore.ListOptions{Prefix: "pages/", Delimiter: "/"}, sortedKeys(folders)...)
 	if err := s.Delete(t.Context(), all...); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func testCommonPrefixes(t *testing.T, s objectstore.Store) {
 		return
 	}
 	for _, key := range []string{"a/b/c", "a/b/d", "a/e", "a2/f", "z", "a/b2/g", "a-b/h"} {
-		put(t, s, key, []byte("x"))
+		putObject(t, s, key, []byte("x"))
 	}
 	for _, opts := range []objectstore.ListOptions{
 		{}, {Prefix: "a/"}, {Prefix: "a"}, {Prefix: "a/b"}, {Prefix: "a/b/"}, {Prefix: "none/"}, {StartAfter: "a/"}, {Prefix: "a/", StartAfter: "a/b/"},
@@ -148,7 +148,7 @@ func testCommonPrefixes(t *testing.T, s objectstore.Store) {
 
 func testListStops(t *testing.T, s objectstore.Store) {
 	for _, key := range []string{"a", "b", "c"} {
-		put(t, s, key, nil)
+		putObject(t, s, key, nil)
 	}
 	n := 0
 	for _, err := range s.List(t.Context(), objectstore.ListOptions{}) {

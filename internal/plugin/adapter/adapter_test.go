@@ -63,13 +63,13 @@ func TestCheckActions(t *testing.T) {
 			for _, a := range tc.in {
 				response.Plugins = append(response.Plugins, &pluginpb.PluginIdentifier{Kind: a.Kind, Version: a.Version, Name: a.Name})
 			}
-			got, err := List(t.Context(), fakeListers{ours: &response}, Kinds())
+			got, err := ListActions(t.Context(), fakeListers{ours: &response}, SupportedKinds())
 			expectListing(t, got, err, Listing{Actions: tc.want, Ignored: tc.ignored}, tc.wantReason, tc.wantErr)
 		})
 	}
 }
 
-func TestListVelero(t *testing.T) {
+func TestListVeleroActions(t *testing.T) {
 	t.Parallel()
 	type plugin = velerov1.PluginIdentifier
 	for name, tc := range map[string]struct {
@@ -102,8 +102,8 @@ func TestListVelero(t *testing.T) {
 					{"RestoreItemAction", "v1", "x.io/a"},
 					{"RestoreItemAction", "v2", "x.io/b"},
 				},
-				Ignored: []string{"AsyncBackupItemAction x.io/a", "DeleteAction x.io/a", "ItemBlockAction x.io/a", "PreBackupAction x.io/a", "VolumeSnapshotter x.io/a"},
-				Velero:  true,
+				Ignored:         []string{"AsyncBackupItemAction x.io/a", "DeleteAction x.io/a", "ItemBlockAction x.io/a", "PreBackupAction x.io/a", "VolumeSnapshotter x.io/a"},
+				BuiltWithVelero: true,
 			},
 		},
 		"a version to come": {
@@ -118,7 +118,7 @@ func TestListVelero(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := List(t.Context(), fakeListers{velero: &velerov1.ListPluginsResponse{Plugins: tc.in}}, Kinds())
+			got, err := ListActions(t.Context(), fakeListers{velero: &velerov1.ListPluginsResponse{Plugins: tc.in}}, SupportedKinds())
 			expectListing(t, got, err, tc.want, tc.wantReason, tc.wantErr)
 		})
 	}
@@ -160,9 +160,9 @@ func (f fakeListers) Invoke(_ context.Context, method string, _, reply any, _ ..
 	return nil
 }
 
-func TestChoose(t *testing.T) {
+func TestSelectVersions(t *testing.T) {
 	t.Parallel()
-	chosen := Choose(Kinds(), []Action{
+	chosen := SelectVersions(SupportedKinds(), []Action{
 		{"PreBackupAction", "v1", "a"},
 		{"PostBackupAction", "v1", "a"},
 		{"PreBackupAction", "v9", "b"},
@@ -170,7 +170,7 @@ func TestChoose(t *testing.T) {
 		{"PostRestoreAction", "v1", "a"},
 		{"PostRestoreAction", "v9", "b"},
 	})
-	for id, want := range map[ID]bool{
+	for id, want := range map[ActionID]bool{
 		{"PreBackupAction", "a"}: true, {"PostBackupAction", "a"}: true, {"PreBackupAction", "b"}: false,
 		{"PreRestoreAction", "a"}: true, {"PostRestoreAction", "a"}: true, {"PreRestoreAction", "b"}: false, {"PostRestoreAction", "b"}: false,
 	} {
@@ -180,7 +180,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestHookAnswerV1(t *testing.T) {
+func TestToHookAnswerV1(t *testing.T) {
 	t.Parallel()
 	const done, again = hookpb.ExecuteResponse_STATUS_DONE, hookpb.ExecuteResponse_STATUS_AGAIN
 	for name, tc := range map[string]struct {
@@ -189,9 +189,9 @@ func TestHookAnswerV1(t *testing.T) {
 		wantErr string
 	}{
 		"done":               {in: &hookpb.ExecuteResponse{Status: done, Message: "m", Outputs: map[string]string{"a": "b"}}, want: executor.Answer{Message: "m", Outputs: map[string]string{"a": "b"}}},
-		"again":              {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(time.Minute)}, want: executor.Answer{Again: time.Minute}},
-		"again very soon":    {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(1)}, want: executor.Answer{Again: executor.MinAgain}},
-		"again with outputs": {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(time.Minute), Outputs: map[string]string{"a": "b"}}, want: executor.Answer{Again: time.Minute}},
+		"again":              {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(time.Minute)}, want: executor.Answer{RetryAfter: time.Minute}},
+		"again very soon":    {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(1)}, want: executor.Answer{RetryAfter: executor.MinRetryAfter}},
+		"again with outputs": {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(time.Minute), Outputs: map[string]string{"a": "b"}}, want: executor.Answer{RetryAfter: time.Minute}},
 		"again at once":      {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(0)}, wantErr: "not part of the contract"},
 		"again in the past":  {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(-1)}, wantErr: "not part of the contract"},
 		"again, broken time": {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: &durationpb.Duration{Seconds: 1, Nanos: -1}}, wantErr: "without a valid time"},
@@ -201,7 +201,7 @@ func TestHookAnswerV1(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := hookAnswerV1(tc.in)
+			got, err := toHookAnswerV1(tc.in)
 			if tc.wantErr != "" {
 				if !errors.As(err, new(*ContractError)) || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Errorf("error is %v, want a ContractError with %q", err, tc.wantErr)

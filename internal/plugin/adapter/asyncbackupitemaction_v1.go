@@ -18,48 +18,48 @@ type asyncBackupItemActionV1 struct{}
 
 var _ BackupItemAction = asyncBackupItemActionV1{}
 
-func (asyncBackupItemActionV1) client(conn grpc.ClientConnInterface) asyncbackupitempb.AsyncBackupItemActionClient {
+func (asyncBackupItemActionV1) newClient(conn grpc.ClientConnInterface) asyncbackupitempb.AsyncBackupItemActionClient {
 	return asyncbackupitempb.NewAsyncBackupItemActionClient(conn)
 }
 
 // AppliesTo asks for the selector.
 func (a asyncBackupItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItem(ctx, call, a.client(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
-	return selectorOf(out.GetSelector()), err
+	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute shows one object.
 func (a asyncBackupItemActionV1) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte,
 ) (BackupItemAnswer, error) {
-	out, err := callItem(ctx, call, a.client(conn).Start,
+	out, err := callItemAction(ctx, call, a.newClient(conn).Start,
 		&asyncbackupitempb.StartRequest{Plugin: call.Action, Item: object, Backup: backup})
 	if err != nil {
 		return BackupItemAnswer{}, err
 	}
 	answer := BackupItemAnswer{Item: out.GetItem(), OperationID: out.GetOperationId()}
-	if answer.PollInterval, err = timeOf("ask again every", out.GetPollInterval()); err != nil {
+	if answer.PollInterval, err = toNonNegativeDuration("ask again every", out.GetPollInterval()); err != nil {
 		return answer, err
 	}
-	if answer.Additional, err = refsOf("additional objects", out.GetAdditionalItems()); err != nil {
+	if answer.RelatedItems, err = toItemRefs("additional objects", out.GetAdditionalItems()); err != nil {
 		return answer, err
 	}
-	answer.PostOperation, err = refsOf("objects for after its operation", out.GetPostOperationItems())
+	answer.PostOperationItems, err = toItemRefs("objects for after its operation", out.GetPostOperationItems())
 	return answer, err
 }
 
 // Progress tells how far an operation is.
 func (a asyncBackupItemActionV1) Progress(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation,
+	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef,
 ) (item.Progress, error) {
-	out, err := callItem(ctx, call, a.client(conn).Progress,
-		&asyncbackupitempb.ProgressRequest{Plugin: call.Action, OperationId: op.ID, Backup: op.Subject})
-	return asyncProgressOf(out.GetProgress(), out.GetCancelled()), aboutOperation(op, err)
+	out, err := callItemAction(ctx, call, a.newClient(conn).Progress,
+		&asyncbackupitempb.ProgressRequest{Plugin: call.Action, OperationId: op.OperationID, Backup: op.Parent})
+	return toAsyncItemProgress(out.GetProgress(), out.GetCancelled()), wrapUnknownOperation(op, err)
 }
 
 // Cancel asks for the end of an operation.
-func (a asyncBackupItemActionV1) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) error {
-	_, err := callItem(ctx, call, a.client(conn).Cancel,
-		&asyncbackupitempb.CancelRequest{Plugin: call.Action, OperationId: op.ID, Backup: op.Subject})
-	return aboutOperation(op, err)
+func (a asyncBackupItemActionV1) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
+	_, err := callItemAction(ctx, call, a.newClient(conn).Cancel,
+		&asyncbackupitempb.CancelRequest{Plugin: call.Action, OperationId: op.OperationID, Backup: op.Parent})
+	return wrapUnknownOperation(op, err)
 }

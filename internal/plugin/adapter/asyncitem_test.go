@@ -174,7 +174,7 @@ func TestIDsOfOperations(t *testing.T) {
 				t.Errorf("the ID of a restore has %d bytes, error %v", len(restore.OperationID), err)
 			}
 			for _, action := range []Operations{asyncBackupItemActionV1{}, asyncRestoreItemActionV1{}} {
-				if err := action.Cancel(t.Context(), conn, call, Operation{ID: id}); err != nil {
+				if err := action.Cancel(t.Context(), conn, call, OperationRef{OperationID: id}); err != nil {
 					t.Errorf("Cancel: %v", err)
 				}
 			}
@@ -186,7 +186,7 @@ func TestAnOperationThatGoesOnIsNotCancelled(t *testing.T) {
 	t.Parallel()
 	conn := serveAsync(t, asyncBackup{}, asyncRestore{})
 	for _, action := range []Operations{asyncBackupItemActionV1{}, asyncRestoreItemActionV1{}} {
-		got, err := action.Progress(t.Context(), conn, call, Operation{ID: "going on"})
+		got, err := action.Progress(t.Context(), conn, call, OperationRef{OperationID: "going on"})
 		if err != nil || got != (item.Progress{}) {
 			t.Errorf("the progress of %T is %+v, %v", action, got, err)
 		}
@@ -204,7 +204,7 @@ func TestFirstCallsOfAsyncActions(t *testing.T) {
 		{Kind: string(sdk.KindAsyncBackupItemAction), Version: sdk.V1, Name: "x.io/b"},
 		{Kind: string(sdk.KindAsyncRestoreItemAction), Version: sdk.V1, Name: "x.io/r"},
 	}
-	if err := Prime(t.Context(), conn, Kinds(), actions); err != nil {
+	if err := WarmUpHandlers(t.Context(), conn, SupportedKinds(), actions); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"applies x.io/b", "applies x.io/r"}; !slices.Equal(said.requests, want) {
@@ -248,8 +248,8 @@ func TestUnknownOperations(t *testing.T) {
 			t.Parallel()
 			conn := failing(t, tc.err)
 			for _, action := range []Operations{backupItemActionV2{}, restoreItemActionV2{}, asyncBackupItemActionV1{}, asyncRestoreItemActionV1{}} {
-				_, progressErr := action.Progress(t.Context(), conn, call, Operation{ID: id})
-				cancelErr := action.Cancel(t.Context(), conn, call, Operation{ID: id})
+				_, progressErr := action.Progress(t.Context(), conn, call, OperationRef{OperationID: id})
+				cancelErr := action.Cancel(t.Context(), conn, call, OperationRef{OperationID: id})
 				for what, err := range map[string]error{"Progress": progressErr, "Cancel": cancelErr} {
 					if status.Code(err) != status.Code(tc.err) || errors.Is(err, ErrUnknownOperation) != (tc.want != "") || !strings.Contains(err.Error(), tc.want) {
 						t.Errorf("%s of %T: error is %v, want %q", what, action, err, tc.want)
@@ -258,7 +258,7 @@ func TestUnknownOperations(t *testing.T) {
 			}
 		})
 	}
-	if !errors.Is(ErrNoOperations, ErrUnknownOperation) {
+	if !errors.Is(ErrOperationsUnsupported, ErrUnknownOperation) {
 		t.Error("a version without operations seems to know some")
 	}
 }
@@ -276,7 +276,7 @@ func TestOtherCallsSayNothingOfOperations(t *testing.T) {
 	for name, action := range map[string]RestoreItemAction{"v2": restoreItemActionV2{}, "async": asyncRestoreItemActionV1{}} {
 		_, errs[name+" restore applies"] = action.AppliesTo(t.Context(), conn, call)
 		_, errs[name+" restore execute"] = action.Execute(t.Context(), conn, call, object())
-		_, errs[name+" restore ready"] = action.AdditionalItemsReady(t.Context(), conn, call, wantRefs, nil)
+		_, errs[name+" restore ready"] = action.AreAdditionalItemsReady(t.Context(), conn, call, wantRefs, nil)
 	}
 	for name, err := range errs {
 		if status.Code(err) != codes.NotFound || errors.Is(err, ErrUnknownOperation) {

@@ -15,29 +15,29 @@ import (
 )
 
 // backupItemActionV1 calls version 1 of BackupItemAction. It has no operations.
-type backupItemActionV1 struct{ noOperations }
+type backupItemActionV1 struct{ unsupportedOperations }
 
 var _ BackupItemAction = backupItemActionV1{}
 
-func (backupItemActionV1) client(conn grpc.ClientConnInterface) backupitempb.BackupItemActionClient {
+func (backupItemActionV1) newClient(conn grpc.ClientConnInterface) backupitempb.BackupItemActionClient {
 	return backupitempb.NewBackupItemActionClient(proto.VeleroConn(conn))
 }
 
 // AppliesTo asks for the selector.
 func (a backupItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItem(ctx, call, a.client(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
-	return selectorOf(out.GetSelector()), err
+	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute shows one object.
 func (a backupItemActionV1) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte,
 ) (BackupItemAnswer, error) {
-	out, err := callItem(ctx, call, a.client(conn).Execute,
+	out, err := callItemAction(ctx, call, a.newClient(conn).Execute,
 		&backupitempb.ExecuteRequest{Plugin: call.Action, Item: object, Backup: backup})
 	if err != nil {
 		return BackupItemAnswer{}, err
 	}
-	additional, err := refsOf("additional objects", out.GetAdditionalItems())
-	return BackupItemAnswer{Item: out.GetItem(), Additional: additional}, err
+	additional, err := toItemRefs("additional objects", out.GetAdditionalItems())
+	return BackupItemAnswer{Item: out.GetItem(), RelatedItems: additional}, err
 }

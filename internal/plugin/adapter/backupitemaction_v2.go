@@ -19,43 +19,43 @@ type backupItemActionV2 struct{}
 
 var _ BackupItemAction = backupItemActionV2{}
 
-func (backupItemActionV2) client(conn grpc.ClientConnInterface) backupitempb.BackupItemActionClient {
+func (backupItemActionV2) newClient(conn grpc.ClientConnInterface) backupitempb.BackupItemActionClient {
 	return backupitempb.NewBackupItemActionClient(proto.VeleroConn(conn))
 }
 
 // AppliesTo asks for the selector.
 func (a backupItemActionV2) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItem(ctx, call, a.client(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
-	return selectorOf(out.GetSelector()), err
+	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute shows one object.
 func (a backupItemActionV2) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte,
 ) (BackupItemAnswer, error) {
-	out, err := callItem(ctx, call, a.client(conn).Execute,
+	out, err := callItemAction(ctx, call, a.newClient(conn).Execute,
 		&backupitempb.ExecuteRequest{Plugin: call.Action, Item: object, Backup: backup})
 	if err != nil {
 		return BackupItemAnswer{}, err
 	}
 	answer := BackupItemAnswer{Item: out.GetItem(), OperationID: out.GetOperationID()}
-	if answer.Additional, err = refsOf("additional objects", out.GetAdditionalItems()); err != nil {
+	if answer.RelatedItems, err = toItemRefs("additional objects", out.GetAdditionalItems()); err != nil {
 		return answer, err
 	}
-	answer.PostOperation, err = refsOf("objects for after its operation", out.GetPostOperationItems())
+	answer.PostOperationItems, err = toItemRefs("objects for after its operation", out.GetPostOperationItems())
 	return answer, err
 }
 
 // Progress tells how far an operation is.
-func (a backupItemActionV2) Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) (item.Progress, error) {
-	out, err := callItem(ctx, call, a.client(conn).Progress,
-		&backupitempb.ProgressRequest{Plugin: call.Action, OperationID: op.ID, Backup: op.Subject})
-	return progressOf(out.GetProgress()), aboutOperation(op, err)
+func (a backupItemActionV2) Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) (item.Progress, error) {
+	out, err := callItemAction(ctx, call, a.newClient(conn).Progress,
+		&backupitempb.ProgressRequest{Plugin: call.Action, OperationID: op.OperationID, Backup: op.Parent})
+	return toItemProgress(out.GetProgress()), wrapUnknownOperation(op, err)
 }
 
 // Cancel asks for the end of an operation.
-func (a backupItemActionV2) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) error {
-	_, err := callItem(ctx, call, a.client(conn).Cancel,
-		&backupitempb.CancelRequest{Plugin: call.Action, OperationID: op.ID, Backup: op.Subject})
-	return aboutOperation(op, err)
+func (a backupItemActionV2) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
+	_, err := callItemAction(ctx, call, a.newClient(conn).Cancel,
+		&backupitempb.CancelRequest{Plugin: call.Action, OperationID: op.OperationID, Backup: op.Parent})
+	return wrapUnknownOperation(op, err)
 }

@@ -24,11 +24,11 @@ var _ DeleteAction = deleteActionV1{}
 // AppliesTo asks for the selector.
 func (deleteActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (labels.Selector, error) {
 	request := &deletepb.AppliesToRequest{
-		Plugin: call.Action, IdempotencyKey: call.Key, Parameters: call.Parameters, CallId: call.ID,
+		Plugin: call.Action, IdempotencyKey: call.Key, Parameters: call.Parameters, CallId: call.CallID,
 	}
 	response, err := deletepb.NewDeleteActionClient(conn).AppliesTo(ctx, request, callOptions()...)
 	if err != nil {
-		return nil, explainSize(err, protobuf.Size(request), proto.MaxResponseBytes)
+		return nil, explainSizeError(err, protobuf.Size(request), proto.MaxResponseBytes)
 	}
 	selector, err := deletev1.Selector{LabelSelector: response.GetSelector()}.Parse()
 	if err != nil {
@@ -41,16 +41,16 @@ func (deleteActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterfa
 func (deleteActionV1) Execute(ctx context.Context, conn grpc.ClientConnInterface, callID string, call executor.Call) error {
 	request := &deletepb.ExecuteRequest{
 		Plugin: call.Action, IdempotencyKey: call.Key, Attempt: call.Attempt, Backup: call.Subject,
-		Parameters: call.Parameters, BackupOutputs: hookOutputsV1(call.BackupOutputs), CallId: callID,
+		Parameters: call.Parameters, BackupOutputs: toHookOutputsV1(call.BackupOutputs), CallId: callID,
 	}
 	_, err := deletepb.NewDeleteActionClient(conn).Execute(ctx, request, callOptions()...)
 	if err != nil {
-		return explainSize(err, protobuf.Size(request), proto.MaxResponseBytes)
+		return explainSizeError(err, protobuf.Size(request), proto.MaxResponseBytes)
 	}
 	return nil
 }
 
-// hook is Execute as executors call it: an action that did not fail is done.
-func (a deleteActionV1) hook(ctx context.Context, conn grpc.ClientConnInterface, callID string, call executor.Call) (executor.Answer, error) {
+// executeAsHook is Execute as executors call it: an action that did not fail is done.
+func (a deleteActionV1) executeAsHook(ctx context.Context, conn grpc.ClientConnInterface, callID string, call executor.Call) (executor.Answer, error) {
 	return executor.Answer{}, a.Execute(ctx, conn, callID, call)
 }

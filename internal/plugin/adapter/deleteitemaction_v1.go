@@ -19,19 +19,19 @@ type deleteItemActionV1 struct{}
 
 var _ DeleteItemAction = deleteItemActionV1{}
 
-func (deleteItemActionV1) client(conn grpc.ClientConnInterface) deleteitempb.DeleteItemActionClient {
+func (deleteItemActionV1) newClient(conn grpc.ClientConnInterface) deleteitempb.DeleteItemActionClient {
 	return deleteitempb.NewDeleteItemActionClient(proto.VeleroConn(conn))
 }
 
 // AppliesTo asks for the selector.
 func (a deleteItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItem(ctx, call, a.client(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
-	return selectorOf(out.GetSelector()), err
+	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute shows one object.
 func (a deleteItemActionV1) Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) error {
-	_, err := callItem(ctx, call, a.client(conn).Execute,
+	_, err := callItemAction(ctx, call, a.newClient(conn).Execute,
 		&deleteitempb.ExecuteRequest{Plugin: call.Action, Item: object, Backup: backup})
 	return err
 }

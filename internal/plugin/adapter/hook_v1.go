@@ -31,30 +31,30 @@ func callOptions() []grpc.CallOption {
 	return []grpc.CallOption{grpc.MaxCallRecvMsgSize(proto.MaxResponseBytes)}
 }
 
-// executeV1 is the method Execute of a client of any kind that exchanges the messages
+// executeFuncV1 is the method Execute of a client of any kind that exchanges the messages
 // of grapnel.hook.v1.
-type executeV1 func(context.Context, *hookpb.ExecuteRequest, ...grpc.CallOption) (*hookpb.ExecuteResponse, error)
+type executeFuncV1 func(context.Context, *hookpb.ExecuteRequest, ...grpc.CallOption) (*hookpb.ExecuteResponse, error)
 
 // callHookV1 makes one call in the messages of grapnel.hook.v1.
-func callHookV1(ctx context.Context, execute executeV1, callID string, call executor.Call) (executor.Answer, error) {
-	request := hookRequestV1(call, callID)
+func callHookV1(ctx context.Context, execute executeFuncV1, callID string, call executor.Call) (executor.Answer, error) {
+	request := newHookRequestV1(call, callID)
 	response, err := execute(ctx, request, callOptions()...)
 	if err != nil {
-		return executor.Answer{}, explainSize(err, protobuf.Size(request), proto.MaxResponseBytes)
+		return executor.Answer{}, explainSizeError(err, protobuf.Size(request), proto.MaxResponseBytes)
 	}
-	return hookAnswerV1(response)
+	return toHookAnswerV1(response)
 }
 
-// hookRequestV1 returns the message of grapnel.hook.v1 for a call.
-func hookRequestV1(call executor.Call, callID string) *hookpb.ExecuteRequest {
+// newHookRequestV1 returns the message of grapnel.hook.v1 for a call.
+func newHookRequestV1(call executor.Call, callID string) *hookpb.ExecuteRequest {
 	return &hookpb.ExecuteRequest{
 		Plugin: call.Action, IdempotencyKey: call.Key, Attempt: call.Attempt, Subject: call.Subject,
-		Parameters: call.Parameters, Outputs: hookOutputsV1(call.Outputs), CallId: callID,
-		BackupName: call.BackupName, BackupOutputs: hookOutputsV1(call.BackupOutputs),
+		Parameters: call.Parameters, Outputs: toHookOutputsV1(call.Outputs), CallId: callID,
+		BackupName: call.BackupName, BackupOutputs: toHookOutputsV1(call.BackupOutputs),
 	}
 }
 
-func hookOutputsV1(in map[string]map[string]string) map[string]*hookpb.Outputs {
+func toHookOutputsV1(in map[string]map[string]string) map[string]*hookpb.Outputs {
 	out := make(map[string]*hookpb.Outputs, len(in))
 	for name, values := range in {
 		out[name] = &hookpb.Outputs{Values: values}
@@ -62,8 +62,8 @@ func hookOutputsV1(in map[string]map[string]string) map[string]*hookpb.Outputs {
 	return out
 }
 
-// hookAnswerV1 checks an answer of grapnel.hook.v1 and translates it.
-func hookAnswerV1(in *hookpb.ExecuteResponse) (executor.Answer, error) {
+// toHookAnswerV1 checks an answer of grapnel.hook.v1 and translates it.
+func toHookAnswerV1(in *hookpb.ExecuteResponse) (executor.Answer, error) {
 	answer := executor.Answer{Message: in.GetMessage()}
 	switch in.GetStatus() {
 	case hookpb.ExecuteResponse_STATUS_DONE:
@@ -72,11 +72,11 @@ func hookAnswerV1(in *hookpb.ExecuteResponse) (executor.Answer, error) {
 		if err := after.CheckValid(); err != nil {
 			return executor.Answer{}, &ContractError{Message: "answered \"call again\" without a valid time, which is not part of the contract"}
 		}
-		if d := after.AsDuration(); d <= 0 || d > executor.MaxAgain {
+		if d := after.AsDuration(); d <= 0 || d > executor.MaxRetryAfter {
 			return executor.Answer{}, &ContractError{Message: fmt.Sprintf(
-				"answered \"call again after %s\", which is not part of the contract: more than 0s and at most %s is allowed", d, executor.MaxAgain)}
+				"answered \"call again after %s\", which is not part of the contract: more than 0s and at most %s is allowed", d, executor.MaxRetryAfter)}
 		}
-		answer.Again = max(after.AsDuration(), executor.MinAgain)
+		answer.RetryAfter = max(after.AsDuration(), executor.MinRetryAfter)
 		return answer, nil
 	default:
 		return executor.Answer{}, &ContractError{Message: fmt.Sprintf(

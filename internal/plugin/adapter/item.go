@@ -19,15 +19,15 @@ import (
 type ItemCall struct {
 	// Action is the registered name of the action.
 	Action string
-	// ID of the call, and Key, the UID of the run that it belongs to. Plugins written
+	// CallID of the call, and Key, the UID of the run that it belongs to. Plugins written
 	// with the SDK put them into their log.
-	ID, Key string
+	CallID, Key string
 	// Parameters are what the user configured for the action.
 	Parameters map[string]string
 }
 
-// Selecting asks an action which objects concern it.
-type Selecting interface {
+// SelectorProvider asks an action which objects concern it.
+type SelectorProvider interface {
 	// AppliesTo makes one call.
 	AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error)
 }
@@ -36,7 +36,7 @@ type Selecting interface {
 // of gRPC, a *ContractError if the answer is not one that the version allows, or of
 // Progress and Cancel one that matches ErrUnknownOperation.
 type BackupItemAction interface {
-	Selecting
+	SelectorProvider
 	// Execute, which asynchronous actions call Start, shows one object, as JSON. The Backup is JSON too, in the form of
 	// velero.io/v1.
 	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) (BackupItemAnswer, error)
@@ -49,12 +49,12 @@ type BackupItemAction interface {
 type BackupItemAnswer struct {
 	// Item is the object as JSON; empty if the action returned none.
 	Item []byte
-	// Additional are objects to be archived too.
-	Additional []item.Ref
-	// OperationID names what was started, if anything was, and PostOperation the
+	// RelatedItems are objects to be archived too.
+	RelatedItems []item.Ref
+	// OperationID names what was started, if anything was, and PostOperationItems the
 	// objects to be archived again when it has ended.
-	OperationID   string
-	PostOperation []item.Ref
+	OperationID        string
+	PostOperationItems []item.Ref
 	// PollInterval is how often the action wants to be asked for the progress, zero if it
 	// does not say. It is not negative and may be of any size.
 	PollInterval time.Duration
@@ -63,12 +63,12 @@ type BackupItemAnswer struct {
 // RestoreItemAction calls a RestoreItemAction or an AsyncRestoreItemAction. Errors are as
 // for BackupItemAction.
 type RestoreItemAction interface {
-	Selecting
+	SelectorProvider
 	// Execute, which asynchronous actions call Start, shows one object as earlier actions left it and as it was archived.
 	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem) (RestoreItemAnswer, error)
 	Operations
-	// AdditionalItemsReady asks whether restored objects are ready.
-	AdditionalItemsReady(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, restored []item.Ref, restore []byte) (bool, error)
+	// AreAdditionalItemsReady asks whether restored objects are ready.
+	AreAdditionalItemsReady(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, restored []item.Ref, restore []byte) (bool, error)
 }
 
 // RestoreItem is one object of a restore. All of it is JSON.
@@ -86,11 +86,11 @@ type RestoreItemAnswer struct {
 	Item []byte
 	// Skip leaves the object out.
 	Skip bool
-	// Additional are objects to be restored first. With Wait the object waits until
+	// RelatedItems are objects to be restored first. With Wait the object waits until
 	// they are ready, for WaitTimeout at most; zero means the host's default.
-	Additional  []item.Ref
-	Wait        bool
-	WaitTimeout time.Duration
+	RelatedItems        []item.Ref
+	WaitForRelatedItems bool
+	WaitTimeout         time.Duration
 	// OperationID names what was started, if anything was, and PollInterval is as in
 	// BackupItemAnswer.
 	OperationID  string
@@ -99,7 +99,7 @@ type RestoreItemAnswer struct {
 
 // DeleteItemAction calls a DeleteItemAction. Errors are as for BackupItemAction.
 type DeleteItemAction interface {
-	Selecting
+	SelectorProvider
 	// Execute shows one object of a backup that is being deleted.
 	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) error
 }
@@ -131,14 +131,14 @@ type StoredObject struct {
 
 // CopyError says that a reader or writer that was handed in failed, and not the plugin.
 type CopyError struct {
-	// Doing says what failed: "reading what is to be stored as a/b".
-	Doing string
+	// Op says what failed: "reading what is to be stored as a/b".
+	Op string
 	// Err is the error of the reader or writer.
 	Err error
 }
 
 // Error returns what failed and why.
-func (e *CopyError) Error() string { return e.Doing + ": " + e.Err.Error() }
+func (e *CopyError) Error() string { return e.Op + ": " + e.Err.Error() }
 
 // Unwrap returns the error of the reader or writer.
 func (e *CopyError) Unwrap() error { return e.Err }

@@ -56,7 +56,7 @@ func serve(t *testing.T, install func(*grpc.Server), options ...grpc.ServerOptio
 }
 
 var (
-	call      = ItemCall{Action: "x.io/a", ID: "7", Key: "run", Parameters: map[string]string{"size": "groß"}}
+	call      = ItemCall{Action: "x.io/a", CallID: "7", Key: "run", Parameters: map[string]string{"size": "groß"}}
 	selector  = &itempb.ResourceSelector{IncludedNamespaces: []string{"a"}, ExcludedNamespaces: []string{"b"}, IncludedResources: []string{"c"}, ExcludedResources: []string{"d"}, Selector: "e=f"}
 	reference = &itempb.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}
 	wantRefs  = []item.Ref{{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}}
@@ -131,13 +131,13 @@ func TestBackupItemActions(t *testing.T) {
 		wantSaid     []string
 	}{
 		"v1": {
-			version: backupItemActionV1{}, want: BackupItemAnswer{Item: []byte("changed"), Additional: wantRefs}, wantProgress: ErrNoOperations,
+			version: backupItemActionV1{}, want: BackupItemAnswer{Item: []byte("changed"), RelatedItems: wantRefs}, wantProgress: ErrOperationsUnsupported,
 			wantSaid: []string{"applies x.io/a" + attributes, "execute x.io/a object backup" + attributes},
 		},
 		"v2": {
 			version: backupItemActionV2{},
 			want: BackupItemAnswer{
-				Item: []byte("changed"), Additional: wantRefs, OperationID: "op", PostOperation: append(wantRefs[:1:1], wantRefs...),
+				Item: []byte("changed"), RelatedItems: wantRefs, OperationID: "op", PostOperationItems: append(wantRefs[:1:1], wantRefs...),
 			},
 			wantSaid: []string{
 				"applies x.io/a" + attributes, "execute x.io/a object backup" + attributes,
@@ -147,7 +147,7 @@ func TestBackupItemActions(t *testing.T) {
 		"asynchronous": {
 			version: asyncBackupItemActionV1{}, cancelled: true,
 			want: BackupItemAnswer{
-				Item: []byte("changed"), Additional: wantRefs, OperationID: "op", PostOperation: append(wantRefs[:1:1], wantRefs...),
+				Item: []byte("changed"), RelatedItems: wantRefs, OperationID: "op", PostOperationItems: append(wantRefs[:1:1], wantRefs...),
 				PollInterval: time.Second,
 			},
 			wantSaid: []string{
@@ -177,7 +177,7 @@ func TestBackupItemActions(t *testing.T) {
 	}
 }
 
-func checkAppliesTo(t *testing.T, conn *grpc.ClientConn, action Selecting) {
+func checkAppliesTo(t *testing.T, conn *grpc.ClientConn, action SelectorProvider) {
 	t.Helper()
 	got, err := action.AppliesTo(t.Context(), conn, call)
 	want := item.Selector{
@@ -191,7 +191,7 @@ func checkAppliesTo(t *testing.T, conn *grpc.ClientConn, action Selecting) {
 
 func checkOperations(t *testing.T, conn *grpc.ClientConn, action Operations, subject string, cancelled bool, wantErr error) {
 	t.Helper()
-	op := Operation{ID: "op", Subject: []byte(subject)}
+	op := OperationRef{OperationID: "op", Parent: []byte(subject)}
 	got, err := action.Progress(t.Context(), conn, call, op)
 	want := item.Progress{Completed: true, Err: "e", NCompleted: 1, NTotal: 2, OperationUnits: "bytes", Description: "d", Started: started, Cancelled: cancelled}
 	if wantErr != nil {
@@ -267,13 +267,13 @@ func TestRestoreItemActions(t *testing.T) {
 		wantSaid     []string
 	}{
 		"v1": {
-			version: restoreItemActionV1{}, want: RestoreItemAnswer{Item: []byte("changed"), Skip: true, Additional: wantRefs},
-			wantProgress: ErrNoOperations, wantReady: true,
+			version: restoreItemActionV1{}, want: RestoreItemAnswer{Item: []byte("changed"), Skip: true, RelatedItems: wantRefs},
+			wantProgress: ErrOperationsUnsupported, wantReady: true,
 			wantSaid: []string{"applies x.io/a" + attributes, "execute x.io/a object archived restore" + attributes},
 		},
 		"v2": {
 			version: restoreItemActionV2{},
-			want:    RestoreItemAnswer{Item: []byte("changed"), Additional: wantRefs, Wait: true, WaitTimeout: time.Minute, OperationID: "op"},
+			want:    RestoreItemAnswer{Item: []byte("changed"), RelatedItems: wantRefs, WaitForRelatedItems: true, WaitTimeout: time.Minute, OperationID: "op"},
 			wantSaid: []string{
 				"applies x.io/a" + attributes, "execute x.io/a object archived restore" + attributes,
 				"progress x.io/a op restore" + attributes, "cancel x.io/a op restore" + attributes, "ready x.io/a restore web" + attributes,
@@ -282,7 +282,7 @@ func TestRestoreItemActions(t *testing.T) {
 		"asynchronous": {
 			version: asyncRestoreItemActionV1{}, cancelled: true,
 			want: RestoreItemAnswer{
-				Item: []byte("changed"), Additional: wantRefs, Wait: true, WaitTimeout: time.Minute, OperationID: "op", PollInterval: time.Second,
+				Item: []byte("changed"), RelatedItems: wantRefs, WaitForRelatedItems: true, WaitTimeout: time.Minute, OperationID: "op", PollInterval: time.Second,
 			},
 			wantSaid: []string{
 				"applies x.io/a" + attributes, "start x.io/a object archived restore" + attributes,
@@ -306,7 +306,7 @@ func TestRestoreItemActions(t *testing.T) {
 				t.Errorf("error %v, answer (-want +got):\n%s", err, diff)
 			}
 			checkOperations(t, conn, tc.version, "restore", tc.cancelled, tc.wantProgress)
-			ready, err := tc.version.AdditionalItemsReady(t.Context(), conn, call, wantRefs, []byte("restore"))
+			ready, err := tc.version.AreAdditionalItemsReady(t.Context(), conn, call, wantRefs, []byte("restore"))
 			if ready != tc.wantReady || err != nil {
 				t.Errorf("ready is %v, want %v; error %v", ready, tc.wantReady, err)
 			}

@@ -22,36 +22,36 @@ import (
 	itempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/item/v1"
 )
 
-// maxItemResponse is the largest answer about an object: the object itself and the
+// maxItemResponseBytes is the largest answer about an object: the object itself and the
 // names of others.
-const maxItemResponse = item.MaxBytes + 2<<20
+const maxItemResponseBytes = item.MaxBytes + 2<<20
 
-// unary is a method of a generated client.
-type unary[In, Out protobuf.Message] func(ctx context.Context, in In, opts ...grpc.CallOption) (Out, error)
+// unaryMethod is a method of a generated client.
+type unaryMethod[In, Out protobuf.Message] func(ctx context.Context, in In, opts ...grpc.CallOption) (Out, error)
 
-// callItem makes one call about an object. What the messages, most of them Velero's, have
+// callItemAction makes one call about an object. What the messages, most of them Velero's, have
 // no fields for travels beside them.
-func callItem[In, Out protobuf.Message](ctx context.Context, call ItemCall, method unary[In, Out], in In) (Out, error) {
-	return callLimited(ctx, call, method, in, maxItemResponse)
+func callItemAction[In, Out protobuf.Message](ctx context.Context, call ItemCall, method unaryMethod[In, Out], in In) (Out, error) {
+	return callWithLimit(ctx, call, method, in, maxItemResponseBytes)
 }
 
-// callLimited is callItem with another limit for the answer, in bytes.
-func callLimited[In, Out protobuf.Message](
-	ctx context.Context, call ItemCall, method unary[In, Out], in In, limit int,
+// callWithLimit is callItemAction with another limit for the answer, in bytes.
+func callWithLimit[In, Out protobuf.Message](
+	ctx context.Context, call ItemCall, method unaryMethod[In, Out], in In, limit int,
 ) (Out, error) {
-	out, err := method(withAttributes(ctx, call), in, grpc.MaxCallRecvMsgSize(limit))
+	out, err := method(withCallMetadata(ctx, call), in, grpc.MaxCallRecvMsgSize(limit))
 	if err == nil {
 		return out, nil
 	}
 	var none Out
-	return none, explainSize(err, protobuf.Size(in), limit)
+	return none, explainSizeError(err, protobuf.Size(in), limit)
 }
 
-// withAttributes adds what describes a call to what is sent.
-func withAttributes(ctx context.Context, call ItemCall) context.Context {
+// withCallMetadata adds what describes a call to what is sent.
+func withCallMetadata(ctx context.Context, call ItemCall) context.Context {
 	var pairs []string
-	if call.ID != "" {
-		pairs = append(pairs, proto.MetadataCall, call.ID)
+	if call.CallID != "" {
+		pairs = append(pairs, proto.MetadataCall, call.CallID)
 	}
 	if call.Key != "" {
 		pairs = append(pairs, proto.MetadataKey, call.Key)
@@ -62,9 +62,9 @@ func withAttributes(ctx context.Context, call ItemCall) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
-// explainSize finds out whose limit a message exceeded: gRPC uses one code and the
+// explainSizeError finds out whose limit a message exceeded: gRPC uses one code and the
 // same words for both directions. Only the number tells them apart.
-func explainSize(err error, sent, limit int) error {
+func explainSizeError(err error, sent, limit int) error {
 	if status.Code(err) != codes.ResourceExhausted {
 		return err
 	}
@@ -81,7 +81,7 @@ func explainSize(err error, sent, limit int) error {
 	}
 }
 
-func selectorOf(in *itempb.ResourceSelector) item.Selector {
+func toItemSelector(in *itempb.ResourceSelector) item.Selector {
 	return item.Selector{
 		IncludedNamespaces: in.GetIncludedNamespaces(), ExcludedNamespaces: in.GetExcludedNamespaces(),
 		IncludedResources: in.GetIncludedResources(), ExcludedResources: in.GetExcludedResources(),
@@ -89,9 +89,9 @@ func selectorOf(in *itempb.ResourceSelector) item.Selector {
 	}
 }
 
-// refsOf translates the names of objects, or returns a *ContractError if there are
+// toItemRefs translates the names of objects, or returns a *ContractError if there are
 // too many. What says what the objects are.
-func refsOf(what string, in []*itempb.ResourceIdentifier) ([]item.Ref, error) {
+func toItemRefs(what string, in []*itempb.ResourceIdentifier) ([]item.Ref, error) {
 	if len(in) > item.MaxRefs {
 		return nil, &ContractError{Message: fmt.Sprintf(
 			"named %d %s, which is not part of the contract: at most %d are allowed", len(in), what, item.MaxRefs)}
@@ -103,7 +103,7 @@ func refsOf(what string, in []*itempb.ResourceIdentifier) ([]item.Ref, error) {
 	return out, nil
 }
 
-func messagesOf(refs []item.Ref) []*itempb.ResourceIdentifier {
+func toResourceIdentifiers(refs []item.Ref) []*itempb.ResourceIdentifier {
 	var out []*itempb.ResourceIdentifier
 	for _, ref := range refs {
 		out = append(out, &itempb.ResourceIdentifier{Group: ref.Group, Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name})
@@ -111,7 +111,7 @@ func messagesOf(refs []item.Ref) []*itempb.ResourceIdentifier {
 	return out
 }
 
-func progressOf(in *itempb.OperationProgress) item.Progress {
+func toItemProgress(in *itempb.OperationProgress) item.Progress {
 	out := item.Progress{
 		Completed: in.GetCompleted(), Err: in.GetErr(), NCompleted: in.GetNCompleted(), NTotal: in.GetNTotal(),
 		OperationUnits: in.GetOperationUnits(), Description: in.GetDescription(),
@@ -125,17 +125,17 @@ func progressOf(in *itempb.OperationProgress) item.Progress {
 	return out
 }
 
-// asyncProgressOf adds what messages that are not Velero's say besides. An operation that
+// toAsyncItemProgress adds what messages that are not Velero's say besides. An operation that
 // still goes on was not cancelled yet.
-func asyncProgressOf(in *itempb.OperationProgress, cancelled bool) item.Progress {
-	out := progressOf(in)
+func toAsyncItemProgress(in *itempb.OperationProgress, cancelled bool) item.Progress {
+	out := toItemProgress(in)
 	out.Cancelled = cancelled && out.Completed
 	return out
 }
 
-// timeOf translates a span of time, or returns a *ContractError if there can be none like
+// toNonNegativeDuration translates a span of time, or returns a *ContractError if there can be none like
 // it. Zero means none. said is what was answered with it: "wait for".
-func timeOf(said string, in *durationpb.Duration) (time.Duration, error) {
+func toNonNegativeDuration(said string, in *durationpb.Duration) (time.Duration, error) {
 	if in == nil {
 		return 0, nil
 	}

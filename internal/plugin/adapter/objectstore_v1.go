@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// putChunk is how much of a body one message holds: with names in front it stays
+	// putChunkBytes is how much of a body one message holds: with names in front it stays
 	// below 1 MiB, and far from the 4 MiB that plugins accept.
-	putChunk = 1<<20 - 16<<10
-	// maxGetChunk is the largest part of an object that a plugin may send at once.
-	maxGetChunk = 16 << 20
-	// maxListResponse is the largest list of keys. A list comes in one message: this is
+	putChunkBytes = 1<<20 - 16<<10
+	// maxGetChunkBytes is the largest part of an object that a plugin may send at once.
+	maxGetChunkBytes = 16 << 20
+	// maxListResponseBytes is the largest list of keys. A list comes in one message: this is
 	// half a million keys of a usual length.
-	maxListResponse = 64 << 20
+	maxListResponseBytes = 64 << 20
 )
 
 // objectStoreV1 calls version 1 of ObjectStore.
@@ -36,13 +36,13 @@ type objectStoreV1 struct{}
 
 var _ ObjectStore = objectStoreV1{}
 
-func (objectStoreV1) client(conn grpc.ClientConnInterface) objectstorepb.ObjectStoreClient {
+func (objectStoreV1) newClient(conn grpc.ClientConnInterface) objectstorepb.ObjectStoreClient {
 	return objectstorepb.NewObjectStoreClient(proto.VeleroConn(conn))
 }
 
 // Init configures the store.
 func (s objectStoreV1) Init(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, config map[string]string) error {
-	_, err := callItem(ctx, call, s.client(conn).Init, &objectstorepb.InitRequest{Plugin: call.Action, Config: config})
+	_, err := callItemAction(ctx, call, s.newClient(conn).Init, &objectstorepb.InitRequest{Plugin: call.Action, Config: config})
 	return err
 }
 
@@ -51,29 +51,29 @@ func (s objectStoreV1) Init(ctx context.Context, conn grpc.ClientConnInterface, 
 func (s objectStoreV1) Put(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, body io.Reader,
 ) error {
-	ctx, cancel := context.WithCancel(withAttributes(ctx, call))
+	ctx, cancel := context.WithCancel(withCallMetadata(ctx, call))
 	defer cancel()
-	stream, err := s.client(conn).PutObject(ctx)
+	stream, err := s.newClient(conn).PutObject(ctx)
 	if err != nil {
 		return err
 	}
-	if err := sendBody(stream, call.Action, object, body); err != nil {
+	if err := sendObjectBody(stream, call.Action, object, body); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	_, err = stream.CloseAndRecv()
-	return unlessEarly(object, err)
+	return explainDataLoss(object, err)
 }
 
-// sendBody sends everything but the end.
-func sendBody(stream objectstorepb.ObjectStore_PutObjectClient, action string, object StoredObject, body io.Reader) error {
-	buffer := make([]byte, putChunk)
+// sendObjectBody sends everything but the end.
+func sendObjectBody(stream objectstorepb.ObjectStore_PutObjectClient, action string, object StoredObject, body io.Reader) error {
+	buffer := make([]byte, putChunkBytes)
 	for first := true; ; first = false {
-		n, end, err := fill(body, buffer)
+		n, end, err := fillBuffer(body, buffer)
 		if err != nil {
-			return &CopyError{Doing: "reading what is to be stored as " + object.Key, Err: err}
+			return &CopyError{Op: "reading what is to be stored as " + object.Key, Err: err}
 		}
 		// The body is encoded, and so copied, before Send returns.
 		message := &objectstorepb.PutObjectRequest{Body: buffer[:n]}
@@ -82,7 +82,7 @@ func sendBody(stream objectstorepb.ObjectStore_PutObjectClient, action string, o
 		}
 		if n > 0 || first {
 			if err := stream.Send(message); err != nil {
-				return refusal(stream, object, err)
+				return toPutError(stream, object, err)
 			}
 		}
 		if end {
@@ -94,10 +94,10 @@ func sendBody(stream objectstorepb.ObjectStore_PutObjectClient, action string, o
 // maxEmptyReads is how often a body may return neither data nor an error.
 const maxEmptyReads = 100
 
-// fill reads until the buffer is full or the body is at its end, which it reports.
+// fillBuffer reads until the buffer is full or the body is at its end, which it reports.
 // Unlike io.ReadFull it does not take a body that failed with io.ErrUnexpectedEOF for
 // one that ended.
-func fill(body io.Reader, buffer []byte) (filled int, end bool, err error) {
+func fillBuffer(body io.Reader, buffer []byte) (filled int, end bool, err error) {
 	for empty := 0; filled < len(buffer); {
 		n, err := body.Read(buffer[filled:])
 		filled += n
@@ -117,36 +117,36 @@ func fill(body io.Reader, buffer []byte) (filled int, end bool, err error) {
 	return filled, false, nil
 }
 
-// refusal returns why a plugin did not take a part of an object. Send says io.EOF when
+// toPutError returns why a plugin did not take a part of an object. Send says io.EOF when
 // the call has ended already; the reason comes with the answer.
-func refusal(stream objectstorepb.ObjectStore_PutObjectClient, object StoredObject, err error) error {
+func toPutError(stream objectstorepb.ObjectStore_PutObjectClient, object StoredObject, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return err
 	}
 	if err := stream.RecvMsg(&emptypb.Empty{}); err != nil {
-		return unlessEarly(object, err)
+		return explainDataLoss(object, err)
 	}
-	return tooEarly(object)
+	return newEarlyAnswerError(object)
 }
 
-// unlessEarly returns the error of a plugin, or a *ContractError if that says that a
+// explainDataLoss returns the error of a plugin, or a *ContractError if that says that a
 // store took a part of an object for all of it: the SDK notices where the store is.
-func unlessEarly(object StoredObject, err error) error {
+func explainDataLoss(object StoredObject, err error) error {
 	if status.Code(err) != codes.DataLoss {
 		return err
 	}
-	early := tooEarly(object)
+	early := newEarlyAnswerError(object)
 	early.Message += ": " + status.Convert(err).Message()
 	return early
 }
 
-func tooEarly(object StoredObject) *ContractError {
+func newEarlyAnswerError(object StoredObject) *ContractError {
 	return &ContractError{Message: fmt.Sprintf("said that it stored %s before it had read all of it, which is not part of the contract", object.Key)}
 }
 
 // Exists says whether there is an object.
 func (s objectStoreV1) Exists(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject) (bool, error) {
-	out, err := callItem(ctx, call, s.client(conn).ObjectExists,
+	out, err := callItemAction(ctx, call, s.newClient(conn).ObjectExists,
 		&objectstorepb.ObjectExistsRequest{Plugin: call.Action, Bucket: object.Bucket, Key: object.Key})
 	return out.GetExists(), err
 }
@@ -155,10 +155,10 @@ func (s objectStoreV1) Exists(ctx context.Context, conn grpc.ClientConnInterface
 func (s objectStoreV1) Get(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, out io.Writer,
 ) error {
-	ctx, cancel := context.WithCancel(withAttributes(ctx, call))
+	ctx, cancel := context.WithCancel(withCallMetadata(ctx, call))
 	defer cancel()
 	request := &objectstorepb.GetObjectRequest{Plugin: call.Action, Bucket: object.Bucket, Key: object.Key}
-	stream, err := s.client(conn).GetObject(ctx, request, grpc.MaxCallRecvMsgSize(maxGetChunk))
+	stream, err := s.newClient(conn).GetObject(ctx, request, grpc.MaxCallRecvMsgSize(maxGetChunkBytes))
 	if err != nil {
 		return err
 	}
@@ -168,10 +168,10 @@ func (s objectStoreV1) Get(
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return explainSize(err, protobuf.Size(request), maxGetChunk)
+			return explainSizeError(err, protobuf.Size(request), maxGetChunkBytes)
 		}
 		if _, err := out.Write(part.GetData()); err != nil {
-			return &CopyError{Doing: "passing on what is stored as " + object.Key, Err: err}
+			return &CopyError{Op: "passing on what is stored as " + object.Key, Err: err}
 		}
 	}
 }
@@ -181,19 +181,19 @@ func (s objectStoreV1) List(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, bucket, prefix, delimiter string,
 ) ([]string, error) {
 	if delimiter == "" {
-		out, err := callLimited(ctx, call, s.client(conn).ListObjects,
-			&objectstorepb.ListObjectsRequest{Plugin: call.Action, Bucket: bucket, Prefix: prefix}, maxListResponse)
+		out, err := callWithLimit(ctx, call, s.newClient(conn).ListObjects,
+			&objectstorepb.ListObjectsRequest{Plugin: call.Action, Bucket: bucket, Prefix: prefix}, maxListResponseBytes)
 		return out.GetKeys(), err
 	}
-	out, err := callLimited(ctx, call, s.client(conn).ListCommonPrefixes, &objectstorepb.ListCommonPrefixesRequest{
+	out, err := callWithLimit(ctx, call, s.newClient(conn).ListCommonPrefixes, &objectstorepb.ListCommonPrefixesRequest{
 		Plugin: call.Action, Bucket: bucket, Prefix: prefix, Delimiter: delimiter,
-	}, maxListResponse)
+	}, maxListResponseBytes)
 	return out.GetPrefixes(), err
 }
 
 // Delete removes an object.
 func (s objectStoreV1) Delete(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject) error {
-	_, err := callItem(ctx, call, s.client(conn).DeleteObject,
+	_, err := callItemAction(ctx, call, s.newClient(conn).DeleteObject,
 		&objectstorepb.DeleteObjectRequest{Plugin: call.Action, Bucket: object.Bucket, Key: object.Key})
 	return err
 }
@@ -202,7 +202,7 @@ func (s objectStoreV1) Delete(ctx context.Context, conn grpc.ClientConnInterface
 func (s objectStoreV1) SignedURL(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, ttl time.Duration,
 ) (string, error) {
-	out, err := callItem(ctx, call, s.client(conn).CreateSignedURL, &objectstorepb.CreateSignedURLRequest{
+	out, err := callItemAction(ctx, call, s.newClient(conn).CreateSignedURL, &objectstorepb.CreateSignedURLRequest{
 		Plugin: call.Action, Bucket: object.Bucket, Key: object.Key, Ttl: ttl.Nanoseconds(),
 	})
 	return out.GetUrl(), err

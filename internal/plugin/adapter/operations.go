@@ -17,30 +17,30 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// Operation names something that an action started.
-type Operation struct {
-	// ID is what the action called it.
-	ID string
-	// Subject is the Backup or Restore as JSON, in the form of velero.io/v1.
-	Subject []byte
+// OperationRef names something that an action started.
+type OperationRef struct {
+	// OperationID is what the action called it.
+	OperationID string
+	// Parent is the Backup or Restore as JSON, in the form of velero.io/v1.
+	Parent []byte
 }
 
 // ErrUnknownOperation matches the error of Progress and Cancel if the action says that it
 // does not know the operation. To ask again will not help.
 var ErrUnknownOperation = errors.New("the action does not know the operation")
 
-// ErrNoOperations is the answer of a version that cannot start operations when it is
+// ErrOperationsUnsupported is the answer of a version that cannot start operations when it is
 // asked about one. It matches ErrUnknownOperation: the operation is one that an earlier
 // release of the plugin started.
-var ErrNoOperations = fmt.Errorf("this version of the action starts no operations: %w", ErrUnknownOperation)
+var ErrOperationsUnsupported = fmt.Errorf("this version of the action starts no operations: %w", ErrUnknownOperation)
 
 // Operations asks about what an action started.
 type Operations interface {
 	// Progress tells how far an operation is. Cancelled is only set of one that is
 	// completed, and never by versions whose messages are Velero's.
-	Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) (item.Progress, error)
+	Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) (item.Progress, error)
 	// Cancel asks for its end.
-	Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) error
+	Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error
 }
 
 // UnknownOperationError is an error of Progress or Cancel that matches
@@ -61,21 +61,21 @@ func (e *UnknownOperationError) Is(target error) bool { return target == ErrUnkn
 // Unwrap returns what the plugin said.
 func (e *UnknownOperationError) Unwrap() error { return e.Err }
 
-// aboutOperation finds out whether an error of Progress or Cancel says that the action does
+// wrapUnknownOperation finds out whether an error of Progress or Cancel says that the action does
 // not know the operation. It is only for these two: NotFound of another call says nothing
 // of an operation. Nor can it mean that there is no such action, for only those are called
 // that the process itself listed; of Velero's framework, which might answer so, Prime has
 // called each.
-func aboutOperation(op Operation, err error) error {
-	if err == nil || !saysUnknown(op.ID, status.Convert(err)) {
+func wrapUnknownOperation(op OperationRef, err error) error {
+	if err == nil || !isUnknownOperationStatus(op.OperationID, status.Convert(err)) {
 		return err
 	}
 	return &UnknownOperationError{Err: err}
 }
 
-// saysUnknown reads an answer. The texts are those of Velero's package for authors, whose
+// isUnknownOperationStatus reads an answer. The texts are those of Velero's package for authors, whose
 // framework sends every error of an action with the same code.
-func saysUnknown(id string, s *status.Status) bool {
+func isUnknownOperationStatus(id string, s *status.Status) bool {
 	switch s.Code() {
 	case codes.NotFound:
 		return true
@@ -88,15 +88,15 @@ func saysUnknown(id string, s *status.Status) bool {
 	}
 }
 
-// noOperations is for versions that cannot start operations.
-type noOperations struct{}
+// unsupportedOperations is for versions that cannot start operations.
+type unsupportedOperations struct{}
 
-// Progress returns ErrNoOperations.
-func (noOperations) Progress(context.Context, grpc.ClientConnInterface, ItemCall, Operation) (item.Progress, error) {
-	return item.Progress{}, ErrNoOperations
+// Progress returns ErrOperationsUnsupported.
+func (unsupportedOperations) Progress(context.Context, grpc.ClientConnInterface, ItemCall, OperationRef) (item.Progress, error) {
+	return item.Progress{}, ErrOperationsUnsupported
 }
 
 // Cancel does nothing: there is nothing that could be cancelled.
-func (noOperations) Cancel(context.Context, grpc.ClientConnInterface, ItemCall, Operation) error {
+func (unsupportedOperations) Cancel(context.Context, grpc.ClientConnInterface, ItemCall, OperationRef) error {
 	return nil
 }

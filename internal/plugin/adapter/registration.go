@@ -15,42 +15,42 @@ import (
 // the status of its Plugin object.
 const maxActions = 256
 
-// offer is one action that a plugin lists.
-type offer struct {
+// listedAction is one action that a plugin lists.
+type listedAction struct {
 	action Action
-	// known says that the kind is one that the lister in question may name and that can
+	// supported says that the kind is one that the lister in question may name and that can
 	// be called in some version.
-	known bool
-	// words are what the lister called it.
-	words string
+	supported bool
+	// listedName are what the lister called it.
+	listedName string
 	// problem says what is wrong with it beyond what applies to all listers.
 	problem string
 }
 
-// check applies the rules for what a plugin may list, and leaves out what a newer
+// buildListing applies the rules for what a plugin may list, and leaves out what a newer
 // operator may know.
-func check(kinds []Kind, offers []offer) (Listing, error) {
-	if err := validate(offers); err != nil {
+func buildListing(kinds []ActionKind, offers []listedAction) (Listing, error) {
+	if err := validateListedActions(offers); err != nil {
 		return Listing{}, err
 	}
 	var listing Listing
 	var actions []Action
 	for _, o := range offers {
-		if o.known {
+		if o.supported {
 			actions = append(actions, o.action)
 		} else {
-			listing.Ignored = append(listing.Ignored, o.words)
+			listing.Ignored = append(listing.Ignored, o.listedName)
 		}
 	}
 	slices.Sort(listing.Ignored)
 	if len(actions) == 0 {
-		return Listing{}, nothing(listing.Ignored)
+		return Listing{}, newNoActionsError(listing.Ignored)
 	}
-	if err := adaptable(kinds, actions); err != nil {
+	if err := checkVersionsSupported(kinds, actions); err != nil {
 		return Listing{}, err
 	}
 	for _, action := range actions {
-		if isCallable(kinds, action) {
+		if isSupportedVersion(kinds, action) {
 			listing.Actions = append(listing.Actions, action)
 		}
 	}
@@ -58,21 +58,21 @@ func check(kinds []Kind, offers []offer) (Listing, error) {
 	return listing, nil
 }
 
-// validate applies the rules for names.
-func validate(offers []offer) error {
+// validateListedActions applies the rules for names.
+func validateListedActions(offers []listedAction) error {
 	if len(offers) > maxActions {
-		return invalid("it provides %d actions, at most %d are allowed", len(offers), maxActions)
+		return newInvalidRegistrationError("it provides %d actions, at most %d are allowed", len(offers), maxActions)
 	}
 	seen := map[Action]bool{}
 	for _, o := range offers {
-		if err := sdk.ValidateName(o.action.Name); err != nil {
-			return invalid("a %s has a name that is not allowed: %s", o.action.Kind, err)
+		if err := sdk.ValidateName(sdk.Kind(o.action.Kind), o.action.Name); err != nil {
+			return newInvalidRegistrationError("a %s has a name that is not allowed: %s", o.action.Kind, err)
 		}
 		if o.problem != "" {
-			return invalid("%s", o.problem)
+			return newInvalidRegistrationError("%s", o.problem)
 		}
 		if seen[o.action] {
-			return invalid("it lists %s %s twice: every name may be registered once per kind and version", o.action.ID(), o.action.Version)
+			return newInvalidRegistrationError("it lists %s %s twice: every name may be registered once per kind and version", o.action.ID(), o.action.Version)
 		}
 		seen[o.action] = true
 	}
@@ -83,21 +83,21 @@ func compareActions(a, b Action) int {
 	return strings.Compare(a.Kind+" "+a.Name+" "+a.Version, b.Kind+" "+b.Name+" "+b.Version)
 }
 
-// nothing explains a plugin of which nothing can be used.
-func nothing(ignored []string) *ListError {
+// newNoActionsError explains a plugin of which nothing can be used.
+func newNoActionsError(ignored []string) *ListError {
 	if len(ignored) == 0 {
-		return invalid("it provides no actions: register some before serving")
+		return newInvalidRegistrationError("it provides no actions: register some before serving")
 	}
-	return invalid("all it provides is %s, of which this version of Grapnel knows nothing: "+
+	return newInvalidRegistrationError("all it provides is %s, of which this version of Grapnel knows nothing: "+
 		"upgrade Grapnel, use an older version of the plugin, or remove the Plugin", strings.Join(ignored, ", "))
 }
 
-// adaptable returns an error if an action is offered in unknown versions only. It is no
+// checkVersionsSupported returns an error if an action is offered in unknown versions only. It is no
 // reason to go on without it: whoever installed the plugin counts on the action.
-func adaptable(kinds []Kind, actions []Action) error {
-	chosen := Choose(kinds, actions)
-	var missing []ID
-	offered := map[ID][]string{}
+func checkVersionsSupported(kinds []ActionKind, actions []Action) error {
+	chosen := SelectVersions(kinds, actions)
+	var missing []ActionID
+	offered := map[ActionID][]string{}
 	for _, action := range actions {
 		id := action.ID()
 		if _, ok := chosen[id]; ok {
@@ -111,9 +111,9 @@ func adaptable(kinds []Kind, actions []Action) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	id := slices.MinFunc(missing, func(a, b ID) int { return strings.Compare(a.String(), b.String()) })
+	id := slices.MinFunc(missing, func(a, b ActionID) int { return strings.Compare(a.String(), b.String()) })
 	var calls []string
-	for _, version := range versionsOf(kinds, id.Kind) {
+	for _, version := range supportedVersions(kinds, id.Kind) {
 		calls = append(calls, version.Name)
 	}
 	slices.Sort(offered[id])
@@ -126,6 +126,6 @@ func adaptable(kinds []Kind, actions []Action) error {
 		": upgrade Grapnel, or use a release of the plugin that offers one of these versions"}
 }
 
-func invalid(format string, args ...any) *ListError {
+func newInvalidRegistrationError(format string, args ...any) *ListError {
 	return &ListError{Reason: ReasonInvalidRegistration, Message: fmt.Sprintf(format, args...)}
 }

@@ -16,36 +16,36 @@ import (
 
 // restoreItemActionV1 calls version 1 of RestoreItemAction. It has no operations and
 // cannot wait.
-type restoreItemActionV1 struct{ noOperations }
+type restoreItemActionV1 struct{ unsupportedOperations }
 
 var _ RestoreItemAction = restoreItemActionV1{}
 
-func (restoreItemActionV1) client(conn grpc.ClientConnInterface) restoreitempb.RestoreItemActionClient {
+func (restoreItemActionV1) newClient(conn grpc.ClientConnInterface) restoreitempb.RestoreItemActionClient {
 	return restoreitempb.NewRestoreItemActionClient(proto.VeleroConn(conn))
 }
 
 // AppliesTo asks for the selector.
 func (a restoreItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItem(ctx, call, a.client(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
-	return selectorOf(out.GetSelector()), err
+	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute shows one object.
 func (a restoreItemActionV1) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem,
 ) (RestoreItemAnswer, error) {
-	out, err := callItem(ctx, call, a.client(conn).Execute, &restoreitempb.ExecuteRequest{
+	out, err := callItemAction(ctx, call, a.newClient(conn).Execute, &restoreitempb.ExecuteRequest{
 		Plugin: call.Action, Item: object.Object, Restore: object.Restore, ItemFromBackup: object.Archived,
 	})
 	if err != nil {
 		return RestoreItemAnswer{}, err
 	}
-	additional, err := refsOf("additional objects", out.GetAdditionalItems())
-	return RestoreItemAnswer{Item: out.GetItem(), Skip: out.GetSkipRestore(), Additional: additional}, err
+	additional, err := toItemRefs("additional objects", out.GetAdditionalItems())
+	return RestoreItemAnswer{Item: out.GetItem(), Skip: out.GetSkipRestore(), RelatedItems: additional}, err
 }
 
-// AdditionalItemsReady makes no call: this version cannot say that they are not.
-func (restoreItemActionV1) AdditionalItemsReady(
+// AreAdditionalItemsReady makes no call: this version cannot say that they are not.
+func (restoreItemActionV1) AreAdditionalItemsReady(
 	context.Context, grpc.ClientConnInterface, ItemCall, []item.Ref, []byte,
 ) (bool, error) {
 	return true, nil

@@ -19,56 +19,56 @@ type restoreItemActionV2 struct{}
 
 var _ RestoreItemAction = restoreItemActionV2{}
 
-func (restoreItemActionV2) client(conn grpc.ClientConnInterface) restoreitempb.RestoreItemActionClient {
+func (restoreItemActionV2) newClient(conn grpc.ClientConnInterface) restoreitempb.RestoreItemActionClient {
 	return restoreitempb.NewRestoreItemActionClient(proto.VeleroConn(conn))
 }
 
 // AppliesTo asks for the selector.
 func (a restoreItemActionV2) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItem(ctx, call, a.client(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
-	return selectorOf(out.GetSelector()), err
+	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute shows one object.
 func (a restoreItemActionV2) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem,
 ) (RestoreItemAnswer, error) {
-	out, err := callItem(ctx, call, a.client(conn).Execute, &restoreitempb.ExecuteRequest{
+	out, err := callItemAction(ctx, call, a.newClient(conn).Execute, &restoreitempb.ExecuteRequest{
 		Plugin: call.Action, Item: object.Object, Restore: object.Restore, ItemFromBackup: object.Archived,
 	})
 	if err != nil {
 		return RestoreItemAnswer{}, err
 	}
 	answer := RestoreItemAnswer{
-		Item: out.GetItem(), Skip: out.GetSkipRestore(), Wait: out.GetWaitForAdditionalItems(), OperationID: out.GetOperationID(),
+		Item: out.GetItem(), Skip: out.GetSkipRestore(), WaitForRelatedItems: out.GetWaitForAdditionalItems(), OperationID: out.GetOperationID(),
 	}
-	if answer.WaitTimeout, err = timeOf("wait for", out.GetAdditionalItemsReadyTimeout()); err != nil {
+	if answer.WaitTimeout, err = toNonNegativeDuration("wait for", out.GetAdditionalItemsReadyTimeout()); err != nil {
 		return answer, err
 	}
-	answer.Additional, err = refsOf("additional objects", out.GetAdditionalItems())
+	answer.RelatedItems, err = toItemRefs("additional objects", out.GetAdditionalItems())
 	return answer, err
 }
 
 // Progress tells how far an operation is.
-func (a restoreItemActionV2) Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) (item.Progress, error) {
-	out, err := callItem(ctx, call, a.client(conn).Progress,
-		&restoreitempb.ProgressRequest{Plugin: call.Action, OperationID: op.ID, Restore: op.Subject})
-	return progressOf(out.GetProgress()), aboutOperation(op, err)
+func (a restoreItemActionV2) Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) (item.Progress, error) {
+	out, err := callItemAction(ctx, call, a.newClient(conn).Progress,
+		&restoreitempb.ProgressRequest{Plugin: call.Action, OperationID: op.OperationID, Restore: op.Parent})
+	return toItemProgress(out.GetProgress()), wrapUnknownOperation(op, err)
 }
 
 // Cancel asks for the end of an operation.
-func (a restoreItemActionV2) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op Operation) error {
-	_, err := callItem(ctx, call, a.client(conn).Cancel,
-		&restoreitempb.CancelRequest{Plugin: call.Action, OperationID: op.ID, Restore: op.Subject})
-	return aboutOperation(op, err)
+func (a restoreItemActionV2) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
+	_, err := callItemAction(ctx, call, a.newClient(conn).Cancel,
+		&restoreitempb.CancelRequest{Plugin: call.Action, OperationID: op.OperationID, Restore: op.Parent})
+	return wrapUnknownOperation(op, err)
 }
 
-// AdditionalItemsReady asks whether restored objects are ready.
-func (a restoreItemActionV2) AdditionalItemsReady(
+// AreAdditionalItemsReady asks whether restored objects are ready.
+func (a restoreItemActionV2) AreAdditionalItemsReady(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, restored []item.Ref, restore []byte,
 ) (bool, error) {
-	out, err := callItem(ctx, call, a.client(conn).AreAdditionalItemsReady, &restoreitempb.AreAdditionalItemsReadyRequest{
-		Plugin: call.Action, Restore: restore, AdditionalItems: messagesOf(restored),
+	out, err := callItemAction(ctx, call, a.newClient(conn).AreAdditionalItemsReady, &restoreitempb.AreAdditionalItemsReadyRequest{
+		Plugin: call.Action, Restore: restore, AdditionalItems: toResourceIdentifiers(restored),
 	})
 	return out.GetReady(), err
 }

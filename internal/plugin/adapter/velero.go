@@ -27,16 +27,16 @@ func veleroKinds() []string {
 	}
 }
 
-// veleroOffer translates what Velero's lister says: "BackupItemActionV2" is version 2 of
+// newVeleroListedAction translates what Velero's lister says: "BackupItemActionV2" is version 2 of
 // a kind, "BackupItemAction" its version 1.
-func veleroOffer(kinds []Kind, p *velerov1.PluginIdentifier) offer {
+func newVeleroListedAction(kinds []ActionKind, p *velerov1.PluginIdentifier) listedAction {
 	action := Action{Kind: p.GetKind(), Version: sdk.V1, Name: p.GetName()}
 	if parts := regexp.MustCompile(`^(.+)V([1-9][0-9]*)$`).FindStringSubmatch(action.Kind); parts != nil {
 		action.Kind, action.Version = parts[1], "v"+parts[2]
 	}
-	o := offer{
-		action: action, words: p.GetKind() + " " + p.GetName(),
-		known: slices.Contains(veleroKinds(), action.Kind) && isKnown(kinds, action.Kind),
+	o := listedAction{
+		action: action, listedName: p.GetKind() + " " + p.GetName(),
+		supported: slices.Contains(veleroKinds(), action.Kind) && isSupportedKind(kinds, action.Kind),
 	}
 	if !strings.Contains(action.Name, "/") {
 		o.problem = fmt.Sprintf("its %s has the name %q, the names of Velero's plugins have a slash: use one like \"example.io/freeze\"",
@@ -45,15 +45,15 @@ func veleroOffer(kinds []Kind, p *velerov1.PluginIdentifier) offer {
 	return o
 }
 
-// Prime makes the first call to every action that will be called, one after another. A
+// WarmUpHandlers makes the first call to every action that will be called, one after another. A
 // process built with Velero's framework creates an action in its first call and does
 // not expect that two first calls come at the same time: it may crash. Object stores
 // are left out, their first call is Init. Errors are as for List.
-func Prime(ctx context.Context, conn grpc.ClientConnInterface, kinds []Kind, actions []Action) error {
-	chosen := Choose(kinds, actions)
+func WarmUpHandlers(ctx context.Context, conn grpc.ClientConnInterface, kinds []ActionKind, actions []Action) error {
+	chosen := SelectVersions(kinds, actions)
 	for _, action := range actions {
 		version := chosen[action.ID()]
-		first := version.selecting()
+		first := version.selectorProvider()
 		if first == nil || version.Name != action.Version {
 			continue
 		}
@@ -65,15 +65,15 @@ func Prime(ctx context.Context, conn grpc.ClientConnInterface, kinds []Kind, act
 		case status.Code(err) == codes.Unavailable:
 			return err
 		default:
-			return &ListError{Reason: ReasonPrimeFailed, Err: err, Message: fmt.Sprintf(
+			return &ListError{Reason: ReasonFirstCallFailed, Err: err, Message: fmt.Sprintf(
 				"the first call of its %s %s %s failed: %s", action.Kind, action.Version, action.Name, status.Convert(err).Message())}
 		}
 	}
 	return nil
 }
 
-// selecting returns what calls the method AppliesTo, nil if the kind has none.
-func (v Version) selecting() Selecting {
+// selectorProvider returns what calls the method AppliesTo, nil if the kind has none.
+func (v ActionVersion) selectorProvider() SelectorProvider {
 	switch {
 	case v.BackupItem != nil:
 		return v.BackupItem

@@ -19,9 +19,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// maxResolve is how often an action is looked up again because its process was
+// maxResolveAttempts is how often an action is looked up again because its process was
 // replaced at that very moment.
-const maxResolve = 3
+const maxResolveAttempts = 3
 
 // ErrNoSuchAction matches the error of a Resolve whose plugin is there and does not
 // provide the action.
@@ -33,25 +33,25 @@ type Connection interface {
 	Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error
 }
 
-// Resolve returns the process that provides an action now and how to call it. Its
+// ResolveFunc returns the process that provides an action now and how to call it. Its
 // error is shown to people.
-type Resolve[A any] func() (Connection, A, error)
+type ResolveFunc[A any] func() (Connection, A, error)
 
 // Caller makes calls to one action. It is safe for concurrent use.
 type Caller[A any] struct {
-	resolve  Resolve[A]
+	resolve  ResolveFunc[A]
 	redactor *redact.Redactor
 }
 
 // New returns a Caller for an action.
-func New[A any](resolve Resolve[A], redactor *redact.Redactor) *Caller[A] {
+func New[A any](resolve ResolveFunc[A], redactor *redact.Redactor) *Caller[A] {
 	return &Caller[A]{resolve: resolve, redactor: redactor}
 }
 
 // Error is the only type of error that leaves a Caller.
 type Error struct {
 	// Kind says what sort of failure it is.
-	Kind executor.Kind
+	Kind executor.ErrorKind
 	// Text is one line for people, redacted.
 	Text string
 	// Err is the cause. Its text may hold anything and must not be shown.
@@ -73,25 +73,25 @@ func (c *Caller[A]) Do(
 	fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error,
 ) error {
 	var err error
-	for range maxResolve {
-		err = c.attempt(ctx, call, fn)
-		if !errors.Is(err, process.ErrClosed) {
+	for range maxResolveAttempts {
+		err = c.attemptCall(ctx, call, fn)
+		if !errors.Is(err, process.ErrUnloaded) {
 			break
 		}
 	}
 	if err == nil {
 		return nil
 	}
-	kind, text := classify(err)
+	kind, text := classifyError(err)
 	if kind == executor.Unreachable && ctx.Err() != nil {
 		// The process was on its way when the time was over.
 		err = ctx.Err()
-		kind, text = classify(err)
+		kind, text = classifyError(err)
 	}
 	return &Error{Kind: kind, Text: executor.OneLine(c.redactor.String(text)), Err: err}
 }
 
-func (c *Caller[A]) attempt(
+func (c *Caller[A]) attemptCall(
 	ctx context.Context, call process.Call,
 	fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error,
 ) error {
@@ -111,7 +111,7 @@ func (r *resolveError) Error() string { return r.err.Error() }
 
 func (r *resolveError) Unwrap() error { return r.err }
 
-func classify(err error) (executor.Kind, string) {
+func classifyError(err error) (executor.ErrorKind, string) {
 	var start *process.StartError
 	var lost *process.LostError
 	var contract *adapter.ContractError
@@ -136,7 +136,7 @@ func classify(err error) (executor.Kind, string) {
 
 // classifyStatus reads the status of a call that was answered. What the SDK sends
 // is documented in sdk/serve; other plugins may send anything.
-func classifyStatus(s *status.Status) (executor.Kind, string) {
+func classifyStatus(s *status.Status) (executor.ErrorKind, string) {
 	text := s.Message()
 	if s.Code() == codes.Aborted {
 		// This is how Velero's framework tells a panic with an error. What follows says

@@ -21,11 +21,11 @@ import (
 // declared action does what was declared when it was asked for.
 // Executor itself fails if there is no such plugin or action now.
 func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor, error) {
-	id := adapter.ID{Kind: kind, Name: action}
-	if declared := c.declared(pluginObject, id); declared != nil {
+	id := adapter.ActionID{Kind: kind, Name: action}
+	if declared := c.declaredExecutor(pluginObject, id); declared != nil {
 		return declared, nil
 	}
-	resolve := resolver(c, pluginObject, id, func(v adapter.Version) (adapter.Hook, bool) { return v.Hook, v.Hook != nil })
+	resolve := newActionResolver(c, pluginObject, id, func(v adapter.ActionVersion) (adapter.Hook, bool) { return v.Hook, v.Hook != nil })
 	if _, _, err := resolve(); err != nil {
 		return nil, err
 	}
@@ -37,74 +37,80 @@ func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor
 // of another kind are not found. What is returned stays valid when the plugin is loaded
 // again, and may be asked for before the plugin is loaded: its calls fail as long as there
 // is no such plugin or action.
-func (c *Catalog) BackupItemAction(pluginObject, kind, action string) caller.Resolve[adapter.BackupItemAction] {
-	id := adapter.ID{Kind: cmp.Or(kind, string(sdk.KindBackupItemAction)), Name: action}
-	return resolver(c, pluginObject, id, func(v adapter.Version) (adapter.BackupItemAction, bool) { return v.BackupItem, v.BackupItem != nil })
+func (c *Catalog) BackupItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.BackupItemAction] {
+	id := adapter.ActionID{Kind: cmp.Or(kind, string(sdk.KindBackupItemAction)), Name: action}
+	return newActionResolver(c, pluginObject, id, func(v adapter.ActionVersion) (adapter.BackupItemAction, bool) {
+		return v.BackupItem, v.BackupItem != nil
+	})
 }
 
 // RestoreItemAction is BackupItemAction for the kinds "RestoreItemAction", which is what an
 // empty one means, and "AsyncRestoreItemAction".
-func (c *Catalog) RestoreItemAction(pluginObject, kind, action string) caller.Resolve[adapter.RestoreItemAction] {
-	id := adapter.ID{Kind: cmp.Or(kind, string(sdk.KindRestoreItemAction)), Name: action}
-	return resolver(c, pluginObject, id, func(v adapter.Version) (adapter.RestoreItemAction, bool) { return v.RestoreItem, v.RestoreItem != nil })
+func (c *Catalog) RestoreItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.RestoreItemAction] {
+	id := adapter.ActionID{Kind: cmp.Or(kind, string(sdk.KindRestoreItemAction)), Name: action}
+	return newActionResolver(c, pluginObject, id, func(v adapter.ActionVersion) (adapter.RestoreItemAction, bool) {
+		return v.RestoreItem, v.RestoreItem != nil
+	})
 }
 
 // DeleteItemAction is BackupItemAction for the kind of this name.
-func (c *Catalog) DeleteItemAction(pluginObject, action string) caller.Resolve[adapter.DeleteItemAction] {
-	return resolver(c, pluginObject, adapter.ID{Kind: string(sdk.KindDeleteItemAction), Name: action},
-		func(v adapter.Version) (adapter.DeleteItemAction, bool) { return v.DeleteItem, v.DeleteItem != nil })
+func (c *Catalog) DeleteItemAction(pluginObject, action string) caller.ResolveFunc[adapter.DeleteItemAction] {
+	return newActionResolver(c, pluginObject, adapter.ActionID{Kind: string(sdk.KindDeleteItemAction), Name: action},
+		func(v adapter.ActionVersion) (adapter.DeleteItemAction, bool) {
+			return v.DeleteItem, v.DeleteItem != nil
+		})
 }
 
 // DeleteAction is BackupItemAction for the kind of this name: for AppliesTo, and for Execute
 // outside of a run. Executor makes the attempts of a run.
-func (c *Catalog) DeleteAction(pluginObject, action string) caller.Resolve[adapter.DeleteAction] {
-	return resolver(c, pluginObject, adapter.ID{Kind: string(sdk.KindDeleteAction), Name: action},
-		func(v adapter.Version) (adapter.DeleteAction, bool) { return v.Delete, v.Delete != nil })
+func (c *Catalog) DeleteAction(pluginObject, action string) caller.ResolveFunc[adapter.DeleteAction] {
+	return newActionResolver(c, pluginObject, adapter.ActionID{Kind: string(sdk.KindDeleteAction), Name: action},
+		func(v adapter.ActionVersion) (adapter.DeleteAction, bool) { return v.Delete, v.Delete != nil })
 }
 
 // Redactor returns what keeps secrets out of the errors of calls, for caller.New.
 func (c *Catalog) Redactor() *redact.Redactor { return c.host.Redactor }
 
-// resolver looks an action up at every call. of takes what calls it from the version
+// newActionResolver looks an action up at every call. of takes what calls it from the version
 // that the plugin offers, and says whether there is such a thing.
-func resolver[A any](c *Catalog, pluginObject string, id adapter.ID, of func(adapter.Version) (A, bool)) caller.Resolve[A] {
+func newActionResolver[A any](c *Catalog, pluginObject string, id adapter.ActionID, of func(adapter.ActionVersion) (A, bool)) caller.ResolveFunc[A] {
 	return func() (caller.Connection, A, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		var none A
-		p, version, err := c.lookLocked(pluginObject, id)
+		p, version, err := c.findActionLocked(pluginObject, id)
 		if err != nil {
 			return nil, none, err
 		}
 		action, callable := of(version)
 		switch {
 		case callable && p.server != nil:
-			return p.server, action, nil
+			return c.wrapWithFence(p.server), action, nil
 		case callable:
-			return nowhere{}, action, nil
+			return noConnection{}, action, nil
 		case p.server == nil:
 			// Whoever asks began when the plugin had a process.
 			return nil, none, fmt.Errorf("the plugin %q was replaced: its actions are declared in the Plugin now", pluginObject)
 		default:
 			// A kind that cannot be called in this way.
-			return nil, none, notProvided(pluginObject, id)
+			return nil, none, newNotProvidedError(pluginObject, id)
 		}
 	}
 }
 
-// lookLocked returns a plugin that is loaded and how to call one of its actions.
-func (c *Catalog) lookLocked(pluginObject string, id adapter.ID) (*plugin, adapter.Version, error) {
+// findActionLocked returns a plugin that is loaded and how to call one of its actions.
+func (c *Catalog) findActionLocked(pluginObject string, id adapter.ActionID) (*pluginEntry, adapter.ActionVersion, error) {
 	p := c.plugins[pluginObject]
-	if p == nil || (p.server == nil && p.spec.Declared == nil) {
-		return nil, adapter.Version{}, fmt.Errorf("the plugin %q is not loaded: look at the conditions of the Plugin", pluginObject)
+	if p == nil || (p.server == nil && p.spec.DeclaredActions == nil) {
+		return nil, adapter.ActionVersion{}, fmt.Errorf("the plugin %q is not loaded: look at the conditions of the Plugin", pluginObject)
 	}
 	version, ok := p.actions[id]
 	if !ok {
-		return nil, adapter.Version{}, notProvided(pluginObject, id)
+		return nil, adapter.ActionVersion{}, newNotProvidedError(pluginObject, id)
 	}
 	return p, version, nil
 }
 
-func notProvided(pluginObject string, id adapter.ID) error {
+func newNotProvidedError(pluginObject string, id adapter.ActionID) error {
 	return fmt.Errorf("the plugin %q does not provide %s: %w", pluginObject, id, caller.ErrNoSuchAction)
 }

@@ -38,7 +38,7 @@ func TestCallFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		call    executor.Call
 		timeout time.Duration
-		want    executor.Kind
+		want    executor.ErrorKind
 		text    string
 	}{
 		"error":                {call: parameter("error"), want: executor.Failed, text: "the database said no"},
@@ -68,12 +68,12 @@ func TestCallFailures(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, tc.timeout)
 				defer cancel()
 			}
-			e, err := c.Executor("p", tc.call.Kind(), tc.call.Action)
+			e, err := c.Executor("p", tc.call.ActionKind(), tc.call.Action)
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = e.Execute(ctx, tc.call)
-			if got := executor.KindOf(err); got != tc.want {
+			if got := executor.ErrorKindOf(err); got != tc.want {
 				t.Errorf("kind is %q, want %q (%v)", got, tc.want, err)
 			}
 			if err == nil {
@@ -111,7 +111,7 @@ func TestCallCancelled(t *testing.T) {
 	}()
 	plugintesting.WaitForFile(t, calls)
 	cancel()
-	if err := <-done; executor.KindOf(err) != executor.Interrupted || !errors.Is(err, context.Canceled) {
+	if err := <-done; executor.ErrorKindOf(err) != executor.Interrupted || !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want Interrupted", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestCallsWithLittleTimeAfterOneThatHangs(t *testing.T) {
 		_, err := e.Execute(ctx, preBackup(key, map[string]string{"fault": fault}))
 		return err
 	}
-	if err := call("hangs", "hang"); executor.KindOf(err) != executor.Timeout {
+	if err := call("hangs", "hang"); executor.ErrorKindOf(err) != executor.Timeout {
 		t.Fatalf("error is %v, want Timeout", err)
 	}
 	for range 200 {
@@ -146,7 +146,7 @@ func TestCallsWithLittleTimeAfterOneThatHangs(t *testing.T) {
 func TestDefaultDeadline(t *testing.T) {
 	c := newCatalog(t, catalog.Options{Grace: 50 * time.Millisecond, CallTimeout: 100 * time.Millisecond})
 	load(t, c, fault("p", nil))
-	if _, err := execute(t, c, "p", preBackup("k", map[string]string{"fault": "hang"}), nil); executor.KindOf(err) != executor.Timeout {
+	if _, err := execute(t, c, "p", preBackup("k", map[string]string{"fault": "hang"}), nil); executor.ErrorKindOf(err) != executor.Timeout {
 		t.Errorf("error of a call without deadline is %v, want Timeout", err)
 	}
 }
@@ -157,7 +157,7 @@ func TestAnswer(t *testing.T) {
 	spec.Process.Args = []string{"--own-flag"}
 	load(t, c, spec)
 	again, err := execute(t, c, "p", preBackup("k1", map[string]string{"fault": "again"}), nil)
-	if diff := cmp.Diff(executor.Answer{Again: executor.MinAgain, Message: "waiting for token=" + redact.Mark}, again); diff != "" || err != nil {
+	if diff := cmp.Diff(executor.Answer{RetryAfter: executor.MinRetryAfter, Message: "waiting for token=" + redact.Placeholder}, again); diff != "" || err != nil {
 		t.Errorf("answer Again: %v (-want +got):\n%s", err, diff)
 	}
 	pre, err := execute(t, c, "p", preBackup("k2", map[string]string{"fault": "outputs"}), nil)
@@ -210,7 +210,7 @@ func TestConcurrentFirstCalls(t *testing.T) {
 	load(t, c, fault("p", nil))
 	// The first calls of a new process: end the one that Load has started.
 	_, err := execute(t, c, "p", preBackup("kill", map[string]string{"fault": "kill"}), nil)
-	if executor.KindOf(err) != executor.Unreachable {
+	if executor.ErrorKindOf(err) != executor.Unreachable {
 		t.Fatalf("error of the killed call: %v", err)
 	}
 	if name := <-exits; name != "p" {
@@ -225,7 +225,7 @@ func TestConcurrentFirstCalls(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if running := plugintesting.Children(plugins); len(running) != 1 {
+	if running := plugintesting.ListChildren(plugins); len(running) != 1 {
 		t.Errorf("running are %q, want one process", running)
 	}
 }
@@ -241,7 +241,7 @@ func TestCrashLoopBacksOff(t *testing.T) {
 	load(t, c, fault("p", nil))
 	kill := func(key string) string {
 		_, err := execute(t, c, "p", preBackup(key, map[string]string{"fault": "kill"}), nil)
-		if executor.KindOf(err) != executor.Unreachable {
+		if executor.ErrorKindOf(err) != executor.Unreachable {
 			t.Fatalf("error of the killed call: %v", err)
 		}
 		return err.Error()
@@ -272,7 +272,7 @@ func TestAbandonedCallDoesNotBlockTheNextAttempt(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := e.Execute(ctx, preBackup("same", map[string]string{"fault": "hang"})); executor.KindOf(err) != executor.Timeout {
+	if _, err := e.Execute(ctx, preBackup("same", map[string]string{"fault": "hang"})); executor.ErrorKindOf(err) != executor.Timeout {
 		t.Fatalf("error is %v, want Timeout", err)
 	}
 	second := preBackup("same", nil)
@@ -380,7 +380,7 @@ func TestLateLinesGoToTheOperator(t *testing.T) {
 	log := plugintesting.NewLog(t)
 	ctx, cancel := context.WithTimeout(logr.NewContext(t.Context(), log.Logger()), 100*time.Millisecond)
 	defer cancel()
-	if _, err := e.Execute(ctx, preBackup("k", map[string]string{"fault": "late"})); executor.KindOf(err) != executor.Timeout {
+	if _, err := e.Execute(ctx, preBackup("k", map[string]string{"fault": "late"})); executor.ErrorKindOf(err) != executor.Timeout {
 		t.Fatalf("error is %v, want Timeout", err)
 	}
 	log.Close()

@@ -17,50 +17,51 @@ import (
 // Close.
 type Catalog struct {
 	host  process.Host
-	kinds []adapter.Kind
-	// onChange is Options.OnChange.
+	kinds []adapter.ActionKind
+	// onChange is Options.OnChange, and fence Options.Fence.
 	onChange func(plugin string)
+	fence    func(context.Context) error
 
-	// giveUp is closed when open calls may no longer be waited for.
-	giveUp chan struct{}
-	once   sync.Once
-	drains sync.WaitGroup
+	// abortDrain is closed when open calls may no longer be waited for.
+	abortDrain chan struct{}
+	abortOnce  sync.Once
+	drainGroup sync.WaitGroup
 
 	mu      sync.Mutex
-	plugins map[string]*plugin
-	// claims are what the plugins register, and verdicts what that means for each.
-	claims   map[string]claim
-	verdicts map[string]verdict
-	// tried has a channel for every plugin that was loaded or asked for; it is
+	plugins map[string]*pluginEntry
+	// registrations are what the plugins register, and verdicts what that means for each.
+	registrations map[string]registration
+	ownerships    map[string]ownership
+	// loadAttempted has a channel for every plugin that was loaded or asked for; it is
 	// closed when the first load has ended.
-	tried map[string]chan struct{}
+	loadAttempted map[string]chan struct{}
 	// locations are those that have object stores, by their ids.
-	locations map[string]*location
+	locations map[string]*locationStores
 	closed    bool
 }
 
-// plugin is one Plugin object that Load was called for.
-type plugin struct {
-	// loading holds a token while a Load of this plugin is under way. Only that changes
+// pluginEntry is one Plugin object that Load was called for.
+type pluginEntry struct {
+	// loadLock holds a token while a Load of this plugin is under way. Only that changes
 	// what follows.
-	loading chan struct{}
-	binary  digested
+	loadLock chan struct{}
+	binary   binaryDigest
 
 	// What follows is guarded by the mutex of the Catalog, too.
 
 	spec    Spec
 	info    Info
 	server  server
-	actions map[adapter.ID]adapter.Version
-	// refused is what was started last and could not take over, because another plugin
+	actions map[adapter.ActionID]adapter.ActionVersion
+	// lastRefused is what was started last and could not take over, because another plugin
 	// owns some of its actions; nil if that is not the case.
-	refused *refusal
+	lastRefused *refusedLoad
 }
 
-// refusal is what would be in service if it did not provide what another plugin owns.
-type refusal struct {
+// refusedLoad is what would be in service if it did not provide what another plugin owns.
+type refusedLoad struct {
 	spec   Spec
-	binary digested
+	binary binaryDigest
 	info   Info
 }
 
@@ -70,10 +71,10 @@ func New(opts Options) *Catalog {
 		opts.Redactor = redact.New()
 	}
 	if opts.Kinds == nil {
-		opts.Kinds = adapter.Kinds()
+		opts.Kinds = adapter.SupportedKinds()
 	}
 	if opts.MaxMemory == 0 {
-		opts.MaxMemory = process.ContainerMemory() / 2
+		opts.MaxMemory = process.ContainerMemoryLimit() / 2
 	}
 	return &Catalog{
 		host: process.Host{
@@ -81,33 +82,33 @@ func New(opts Options) *Catalog {
 			Features: opts.Features, Env: opts.Env, LookupEnv: opts.LookupEnv, Now: opts.Now, OnExit: opts.OnExit,
 			CallTimeout: opts.CallTimeout, Grace: opts.Grace, MaxMemory: opts.MaxMemory,
 		},
-		kinds: opts.Kinds, onChange: opts.OnChange,
-		giveUp: make(chan struct{}), plugins: map[string]*plugin{}, claims: map[string]claim{},
-		tried: map[string]chan struct{}{}, locations: map[string]*location{},
+		kinds: opts.Kinds, onChange: opts.OnChange, fence: opts.Fence,
+		abortDrain: make(chan struct{}), plugins: map[string]*pluginEntry{}, registrations: map[string]registration{},
+		loadAttempted: map[string]chan struct{}{}, locations: map[string]*locationStores{},
 	}
 }
 
-// Tried returns a channel that is closed once a Load of the plugin has ended, well
+// LoadAttempted returns a channel that is closed once a Load of the plugin has ended, well
 // or not. Until then, that a plugin is not there says nothing: an operator that has
 // just started loads what the one before it had loaded.
-func (c *Catalog) Tried(name string) <-chan struct{} {
+func (c *Catalog) LoadAttempted(name string) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.triedLocked(name)
+	return c.loadAttemptedLocked(name)
 }
 
-func (c *Catalog) triedLocked(name string) chan struct{} {
-	tried := c.tried[name]
+func (c *Catalog) loadAttemptedLocked(name string) chan struct{} {
+	tried := c.loadAttempted[name]
 	if tried == nil {
 		tried = make(chan struct{})
-		c.tried[name] = tried
+		c.loadAttempted[name] = tried
 	}
 	return tried
 }
 
-// markTriedLocked wakes those that wait for a load.
-func (c *Catalog) markTriedLocked(name string) {
-	tried := c.triedLocked(name)
+// markLoadAttemptedLocked wakes those that wait for a load.
+func (c *Catalog) markLoadAttemptedLocked(name string) {
+	tried := c.loadAttemptedLocked(name)
 	select {
 	case <-tried:
 	default:
@@ -120,45 +121,45 @@ func (c *Catalog) markTriedLocked(name string) {
 // be drained. Unloading an unknown plugin does nothing.
 func (c *Catalog) Unload(ctx context.Context, name string) {
 	c.mu.Lock()
-	drained := c.removeLocked(name)
-	changed := c.settleLocked()
+	drained := c.removePluginLocked(name)
+	changed := c.resolveOwnersLocked()
 	c.mu.Unlock()
-	c.tell(changed, name)
+	c.notifyChanged(changed, name)
 	for _, done := range drained {
-		wait(ctx, done)
+		waitForDrain(ctx, done)
 	}
 }
 
-// removeLocked takes a plugin out of the catalog and starts to drain its processes.
-func (c *Catalog) removeLocked(name string) []<-chan struct{} {
-	c.markTriedLocked(name) // nothing will come of it
-	delete(c.tried, name)
+// removePluginLocked takes a plugin out of the catalog and starts to drain its processes.
+func (c *Catalog) removePluginLocked(name string) []<-chan struct{} {
+	c.markLoadAttemptedLocked(name) // nothing will come of it
+	delete(c.loadAttempted, name)
 	p := c.plugins[name]
 	if p == nil {
 		return nil
 	}
 	delete(c.plugins, name)
-	delete(c.claims, name)
+	delete(c.registrations, name)
 	old := p.server
 	p.server, p.actions = nil, nil
-	return append(c.dropStoresOfLocked(name), c.drain(old))
+	return append(c.drainPluginStoresLocked(name), c.startServerDrain(old))
 }
 
-// drain ends a process once its open calls have ended. The channel it returns is
+// startServerDrain ends a process once its open calls have ended. The channel it returns is
 // closed then. It is called with the mutex held, so that Close cannot miss it.
-func (c *Catalog) drain(s server) <-chan struct{} {
+func (c *Catalog) startServerDrain(s server) <-chan struct{} {
 	if s == nil {
 		return nil
 	}
 	done := make(chan struct{})
-	c.drains.Go(func() {
+	c.drainGroup.Go(func() {
 		defer close(done)
-		s.Close(c.giveUp)
+		s.Close(c.abortDrain)
 	})
 	return done
 }
 
-func wait(ctx context.Context, done <-chan struct{}) {
+func waitForDrain(ctx context.Context, done <-chan struct{}) {
 	if done == nil {
 		return
 	}
@@ -174,16 +175,16 @@ func (c *Catalog) Close(ctx context.Context) {
 	c.mu.Lock()
 	c.closed = true
 	for name := range c.plugins {
-		c.removeLocked(name)
+		c.removePluginLocked(name)
 	}
 	c.mu.Unlock()
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		c.drains.Wait()
+		c.drainGroup.Wait()
 	}()
-	wait(ctx, drained)
-	c.once.Do(func() { close(c.giveUp) })
+	waitForDrain(ctx, drained)
+	c.abortOnce.Do(func() { close(c.abortDrain) })
 	<-drained
 	c.host.Spawner.Close()
 }

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 		operate(os.Getenv("CATALOG_TEST_OPERATOR"))
 		return
 	}
-	os.Exit(plugintesting.Main(context.Background(), func(dir string) int {
+	os.Exit(plugintesting.RunWithPlugins(context.Background(), func(dir string) int {
 		plugins = dir
 		return m.Run()
 	}, "faultplugin", "exampleplugin"))
@@ -82,7 +82,7 @@ func newCatalog(t *testing.T, opts catalog.Options) *catalog.Catalog {
 		defer cancel()
 		c.Close(ctx)
 		goleak.VerifyNone(t, ignore)
-		if left := plugintesting.Children(plugins); len(left) > 0 {
+		if left := plugintesting.ListChildren(plugins); len(left) > 0 {
 			t.Errorf("processes left behind: %q", left)
 		}
 	})
@@ -113,7 +113,7 @@ func preBackup(key string, parameters map[string]string) executor.Call {
 
 func execute(t *testing.T, c *catalog.Catalog, plugin string, call executor.Call, log *plugintesting.Log) (executor.Answer, error) {
 	t.Helper()
-	e, err := c.Executor(plugin, call.Kind(), call.Action)
+	e, err := c.Executor(plugin, call.ActionKind(), call.Action)
 	if err != nil {
 		t.Fatalf("Executor: %v", err)
 	}

@@ -87,7 +87,7 @@ func TestPluginsDieWithTheOperator(t *testing.T) {
 			if status, ok := operator.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
 				t.Fatalf("the operator ended with %s: %s", operator.ProcessState, out.String())
 			}
-			plugintesting.Eventually(t, "the plugin ended", func() bool { return len(plugintesting.Running(binary)) == 0 })
+			plugintesting.Eventually(t, "the plugin ended", func() bool { return len(plugintesting.FindProcesses(binary)) == 0 })
 			if n := lines(); n != tc.wantCalls {
 				t.Errorf("%d calls were made, want %d", n, tc.wantCalls)
 			}

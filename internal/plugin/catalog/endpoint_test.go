@@ -135,7 +135,7 @@ func TestEndpointGivesUpDuplicate(t *testing.T) {
 			for range 2 {
 				expectRefused(t, c, younger, "older")
 			}
-			expectLoaded(t, c, older, catalog.Rival{Plugin: "p", Action: catalog.ActionID{Kind: "PreBackupAction", Name: taken}})
+			expectLoaded(t, c, older, catalog.ConflictingPlugin{Plugin: "p", Action: catalog.ActionID{Kind: "PreBackupAction", Name: taken}})
 			stop()
 			listen(t, socket, greeting("example.io/greet"))
 			expectLoaded(t, c, younger)
@@ -191,7 +191,7 @@ func TestEndpointBecomesDeclared(t *testing.T) {
 	accepted := hang(t, socket)
 	call := preBackup("k", nil)
 	call.Action = freeze.Name
-	run, err := c.Executor("p", call.Kind(), call.Action)
+	run, err := c.Executor("p", call.ActionKind(), call.Action)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestEndpointBecomesDeclared(t *testing.T) {
 	}()
 	<-accepted
 	load(t, c, declares("p", "declared", time.Time{}, freeze))
-	if err := <-failed; executor.KindOf(err) != executor.Unreachable || !strings.Contains(err.Error(), "was replaced") {
+	if err := <-failed; executor.ErrorKindOf(err) != executor.Unreachable || !strings.Contains(err.Error(), "was replaced") {
 		t.Errorf("the call that waited returned %v, want that it is unreachable", err)
 	}
 	if got := answerOf(t, c, "p", freeze); got != "declared" {

@@ -39,84 +39,84 @@ func (c *Catalog) Load(ctx context.Context, spec Spec) (Info, error) {
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.markTriedLocked(spec.Name)
+		c.markLoadAttemptedLocked(spec.Name)
 	}()
-	p, err := c.begin(ctx, spec)
+	p, err := c.acquireLoadLock(ctx, spec)
 	if err != nil {
 		return Info{}, err
 	}
-	defer func() { <-p.loading }()
-	if spec.Declared != nil {
-		return c.declare(p, spec)
+	defer func() { <-p.loadLock }()
+	if spec.DeclaredActions != nil {
+		return c.loadDeclaredActions(p, spec)
 	}
 	known := p.binary
-	if p.refused != nil {
-		known = p.refused.binary
+	if p.lastRefused != nil {
+		known = p.lastRefused.binary
 	}
-	binary, err := digest(spec, known)
+	binary, err := digestPlugin(spec, known)
 	if err != nil {
-		return Info{}, c.loadError(err)
+		return Info{}, c.toLoadError(err)
 	}
-	if err := c.stillRefused(p, spec, binary); err != nil {
-		return p.refused.info, err
+	if err := c.checkStillRefused(p, spec, binary); err != nil {
+		return p.lastRefused.info, err
 	}
-	if current := c.current(p); current != nil && p.spec.sameServer(spec) && p.binary.digest == binary.digest {
-		err := current.Ensure(ctx)
-		if otherActions(spec, err) {
-			return c.replace(ctx, p, spec, binary)
+	if current := c.currentServer(p); current != nil && p.spec.hasSameServer(spec) && p.binary.digest == binary.digest {
+		err := current.EnsureReady(ctx)
+		if hasRegistrationChanged(spec, err) {
+			return c.replaceServer(ctx, p, spec, binary)
 		}
 		if err != nil {
-			return Info{}, c.loadError(err)
+			return Info{}, c.toLoadError(err)
 		}
 		p.binary = binary
-		return c.keep(p, spec)
-	} else if current != nil && spec.Busy && current.Running() {
-		info, err := c.keep(p, spec)
-		info.Postponed = true
+		return c.updateWithoutRestart(p, spec)
+	} else if current != nil && spec.HasOpenOperations && current.IsRunning() {
+		info, err := c.updateWithoutRestart(p, spec)
+		info.ReplacementPostponed = true
 		return info, err
 	}
-	return c.replace(ctx, p, spec, binary)
+	return c.replaceServer(ctx, p, spec, binary)
 }
 
-// stillRefused returns an error if the same was refused before and would be refused
+// checkStillRefused returns an error if the same was refused before and would be refused
 // again: then nothing has to be started to find that out.
-func (c *Catalog) stillRefused(p *plugin, spec Spec, binary digested) error {
+func (c *Catalog) checkStillRefused(p *pluginEntry, spec Spec, binary binaryDigest) error {
 	if spec.Endpoint != nil {
 		return nil // only an answer tells what is served there now
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v := c.verdicts[spec.Name]
-	if p.refused == nil || !v.refused() || !p.refused.spec.sameServer(spec) || p.refused.binary.digest != binary.digest {
+	v := c.ownerships[spec.Name]
+	if p.lastRefused == nil || !v.isRefused() || !p.lastRefused.spec.hasSameServer(spec) || p.lastRefused.binary.digest != binary.digest {
 		return nil
 	}
-	p.refused.binary = binary
-	return c.duplicate(spec.Name, v)
+	p.lastRefused.binary = binary
+	return c.newDuplicateActionError(spec.Name, v)
 }
 
-// keep notes what changed without consequences for the process, and returns what is to
+// updateWithoutRestart notes what changed without consequences for the process, and returns what is to
 // be said about the plugin.
-func (c *Catalog) keep(p *plugin, spec Spec) (Info, error) {
+func (c *Catalog) updateWithoutRestart(p *pluginEntry, spec Spec) (Info, error) {
 	c.mu.Lock()
-	if err := c.checkLocked(p, spec.Name); err != nil {
+	if err := c.checkNotRemovedLocked(p, spec.Name); err != nil {
 		c.mu.Unlock()
 		return Info{}, err
 	}
-	p.spec.UID, p.spec.Generation, p.spec.Created, p.refused = spec.UID, spec.Generation, spec.Created, nil
-	c.claims[spec.Name] = claimOf(spec.Created, p.actions)
-	changed := c.settleLocked()
-	info, v := p.info, c.verdicts[spec.Name]
+	p.spec.UID, p.spec.Generation, p.spec.Created, p.lastRefused = spec.UID, spec.Generation, spec.Created, nil
+	c.registrations[spec.Name] = newRegistration(spec.Created, p.actions)
+	changed := c.resolveOwnersLocked()
+	info, v := p.info, c.ownerships[spec.Name]
 	c.mu.Unlock()
-	c.tell(changed, spec.Name)
-	if v.refused() {
-		return info, c.duplicate(spec.Name, v)
+	c.notifyChanged(changed, spec.Name)
+	if v.isRefused() {
+		return info, c.newDuplicateActionError(spec.Name, v)
 	}
-	info.Rivals = v.rivals
+	info.ConflictingPlugins = v.conflictingPlugins
 	return info, nil
 }
 
-// begin returns the plugin of a name for the use of one Load at a time.
-func (c *Catalog) begin(ctx context.Context, spec Spec) (*plugin, error) {
+// acquireLoadLock returns the plugin of a name for the use of one Load at a time.
+func (c *Catalog) acquireLoadLock(ctx context.Context, spec Spec) (*pluginEntry, error) {
 	if spec.Name == "" {
 		return nil, &LoadError{Reason: string(process.ReasonInvalidSpec), Message: "the plugin has no name"}
 	}
@@ -124,61 +124,61 @@ func (c *Catalog) begin(ctx context.Context, spec Spec) (*plugin, error) {
 		c.mu.Lock()
 		if c.closed {
 			c.mu.Unlock()
-			return nil, errClosing()
+			return nil, newClosingError()
 		}
 		p := c.plugins[spec.Name]
 		if p == nil {
-			p = &plugin{loading: make(chan struct{}, 1)}
+			p = &pluginEntry{loadLock: make(chan struct{}, 1)}
 			c.plugins[spec.Name] = p
 		}
 		c.mu.Unlock()
 		select {
-		case p.loading <- struct{}{}:
+		case p.loadLock <- struct{}{}:
 		case <-ctx.Done():
 			return nil, &LoadError{Reason: string(process.ReasonInterrupted), Message: "waiting for another load of the plugin was interrupted", Err: ctx.Err()}
 		}
-		if c.present(spec.Name, p) {
+		if c.isCurrentEntry(spec.Name, p) {
 			return p, nil
 		}
 		// It was unloaded while we waited: start again with a new one.
-		<-p.loading
+		<-p.loadLock
 	}
 }
 
-func errClosing() *LoadError {
+func newClosingError() *LoadError {
 	return &LoadError{Reason: ReasonClosed, Message: "the operator is stopping"}
 }
 
-func (c *Catalog) present(name string, p *plugin) bool {
+func (c *Catalog) isCurrentEntry(name string, p *pluginEntry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.plugins[name] == p
 }
 
-func (c *Catalog) current(p *plugin) server {
+func (c *Catalog) currentServer(p *pluginEntry) server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return p.server
 }
 
-// replace starts a new process for a plugin, or connects to it, and lets that take over.
-func (c *Catalog) replace(ctx context.Context, p *plugin, spec Spec, binary digested) (Info, error) {
-	spec.Process = spec.Process.clone()
-	first := &firstListing{kinds: c.kinds}
-	next, err := c.newServer(spec, first.verify, c.host.OnExit)
+// replaceServer starts a new process for a plugin, or connects to it, and lets that take over.
+func (c *Catalog) replaceServer(ctx context.Context, p *pluginEntry, spec Spec, binary binaryDigest) (Info, error) {
+	spec.Process = spec.Process.deepCopy()
+	first := &registrationVerifier{kinds: c.kinds}
+	next, err := c.newPluginServer(spec, first.verifyRegistration, c.host.OnExit)
 	if err != nil {
-		return Info{}, c.loadError(err)
+		return Info{}, c.toLoadError(err)
 	}
-	if err := next.Ensure(ctx); err != nil {
+	if err := next.EnsureReady(ctx); err != nil {
 		next.Close(ctx.Done())
-		return Info{}, c.loadError(err)
+		return Info{}, c.toLoadError(err)
 	}
 	info := Info{
-		Actions: first.listing.Actions, Ignored: c.cleanAll(first.listing.Ignored),
-		Digest: binary.digest, SDKVersion: c.clean(first.listing.SDKVersion),
+		Actions: first.listing.Actions, Ignored: c.redactLines(first.listing.Ignored),
+		Digest: binary.digest, SDKVersion: c.redactLine(first.listing.SDKVersion),
 	}
-	info, err = c.takeOver(p, successor{
-		spec: spec, binary: binary, info: info, server: next, actions: adapter.Choose(c.kinds, first.listing.Actions),
+	info, err = c.activateSuccessor(p, successor{
+		spec: spec, binary: binary, info: info, server: next, actions: adapter.SelectVersions(c.kinds, first.listing.Actions),
 	})
 	if err != nil {
 		next.Close(ctx.Done())
@@ -189,93 +189,93 @@ func (c *Catalog) replace(ctx context.Context, p *plugin, spec Spec, binary dige
 // successor is what a plugin becomes.
 type successor struct {
 	spec    Spec
-	binary  digested
+	binary  binaryDigest
 	info    Info
 	server  server
-	actions map[ActionID]adapter.Version
+	actions map[ActionID]adapter.ActionVersion
 }
 
-// takeOver gives a plugin a new server unless another plugin owns one of the
+// activateSuccessor gives a plugin a new server unless another plugin owns one of the
 // actions.
-func (c *Catalog) takeOver(p *plugin, next successor) (Info, error) {
+func (c *Catalog) activateSuccessor(p *pluginEntry, next successor) (Info, error) {
 	c.mu.Lock()
 	name := next.spec.Name
-	if err := c.checkLocked(p, name); err != nil {
+	if err := c.checkNotRemovedLocked(p, name); err != nil {
 		c.mu.Unlock()
 		return Info{}, err
 	}
-	c.claims[name] = claimOf(next.spec.Created, next.actions)
-	v := judge(c.claims)[name]
-	if v.refused() {
-		p.refused = &refusal{spec: next.spec, binary: next.binary, info: next.info}
-		c.claims[name] = claimOf(next.spec.Created, next.actions, p.actions)
+	c.registrations[name] = newRegistration(next.spec.Created, next.actions)
+	v := decideOwnerships(c.registrations)[name]
+	if v.isRefused() {
+		p.lastRefused = &refusedLoad{spec: next.spec, binary: next.binary, info: next.info}
+		c.registrations[name] = newRegistration(next.spec.Created, next.actions, p.actions)
 	} else {
-		c.drain(p.server)
-		c.dropStoresOfLocked(name)
-		p.spec, p.info, p.server, p.actions, p.binary, p.refused = next.spec, next.info, next.server, next.actions, next.binary, nil
+		c.startServerDrain(p.server)
+		c.drainPluginStoresLocked(name)
+		p.spec, p.info, p.server, p.actions, p.binary, p.lastRefused = next.spec, next.info, next.server, next.actions, next.binary, nil
 	}
-	changed := c.settleLocked()
+	changed := c.resolveOwnersLocked()
 	c.mu.Unlock()
-	c.tell(changed, name)
-	if v.refused() {
-		return next.info, c.duplicate(name, v)
+	c.notifyChanged(changed, name)
+	if v.isRefused() {
+		return next.info, c.newDuplicateActionError(name, v)
 	}
-	next.info.Rivals = v.rivals
+	next.info.ConflictingPlugins = v.conflictingPlugins
 	return next.info, nil
 }
 
-// checkLocked returns an error if a plugin that is being loaded is no longer wanted.
-func (c *Catalog) checkLocked(p *plugin, name string) error {
+// checkNotRemovedLocked returns an error if a plugin that is being loaded is no longer wanted.
+func (c *Catalog) checkNotRemovedLocked(p *pluginEntry, name string) error {
 	switch {
 	case c.closed:
-		return errClosing()
+		return newClosingError()
 	case c.plugins[name] != p:
-		return errRemoved()
+		return newRemovedError()
 	default:
 		return nil
 	}
 }
 
-func errRemoved() *LoadError {
-	return &LoadError{Reason: string(process.ReasonClosed), Message: "the plugin was removed while it was being loaded"}
+func newRemovedError() *LoadError {
+	return &LoadError{Reason: string(process.ReasonUnloaded), Message: "the plugin was removed while it was being loaded"}
 }
 
-// firstListing remembers what a plugin provided when it was loaded: a child started
+// registrationVerifier remembers what a plugin provided when it was loaded: a child started
 // later has to provide the same, because plans were made with it. It is called by
 // one goroutine at a time until the Load has ended, and only read after that.
-type firstListing struct {
-	kinds []adapter.Kind
+type registrationVerifier struct {
+	kinds []adapter.ActionKind
 
-	known   bool
-	listing adapter.Listing
+	hasListing bool
+	listing    adapter.Listing
 }
 
-func (f *firstListing) verify(ctx context.Context, conn grpc.ClientConnInterface) (process.Abilities, error) {
-	listing, err := adapter.List(ctx, conn, f.kinds)
+func (f *registrationVerifier) verifyRegistration(ctx context.Context, conn grpc.ClientConnInterface) (process.Capabilities, error) {
+	listing, err := adapter.ListActions(ctx, conn, f.kinds)
 	if err != nil {
-		return process.Abilities{}, err
+		return process.Capabilities{}, err
 	}
-	if !f.known {
-		f.known, f.listing = true, listing
+	if !f.hasListing {
+		f.hasListing, f.listing = true, listing
 	}
 	if !slices.Equal(f.listing.Actions, listing.Actions) {
-		return process.Abilities{}, errRegistrationChanged()
+		return process.Capabilities{}, newRegistrationChangedError()
 	}
-	if listing.Velero {
-		err = adapter.Prime(ctx, conn, f.kinds, listing.Actions)
+	if listing.BuiltWithVelero {
+		err = adapter.WarmUpHandlers(ctx, conn, f.kinds, listing.Actions)
 	}
-	return process.Abilities{LogEnd: listing.LogEnd}, err
+	return process.Capabilities{MarksLogEnd: listing.MarksLogEnd}, err
 }
 
-func errRegistrationChanged() error {
+func newRegistrationChangedError() error {
 	return &process.StartError{
 		Reason:  ReasonRegistrationChanged,
 		Message: "it provides other actions than when it was loaded: check whether its binary was replaced",
 	}
 }
 
-// loadError turns any error of a load into a *LoadError.
-func (c *Catalog) loadError(err error) error {
+// toLoadError turns any error of a load into a *LoadError.
+func (c *Catalog) toLoadError(err error) error {
 	var load *LoadError
 	var start *process.StartError
 	var list *adapter.ListError
@@ -290,19 +290,19 @@ func (c *Catalog) loadError(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		out.Reason, out.Message = string(process.ReasonInterrupted), "loading the plugin was interrupted"
 	}
-	out.Message = c.clean(out.Message)
+	out.Message = c.redactLine(out.Message)
 	return out
 }
 
-// clean makes text fit for a status.
-func (c *Catalog) clean(text string) string {
+// redactLine makes text fit for a status.
+func (c *Catalog) redactLine(text string) string {
 	return executor.OneLine(c.host.Redactor.String(text))
 }
 
-func (c *Catalog) cleanAll(texts []string) []string {
+func (c *Catalog) redactLines(texts []string) []string {
 	var out []string
 	for _, text := range texts {
-		out = append(out, c.clean(text))
+		out = append(out, c.redactLine(text))
 	}
 	return out
 }

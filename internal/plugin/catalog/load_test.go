@@ -132,7 +132,7 @@ func TestLoadFailures(t *testing.T) {
 			if name != "hangs, child" && name != "lister hangs" && len(texts) != 1 {
 				t.Errorf("the message is not always the same: %v", texts)
 			}
-			if left := append(plugintesting.Children(plugins), plugintesting.Running("sleep 31536000")...); len(left) > 0 {
+			if left := append(plugintesting.ListChildren(plugins), plugintesting.FindProcesses("sleep 31536000")...); len(left) > 0 {
 				t.Errorf("processes left behind: %q", left)
 			}
 		})
@@ -142,7 +142,7 @@ func TestLoadFailures(t *testing.T) {
 func TestLoadSameSpecAgain(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	first := load(t, c, fault("p", nil))
-	before := plugintesting.Children(plugins)
+	before := plugintesting.ListChildren(plugins)
 	second := load(t, c, fault("p", nil))
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Errorf("info changed (-first +second):\n%s", diff)
@@ -157,7 +157,7 @@ func TestLoadSameSpecAgain(t *testing.T) {
 	if len(first.Digest) != 64 || first.SDKVersion == "" {
 		t.Errorf("digest %q, SDK version %q", first.Digest, first.SDKVersion)
 	}
-	if diff := cmp.Diff(before, plugintesting.Children(plugins)); diff != "" || len(before) != 1 {
+	if diff := cmp.Diff(before, plugintesting.ListChildren(plugins)); diff != "" || len(before) != 1 {
 		t.Errorf("the process was restarted (-before +after):\n%s", diff)
 	}
 }
@@ -236,19 +236,19 @@ func TestBusyProcessIsNotReplaced(t *testing.T) {
 	spec := fault("p", nil)
 	spec.Process.Path = binary
 	old := load(t, c, spec)
-	before := plugintesting.Children(plugins)
+	before := plugintesting.ListChildren(plugins)
 
 	copyPlugin(t, "exampleplugin", binary)
-	spec.Busy = true
+	spec.HasOpenOperations = true
 	kept := load(t, c, spec)
-	if !kept.Postponed || kept.Digest != old.Digest {
+	if !kept.ReplacementPostponed || kept.Digest != old.Digest {
 		t.Errorf("the busy process was replaced: %+v", kept)
 	}
-	if diff := cmp.Diff(before, plugintesting.Children(plugins)); diff != "" {
+	if diff := cmp.Diff(before, plugintesting.ListChildren(plugins)); diff != "" {
 		t.Errorf("the process is another one (-before +after):\n%s", diff)
 	}
-	spec.Busy = false
-	if next := load(t, c, spec); next.Postponed || next.Digest == old.Digest {
+	spec.HasOpenOperations = false
+	if next := load(t, c, spec); next.ReplacementPostponed || next.Digest == old.Digest {
 		t.Errorf("the process was not replaced when it was idle: %+v", next)
 	}
 }
@@ -273,7 +273,7 @@ func TestUnload(t *testing.T) {
 	}
 	c.Unload(t.Context(), "p")
 	c.Unload(t.Context(), "p")
-	if _, err := e.Execute(t.Context(), preBackup("k", nil)); executor.KindOf(err) != executor.Unreachable {
+	if _, err := e.Execute(t.Context(), preBackup("k", nil)); executor.ErrorKindOf(err) != executor.Unreachable {
 		t.Errorf("error after Unload is %v, want Unreachable", err)
 	}
 	if _, err := c.Executor("p", "PreBackupAction", "fault.example.io/fault"); err == nil {
@@ -294,7 +294,7 @@ func TestCloseCutsOffOpenCalls(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c.Close(ctx)
-	if err := <-failed; executor.KindOf(err) != executor.Unreachable {
+	if err := <-failed; executor.ErrorKindOf(err) != executor.Unreachable {
 		t.Errorf("error of the open call is %v, want Unreachable", err)
 	}
 	var closed *catalog.LoadError

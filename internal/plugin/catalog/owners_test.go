@@ -71,13 +71,13 @@ func expectRefused(t *testing.T, c *catalog.Catalog, spec catalog.Spec, owner st
 	}
 }
 
-func rival(plugin, action string) catalog.Rival {
-	return catalog.Rival{Plugin: plugin, Action: catalog.ActionID{Kind: "PreBackupAction", Name: action}}
+func rival(plugin, action string) catalog.ConflictingPlugin {
+	return catalog.ConflictingPlugin{Plugin: plugin, Action: catalog.ActionID{Kind: "PreBackupAction", Name: action}}
 }
 
-func expectLoaded(t *testing.T, c *catalog.Catalog, spec catalog.Spec, rivals ...catalog.Rival) {
+func expectLoaded(t *testing.T, c *catalog.Catalog, spec catalog.Spec, rivals ...catalog.ConflictingPlugin) {
 	t.Helper()
-	if diff := cmp.Diff(rivals, load(t, c, spec).Rivals); diff != "" {
+	if diff := cmp.Diff(rivals, load(t, c, spec).ConflictingPlugins); diff != "" {
 		t.Errorf("rivals of %q (-want +got):\n%s", spec.Name, diff)
 	}
 }
@@ -99,7 +99,7 @@ func TestOlderPluginOwns(t *testing.T) {
 	expectLoaded(t, c, old, rival("a-young", "b"))
 	expectRefused(t, c, young, "z-old")
 	expectChanges(t, told)
-	if running := plugintesting.Children(plugins); len(running) != 1 {
+	if running := plugintesting.ListChildren(plugins); len(running) != 1 {
 		t.Errorf("running are %q, want the process of the older one", running)
 	}
 	if _, err := c.Executor("a-young", "PreBackupAction", "c"); err == nil {

@@ -18,18 +18,18 @@ import (
 // endpoint. It is started, or connected to, when it is needed.
 type server interface {
 	caller.Connection
-	Ensure(ctx context.Context) error
-	Running() bool
+	EnsureReady(ctx context.Context) error
+	IsRunning() bool
 	Close(giveUp <-chan struct{})
 }
 
-// verification decides whether a child that was started, or a connection that was made, may
+// verifyFunc decides whether a child that was started, or a connection that was made, may
 // be used.
-type verification func(ctx context.Context, conn grpc.ClientConnInterface) (process.Abilities, error)
+type verifyFunc func(ctx context.Context, conn grpc.ClientConnInterface) (process.Capabilities, error)
 
-// newServer returns the server of a plugin, without starting anything. ended is told that it
+// newPluginServer returns the server of a plugin, without starting anything. ended is told that it
 // ended by itself; it may be nil.
-func (c *Catalog) newServer(spec Spec, check verification, ended func(plugin string)) (server, error) {
+func (c *Catalog) newPluginServer(spec Spec, check verifyFunc, ended func(plugin string)) (server, error) {
 	if spec.Endpoint != nil {
 		made, err := endpoint.New(endpoint.Config{
 			Name: spec.Name, Address: spec.Endpoint.Address, Credentials: spec.Endpoint.Credentials,
@@ -53,17 +53,17 @@ func (c *Catalog) newServer(spec Spec, check verification, ended func(plugin str
 	return made, nil
 }
 
-// digest reads the binary of a plugin; one behind an endpoint has none here.
-func digest(spec Spec, known digested) (digested, error) {
+// digestPlugin reads the binary of a plugin; one behind an endpoint has none here.
+func digestPlugin(spec Spec, known binaryDigest) (binaryDigest, error) {
 	if spec.Endpoint != nil {
-		return digested{}, nil
+		return binaryDigest{}, nil
 	}
-	return digestOf(spec.Process.Path, known)
+	return digestFile(spec.Process.Path, known)
 }
 
-// otherActions reports whether there is another plugin at an address than there was: it is a
+// hasRegistrationChanged reports whether there is another plugin at an address than there was: it is a
 // plugin that was upgraded. Of a process, the binary tells.
-func otherActions(spec Spec, err error) bool {
+func hasRegistrationChanged(spec Spec, err error) bool {
 	var start *process.StartError
 	return spec.Endpoint != nil && errors.As(err, &start) && start.Reason == ReasonRegistrationChanged
 }

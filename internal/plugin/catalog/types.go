@@ -31,11 +31,11 @@ type Spec struct {
 	Process ProcessSpec
 	// Endpoint is where a plugin is served that is not started here; nil for any other.
 	Endpoint *EndpointSpec
-	// Declared are the actions of a plugin that announces none; nil for one that does.
-	Declared *Declared
-	// Busy says that the process that runs does work which its end would lose: it is not
+	// DeclaredActions are the actions of a plugin that announces none; nil for one that does.
+	DeclaredActions *DeclaredActions
+	// HasOpenOperations says that the process that runs does work which its end would lose: it is not
 	// replaced as long as it runs.
-	Busy bool
+	HasOpenOperations bool
 }
 
 // ProcessSpec describes the process of a plugin.
@@ -72,8 +72,8 @@ func (e *EndpointSpec) equal(other *EndpointSpec) bool {
 	return e.Address == other.Address && e.Digest == other.Digest && e.ConnectTimeout == other.ConnectTimeout
 }
 
-// sameServer reports whether two specifications are of one process, or of one endpoint.
-func (s Spec) sameServer(other Spec) bool {
+// hasSameServer reports whether two specifications are of one process, or of one endpoint.
+func (s Spec) hasSameServer(other Spec) bool {
 	return s.Process.equal(other.Process) && s.Endpoint.equal(other.Endpoint)
 }
 
@@ -82,8 +82,8 @@ func (p ProcessSpec) equal(other ProcessSpec) bool {
 		slices.Equal(p.Args, other.Args) && maps.Equal(p.Env, other.Env)
 }
 
-// clone returns a copy that the caller of Load cannot change.
-func (p ProcessSpec) clone() ProcessSpec {
+// deepCopy returns a copy that the caller of Load cannot change.
+func (p ProcessSpec) deepCopy() ProcessSpec {
 	p.Args, p.Env = slices.Clone(p.Args), maps.Clone(p.Env)
 	return p
 }
@@ -99,13 +99,13 @@ type Info struct {
 	// Ignored are the actions of kinds that the operator does not know, in the plugin's
 	// own words and sorted: "VolumeSnapshotter example.io/disks".
 	Ignored []string
-	// Rivals are the plugins that are refused because they register the same as this one.
-	Rivals []Rival
+	// ConflictingPlugins are the plugins that are refused because they register the same as this one.
+	ConflictingPlugins []ConflictingPlugin
 	// Digest is the SHA-256 of the binary in hexadecimal digits.
 	Digest string
-	// Postponed says that all of this is about a process whose binary or configuration
+	// ReplacementPostponed says that all of this is about a process whose binary or configuration
 	// is another one now, and that was not replaced because it is Busy.
-	Postponed bool
+	ReplacementPostponed bool
 	// SDKVersion is the version of the SDK the plugin was built with, "" if it does
 	// not say.
 	SDKVersion string
@@ -154,7 +154,7 @@ type Options struct {
 	LogLevel string
 	Features []string
 	// Kinds are the kinds and versions that can be called; adapter.Kinds() by default.
-	Kinds []adapter.Kind
+	Kinds []adapter.ActionKind
 	// Env are variables for every plugin, for example VELERO_NAMESPACE.
 	Env map[string]string
 	// LookupEnv reads the variables that plugins inherit; os.LookupEnv by default.
@@ -175,6 +175,9 @@ type Options struct {
 	MaxMemory int64
 	// CallTimeout bounds calls whose ctx has no deadline; an hour by default.
 	CallTimeout time.Duration
+	// Fence, if set, is asked before each call and returns when it may be made, or why it
+	// may not.
+	Fence func(context.Context) error
 	// Grace is how long an abandoned call may take to end before its process is
 	// restarted; 5 seconds by default.
 	Grace time.Duration

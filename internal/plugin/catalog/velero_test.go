@@ -52,7 +52,7 @@ func (i itemCall) do(ctx context.Context, c *catalog.Catalog) (adapter.BackupIte
 	err := caller.New(c.BackupItemAction(i.plugin, "", i.action), c.Redactor()).Do(ctx, process.Call{Key: i.key, Log: i.log},
 		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action adapter.BackupItemAction) error {
 			var err error
-			call := adapter.ItemCall{Action: i.action, ID: callID, Key: i.key}
+			call := adapter.ItemCall{Action: i.action, CallID: callID, Key: i.key}
 			answer, err = action.Execute(ctx, conn, call, object, []byte(subject))
 			return err
 		})
@@ -63,7 +63,7 @@ func faulty(fault string) itemCall {
 	return itemCall{plugin: "p", action: "fault.example.io/a", key: "run", fault: fault}
 }
 
-func kindOf(err error) executor.Kind {
+func kindOf(err error) executor.ErrorKind {
 	var failed *caller.Error
 	if errors.As(err, &failed) {
 		return failed.Kind
@@ -98,7 +98,7 @@ func TestVeleroCallFailures(t *testing.T) {
 		fault    string
 		argument string
 		timeout  time.Duration
-		want     executor.Kind
+		want     executor.ErrorKind
 		text     string
 	}{
 		"ends":         {fault: "exit", want: executor.Unreachable, text: "exit code 4 during the call"},
@@ -128,7 +128,7 @@ func TestVeleroCallFailures(t *testing.T) {
 			if _, err := faulty("none").do(t.Context(), c); err != nil {
 				t.Errorf("the next call: %v", err)
 			}
-			if running := plugintesting.Children(plugins); len(running) != 1 {
+			if running := plugintesting.ListChildren(plugins); len(running) != 1 {
 				t.Errorf("running are %q, want one process", running)
 			}
 		})
@@ -151,11 +151,11 @@ func TestOwnStatusKeepsTheProcess(t *testing.T) {
 	exits := make(chan string, 1)
 	c := newCatalog(t, catalog.Options{OnExit: func(name string) { exits <- name }})
 	load(t, c, velero("p"))
-	before := plugintesting.Children(plugins)
+	before := plugintesting.ListChildren(plugins)
 	if _, err := faulty("unavailable").do(t.Context(), c); err == nil {
 		t.Fatal("no error")
 	}
-	if diff := cmp.Diff(before, plugintesting.Children(plugins)); diff != "" || len(exits) > 0 {
+	if diff := cmp.Diff(before, plugintesting.ListChildren(plugins)); diff != "" || len(exits) > 0 {
 		t.Errorf("the process was restarted (-before +after):\n%s", diff)
 	}
 }
@@ -185,8 +185,8 @@ func TestFirstCallsAreMadeOneByOne(t *testing.T) {
 
 func TestFirstCallFails(t *testing.T) {
 	for name, tc := range map[string]struct{ how, wantReason, want string }{
-		"error":         {how: "error", wantReason: adapter.ReasonPrimeFailed, want: "BackupItemAction v1 fault.example.io/a failed: the licence has expired"},
-		"unimplemented": {how: "unimplemented", wantReason: adapter.ReasonPrimeFailed, want: "BackupItemAction v1 fault.example.io/a failed: unknown method"},
+		"error":         {how: "error", wantReason: adapter.ReasonFirstCallFailed, want: "BackupItemAction v1 fault.example.io/a failed: the licence has expired"},
+		"unimplemented": {how: "unimplemented", wantReason: adapter.ReasonFirstCallFailed, want: "BackupItemAction v1 fault.example.io/a failed: unknown method"},
 		"ends":          {how: "exit", wantReason: "ExitedAtOnce", want: "exit code 6"},
 		"hangs":         {how: "hang", wantReason: "StartTimeout", want: "within 1s"},
 	} {
@@ -202,7 +202,7 @@ func TestFirstCallFails(t *testing.T) {
 				t.Errorf("error %v, want %s with %q", err, tc.wantReason, tc.want)
 			}
 			checkNoSecret(t, "the message", fmt.Sprint(err))
-			if left := plugintesting.Children(plugins); len(left) > 0 {
+			if left := plugintesting.ListChildren(plugins); len(left) > 0 {
 				t.Errorf("processes left behind: %q", left)
 			}
 		})
@@ -230,7 +230,7 @@ func TestRestartThatFailsHalfWay(t *testing.T) {
 		if kindOf(err) != executor.Unreachable || !strings.Contains(err.Error(), "the licence has expired") {
 			t.Errorf("error while the process does not get ready: %v", err)
 		}
-		if left := plugintesting.Children(plugins); len(left) > 0 {
+		if left := plugintesting.ListChildren(plugins); len(left) > 0 {
 			t.Errorf("a process that is not ready was kept: %q", left)
 		}
 	}
@@ -252,11 +252,11 @@ func TestForkedChildrenEndWithThePlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	const child = "sleep 31536001"
-	if len(plugintesting.Running(child)) != 1 {
+	if len(plugintesting.FindProcesses(child)) != 1 {
 		t.Fatal("the plugin forked nothing")
 	}
 	c.Unload(t.Context(), "p")
-	plugintesting.Eventually(t, "what the plugin forked has ended", func() bool { return len(plugintesting.Running(child)) == 0 })
+	plugintesting.Eventually(t, "what the plugin forked has ended", func() bool { return len(plugintesting.FindProcesses(child)) == 0 })
 }
 
 // TestLinesWithoutCalls: lines of plugins that know nothing of calls go to the run if it

@@ -49,19 +49,19 @@ func (backupItemV3) Execute(
 }
 
 // Progress and Cancel are as in version 1: this version starts nothing.
-func (backupItemV3) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) (item.Progress, error) {
-	return item.Progress{}, adapter.ErrNoOperations
+func (backupItemV3) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.OperationRef) (item.Progress, error) {
+	return item.Progress{}, adapter.ErrOperationsUnsupported
 }
 
-func (backupItemV3) Cancel(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) error {
+func (backupItemV3) Cancel(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.OperationRef) error {
 	return nil
 }
 
 // kindsWithV3 is the table of a Grapnel that knows version 3.
-func kindsWithV3() []adapter.Kind {
-	kinds := adapter.Kinds()
-	i := slices.IndexFunc(kinds, func(k adapter.Kind) bool { return k.Name == "BackupItemAction" })
-	kinds[i].Versions = append([]adapter.Version{{Name: "v3", BackupItem: backupItemV3{}}}, kinds[i].Versions...)
+func kindsWithV3() []adapter.ActionKind {
+	kinds := adapter.SupportedKinds()
+	i := slices.IndexFunc(kinds, func(k adapter.ActionKind) bool { return k.Name == "BackupItemAction" })
+	kinds[i].Versions = append([]adapter.ActionVersion{{Name: "v3", BackupItem: backupItemV3{}}}, kinds[i].Versions...)
 	return kinds
 }
 
@@ -84,7 +84,7 @@ func show(t *testing.T, c *catalog.Catalog, object string) (adapter.BackupItemAn
 	err := caller.New(c.BackupItemAction("p", "", versionedAction), c.Redactor()).Do(t.Context(), process.Call{Key: "run"},
 		func(ctx context.Context, conn grpc.ClientConnInterface, id string, action adapter.BackupItemAction) error {
 			var err error
-			answer, err = action.Execute(ctx, conn, adapter.ItemCall{Action: versionedAction, ID: id, Key: "run"}, []byte(object), nil)
+			answer, err = action.Execute(ctx, conn, adapter.ItemCall{Action: versionedAction, CallID: id, Key: "run"}, []byte(object), nil)
 			return err
 		})
 	return answer, err
@@ -94,7 +94,7 @@ func show(t *testing.T, c *catalog.Catalog, object string) (adapter.BackupItemAn
 // under old and new hosts.
 func TestVersions(t *testing.T) {
 	for name, tc := range map[string]struct {
-		kinds   []adapter.Kind
+		kinds   []adapter.ActionKind
 		offered string
 		want    string
 		// operation says that what only version 2 can do arrives.

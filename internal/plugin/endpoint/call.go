@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// logWait is how long a call that was answered waits for its last log line. It is
+	// logEndTimeout is how long a call that was answered waits for its last log line. It is
 	// reached only if the log of the plugin is jammed, or goes another way than its calls.
-	logWait = 5 * time.Second
+	logEndTimeout = 5 * time.Second
 	// deadlineSlack is how much faster than ours a server's clock may be.
 	deadlineSlack = time.Second
 )
@@ -44,62 +44,62 @@ func (e *Endpoint) Do(
 		ctx, cancel = context.WithTimeout(ctx, e.config.CallTimeout)
 		defer cancel()
 	}
-	s, err := e.acquire(ctx, false)
+	s, err := e.acquireSession(ctx, false)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return asStartError(err)
+		return toStartError(err)
 	}
-	defer e.release(s)
-	lines := s.following(ctx)
+	defer e.releaseSession(s)
+	lines := s.activeLogStream(ctx)
 	callID := lines.newCallID()
-	log := lines.begin(callID, call.Log)
+	log := lines.beginCallLog(callID, call.Log)
 	// Whatever happens, also a panic of fn: the log of the run is left alone.
-	defer log.detach()
+	defer log.detachRunLog()
 	conn := &callConn{ClientConnInterface: s.conn}
 	err = fn(ctx, conn, callID)
-	if gone := e.interruption(ctx, s, err); gone != nil {
+	if gone := e.unansweredCallError(ctx, s, err); gone != nil {
 		return gone
 	}
-	if conn.used.Load() && !isRefused(err) {
-		s.awaitLog(lines, log)
+	if conn.used.Load() && !isRejectedBeforeHandler(err) {
+		s.waitForLogEnd(lines, log)
 	}
-	lines.forget(callID)
-	e.answered()
+	lines.removeCallLog(callID)
+	e.resetFailures()
 	return err
 }
 
-// interruption returns why a call has no answer, nil if it has one.
-func (e *Endpoint) interruption(ctx context.Context, s *session, err error) error {
+// unansweredCallError returns why a call has no answer, nil if it has one.
+func (e *Endpoint) unansweredCallError(ctx context.Context, s *session, err error) error {
 	code := status.Code(err)
 	if code == codes.Canceled || code == codes.DeadlineExceeded {
-		awaitDeadline(ctx)
+		waitForNearDeadline(ctx)
 	}
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case code == codes.Unavailable, code == codes.Canceled && s.isOver():
-		return e.lost(s, err)
+	case code == codes.Unavailable, code == codes.Canceled && s.isRetired():
+		return e.handleLostConnection(s, err)
 	default:
 		return nil
 	}
 }
 
-// awaitDeadline waits for the end of ctx if it is near: the server knows the deadline, too,
+// waitForNearDeadline waits for the end of ctx if it is near: the server knows the deadline, too,
 // and its clock may be a little faster than ours.
-func awaitDeadline(ctx context.Context) {
+func waitForNearDeadline(ctx context.Context) {
 	deadline, ok := ctx.Deadline()
 	if ok && time.Until(deadline) < deadlineSlack {
 		<-ctx.Done()
 	}
 }
 
-// lost explains a connection that broke during a call. It is shared by all calls: no other
+// handleLostConnection explains a connection that broke during a call. It is shared by all calls: no other
 // begins on it.
-func (e *Endpoint) lost(s *session, cause error) error {
+func (e *Endpoint) handleLostConnection(s *session, cause error) error {
 	closed := e.isClosed()
 	s.retire()
 	if closed {
@@ -109,22 +109,22 @@ func (e *Endpoint) lost(s *session, cause error) error {
 		" broke during the call; it is made again for the next one"}
 }
 
-// isRefused reports whether a call ended before it reached the plugin's own code: it was
+// isRejectedBeforeHandler reports whether a call ended before it reached the plugin's own code: it was
 // too large, or for a service that is not there.
-func isRefused(err error) bool {
+func isRejectedBeforeHandler(err error) bool {
 	code := status.Code(err)
 	return code == codes.ResourceExhausted || code == codes.Unimplemented
 }
 
-// awaitLog waits until all lines that the plugin logged during the call are read: they come
+// waitForLogEnd waits until all lines that the plugin logged during the call are read: they come
 // another way than the answer.
-func (s *session) awaitLog(lines *logs, log *sink) {
-	timer := time.NewTimer(logWait)
+func (s *session) waitForLogEnd(lines *logStream, log *callLog) {
+	timer := time.NewTimer(logEndTimeout)
 	defer timer.Stop()
 	select {
 	case <-log.ended:
 	case <-lines.stopped:
-	case <-s.ended:
+	case <-s.terminated:
 	case <-timer.C:
 	}
 }

@@ -33,8 +33,8 @@ var (
 )
 
 type plugin interface {
-	Ensure(ctx context.Context) error
-	Running() bool
+	EnsureReady(ctx context.Context) error
+	IsRunning() bool
 	Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error
 	Close(giveUp <-chan struct{})
 }
@@ -58,7 +58,7 @@ func TestCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := connect(t)
-			if c.Running() {
+			if c.IsRunning() {
 				t.Error("it is running before the first call")
 			}
 			log := plugintesting.NewLog(t)
@@ -71,14 +71,14 @@ func TestCalls(t *testing.T) {
 				!contains(lines[1], `"done" "severity"="warning"`) {
 				t.Errorf("the log of the run is %q", lines)
 			}
-			if !c.Running() {
+			if !c.IsRunning() {
 				t.Error("it is not running after a call")
 			}
 			log = plugintesting.NewLog(t)
 			if _, err := c.execute(t.Context(), log, "fail", "run-2"); status.Code(err) != codes.Unknown || !contains(err.Error(), "there is no disk") {
 				t.Errorf("a call that fails returned %v", err)
 			}
-			if err := c.Ensure(t.Context()); err != nil {
+			if err := c.EnsureReady(t.Context()); err != nil {
 				t.Errorf("Ensure: %v", err)
 			}
 			if n := c.calls.Load(); n != 2 {

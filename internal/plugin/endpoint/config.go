@@ -23,9 +23,9 @@ import (
 // has answered what it provides.
 const DefaultConnectTimeout = 10 * time.Second
 
-// DefaultReturnTimeout is how long a plugin that was there a moment ago is waited for: a
+// DefaultReconnectTimeout is how long a plugin that was there a moment ago is waited for: a
 // Service may point to the pod that just ended for a second or two.
-const DefaultReturnTimeout = 10 * time.Second
+const DefaultReconnectTimeout = 10 * time.Second
 
 // Config describes the endpoint of one plugin.
 type Config struct {
@@ -39,16 +39,16 @@ type Config struct {
 	// ConnectTimeout replaces DefaultConnectTimeout. Callers that have less time than that do
 	// not end the attempt.
 	ConnectTimeout time.Duration
-	// ReturnTimeout replaces DefaultReturnTimeout: how long an attempt is repeated that
+	// ReconnectTimeout replaces DefaultReconnectTimeout: how long an attempt is repeated that
 	// follows the loss of a connection, while nobody is at the address.
-	ReturnTimeout time.Duration
+	ReconnectTimeout time.Duration
 	// CallTimeout bounds a call whose ctx has no deadline: process.DefaultCallTimeout if it is
 	// zero.
 	CallTimeout time.Duration
 	// Verify is called for every new connection before it gets any other call, and decides
 	// whether it may be used. Its error is returned as it is, unless it says that the services
 	// of a plugin are not there. Of what it finds out nothing is needed here. Required.
-	Verify func(ctx context.Context, conn grpc.ClientConnInterface) (process.Abilities, error)
+	Verify func(ctx context.Context, conn grpc.ClientConnInterface) (process.Capabilities, error)
 	// Logger is the operator's log: for lines that belong to no call.
 	Logger logr.Logger
 	// Redactor cleans log lines and errors; by default one without exact values.
@@ -75,8 +75,8 @@ func (c Config) withDefaults() Config {
 	if c.ConnectTimeout <= 0 {
 		c.ConnectTimeout = DefaultConnectTimeout
 	}
-	if c.ReturnTimeout <= 0 {
-		c.ReturnTimeout = DefaultReturnTimeout
+	if c.ReconnectTimeout <= 0 {
+		c.ReconnectTimeout = DefaultReconnectTimeout
 	}
 	if c.CallTimeout <= 0 {
 		c.CallTimeout = process.DefaultCallTimeout
@@ -90,8 +90,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// target is a parsed address.
-type target struct {
+// targetAddress is a parsed address.
+type targetAddress struct {
 	// network is "unix" or "tcp".
 	network string
 	// path is that of a socket.
@@ -100,32 +100,32 @@ type target struct {
 	host, port string
 }
 
-// parse returns the target of an address, or a *process.StartError.
-func parse(address string) (target, error) {
+// parseAddress returns the target of an address, or a *process.StartError.
+func parseAddress(address string) (targetAddress, error) {
 	if path, ok := strings.CutPrefix(address, "unix://"); ok {
 		if !filepath.IsAbs(path) {
-			return target{}, invalid("the address %q has no absolute path: write unix:///path/of/socket", address)
+			return targetAddress{}, newInvalidSpecError("the address %q has no absolute path: write unix:///path/of/socket", address)
 		}
-		return target{network: "unix", path: path}, nil
+		return targetAddress{network: "unix", path: path}, nil
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" {
-		return target{}, invalid("the address %q is neither host:port nor unix:///path/of/socket", address)
+		return targetAddress{}, newInvalidSpecError("the address %q is neither host:port nor unix:///path/of/socket", address)
 	}
 	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
-		return target{}, invalid("the port in the address %q is no number from 1 to 65535", address)
+		return targetAddress{}, newInvalidSpecError("the port in the address %q is no number from 1 to 65535", address)
 	}
-	return target{network: "tcp", host: host, port: port}, nil
+	return targetAddress{network: "tcp", host: host, port: port}, nil
 }
 
-// authority is what calls name as the server they are for.
-func (t target) authority() string {
+// grpcAuthority is what calls name as the server they are for.
+func (t targetAddress) grpcAuthority() string {
 	if t.network == "unix" {
 		return "localhost"
 	}
 	return net.JoinHostPort(t.host, t.port)
 }
 
-func invalid(format string, args ...any) *process.StartError {
+func newInvalidSpecError(format string, args ...any) *process.StartError {
 	return &process.StartError{Reason: process.ReasonInvalidSpec, Message: fmt.Sprintf(format, args...)}
 }

@@ -19,24 +19,24 @@ import (
 // connects when it is needed. It is safe for concurrent use. Create it with New and end it
 // with Close.
 type Endpoint struct {
-	config Config
-	target target
-	// lookup returns the addresses of a host.
-	lookup func(ctx context.Context, host string) ([]string, error)
+	config        Config
+	targetAddress targetAddress
+	// lookupHost returns the addresses of a host.
+	lookupHost func(ctx context.Context, host string) ([]string, error)
 
-	mu      sync.Mutex
-	current *session
+	mu             sync.Mutex
+	currentSession *session
 	// sessions are those of which something is left; current is one of them.
 	sessions map[*session]bool
-	// connecting is the attempt that is under way; there is no current session then.
-	connecting *connecting
-	closed     bool
+	// pendingConnect is the attempt that is under way; there is no current session then.
+	pendingConnect *pendingConnect
+	closed         bool
 	// failures counts failed attempts and lost connections since the last answer.
-	failures int
-	lastErr  error
-	nextTry  time.Time
-	// wasThere says that the last thing that happened was the loss of a connection.
-	wasThere bool
+	failures    int
+	lastErr     error
+	nextAttempt time.Time
+	// wasConnected says that the last thing that happened was the loss of a connection.
+	wasConnected bool
 	// watchers are the goroutines that connect, or wait for the end of a connection.
 	watchers sync.WaitGroup
 }
@@ -44,67 +44,67 @@ type Endpoint struct {
 // New returns an Endpoint without connecting, or a *process.StartError if the configuration
 // is wrong.
 func New(config Config) (*Endpoint, error) {
-	at, err := parse(config.Address)
+	at, err := parseAddress(config.Address)
 	if err != nil {
 		return nil, err
 	}
 	if at.network == "tcp" && config.Credentials == nil {
-		return nil, invalid("there is no TLS for %s: parameters and objects would cross the network in the clear", config.Address)
+		return nil, newInvalidSpecError("there is no TLS for %s: parameters and objects would cross the network in the clear", config.Address)
 	}
 	return &Endpoint{
-		config: config.withDefaults(), target: at, lookup: net.DefaultResolver.LookupHost, sessions: map[*session]bool{},
+		config: config.withDefaults(), targetAddress: at, lookupHost: net.DefaultResolver.LookupHost, sessions: map[*session]bool{},
 	}, nil
 }
 
-// Ensure connects if there is no connection, without regard to the back-off (the caller has
+// EnsureReady connects if there is no connection, without regard to the back-off (the caller has
 // its own), and asks Config.Verify about it in any case. It takes at most four times
-// Config.ConnectTimeout, and Config.ReturnTimeout. An attempt to connect goes on when ctx ends first: Close ends it.
-func (e *Endpoint) Ensure(ctx context.Context) error {
-	err := e.ensure(ctx)
-	if !isBroken(err) {
+// Config.ConnectTimeout, and Config.ReconnectTimeout. An attempt to connect goes on when ctx ends first: Close ends it.
+func (e *Endpoint) EnsureReady(ctx context.Context) error {
+	err := e.ensureVerified(ctx)
+	if !isConnectionLost(err) {
 		return err
 	}
 	// The server went just now: once more with a new connection.
-	if err = e.ensure(ctx); !isBroken(err) {
+	if err = e.ensureVerified(ctx); !isConnectionLost(err) {
 		return err
 	}
-	return e.startError(ReasonUnreachable, err, noAnswer)
+	return e.newStartError(ReasonUnreachable, err, noAnswerFormat)
 }
 
-// ensure does what Ensure does, and returns a status Unavailable if the connection broke.
-func (e *Endpoint) ensure(ctx context.Context) error {
-	s, err := e.acquire(ctx, true)
+// ensureVerified does what Ensure does, and returns a status Unavailable if the connection broke.
+func (e *Endpoint) ensureVerified(ctx context.Context) error {
+	s, err := e.acquireSession(ctx, true)
 	if err != nil {
 		return err
 	}
-	defer e.release(s)
-	return e.verifyAgain(ctx, s)
+	defer e.releaseSession(s)
+	return e.verifySession(ctx, s)
 }
 
-// Running reports whether there is a connection that calls can use now.
-func (e *Endpoint) Running() bool {
+// IsRunning reports whether there is a connection that calls can use now.
+func (e *Endpoint) IsRunning() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return !e.closed && e.current != nil && !e.current.isOver()
+	return !e.closed && e.currentSession != nil && !e.currentSession.isRetired()
 }
 
-// acquire returns a session with one more open call; release gives it back.
-func (e *Endpoint) acquire(ctx context.Context, force bool) (*session, error) {
+// acquireSession returns a session with one more open call; release gives it back.
+func (e *Endpoint) acquireSession(ctx context.Context, force bool) (*session, error) {
 	for {
 		e.mu.Lock()
 		if e.closed {
 			e.mu.Unlock()
-			return nil, unloaded()
+			return nil, newUnloadedError()
 		}
-		if s := e.current; s != nil && !s.isOver() {
+		if s := e.currentSession; s != nil && !s.isRetired() {
 			s.active++
 			e.mu.Unlock()
 			return s, nil
 		}
-		under, err := e.connectLocked(ctx, force)
+		under, err := e.connectOrJoinLocked(ctx, force)
 		e.mu.Unlock()
 		if err == nil {
-			err = under.await(ctx)
+			err = under.waitForConnect(ctx)
 		}
 		if err != nil {
 			return nil, err
@@ -112,16 +112,16 @@ func (e *Endpoint) acquire(ctx context.Context, force bool) (*session, error) {
 	}
 }
 
-// release ends what acquire began.
-func (e *Endpoint) release(s *session) {
+// releaseSession ends what acquire began.
+func (e *Endpoint) releaseSession(s *session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.active--
-	s.noteIdleLocked()
+	s.signalIdleLocked()
 }
 
-// answered notes that the plugin is well.
-func (e *Endpoint) answered() {
+// resetFailures notes that the plugin is well.
+func (e *Endpoint) resetFailures() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.failures = 0
@@ -134,7 +134,7 @@ func (e *Endpoint) answered() {
 func (e *Endpoint) Close(giveUp <-chan struct{}) {
 	e.mu.Lock()
 	e.closed = true
-	under := e.connecting
+	under := e.pendingConnect
 	e.mu.Unlock()
 	if under != nil {
 		under.cancel()
@@ -151,7 +151,7 @@ func (e *Endpoint) Close(giveUp <-chan struct{}) {
 		}
 	}
 	for _, s := range sessions {
-		s.end()
+		s.terminate()
 	}
 	e.watchers.Wait()
 }
@@ -162,18 +162,18 @@ func (e *Endpoint) isClosed() bool {
 	return e.closed
 }
 
-func unloaded() error {
-	return &process.StartError{Reason: process.ReasonClosed, Message: process.ErrClosed.Error(), Err: process.ErrClosed}
+func newUnloadedError() error {
+	return &process.StartError{Reason: process.ReasonUnloaded, Message: process.ErrUnloaded.Error(), Err: process.ErrUnloaded}
 }
 
-func interrupted(ctx context.Context) error {
+func newInterruptedError(ctx context.Context) error {
 	return &process.StartError{
 		Reason: process.ReasonInterrupted, Message: "waiting for the plugin was interrupted", Err: ctx.Err(),
 	}
 }
 
-// asStartError makes what Config.Verify returned distinguishable from the answer of a call.
-func asStartError(err error) error {
+// toStartError makes what Config.Verify returned distinguishable from the answer of a call.
+func toStartError(err error) error {
 	if errors.As(err, new(*process.StartError)) {
 		return err
 	}

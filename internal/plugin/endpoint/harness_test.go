@@ -153,11 +153,11 @@ type verifier struct {
 	known []adapter.Action
 }
 
-func (v *verifier) list(ctx context.Context, conn grpc.ClientConnInterface) (process.Abilities, error) {
+func (v *verifier) list(ctx context.Context, conn grpc.ClientConnInterface) (process.Capabilities, error) {
 	v.calls.Add(1)
-	listing, err := adapter.List(ctx, conn, adapter.Kinds())
+	listing, err := adapter.ListActions(ctx, conn, adapter.SupportedKinds())
 	if err != nil {
-		return process.Abilities{}, err
+		return process.Capabilities{}, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -165,9 +165,9 @@ func (v *verifier) list(ctx context.Context, conn grpc.ClientConnInterface) (pro
 		v.known = listing.Actions
 	}
 	if len(v.known) != len(listing.Actions) {
-		return process.Abilities{}, &process.StartError{Reason: "RegistrationChanged", Message: "it provides other actions"}
+		return process.Capabilities{}, &process.StartError{Reason: "RegistrationChanged", Message: "it provides other actions"}
 	}
-	return process.Abilities{LogEnd: listing.LogEnd}, nil
+	return process.Capabilities{MarksLogEnd: listing.MarksLogEnd}, nil
 }
 
 // client is an Endpoint with what it was made of.
@@ -183,7 +183,7 @@ func newClient(t *testing.T, address string, credentials func(context.Context) (
 	c := &client{log: plugintesting.NewLog(t), lost: make(chan string, 99)}
 	config := Config{
 		Name: "test", Address: address, Credentials: credentials, Verify: c.list, Logger: c.log.Logger(),
-		ConnectTimeout: time.Minute, ReturnTimeout: time.Nanosecond, OnLost: func(name string) { c.lost <- name },
+		ConnectTimeout: time.Minute, ReconnectTimeout: time.Nanosecond, OnLost: func(name string) { c.lost <- name },
 	}
 	for _, edit := range edits {
 		edit(&config)

@@ -18,62 +18,62 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// security is how connections are made and protected.
-type security struct {
+// transportSecurity is how connections are made and protected.
+type transportSecurity struct {
 	credentials credentials.TransportCredentials
 	// serverName is what the server's certificate has to be for.
 	serverName string
 	// hasCertificate says that the operator has something to prove who it is.
 	hasCertificate bool
-	// dialling is how long it is waited for the first packet.
-	dialling time.Duration
+	// dialTimeout is how long it is waited for the first packet.
+	dialTimeout time.Duration
 }
 
-// security asks Config.Credentials, and returns a *process.StartError if what it gets is of
+// loadSecurity asks Config.Credentials, and returns a *process.StartError if what it gets is of
 // no use. A socket is protected by the rights of its file.
-func (e *Endpoint) security(ctx context.Context) (security, error) {
-	if e.target.network == "unix" {
-		return security{credentials: insecure.NewCredentials()}, nil
+func (e *Endpoint) loadSecurity(ctx context.Context) (transportSecurity, error) {
+	if e.targetAddress.network == "unix" {
+		return transportSecurity{credentials: insecure.NewCredentials()}, nil
 	}
 	given, err := e.config.Credentials(ctx)
 	if err != nil {
-		return security{}, e.badCredentials("the credentials for %s could not be read: "+e.text(err.Error()), err)
+		return transportSecurity{}, e.newCredentialsError("the credentials for %s could not be read: "+e.redactLine(err.Error()), err)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(given.CABundle) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(given.CABundle) {
-			return security{}, e.badCredentials("there is no certificate in the CA bundle for %s: check tls.caBundle", nil)
+			return transportSecurity{}, e.newCredentialsError("there is no certificate in the CA bundle for %s: check tls.caBundle", nil)
 		}
 	}
 	if len(given.Certificate)+len(given.Key) > 0 {
 		pair, err := tls.X509KeyPair(given.Certificate, given.Key)
 		if err != nil {
-			return security{}, e.badCredentials("the operator's own certificate for %s cannot be used: "+
+			return transportSecurity{}, e.newCredentialsError("the operator's own certificate for %s cannot be used: "+
 				"check that tls.crt and tls.key of its Secret belong together", err)
 		}
 		// Not Certificates: these are kept back from a server that lists other authorities,
 		// which could not say what it has against them then.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
-	return security{
-		credentials: credentials.NewTLS(config), serverName: cmp.Or(given.ServerName, e.target.host),
+	return transportSecurity{
+		credentials: credentials.NewTLS(config), serverName: cmp.Or(given.ServerName, e.targetAddress.host),
 		hasCertificate: config.GetClientCertificate != nil,
 	}, nil
 }
 
-// stage is how far a connection came.
-type stage int32
+// connectStage is how far a connection came.
+type connectStage int32
 
 const (
-	stageDialling stage = iota
+	stageDialing connectStage = iota
 	stageHandshake
 	stageConnected
 )
 
-// trouble is what went wrong with a connection, with the types of errors that gRPC makes
+// failureRecorder is what went wrong with a connection, with the types of errors that gRPC makes
 // texts of.
-type trouble struct {
+type failureRecorder struct {
 	hasCertificate bool
 	stage          atomic.Int32
 
@@ -82,7 +82,7 @@ type trouble struct {
 	err error
 }
 
-func (t *trouble) note(err error) {
+func (t *failureRecorder) recordFirstError(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err == nil {
@@ -90,35 +90,35 @@ func (t *trouble) note(err error) {
 	}
 }
 
-func (t *trouble) first() error {
+func (t *failureRecorder) firstError() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err
 }
 
-func (t *trouble) reach(s stage) { t.stage.Store(int32(s)) }
+func (t *failureRecorder) setStage(s connectStage) { t.stage.Store(int32(s)) }
 
-func (t *trouble) reached() stage { return stage(t.stage.Load()) }
+func (t *failureRecorder) currentStage() connectStage { return connectStage(t.stage.Load()) }
 
 // transport makes one connection, once, and notes what goes wrong with it.
 type transport struct {
-	security
-	trouble          *trouble
+	transportSecurity
+	recorder         *failureRecorder
 	network, address string
-	dialled          atomic.Bool
+	dialed           atomic.Bool
 }
 
 var _ credentials.TransportCredentials = (*transport)(nil)
 
 var errOneConnection = errors.New("a session has one connection")
 
-// dial connects to the address. A second time it fails: the connection would be used
+// dialOnce connects to the address. A second time it fails: the connection would be used
 // without having been verified.
-func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
-	if t.dialled.Swap(true) {
+func (t *transport) dialOnce(ctx context.Context, _ string) (net.Conn, error) {
+	if t.dialed.Swap(true) {
 		return nil, errOneConnection
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, t.dialling, errDialTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, t.dialTimeout, errDialTimeout)
 	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, t.network, t.address)
@@ -126,10 +126,10 @@ func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
 		if cause := context.Cause(ctx); errors.Is(cause, errDialTimeout) {
 			err = errors.Join(cause, err)
 		}
-		t.trouble.note(err)
+		t.recorder.recordFirstError(err)
 		return nil, err
 	}
-	t.trouble.reach(stageHandshake)
+	t.recorder.setStage(stageHandshake)
 	return conn, nil
 }
 
@@ -138,10 +138,10 @@ func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
 func (t *transport) ClientHandshake(ctx context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := t.credentials.ClientHandshake(ctx, t.serverName, raw)
 	if err != nil {
-		t.trouble.note(err)
+		t.recorder.recordFirstError(err)
 		return nil, nil, err
 	}
-	return &noting{Conn: conn, trouble: t.trouble, ended: make(chan struct{})}, info, nil
+	return &recordingConn{Conn: conn, recorder: t.recorder, ended: make(chan struct{})}, info, nil
 }
 
 // ServerHandshake is not used: this is the client side.
@@ -162,24 +162,24 @@ func (t *transport) OverrideServerName(string) error {
 	return errors.New("the name is that of the configuration")
 }
 
-// alertWait is how long it is waited for what a server says before it hangs up.
-const alertWait = time.Second
+// alertTimeout is how long it is waited for what a server says before it hangs up.
+const alertTimeout = time.Second
 
-// noting is a connection that notes why it ended. With TLS 1.3, a server says only there
+// recordingConn is a connection that notes why it ended. With TLS 1.3, a server says only there
 // that it does not accept the certificate of the client.
-type noting struct {
+type recordingConn struct {
 	net.Conn
-	trouble *trouble
+	recorder *failureRecorder
 	// ended is closed when nothing more can be read.
 	ended chan struct{}
 	once  sync.Once
 }
 
 // Read reads from the connection.
-func (n *noting) Read(p []byte) (int, error) {
+func (n *recordingConn) Read(p []byte) (int, error) {
 	count, err := n.Conn.Read(p)
 	if err != nil {
-		n.trouble.note(err)
+		n.recorder.recordFirstError(err)
 		n.once.Do(func() { close(n.ended) })
 	}
 	return count, err
@@ -187,21 +187,21 @@ func (n *noting) Read(p []byte) (int, error) {
 
 // Write writes to the connection. If it cannot, whoever reads is about to learn why, and must
 // not find the connection closed for that.
-func (n *noting) Write(p []byte) (int, error) {
+func (n *recordingConn) Write(p []byte) (int, error) {
 	count, err := n.Conn.Write(p)
 	if err != nil {
-		timer := time.NewTimer(alertWait)
+		timer := time.NewTimer(alertTimeout)
 		defer timer.Stop()
 		select {
 		case <-n.ended:
 		case <-timer.C:
 		}
-		n.trouble.note(err)
+		n.recorder.recordFirstError(err)
 	}
 	return count, err
 }
 
-// badCredentials is startError for what is wrong with the configuration.
-func (e *Endpoint) badCredentials(format string, err error) error {
-	return e.startError(ReasonInvalidCredentials, err, format)
+// newCredentialsError is newStartError for what is wrong with the configuration.
+func (e *Endpoint) newCredentialsError(format string, err error) error {
+	return e.newStartError(ReasonInvalidCredentials, err, format)
 }

@@ -7,24 +7,24 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// MaxCall is how many bytes of lines one call may add to the log of its run.
-const MaxCall = 8 << 20
+// MaxCallBytes is how many bytes of lines one call may add to the log of its run.
+const MaxCallBytes = 8 << 20
 
-// Budget is what one call may log. Its zero value is that of a call that has logged nothing.
+// CallBudget is what one call may log. Its zero value is that of a call that has logged nothing.
 // It is not safe for concurrent use.
-type Budget struct {
+type CallBudget struct {
 	spent int
 }
 
-// Spend takes the size of a line in bytes off the budget, and reports whether the line may be
+// SpendBytes takes the size of a line in bytes off the budget, and reports whether the line may be
 // logged. The first one that may not is mentioned in log.
-func (b *Budget) Spend(size int, log logr.Logger) bool {
-	if b.spent > MaxCall {
+func (b *CallBudget) SpendBytes(size int, log logr.Logger) bool {
+	if b.spent > MaxCallBytes {
 		return false
 	}
 	b.spent += size
-	if b.spent > MaxCall {
-		log.Info("Dropping further log lines of this call", "limitBytes", MaxCall)
+	if b.spent > MaxCallBytes {
+		log.Info("Dropping further log lines of this call", "limitBytes", MaxCallBytes)
 		return false
 	}
 	return true

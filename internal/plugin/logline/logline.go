@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// MaxLine is how many bytes of a line its reader should hand over, as in go-plugin.
-	MaxLine = 64 << 10
-	// MaxText is the largest length in bytes of a message or value that is passed on.
-	MaxText = 16 << 10
+	// MaxLineBytes is how many bytes of a line its reader should hand over, as in go-plugin.
+	MaxLineBytes = 64 << 10
+	// MaxTextBytes is the largest length in bytes of a message or value that is passed on.
+	MaxTextBytes = 16 << 10
 	// MaxFields is the largest number of fields of one line that is passed on.
 	MaxFields = 32
 )
@@ -35,13 +35,13 @@ type Record struct {
 	// Key, Call and End are the fields of package sdk/proto: the idempotency key and id of
 	// the call that logged the line, and the id of a call that ends with it. They are as the
 	// plugin wrote them.
-	Key, Call, End string
+	Key, CallID, EndedCallID string
 	// Size is that of the line in bytes.
 	Size int
 }
 
-// Write logs the record. logr knows no level for warnings, so they carry a field.
-func (r Record) Write(log logr.Logger) {
+// LogTo logs the record. logr knows no level for warnings, so they carry a field.
+func (r Record) LogTo(log logr.Logger) {
 	switch r.Level {
 	case "trace":
 		log.V(2).Info(r.Message, r.Fields...)
@@ -73,28 +73,28 @@ func NewParser(r *redact.Redactor) *Parser {
 func (p *Parser) Parse(line []byte, cut bool) (Record, bool) {
 	var object map[string]json.RawMessage
 	if !cut && len(line) > 0 && line[0] == '{' && json.Unmarshal(line, &object) == nil {
-		return p.structured(object, len(line)), true
+		return p.parseStructured(object, len(line)), true
 	}
-	text, ok := p.stream.Line(string(line))
+	text, ok := p.stream.RedactLine(string(line))
 	if !ok {
 		return Record{}, false
 	}
-	level, text := levelOf(Clean(text))
+	level, text := parseLevelPrefix(SanitizeLine(text))
 	if cut {
 		text += "… (the rest of the line is dropped)"
 	}
 	return Record{Level: level, Message: text, Size: len(line)}, true
 }
 
-func (p *Parser) structured(object map[string]json.RawMessage, size int) Record {
+func (p *Parser) parseStructured(object map[string]json.RawMessage, size int) Record {
 	tag := func(name string) string {
 		var text string // it stays empty if the tag is no text
 		_ = json.Unmarshal(object[name], &text)
 		return text
 	}
 	out := Record{
-		Key: tag(proto.FieldKey), Call: tag(proto.FieldCall), End: tag(proto.FieldEnd), Size: size,
-		Level: strings.ToLower(tag("@level")), Message: Clean(p.redactor.String(textOf(object["@message"]))),
+		Key: tag(proto.FieldKey), CallID: tag(proto.FieldCall), EndedCallID: tag(proto.FieldEnd), Size: size,
+		Level: strings.ToLower(tag("@level")), Message: SanitizeLine(p.redactor.String(jsonToText(object["@message"]))),
 	}
 	for _, known := range []string{proto.FieldKey, proto.FieldCall, proto.FieldEnd, "@level", "@message", "@timestamp"} {
 		delete(object, known)
@@ -102,13 +102,13 @@ func (p *Parser) structured(object map[string]json.RawMessage, size int) Record 
 	names := slices.Sorted(maps.Keys(object))
 	for _, name := range names[:min(len(names), MaxFields)] {
 		// An @ in front marks the fields of the format itself ("@module").
-		out.Fields = append(out.Fields, Clean(strings.TrimPrefix(name, "@")), Clean(p.redactor.Pair(name, textOf(object[name]))))
+		out.Fields = append(out.Fields, SanitizeLine(strings.TrimPrefix(name, "@")), SanitizeLine(p.redactor.RedactPair(name, jsonToText(object[name]))))
 	}
 	return out
 }
 
-// textOf returns a JSON value as text.
-func textOf(raw json.RawMessage) string {
+// jsonToText returns a JSON value as text.
+func jsonToText(raw json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(raw, &text) == nil && text != nil {
 		return *text
@@ -116,8 +116,8 @@ func textOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// levelOf recognises how lines without structure say their level.
-func levelOf(line string) (level, rest string) {
+// parseLevelPrefix recognises how lines without structure say their level.
+func parseLevelPrefix(line string) (level, rest string) {
 	for _, level := range []string{"TRACE", "DEBUG", "INFO", "WARN", "ERROR"} {
 		if rest, ok := strings.CutPrefix(line, "["+level+"]"); ok {
 			return strings.ToLower(level), strings.TrimSpace(rest)
@@ -129,12 +129,12 @@ func levelOf(line string) (level, rest string) {
 	return "info", line
 }
 
-// Clean brings text to one line of printable characters and limited length, so that a plugin
+// SanitizeLine brings text to one line of printable characters and limited length, so that a plugin
 // can neither forge lines nor send codes to a terminal. What is secret in it has to be
 // replaced before.
-func Clean(text string) string {
-	if len(text) > MaxText {
-		text = text[:MaxText] + "…"
+func SanitizeLine(text string) string {
+	if len(text) > MaxTextBytes {
+		text = text[:MaxTextBytes] + "…"
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	text = strings.ReplaceAll(strings.TrimRight(text, "\r\n"), "\n", " | ")

@@ -36,15 +36,15 @@ func TestParse(t *testing.T) {
 		"cut JSON":  {line: `{"@message":"m"}`, cut: true, want: logline.Record{Level: "info", Message: `{"@message":"m"}… (the rest of the line is dropped)`}},
 		"control":   {line: "a\x1b[2Jb\x07\tc", want: logline.Record{Level: "info", Message: "a[2Jb c"}},
 		"not UTF-8": {line: "a\xffb", want: logline.Record{Level: "info", Message: "a\uFFFDb"}},
-		"secret":    {line: "password=hunter2hunter2", want: logline.Record{Level: "info", Message: "password=" + redact.Mark}},
+		"secret":    {line: "password=hunter2hunter2", want: logline.Record{Level: "info", Message: "password=" + redact.Placeholder}},
 		"null":      {line: "null", want: logline.Record{Level: "info", Message: "null"}},
-		"long":      {line: strings.Repeat("x", logline.MaxText+9), want: logline.Record{Level: "info", Message: strings.Repeat("x", logline.MaxText) + "…"}},
+		"long":      {line: strings.Repeat("x", logline.MaxTextBytes+9), want: logline.Record{Level: "info", Message: strings.Repeat("x", logline.MaxTextBytes) + "…"}},
 		"hclog": {
 			line: `{"@level":"WARN","@message":"two\nlines","@timestamp":"2026-01-01T00:00:00Z","@module":"m","n":7,"password":"x"}`,
-			want: logline.Record{Level: "warn", Message: "two | lines", Fields: []any{"module", "m", "n", "7", "password", redact.Mark}},
+			want: logline.Record{Level: "warn", Message: "two | lines", Fields: []any{"module", "m", "n", "7", "password", redact.Placeholder}},
 		},
-		"tagged":      {line: `{"@message":"m","@key":"k","@call":"3"}`, want: logline.Record{Message: "m", Key: "k", Call: "3"}},
-		"end":         {line: `{"@end":"3"}`, want: logline.Record{End: "3"}},
+		"tagged":      {line: `{"@message":"m","@key":"k","@call":"3"}`, want: logline.Record{Message: "m", Key: "k", CallID: "3"}},
+		"end":         {line: `{"@end":"3"}`, want: logline.Record{EndedCallID: "3"}},
 		"broken JSON": {line: `{"@message":"m"`, want: logline.Record{Level: "info", Message: `{"@message":"m"`}},
 		"odd types": {
 			line: `{"@message":5,"x":null,"y":[1],"z":{"a":"b"}}`,
@@ -78,12 +78,12 @@ func TestParserHidesKeys(t *testing.T) {
 			shown = append(shown, r.Message)
 		}
 	}
-	if diff := cmp.Diff([]string{"before", redact.Mark, "after"}, shown); diff != "" {
+	if diff := cmp.Diff([]string{"before", redact.Placeholder, "after"}, shown); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 }
 
-func TestWrite(t *testing.T) {
+func TestLogTo(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[string]string{
 		"trace": `"level"=2 "msg"="m" "a"="b"`, "debug": `"level"=1 "msg"="m" "a"="b"`, "info": `"level"=0 "msg"="m" "a"="b"`,
@@ -92,7 +92,7 @@ func TestWrite(t *testing.T) {
 	} {
 		var got string
 		log := funcr.New(func(_, args string) { got = args }, funcr.Options{Verbosity: 9})
-		logline.Record{Level: level, Message: "m", Fields: []any{"a", "b"}}.Write(log)
+		logline.Record{Level: level, Message: "m", Fields: []any{"a", "b"}}.LogTo(log)
 		if got != want {
 			t.Errorf("%q: logged %s, want %s", level, got, want)
 		}
@@ -103,12 +103,12 @@ func TestBudget(t *testing.T) {
 	t.Parallel()
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-	var b logline.Budget
-	if !b.Spend(logline.MaxCall, log) || len(lines) != 0 {
+	var b logline.CallBudget
+	if !b.SpendBytes(logline.MaxCallBytes, log) || len(lines) != 0 {
 		t.Errorf("what just fits is dropped: %v", lines)
 	}
 	for range 3 {
-		if b.Spend(1, log) {
+		if b.SpendBytes(1, log) {
 			t.Error("more than the budget is logged")
 		}
 	}
@@ -125,7 +125,7 @@ func FuzzParse(f *testing.F) {
 	redactor := redact.New()
 	f.Fuzz(func(t *testing.T, line []byte) {
 		r, _ := logline.NewParser(redactor).Parse(line, false)
-		r.Write(logr.Discard())
+		r.LogTo(logr.Discard())
 		for _, field := range append(r.Fields, r.Message) {
 			text := field.(string)
 			if !utf8.ValidString(text) || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {

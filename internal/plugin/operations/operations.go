@@ -26,8 +26,8 @@ import (
 type Actions interface {
 	// BackupItemAction and RestoreItemAction return how to reach an action, whether it
 	// can be reached now or not. The kind is one that has operations.
-	BackupItemAction(pluginObject, kind, action string) caller.Resolve[adapter.BackupItemAction]
-	RestoreItemAction(pluginObject, kind, action string) caller.Resolve[adapter.RestoreItemAction]
+	BackupItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.BackupItemAction]
+	RestoreItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.RestoreItemAction]
 }
 
 // Target is an operation, and how its action is asked about it.
@@ -38,8 +38,8 @@ type Target struct {
 	ID string
 	// Key is the UID of the run that the operation belongs to, and Subject the Backup or
 	// Restore in the form of velero.io/v1.
-	Key     string
-	Subject []byte
+	Key    string
+	Parent []byte
 	// Parameters are what the user configured for the action.
 	Parameters map[string]string
 	// Log receives what the plugin logs during the call, and RunLog what may belong to
@@ -47,8 +47,8 @@ type Target struct {
 	Log, RunLog logr.Logger
 }
 
-// Asker asks actions. It is safe for concurrent use.
-type Asker struct {
+// OperationClient asks actions. It is safe for concurrent use.
+type OperationClient struct {
 	// Actions finds them.
 	Actions Actions
 	// Redactor keeps secrets out of what they say.
@@ -57,10 +57,10 @@ type Asker struct {
 	Timeout time.Duration
 }
 
-// Progress asks how far an operation is.
-func (a *Asker) Progress(ctx context.Context, target Target) (item.Progress, *operation.Failure) {
+// GetProgress asks how far an operation is.
+func (a *OperationClient) GetProgress(ctx context.Context, target Target) (item.Progress, *operation.Failure) {
 	var progress item.Progress
-	failure := a.ask(ctx, target, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.Operations, op adapter.Operation) error {
+	failure := a.callAction(ctx, target, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.Operations, op adapter.OperationRef) error {
 		var err error
 		progress, err = action.Progress(ctx, conn, call, op)
 		return err
@@ -74,42 +74,42 @@ func (a *Asker) Progress(ctx context.Context, target Target) (item.Progress, *op
 	return progress, nil
 }
 
-// Cancel asks for the end of an operation. No failure means that the action acknowledged
+// CancelOperation asks for the end of an operation. No failure means that the action acknowledged
 // that, not that the operation has ended.
-func (a *Asker) Cancel(ctx context.Context, target Target) *operation.Failure {
-	return a.ask(ctx, target, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.Operations, op adapter.Operation) error {
+func (a *OperationClient) CancelOperation(ctx context.Context, target Target) *operation.Failure {
+	return a.callAction(ctx, target, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.Operations, op adapter.OperationRef) error {
 		return action.Cancel(ctx, conn, call, op)
 	})
 }
 
-type askFunc func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.Operations, op adapter.Operation) error
+type callFunc func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.Operations, op adapter.OperationRef) error
 
-func (a *Asker) ask(ctx context.Context, target Target, fn askFunc) *operation.Failure {
+func (a *OperationClient) callAction(ctx context.Context, target Target, fn callFunc) *operation.Failure {
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
 	var err error
 	switch sdk.Kind(target.Kind) {
 	case sdk.KindRestoreItemAction, sdk.KindAsyncRestoreItemAction:
-		err = do(ctx, a, target, a.Actions.RestoreItemAction(target.Plugin, target.Kind, target.Action), fn)
+		err = callResolved(ctx, a, target, a.Actions.RestoreItemAction(target.Plugin, target.Kind, target.Action), fn)
 	default:
-		err = do(ctx, a, target, a.Actions.BackupItemAction(target.Plugin, target.Kind, target.Action), fn)
+		err = callResolved(ctx, a, target, a.Actions.BackupItemAction(target.Plugin, target.Kind, target.Action), fn)
 	}
 	if err != nil {
-		return a.failureOf(err)
+		return a.toOperationFailure(err)
 	}
 	return nil
 }
 
-func do[A adapter.Operations](ctx context.Context, a *Asker, target Target, resolve caller.Resolve[A], fn askFunc) error {
+func callResolved[A adapter.Operations](ctx context.Context, a *OperationClient, target Target, resolve caller.ResolveFunc[A], fn callFunc) error {
 	return caller.New(resolve, a.Redactor).Do(ctx, process.Call{Key: target.Key, Log: target.Log, RunLog: target.RunLog},
 		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error {
-			call := adapter.ItemCall{Action: target.Action, ID: callID, Key: target.Key, Parameters: target.Parameters}
-			return fn(ctx, conn, call, action, adapter.Operation{ID: target.ID, Subject: target.Subject})
+			call := adapter.ItemCall{Action: target.Action, CallID: callID, Key: target.Key, Parameters: target.Parameters}
+			return fn(ctx, conn, call, action, adapter.OperationRef{OperationID: target.ID, Parent: target.Parent})
 		})
 }
 
-// failureOf tells apart what the plugin answered and that it did not.
-func (a *Asker) failureOf(err error) *operation.Failure {
+// toOperationFailure tells apart what the plugin answered and that it did not.
+func (a *OperationClient) toOperationFailure(err error) *operation.Failure {
 	var failed *caller.Error
 	if !errors.As(err, &failed) {
 		return &operation.Failure{Text: "internal error; see the operator's log"}

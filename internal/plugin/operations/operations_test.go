@@ -34,14 +34,14 @@ type fake struct {
 	asked []any
 }
 
-func (f *fake) BackupItemAction(plugin, kind, action string) caller.Resolve[adapter.BackupItemAction] {
+func (f *fake) BackupItemAction(plugin, kind, action string) caller.ResolveFunc[adapter.BackupItemAction] {
 	return func() (caller.Connection, adapter.BackupItemAction, error) {
 		f.found = "backup " + plugin + " " + kind + " " + action
 		return f, backing{fake: f}, f.resolve
 	}
 }
 
-func (f *fake) RestoreItemAction(plugin, kind, action string) caller.Resolve[adapter.RestoreItemAction] {
+func (f *fake) RestoreItemAction(plugin, kind, action string) caller.ResolveFunc[adapter.RestoreItemAction] {
 	return func() (caller.Connection, adapter.RestoreItemAction, error) {
 		f.found = "restore " + plugin + " " + kind + " " + action
 		return f, restoring{fake: f}, f.resolve
@@ -60,16 +60,16 @@ type (
 	}
 )
 
-func (b backing) Progress(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+func (b backing) Progress(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) (item.Progress, error) {
 	return b.fake.progress(call, op)
 }
 
-func (b backing) Cancel(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) error {
+func (b backing) Cancel(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) error {
 	_, err := b.fake.progress(call, op)
 	return err
 }
 
-func (r restoring) Progress(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+func (r restoring) Progress(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) (item.Progress, error) {
 	return r.fake.progress(call, op)
 }
 
@@ -82,33 +82,33 @@ func (f *fake) Do(ctx context.Context, call process.Call, fn func(context.Contex
 	return fn(ctx, nil, "call-7")
 }
 
-func (f *fake) progress(call adapter.ItemCall, op adapter.Operation) (item.Progress, error) {
+func (f *fake) progress(call adapter.ItemCall, op adapter.OperationRef) (item.Progress, error) {
 	f.asked = append(f.asked, call, op)
 	return item.Progress{NCompleted: 3, Description: "with hunter22", OperationUnits: "hunter22", Err: "hunter22"}, f.err
 }
 
 var target = operations.Target{
-	Plugin: "example", Kind: "AsyncBackupItemAction", Action: "example.io/copy", ID: "job-1", Key: "uid", Subject: []byte("{}"),
+	Plugin: "example", Kind: "AsyncBackupItemAction", Action: "example.io/copy", ID: "job-1", Key: "uid", Parent: []byte("{}"),
 	Parameters: map[string]string{"a": "b"},
 }
 
-func asker(f *fake) *operations.Asker {
-	return &operations.Asker{Actions: f, Redactor: redact.New("hunter22"), Timeout: 30 * time.Second}
+func asker(f *fake) *operations.OperationClient {
+	return &operations.OperationClient{Actions: f, Redactor: redact.New("hunter22"), Timeout: 30 * time.Second}
 }
 
 func TestAsked(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
-	progress, failure := asker(f).Progress(t.Context(), target)
-	wantProgress := item.Progress{NCompleted: 3, Description: "with " + redact.Mark, OperationUnits: redact.Mark, Err: redact.Mark}
+	progress, failure := asker(f).GetProgress(t.Context(), target)
+	wantProgress := item.Progress{NCompleted: 3, Description: "with " + redact.Placeholder, OperationUnits: redact.Placeholder, Err: redact.Placeholder}
 	if diff := cmp.Diff(wantProgress, progress); diff != "" || failure != nil {
 		t.Errorf("failure %v, progress (-want +got):\n%s", failure, diff)
 	}
-	if failure := asker(f).Cancel(t.Context(), target); failure != nil {
+	if failure := asker(f).CancelOperation(t.Context(), target); failure != nil {
 		t.Errorf("failure %v", failure)
 	}
-	call := adapter.ItemCall{Action: "example.io/copy", ID: "call-7", Key: "uid", Parameters: map[string]string{"a": "b"}}
-	op := adapter.Operation{ID: "job-1", Subject: []byte("{}")}
+	call := adapter.ItemCall{Action: "example.io/copy", CallID: "call-7", Key: "uid", Parameters: map[string]string{"a": "b"}}
+	op := adapter.OperationRef{OperationID: "job-1", Parent: []byte("{}")}
 	if diff := cmp.Diff([]any{"uid", call, op, "uid", call, op}, f.asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
@@ -117,7 +117,7 @@ func TestAsked(t *testing.T) {
 	} {
 		of := target
 		of.Kind = kind
-		if _, failure := asker(f).Progress(t.Context(), of); failure != nil || f.found != want+" example "+kind+" example.io/copy" {
+		if _, failure := asker(f).GetProgress(t.Context(), of); failure != nil || f.found != want+" example "+kind+" example.io/copy" {
 			t.Errorf("found %q for %s, failure %v", f.found, kind, failure)
 		}
 	}
@@ -134,19 +134,19 @@ func TestFailures(t *testing.T) {
 		"no such action":   {fake: fake{resolve: fmt.Errorf("not provided: %w", caller.ErrNoSuchAction)}, want: operation.Failure{Text: "not provided: no such action"}},
 		"does not start":   {fake: fake{err: &process.StartError{Reason: process.ReasonInvalidSpec, Message: "no file"}}, want: operation.Failure{Text: "no file"}},
 		"lost":             {fake: fake{err: &process.LostError{Message: "it crashed"}}, want: operation.Failure{Text: "it crashed"}},
-		"failed":           {fake: fake{err: status.Error(codes.Unavailable, "no hunter22")}, want: operation.Failure{Answered: true, Text: "no " + redact.Mark}},
+		"failed":           {fake: fake{err: status.Error(codes.Unavailable, "no hunter22")}, want: operation.Failure{Answered: true, Text: "no " + redact.Placeholder}},
 		"not implemented":  {fake: fake{err: status.Error(codes.Unimplemented, "no Progress")}, want: operation.Failure{Answered: true, Text: "no Progress"}},
 		"out of contract":  {fake: fake{err: &adapter.ContractError{Message: "said 42"}}, want: operation.Failure{Answered: true, Text: "said 42"}},
 		"unknown":          {fake: fake{err: &adapter.UnknownOperationError{}}, want: operation.Failure{Answered: true, Unknown: true}},
-		"knows none":       {fake: fake{err: adapter.ErrNoOperations}, want: operation.Failure{Answered: true, Unknown: true}},
+		"knows none":       {fake: fake{err: adapter.ErrOperationsUnsupported}, want: operation.Failure{Answered: true, Unknown: true}},
 		"does not answer":  {fake: fake{hang: true}, want: operation.Failure{Text: "it did not answer within 30s"}},
 		"other than an OK": {fake: fake{err: errors.New("odd")}, want: operation.Failure{Answered: true, Text: "odd"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				progress, poll := asker(&tc.fake).Progress(t.Context(), target)
-				cancel := asker(&tc.fake).Cancel(t.Context(), target)
+				progress, poll := asker(&tc.fake).GetProgress(t.Context(), target)
+				cancel := asker(&tc.fake).CancelOperation(t.Context(), target)
 				if diff := cmp.Diff(poll, cancel); diff != "" || poll == nil || progress != (item.Progress{}) {
 					t.Fatalf("progress %+v; failures differ:\n%s", progress, diff)
 				}

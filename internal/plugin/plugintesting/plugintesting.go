@@ -24,12 +24,12 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// Main is for TestMain: it builds the named plugins (folders of test/) into a
+// RunWithPlugins is for TestMain: it builds the named plugins (folders of test/) into a
 // temporary folder, calls run with it and returns run's result.
-func Main(ctx context.Context, run func(dir string) int, plugins ...string) int {
+func RunWithPlugins(ctx context.Context, run func(dir string) int, plugins ...string) int {
 	dir, err := os.MkdirTemp("", "grapnel-plugins")
 	if err != nil {
-		return fail("creating a folder", err)
+		return reportFailure("creating a folder", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	_, here, _, _ := runtime.Caller(0)
@@ -39,13 +39,13 @@ func Main(ctx context.Context, run func(dir string) int, plugins ...string) int 
 		cmd.Dir = filepath.Join(root, "test", name)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fail("building "+name+": "+string(out), err)
+			return reportFailure("building "+name+": "+string(out), err)
 		}
 	}
 	return run(dir)
 }
 
-func fail(what string, err error) int {
+func reportFailure(what string, err error) int {
 	fmt.Fprintln(os.Stderr, what+":", err)
 	return 1
 }
@@ -96,16 +96,16 @@ func (l *Log) Text() string {
 	return strings.Join(l.Lines(), "\n")
 }
 
-// process is one entry of /proc.
-type process struct {
+// procEntry is one entry of /proc.
+type procEntry struct {
 	parent  int
 	command string
 	text    string
 }
 
-// processes returns all processes of the machine, zombies included.
-func processes() []process {
-	var found []process
+// listProcesses returns all processes of the machine, zombies included.
+func listProcesses() []procEntry {
+	var found []procEntry
 	entries, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range entries {
 		data, err := os.ReadFile(path)
@@ -120,16 +120,16 @@ func processes() []process {
 		parent, _ := strconv.Atoi(rest[1])
 		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
 		command := strings.ReplaceAll(string(cmdline), "\x00", " ")
-		found = append(found, process{parent: parent, command: command, text: text[:end] + " " + rest[0] + " " + command})
+		found = append(found, procEntry{parent: parent, command: command, text: text[:end] + " " + rest[0] + " " + command})
 	}
 	return found
 }
 
-// Children returns this program's child processes and all processes whose binary
+// ListChildren returns this program's child processes and all processes whose binary
 // lies in dir, zombies included.
-func Children(dir string) []string {
+func ListChildren(dir string) []string {
 	var found []string
-	for _, p := range processes() {
+	for _, p := range listProcesses() {
 		if p.parent == os.Getpid() || strings.HasPrefix(p.command, dir+"/") {
 			found = append(found, p.text)
 		}
@@ -137,11 +137,11 @@ func Children(dir string) []string {
 	return found
 }
 
-// Running returns the processes of the machine whose command line begins with
+// FindProcesses returns the processes of the machine whose command line begins with
 // command.
-func Running(command string) []string {
+func FindProcesses(command string) []string {
 	var found []string
-	for _, p := range processes() {
+	for _, p := range listProcesses() {
 		if strings.HasPrefix(p.command, command) {
 			found = append(found, p.text)
 		}
@@ -161,7 +161,7 @@ func WaitForFile(tb testing.TB, path string) {
 // Eventually waits until condition holds.
 func Eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	timeout := time.NewTimer(safety)
+	timeout := time.NewTimer(waitTimeout)
 	defer timeout.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -169,10 +169,10 @@ func Eventually(tb testing.TB, what string, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-timeout.C:
-			tb.Fatalf("not within %s: %s", safety, what)
+			tb.Fatalf("not within %s: %s", waitTimeout, what)
 		}
 	}
 }
 
-// safety is never reached when things work.
-const safety = 30 * time.Second
+// waitTimeout is never reached when things work.
+const waitTimeout = 30 * time.Second

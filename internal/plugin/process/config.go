@@ -92,11 +92,11 @@ type Config struct {
 	StartTimeout time.Duration
 	// Verify is called for every new child before it gets any other call, and
 	// decides whether the child may be used. Its error is returned as it is.
-	Verify func(ctx context.Context, conn grpc.ClientConnInterface) (Abilities, error)
+	Verify func(ctx context.Context, conn grpc.ClientConnInterface) (Capabilities, error)
 }
 
-// Abilities are what Verify found out about a child.
-type Abilities struct {
-	// LogEnd says that the child marks the end of the log lines of every call.
-	LogEnd bool
+// Capabilities are what Verify found out about a child.
+type Capabilities struct {
+	// MarksLogEnd says that the child marks the end of the log lines of every call.
+	MarksLogEnd bool
 }

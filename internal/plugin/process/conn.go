@@ -22,53 +22,53 @@ import (
 	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
 )
 
-// conn is a connection to a child that tells what the child said from what happened to
+// callConn is a connection to a child that tells what the child said from what happened to
 // the connection. gRPC uses one code for both: a plugin that hands on "unavailable",
 // which it got from elsewhere, would look as if it were gone.
-type conn struct {
+type callConn struct {
 	grpc.ClientConnInterface
 	// used says that a call was begun.
 	used atomic.Bool
 }
 
-func newConn(inner grpc.ClientConnInterface) *conn {
-	return &conn{ClientConnInterface: inner}
+func newCallConn(inner grpc.ClientConnInterface) *callConn {
+	return &callConn{ClientConnInterface: inner}
 }
 
 // Invoke makes a call.
-func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+func (c *callConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	c.used.Store(true)
-	ctx, answered := expectAnswer(ctx)
-	return ownStatus(c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...), answered)
+	ctx, answered := withAnswerMark(ctx)
+	return maskUnavailable(c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...), answered)
 }
 
 // NewStream begins a call with a stream.
-func (c *conn) NewStream(
+func (c *callConn) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	c.used.Store(true)
-	ctx, answered := expectAnswer(ctx)
+	ctx, answered := withAnswerMark(ctx)
 	inner, err := c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 	if err != nil {
-		return nil, ownStatus(err, answered)
+		return nil, maskUnavailable(err, answered)
 	}
-	return &stream{ClientStream: inner, answered: answered}, nil
+	return &callStream{ClientStream: inner, answered: answered}, nil
 }
 
-// stream does for a stream what conn does for a call.
-type stream struct {
+// callStream does for a stream what conn does for a call.
+type callStream struct {
 	grpc.ClientStream
 	answered *atomic.Bool
 }
 
 // RecvMsg receives a message, or the status of the call.
-func (s *stream) RecvMsg(m any) error {
-	return ownStatus(s.ClientStream.RecvMsg(m), s.answered)
+func (s *callStream) RecvMsg(m any) error {
+	return maskUnavailable(s.ClientStream.RecvMsg(m), s.answered)
 }
 
-// ownStatus takes the code Unavailable from a status that the child sent.
-func ownStatus(err error, answered *atomic.Bool) error {
-	if !isBroken(err) || !answered.Load() {
+// maskUnavailable takes the code Unavailable from a status that the child sent.
+func maskUnavailable(err error, answered *atomic.Bool) error {
+	if !isConnectionLost(err) || !answered.Load() {
 		return err
 	}
 	own := status.Convert(err).Proto()
@@ -79,22 +79,22 @@ func ownStatus(err error, answered *atomic.Bool) error {
 // answeredKey is the key of the mark of a call in its context.
 type answeredKey struct{}
 
-func expectAnswer(ctx context.Context) (context.Context, *atomic.Bool) {
+func withAnswerMark(ctx context.Context) (context.Context, *atomic.Bool) {
 	answered := new(atomic.Bool)
 	return context.WithValue(ctx, answeredKey{}, answered), answered
 }
 
-// answers marks the calls that the other side has ended with a status: a connection
+// answerMarker marks the calls that the other side has ended with a status: a connection
 // that breaks has none.
-type answers struct{}
+type answerMarker struct{}
 
-var _ stats.Handler = answers{}
+var _ stats.Handler = answerMarker{}
 
 // TagRPC does nothing.
-func (answers) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+func (answerMarker) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
 
 // HandleRPC notes the end of a call.
-func (answers) HandleRPC(ctx context.Context, event stats.RPCStats) {
+func (answerMarker) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	if _, ok := event.(*stats.InTrailer); !ok {
 		return
 	}
@@ -104,14 +104,14 @@ func (answers) HandleRPC(ctx context.Context, event stats.RPCStats) {
 }
 
 // TagConn does nothing.
-func (answers) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (answerMarker) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
 // HandleConn does nothing.
-func (answers) HandleConn(context.Context, stats.ConnStats) {}
+func (answerMarker) HandleConn(context.Context, stats.ConnStats) {}
 
-// origin returns where in the plugin an error was made, if the plugin says so: Velero's
+// errorOrigin returns where in the plugin an error was made, if the plugin says so: Velero's
 // framework adds that to its errors. It is for a log, never for a status.
-func origin(err error, redactor *redact.Redactor) (string, bool) {
+func errorOrigin(err error, redactor *redact.Redactor) (string, bool) {
 	for _, detail := range status.Convert(err).Proto().GetDetails() {
 		if detail.GetTypeUrl() != proto.StackType {
 			continue
@@ -121,16 +121,16 @@ func origin(err error, redactor *redact.Redactor) (string, bool) {
 		if err := protobuf.Unmarshal(detail.GetValue(), &stack); err != nil || len(stack.GetFrames()) == 0 {
 			return "", false
 		}
-		frame := innermost(stack.GetFrames())
-		return shorten(logline.Clean(redactor.String(fmt.Sprintf("%s:%d %s", frame.GetFile(), frame.GetLine(), frame.GetFunction()))), maxOrigin), true
+		frame := innermostFrame(stack.GetFrames())
+		return truncateText(logline.SanitizeLine(redactor.String(fmt.Sprintf("%s:%d %s", frame.GetFile(), frame.GetLine(), frame.GetFunction()))), maxOriginBytes), true
 	}
 	return "", false
 }
 
-// innermost returns the frame in which an error was made, or in which a panic began.
+// innermostFrame returns the frame in which an error was made, or in which a panic began.
 // Velero's framework lists that frame first, and since it makes its errors with another
 // package, last. frames has one frame at least.
-func innermost(frames []*velerov1.StackFrame) *velerov1.StackFrame {
+func innermostFrame(frames []*velerov1.StackFrame) *velerov1.StackFrame {
 	if strings.HasSuffix(frames[0].GetFunction(), "goexit") {
 		frames = slices.Clone(frames)
 		slices.Reverse(frames)
@@ -147,5 +147,5 @@ func innermost(frames []*velerov1.StackFrame) *velerov1.StackFrame {
 	return frames[0]
 }
 
-// maxOrigin is the largest length of an origin.
-const maxOrigin = 512
+// maxOriginBytes is the largest length of an origin.
+const maxOriginBytes = 512

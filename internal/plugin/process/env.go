@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// inherited lists the variables that every child gets from this program. All
+// inheritedEnvNames lists the variables that every child gets from this program. All
 // others, credentials and KUBECONFIG among them, have to be listed for the plugin. The
 // address of the API server is no secret, and what Velero's plugins look for; which
 // files with credentials a child can read is decided by the container.
-func inherited() []string {
+func inheritedEnvNames() []string {
 	return []string{"PATH", "HOME", "TMPDIR", "LANG", "TZ", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}
 }
 
-// environment returns the variables of a child: the few that are inherited, those
+// buildEnvironment returns the variables of a child: the few that are inherited, those
 // that the operator gives to all plugins, those of this plugin; later ones win.
-func environment(lookup func(string) (string, bool), shared, own map[string]string) []string {
+func buildEnvironment(lookup func(string) (string, bool), shared, own map[string]string) []string {
 	all := map[string]string{}
-	for _, name := range inherited() {
+	for _, name := range inheritedEnvNames() {
 		if value, ok := lookup(name); ok {
 			all[name] = value
 		}
@@ -36,9 +36,9 @@ func environment(lookup func(string) (string, bool), shared, own map[string]stri
 	return env
 }
 
-// validateEnv returns an error for a variable that cannot be passed or that would
+// validateEnvironment returns an error for a variable that cannot be passed or that would
 // change the handshake.
-func validateEnv(own map[string]string) error {
+func validateEnvironment(own map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		switch {
 		case name == "" || strings.ContainsAny(name, "=\x00"):

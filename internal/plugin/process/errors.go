@@ -31,8 +31,8 @@ const (
 	// ReasonCrashLoop means that the process ended too often and is not started
 	// again before a back-off has passed.
 	ReasonCrashLoop Reason = "CrashLoop"
-	// ReasonClosed means that the plugin was unloaded.
-	ReasonClosed Reason = "Unloaded"
+	// ReasonUnloaded means that the plugin was unloaded.
+	ReasonUnloaded Reason = "Unloaded"
 )
 
 // StartError says why a plugin is not running. Its text is for people, says what
@@ -67,5 +67,5 @@ func (e *LostError) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// ErrClosed matches the error of a Process that was closed.
-var ErrClosed = errors.New("the plugin was unloaded")
+// ErrUnloaded matches the error of a Process that was closed.
+var ErrUnloaded = errors.New("the plugin was unloaded")

@@ -19,20 +19,20 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
 
-// maxQuote is how much of a plugin's output an error message quotes.
-const maxQuote = 160
+// maxQuoteBytes is how much of a plugin's output an error message quotes.
+const maxQuoteBytes = 160
 
-// CheckFile returns a *StartError that explains what is wrong with the file at
+// CheckExecutable returns a *StartError that explains what is wrong with the file at
 // path, or nil if it may be started: what the kernel says about it ("permission
 // denied") is less clear.
-func CheckFile(path string) error {
-	if err := checkFile(path); err != nil {
+func CheckExecutable(path string) error {
+	if err := checkExecutable(path); err != nil {
 		return err
 	}
 	return nil
 }
 
-func checkFile(path string) *StartError {
+func checkExecutable(path string) *StartError {
 	if !filepath.IsAbs(path) {
 		return &StartError{Reason: ReasonInvalidSpec, Message: fmt.Sprintf("the path %q of the plugin binary is not absolute", path)}
 	}
@@ -54,11 +54,11 @@ func checkFile(path string) *StartError {
 	return nil
 }
 
-// spawnError explains why the kernel refused to start a file that looks right.
-func spawnError(path string, err error) *StartError {
+// toSpawnError explains why the kernel refused to start a file that looks right.
+func toSpawnError(path string, err error) *StartError {
 	switch {
 	case errors.Is(err, errSpawnerClosed):
-		return &StartError{Reason: ReasonClosed, Err: ErrClosed, Message: ErrClosed.Error()}
+		return &StartError{Reason: ReasonUnloaded, Err: ErrUnloaded, Message: ErrUnloaded.Error()}
 	case errors.Is(err, syscall.ENOEXEC):
 		return &StartError{Reason: ReasonNotExecutable, Err: err, Message: fmt.Sprintf(
 			"%s is no program for this machine: build it for the operator's operating system and architecture", path)}
@@ -88,17 +88,17 @@ func checkHandshake(line string, redactor *redact.Redactor) string {
 	parts := strings.Split(line, "|")
 	if core, err := strconv.Atoi(parts[0]); len(parts) < 4 || err != nil || core < 0 {
 		return fmt.Sprintf("it printed %s instead of the plugin handshake: check that this is a plugin binary "+
-			"and that it prints nothing to standard output before it serves", quote(line, redactor))
+			"and that it prints nothing to standard output before it serves", quoteRedacted(line, redactor))
 	}
 	if parts[0] != "1" {
-		return fmt.Sprintf("it uses version %s of go-plugin's core protocol, version 1 is needed: rebuild the plugin", quote(parts[0], redactor))
+		return fmt.Sprintf("it uses version %s of go-plugin's core protocol, version 1 is needed: rebuild the plugin", quoteRedacted(parts[0], redactor))
 	}
 	if want := strconv.Itoa(proto.HandshakeVersion); parts[1] != want {
 		return fmt.Sprintf("it uses version %s of the plugin protocol, version %s is needed: "+
-			"rebuild the plugin with a current SDK", quote(parts[1], redactor), want)
+			"rebuild the plugin with a current SDK", quoteRedacted(parts[1], redactor), want)
 	}
 	if parts[2] != "unix" {
-		return fmt.Sprintf("it listens on %s, only unix sockets are accepted: rebuild the plugin with the SDK", quote(parts[2], redactor))
+		return fmt.Sprintf("it listens on %s, only unix sockets are accepted: rebuild the plugin with the SDK", quoteRedacted(parts[2], redactor))
 	}
 	if len(parts) < 5 || parts[4] != "grpc" {
 		return "it does not offer gRPC: rebuild the plugin with the SDK"
@@ -106,26 +106,26 @@ func checkHandshake(line string, redactor *redact.Redactor) string {
 	return ""
 }
 
-// quote returns a plugin's words as they may be shown.
-func quote(text string, redactor *redact.Redactor) string {
-	return strconv.Quote(shorten(logline.Clean(redactor.String(text)), maxQuote))
+// quoteRedacted returns a plugin's words as they may be shown.
+func quoteRedacted(text string, redactor *redact.Redactor) string {
+	return strconv.Quote(truncateText(logline.SanitizeLine(redactor.String(text)), maxQuoteBytes))
 }
 
-func shorten(text string, limit int) string {
+func truncateText(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
 	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// lastWords returns what to say about the last lines of a child's log; the dates
+// lastLogLines returns what to say about the last lines of a child's log; the dates
 // that loggers put in front are left out, so that the text is always the same.
-func lastWords(lines []string) string {
+func lastLogLines(lines []string) string {
 	date := regexp.MustCompile(`^\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*\s*`)
 	var words []string
 	for _, line := range lines {
 		if line = strings.TrimSpace(date.ReplaceAllString(line, "")); line != "" {
-			words = append(words, strconv.Quote(shorten(line, maxQuote)))
+			words = append(words, strconv.Quote(truncateText(line, maxQuoteBytes)))
 		}
 	}
 	if len(words) == 0 {
@@ -134,8 +134,8 @@ func lastWords(lines []string) string {
 	return "its log ends with " + strings.Join(words, ", ")
 }
 
-// exitText says how a child ended.
-func exitText(state *os.ProcessState) string {
+// describeExit says how a child ended.
+func describeExit(state *os.ProcessState) string {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return fmt.Sprintf("was ended by signal %d (%s)", status.Signal(), status.Signal())
 	}

@@ -30,18 +30,18 @@ const pluginName = "grapnel"
 
 // instance is one child that is ready for calls.
 type instance struct {
-	client    *goplugin.Client
-	runner    *runner
-	router    *router
-	conn      *grpc.ClientConn
-	abilities Abilities
-	socketDir string
+	client       *goplugin.Client
+	child        *childProcess
+	router       *logRouter
+	conn         *grpc.ClientConn
+	capabilities Capabilities
+	socketDir    string
 	// stopMu lets one goroutine at a time stop the client.
 	stopMu sync.Mutex
 }
 
-// launch is an instance on its way.
-type launch struct {
+// instanceLaunch is an instance on its way.
+type instanceLaunch struct {
 	host   Host
 	config Config
 	instance
@@ -49,36 +49,36 @@ type launch struct {
 	spawnErr error
 }
 
-// start starts the binary and returns when it is ready for calls or when that
+// startInstance starts the binary and returns when it is ready for calls or when that
 // failed; nothing is left behind then.
-func start(ctx context.Context, host Host, config Config) (*instance, error) {
-	if err := checkFile(config.Path); err != nil {
+func startInstance(ctx context.Context, host Host, config Config) (*instance, error) {
+	if err := checkExecutable(config.Path); err != nil {
 		return nil, err
 	}
-	l := &launch{host: host, config: config}
-	l.router = newRouter(host.Logger.WithValues("plugin", config.Name))
-	l.runner = newRunner(host.Spawner, l.lineHandler())
-	l.client = goplugin.NewClient(l.clientConfig())
+	l := &instanceLaunch{host: host, config: config}
+	l.router = newLogRouter(host.Logger.WithValues("plugin", config.Name))
+	l.child = newChildProcess(host.Spawner, l.newLineHandler())
+	l.client = goplugin.NewClient(l.newClientConfig())
 	ctx, cancel := context.WithTimeoutCause(ctx, config.StartTimeout, errStartTimeout)
 	defer cancel()
 	callCtx, cancelCall := withoutDeadline(ctx)
 	defer cancelCall()
 	done := make(chan error, 1)
-	go func() { done <- l.connect(callCtx) }()
+	go func() { done <- l.connectAndVerify(callCtx) }()
 	var err error
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		l.runner.kill()
+		l.child.killUnlessExiting()
 		err = errors.Join(context.Cause(ctx), <-done)
 	}
 	if err == nil {
 		return &l.instance, nil
 	}
 	// An exit that is under way explains more than the connection it broke.
-	l.awaitExit(ctx, err)
-	explained := l.explain(err)
-	l.stop(0)
+	l.waitForPendingExit(ctx, err)
+	explained := l.explainStartFailure(err)
+	l.stopInstance(0)
 	return nil, explained
 }
 
@@ -96,30 +96,30 @@ func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) 
 	}
 }
 
-func (l *launch) awaitExit(ctx context.Context, err error) {
-	broken := l.runner.stdout.atEnd() || isBroken(err)
+func (l *instanceLaunch) waitForPendingExit(ctx context.Context, err error) {
+	broken := l.child.stdout.hasReachedEOF() || isConnectionLost(err)
 	if l.spawnErr != nil || !broken {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, exitTime)
+	ctx, cancel := context.WithTimeout(ctx, exitTimeout)
 	defer cancel()
 	select {
-	case <-l.runner.exited:
+	case <-l.child.exited:
 	case <-ctx.Done():
 	}
 }
 
-// lineHandler returns the way from one stream of lines to the router.
-func (l *launch) lineHandler() func(line []byte, cut bool) {
+// newLineHandler returns the way from one stream of lines to the router.
+func (l *instanceLaunch) newLineHandler() func(line []byte, cut bool) {
 	p, r := logline.NewParser(l.host.Redactor), l.router
 	return func(line []byte, cut bool) {
 		if rec, ok := p.Parse(line, cut); ok {
-			r.handle(rec)
+			r.routeLogRecord(rec)
 		}
 	}
 }
 
-func (l *launch) clientConfig() *goplugin.ClientConfig {
+func (l *instanceLaunch) newClientConfig() *goplugin.ClientConfig {
 	return &goplugin.ClientConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion:  proto.HandshakeVersion,
@@ -130,33 +130,33 @@ func (l *launch) clientConfig() *goplugin.ClientConfig {
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, socketDir string) (pluginrunner.Runner, error) {
 			l.socketDir = socketDir
-			l.runner.cmd = l.command(spec.Env)
-			return &spawnRecorder{runner: l.runner, err: &l.spawnErr}, nil
+			l.child.cmd = l.newChildCommand(spec.Env)
+			return &spawnRecorder{childProcess: l.child, err: &l.spawnErr}, nil
 		},
 		// Our own timer decides; go-plugin's only has to be later.
 		StartTimeout:    l.config.StartTimeout + time.Minute,
 		Logger:          hclog.NewNullLogger(),
-		SyncStdout:      &lineWriter{handle: l.lineHandler()},
-		SyncStderr:      &lineWriter{handle: l.lineHandler()},
+		SyncStdout:      &lineWriter{handle: l.newLineHandler()},
+		SyncStderr:      &lineWriter{handle: l.newLineHandler()},
 		SkipHostEnv:     true,
-		GRPCDialOptions: []grpc.DialOption{grpc.WithStatsHandler(answers{})},
+		GRPCDialOptions: []grpc.DialOption{grpc.WithStatsHandler(answerMarker{})},
 	}
 }
 
 // spawnRecorder keeps the error of Start, which go-plugin returns without its type.
 type spawnRecorder struct {
-	*runner
+	*childProcess
 	err *error
 }
 
 // Start starts the child and records the error.
 func (s *spawnRecorder) Start(ctx context.Context) error {
-	*s.err = s.runner.Start(ctx)
+	*s.err = s.childProcess.Start(ctx)
 	return *s.err
 }
 
-// command returns the child's command. handshakeEnv comes last: it must win.
-func (l *launch) command(handshakeEnv []string) *exec.Cmd {
+// newChildCommand returns the child's command. handshakeEnv comes last: it must win.
+func (l *instanceLaunch) newChildCommand(handshakeEnv []string) *exec.Cmd {
 	args := []string{l.config.Path, "--log-level", l.host.LogLevel}
 	if len(l.host.Features) > 0 {
 		args = append(args, "--features", strings.Join(l.host.Features, ","))
@@ -164,13 +164,13 @@ func (l *launch) command(handshakeEnv []string) *exec.Cmd {
 	return &exec.Cmd{
 		Path: l.config.Path,
 		Args: append(args, l.config.Args...),
-		Env:  append(environment(l.host.LookupEnv, l.host.Env, l.config.Env), handshakeEnv...),
+		Env:  append(buildEnvironment(l.host.LookupEnv, l.host.Env, l.config.Env), handshakeEnv...),
 		Dir:  "/",
 	}
 }
 
-// connect starts the child, dials it and asks it what it is.
-func (l *launch) connect(ctx context.Context) error {
+// connectAndVerify starts the child, dials it and asks it what it is.
+func (l *instanceLaunch) connectAndVerify(ctx context.Context) error {
 	protocol, err := l.client.Client()
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
@@ -180,7 +180,7 @@ func (l *launch) connect(ctx context.Context) error {
 		return fmt.Errorf("dispensing: %w", err)
 	}
 	l.conn, _ = conn.(*grpc.ClientConn)
-	if l.abilities, err = l.config.Verify(ctx, newConn(l.conn)); err != nil {
+	if l.capabilities, err = l.config.Verify(ctx, newCallConn(l.conn)); err != nil {
 		return &verifyError{err: err}
 	}
 	return nil
@@ -193,47 +193,47 @@ func (v *verifyError) Error() string { return v.err.Error() }
 
 func (v *verifyError) Unwrap() error { return v.err }
 
-// isBroken reports whether a call failed because of its connection.
-func isBroken(err error) bool {
+// isConnectionLost reports whether a call failed because of its connection.
+func isConnectionLost(err error) bool {
 	return err != nil && status.Code(err) == codes.Unavailable
 }
 
-// explain turns the failure of a start into words.
-func (l *launch) explain(err error) error {
+// explainStartFailure turns the failure of a start into words.
+func (l *instanceLaunch) explainStartFailure(err error) error {
 	name := filepath.Base(l.config.Path)
 	switch {
 	case errors.Is(err, errStartTimeout):
 		return &StartError{Reason: ReasonStartTimeout, Err: err, Message: fmt.Sprintf(
 			"%s was not ready for calls within %s and was ended; %s: check why it hangs or raise its start timeout",
-			name, l.config.StartTimeout, lastWords(l.router.lastLines()))}
+			name, l.config.StartTimeout, lastLogLines(l.router.lastMessages()))}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &StartError{Reason: ReasonInterrupted, Err: err, Message: fmt.Sprintf("the start of %s was interrupted", name)}
 	case l.spawnErr != nil:
-		return spawnError(l.config.Path, l.spawnErr)
-	case l.runner.ID() == "":
+		return toSpawnError(l.config.Path, l.spawnErr)
+	case l.child.ID() == "":
 		return &StartError{Reason: ReasonStartFailed, Err: err, Message: fmt.Sprintf(
 			"%s could not be started: check that the folder for temporary files of the operator is writable", name)}
 	}
-	line, printed := l.runner.stdout.firstLine()
+	line, printed := l.child.stdout.firstLine()
 	if printed {
 		if problem := checkHandshake(line, l.host.Redactor); problem != "" {
 			return &StartError{Reason: ReasonHandshakeFailed, Err: err, Message: name + " was started, but " + problem}
 		}
 	}
-	if l.runner.ended() {
+	if l.child.hasExitedByItself() {
 		return &StartError{Reason: ReasonExitedAtOnce, Err: err, Message: fmt.Sprintf(
-			"%s %s before it was ready for calls; %s", name, exitText(l.runner.state), lastWords(l.router.lastLines()))}
+			"%s %s before it was ready for calls; %s", name, describeExit(l.child.state), lastLogLines(l.router.lastMessages()))}
 	}
-	if v := new(verifyError); errors.As(err, &v) && !isBroken(err) {
+	if v := new(verifyError); errors.As(err, &v) && !isConnectionLost(err) {
 		return v.err
 	}
 	return &StartError{Reason: ReasonHandshakeFailed, Err: err, Message: fmt.Sprintf(
-		"%s was started, but no connection to it could be made; %s", name, lastWords(l.router.lastLines()))}
+		"%s was started, but no connection to it could be made; %s", name, lastLogLines(l.router.lastMessages()))}
 }
 
-// stop ends the child: it is asked to, and killed after the grace time. All
+// stopInstance ends the child: it is asked to, and killed after the grace time. All
 // goroutines and files of the instance are gone when stop returns.
-func (i *instance) stop(grace time.Duration) {
+func (i *instance) stopInstance(grace time.Duration) {
 	i.stopMu.Lock()
 	defer i.stopMu.Unlock()
 	stopped := make(chan struct{})
@@ -246,7 +246,7 @@ func (i *instance) stop(grace time.Duration) {
 	select {
 	case <-stopped:
 	case <-timer.C:
-		i.runner.kill()
+		i.child.killUnlessExiting()
 		<-stopped
 	}
 	if i.socketDir != "" {
@@ -257,7 +257,7 @@ func (i *instance) stop(grace time.Duration) {
 // hasExited reports whether the child has ended, though something may be left of it.
 func (i *instance) hasExited() bool {
 	select {
-	case <-i.runner.dead:
+	case <-i.child.dead:
 		return true
 	default:
 		return false

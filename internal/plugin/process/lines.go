@@ -12,14 +12,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 )
 
-// maxLine is the largest length of one line of a plugin's log; the rest of a
+// maxLineBytes is the largest length of one line of a plugin's log; the rest of a
 // longer one is dropped.
-const maxLine = logline.MaxLine
+const maxLineBytes = logline.MaxLineBytes
 
 // readLines calls handle for every line until in ends. The slice is valid only
 // during the call; cut says that the end of the line is missing.
 func readLines(in io.Reader, handle func(line []byte, cut bool)) {
-	reader := bufio.NewReaderSize(in, maxLine)
+	reader := bufio.NewReaderSize(in, maxLineBytes)
 	for {
 		line, err := reader.ReadSlice('\n')
 		cut := errors.Is(err, bufio.ErrBufferFull)
@@ -49,11 +49,11 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		line, rest, complete := bytes.Cut(p, []byte{'\n'})
 		p = rest
 		if !w.skip {
-			take := min(len(line), maxLine-len(w.buffer))
+			take := min(len(line), maxLineBytes-len(w.buffer))
 			w.buffer = append(w.buffer, line[:take]...)
 			w.skip = take < len(line)
 			if complete || w.skip {
-				w.flush()
+				w.flushLine()
 			}
 		}
 		if complete {
@@ -63,7 +63,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (w *lineWriter) flush() {
+func (w *lineWriter) flushLine() {
 	if text := bytes.TrimRight(w.buffer, "\r"); len(text) > 0 {
 		w.handle(text, w.skip)
 	}

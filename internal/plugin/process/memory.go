@@ -5,29 +5,30 @@ package process
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// memoryInterval is how often the memory of a child is looked at.
-const memoryInterval = 500 * time.Millisecond
+// memoryCheckInterval is how often the memory of a child is looked at.
+const memoryCheckInterval = 500 * time.Millisecond
 
-// guard ends a child that uses more memory than it may. The operator shares the memory
+// enforceMemoryLimit ends a child that uses more memory than it may. The operator shares the memory
 // limit of its container with all plugins: one that leaks would take it along.
-func (p *Process) guard(s *session) {
-	ticker := time.NewTicker(memoryInterval)
+func (p *Process) enforceMemoryLimit(s *session) {
+	ticker := time.NewTicker(memoryCheckInterval)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-s.gone:
+		case <-s.terminated:
 			return
 		case <-ticker.C:
 		}
-		used, ok := residentBytes(s.runner.ID())
+		used, ok := residentBytes(s.child.ID())
 		if ok && used > p.host.MaxMemory {
-			s.runner.killBecause(fmt.Sprintf("used more than %d MiB of memory and was ended", p.host.MaxMemory>>20))
+			s.child.killWithReason(fmt.Sprintf("used more than %d MiB of memory and was ended", p.host.MaxMemory>>20))
 			return
 		}
 	}
@@ -44,16 +45,23 @@ func residentBytes(pid string) (int64, bool) {
 	return pages * int64(os.Getpagesize()), err == nil
 }
 
-// ContainerMemory returns the memory limit of the container that this program runs in,
+// ContainerMemoryLimit returns the memory limit of the container that this program runs in,
 // in bytes, and 0 if it has none or that cannot be found out.
-func ContainerMemory() int64 {
-	text, err := os.ReadFile("/sys/fs/cgroup/memory.max")
-	if err != nil {
-		return 0
+func ContainerMemoryLimit() int64 { return containerMemoryLimit(os.DirFS("/sys/fs/cgroup")) }
+
+// containerMemoryLimit reads the limit where version 2 or version 1 of cgroups has it. The latter
+// says that there is none with a number of more than any machine has.
+func containerMemoryLimit(cgroup fs.FS) int64 {
+	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
+		text, err := fs.ReadFile(cgroup, file)
+		if err != nil {
+			continue
+		}
+		limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err != nil || limit >= 1<<60 {
+			return 0 // "max"
+		}
+		return limit
 	}
-	limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		return 0 // "max"
-	}
-	return limit
+	return 0
 }

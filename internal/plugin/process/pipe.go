@@ -43,7 +43,7 @@ func (p *logPipe) Read(buffer []byte) (int, error) {
 	var n int
 	var err error
 	ended := p.raw.Read(func(fd uintptr) bool {
-		n, err = p.attempt(int(fd), buffer)
+		n, err = p.readAvailable(int(fd), buffer)
 		return !errors.Is(err, unix.EAGAIN)
 	})
 	switch {
@@ -57,8 +57,8 @@ func (p *logPipe) Read(buffer []byte) (int, error) {
 	return n, nil
 }
 
-// attempt reads what is there.
-func (p *logPipe) attempt(fd int, buffer []byte) (int, error) {
+// readAvailable reads what is there.
+func (p *logPipe) readAvailable(fd int, buffer []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
@@ -76,9 +76,9 @@ func (p *logPipe) attempt(fd int, buffer []byte) (int, error) {
 	}
 }
 
-// drained returns a channel that is closed when all that has been written until now has
+// drainSignal returns a channel that is closed when all that has been written until now has
 // been read and handled. It may never be closed if the reader has ended before the log.
-func (p *logPipe) drained() <-chan struct{} {
+func (p *logPipe) drainSignal() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.ended && (!p.idle || !p.isEmpty()) {

@@ -35,7 +35,7 @@ func TestLogPipeIsDrained(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		<-pipe.drained()
+		<-pipe.drainSignal()
 		if want := (i + 1) - (i+3)/3; handled.Load() != want {
 			t.Fatalf("%d lines are handled after round %d, want %d", handled.Load(), i, want)
 		}
@@ -45,7 +45,7 @@ func TestLogPipeIsDrained(t *testing.T) {
 	}
 	<-ended
 	select {
-	case <-pipe.drained():
+	case <-pipe.drainSignal():
 	default:
 		t.Error("a log that has ended is waited for")
 	}

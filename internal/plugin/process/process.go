@@ -22,16 +22,16 @@ type Process struct {
 	host   Host
 	config Config
 
-	mu      sync.Mutex
-	current *session
-	// starting is the start that is under way; there is no current child then.
-	starting *starting
-	closed   bool
+	mu             sync.Mutex
+	currentSession *session
+	// pendingStart is the start that is under way; there is no current child then.
+	pendingStart *pendingStart
+	closed       bool
 	// failures counts failed starts and unexpected exits since the last answer.
-	failures  int
-	lastErr   error
-	nextStart time.Time
-	lastCall  uint64
+	failures   int
+	lastErr    error
+	nextStart  time.Time
+	lastCallID uint64
 	// watchers are the goroutines that start a child or wait for its end.
 	watchers sync.WaitGroup
 }
@@ -42,18 +42,18 @@ type session struct {
 	active int
 	// idle is closed when active becomes zero; nil while nobody waits for it.
 	idle chan struct{}
-	// overdue are calls that the child had not ended when we stopped waiting.
-	overdue map[string]overdueCall
+	// overdueCalls are calls that the child had not ended when we stopped waiting.
+	overdueCalls map[string]overdueCall
 	// stopping says that the end of the child is wanted.
 	stopping bool
-	// gone is closed when nothing is left of the child.
-	gone chan struct{}
+	// terminated is closed when nothing is left of the child.
+	terminated chan struct{}
 }
 
 // New returns a Process without starting anything, or a *StartError if the
 // configuration is wrong.
 func New(host Host, config Config) (*Process, error) {
-	if err := validateEnv(config.Env); err != nil {
+	if err := validateEnvironment(config.Env); err != nil {
 		return nil, &StartError{Reason: ReasonInvalidSpec, Message: err.Error()}
 	}
 	host = host.withDefaults()
@@ -68,34 +68,34 @@ func New(host Host, config Config) (*Process, error) {
 	return &Process{host: host, config: config}, nil
 }
 
-// Ensure starts the child if there is none, without regard to the back-off (the
+// EnsureReady starts the child if there is none, without regard to the back-off (the
 // caller has its own), and asks Config.Verify about it in any case. It takes at
 // most twice the start timeout. A start goes on when ctx ends first: Close ends it.
-func (p *Process) Ensure(ctx context.Context) error {
-	s, err := p.acquire(ctx, true)
+func (p *Process) EnsureReady(ctx context.Context) error {
+	s, err := p.acquireSession(ctx, true)
 	if err != nil {
 		return err
 	}
-	err = p.verify(ctx, s)
-	p.release(s)
-	if !isBroken(err) {
+	err = p.verifySession(ctx, s)
+	p.releaseSession(s)
+	if !isConnectionLost(err) {
 		return err
 	}
 	// It died just now, or it is deaf: once more with a new one.
-	if s, err = p.acquire(ctx, true); err != nil {
+	if s, err = p.acquireSession(ctx, true); err != nil {
 		return err
 	}
-	defer p.release(s)
-	return p.verify(ctx, s)
+	defer p.releaseSession(s)
+	return p.verifySession(ctx, s)
 }
 
-// verify asks Config.Verify about a child that runs already.
-func (p *Process) verify(ctx context.Context, s *session) error {
+// verifySession asks Config.Verify about a child that runs already.
+func (p *Process) verifySession(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.config.StartTimeout, errStartTimeout)
 	defer cancel()
 	callCtx, cancelCall := withoutDeadline(ctx)
 	defer cancelCall()
-	_, err := p.config.Verify(callCtx, newConn(s.conn))
+	_, err := p.config.Verify(callCtx, newCallConn(s.conn))
 	switch {
 	case err == nil:
 		return nil
@@ -103,46 +103,46 @@ func (p *Process) verify(ctx context.Context, s *session) error {
 		return &StartError{Reason: ReasonStartTimeout, Err: err, Message: fmt.Sprintf(
 			"%s runs but did not say within %s what it provides: check why it hangs", filepath.Base(p.config.Path), p.config.StartTimeout)}
 	case ctx.Err() != nil:
-		return interrupted(ctx)
-	case isBroken(err):
-		_ = p.lost(ctx, s, err)
+		return newInterruptedError(ctx)
+	case isConnectionLost(err):
+		_ = p.handleLostConnection(ctx, s, err)
 		return err
 	default:
 		return err
 	}
 }
 
-// Running reports whether there is a child that calls reach now.
-func (p *Process) Running() bool {
+// IsRunning reports whether there is a child that calls reach now.
+func (p *Process) IsRunning() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.current
+	s := p.currentSession
 	return s != nil && !p.closed && !s.stopping && !s.hasExited()
 }
 
-// acquire returns a session with one more open call; release gives it back.
-func (p *Process) acquire(ctx context.Context, force bool) (*session, error) {
+// acquireSession returns a session with one more open call; release gives it back.
+func (p *Process) acquireSession(ctx context.Context, force bool) (*session, error) {
 	for {
 		var err error
 		p.mu.Lock()
-		s := p.current
+		s := p.currentSession
 		switch {
 		case p.closed:
 			p.mu.Unlock()
-			return nil, unloaded()
+			return nil, newUnloadedError()
 		case s == nil:
-			var under *starting
-			under, err = p.startLocked(ctx, force)
+			var under *pendingStart
+			under, err = p.startOrJoinLocked(ctx, force)
 			p.mu.Unlock()
 			if err == nil {
-				err = under.await(ctx)
+				err = under.waitForStart(ctx)
 			}
 		case s.stopping || s.hasExited():
 			p.mu.Unlock()
-			err = await(ctx, s.gone)
-		case s.active == 0 && len(s.overdue) > 0:
+			err = waitUntilClosed(ctx, s.terminated)
+		case s.active == 0 && len(s.overdueCalls) > 0:
 			p.mu.Unlock()
-			err = p.clearOverdue(ctx, s)
+			err = p.waitForOverdueCalls(ctx, s)
 		default:
 			s.active++
 			p.mu.Unlock()
@@ -154,26 +154,26 @@ func (p *Process) acquire(ctx context.Context, force bool) (*session, error) {
 	}
 }
 
-// await waits until done is closed or ctx ends, which is an error.
-func await(ctx context.Context, done <-chan struct{}) error {
+// waitUntilClosed waits until done is closed or ctx ends, which is an error.
+func waitUntilClosed(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return interrupted(ctx)
+		return newInterruptedError(ctx)
 	}
 }
 
-func interrupted(ctx context.Context) error {
+func newInterruptedError(ctx context.Context) error {
 	return &StartError{Reason: ReasonInterrupted, Message: "waiting for the plugin was interrupted", Err: ctx.Err()}
 }
 
-func unloaded() error {
-	return &StartError{Reason: ReasonClosed, Message: ErrClosed.Error(), Err: ErrClosed}
+func newUnloadedError() error {
+	return &StartError{Reason: ReasonUnloaded, Message: ErrUnloaded.Error(), Err: ErrUnloaded}
 }
 
-// release ends what acquire began.
-func (p *Process) release(s *session) {
+// releaseSession ends what acquire began.
+func (p *Process) releaseSession(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.active--
@@ -186,8 +186,8 @@ func (p *Process) release(s *session) {
 // stopSession ends the child of s and waits for that. The caller has made sure
 // that no new call begins on it.
 func (p *Process) stopSession(s *session, grace time.Duration) {
-	s.stop(grace)
-	<-s.gone
+	s.stopInstance(grace)
+	<-s.terminated
 }
 
 // Close refuses further calls, waits until the open ones have ended or giveUp is
@@ -196,7 +196,7 @@ func (p *Process) stopSession(s *session, grace time.Duration) {
 func (p *Process) Close(giveUp <-chan struct{}) {
 	p.mu.Lock()
 	p.closed = true
-	s := p.current
+	s := p.currentSession
 	var idle chan struct{}
 	if s != nil && s.active > 0 {
 		if s.idle == nil {
@@ -204,7 +204,7 @@ func (p *Process) Close(giveUp <-chan struct{}) {
 		}
 		idle = s.idle
 	}
-	under := p.starting
+	under := p.pendingStart
 	p.mu.Unlock()
 	if under != nil {
 		under.cancel()
@@ -213,12 +213,12 @@ func (p *Process) Close(giveUp <-chan struct{}) {
 	if idle != nil {
 		select {
 		case <-idle:
-		case <-s.gone:
+		case <-s.terminated:
 		case <-giveUp:
 		}
 	}
 	p.mu.Lock()
-	s = p.current
+	s = p.currentSession
 	if s != nil {
 		s.stopping = true
 	}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 func TestReadLines(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", maxLine)
+	long := strings.Repeat("x", maxLineBytes)
 	for name, tc := range map[string]struct {
 		in   string
 		want []string
@@ -93,25 +93,25 @@ func TestCheckHandshake(t *testing.T) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
+func TestBackoffDelay(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]time.Duration{
 		-1: 0, 0: 0, 1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 7: time.Minute, 1000: time.Minute,
 	} {
-		if got := backoff(n); got != want {
+		if got := backoffDelay(n); got != want {
 			t.Errorf("backoff(%d) = %s, want %s", n, got, want)
 		}
 	}
 }
 
-func TestEnvironment(t *testing.T) {
+func TestBuildEnvironment(t *testing.T) {
 	t.Parallel()
 	host := map[string]string{"PATH": "/bin", "HOME": "/root", "KUBECONFIG": "/secret", "AWS_SECRET_ACCESS_KEY": "x"}
 	lookup := func(name string) (string, bool) {
 		value, ok := host[name]
 		return value, ok
 	}
-	got := environment(lookup, map[string]string{"VELERO_NAMESPACE": "ns", "LANG": "C"}, map[string]string{"LANG": "de", "HOME": "/plugin"})
+	got := buildEnvironment(lookup, map[string]string{"VELERO_NAMESPACE": "ns", "LANG": "C"}, map[string]string{"LANG": "de", "HOME": "/plugin"})
 	want := []string{"HOME=/plugin", "LANG=de", "PATH=/bin", "VELERO_NAMESPACE=ns"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
@@ -128,7 +128,7 @@ func TestSpawnerClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close(t.Context().Done())
-	if err := p.Ensure(t.Context()); !errors.Is(err, ErrClosed) {
+	if err := p.EnsureReady(t.Context()); !errors.Is(err, ErrUnloaded) {
 		t.Errorf("error is %v, want ErrClosed", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestProgramThatIsNoPlugin(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var start *StartError
-	if err := p.Ensure(ctx); !errors.As(err, &start) || start.Reason != ReasonExitedAtOnce {
+	if err := p.EnsureReady(ctx); !errors.As(err, &start) || start.Reason != ReasonExitedAtOnce {
 		t.Errorf("error is %v, want ExitedAtOnce", err)
 	}
 	// The next call has to wait for the back-off, the one after Close is refused.
@@ -153,7 +153,7 @@ func TestProgramThatIsNoPlugin(t *testing.T) {
 		t.Errorf("error is %v, want CrashLoop", err)
 	}
 	p.Close(ctx.Done())
-	if err := p.Do(ctx, Call{}, nil); !errors.Is(err, ErrClosed) {
+	if err := p.Do(ctx, Call{}, nil); !errors.Is(err, ErrUnloaded) {
 		t.Errorf("error after Close is %v, want ErrClosed", err)
 	}
 }

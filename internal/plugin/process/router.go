@@ -15,30 +15,30 @@ import (
 // tailLines is how many of the last lines are kept to explain an exit.
 const tailLines = 3
 
-// maxStrays is how many runs with abandoned calls a router tells apart.
-const maxStrays = 64
+// maxAbandonedKeys is how many runs with abandoned calls a router tells apart.
+const maxAbandonedKeys = 64
 
-// router hands the log lines of one child to the calls they belong to: by the id
+// logRouter hands the log lines of one child to the calls they belong to: by the id
 // of the call, else by its idempotency key, else to the run that all calls in progress
 // belong to, else to the operator's log.
-type router struct {
-	operator logr.Logger
+type logRouter struct {
+	operatorLog logr.Logger
 
-	mu    sync.Mutex
-	sinks map[string]*sink
-	// strays are the keys of calls that were abandoned and whose end nobody knows: their
+	mu       sync.Mutex
+	callLogs map[string]*callLog
+	// abandonedKeys are the keys of calls that were abandoned and whose end nobody knows: their
 	// lines may still come.
-	strays map[string]bool
-	tail   []string
+	abandonedKeys map[string]bool
+	tail          []string
 }
 
-func newRouter(operator logr.Logger) *router {
-	return &router{operator: operator, sinks: map[string]*sink{}, strays: map[string]bool{}}
+func newLogRouter(operator logr.Logger) *logRouter {
+	return &logRouter{operatorLog: operator, callLogs: map[string]*callLog{}, abandonedKeys: map[string]bool{}}
 }
 
-// sink is the way to the log of one call. An overdue call keeps its sink, without
+// callLog is the way to the log of one call. An overdue call keeps its sink, without
 // the log, until the child says that the call has ended.
-type sink struct {
+type callLog struct {
 	key string
 	// ended is closed when the child has written the last line of the call.
 	ended chan struct{}
@@ -48,72 +48,72 @@ type sink struct {
 	mu     sync.Mutex
 	log    logr.Logger
 	runLog logr.Logger
-	budget logline.Budget
+	budget logline.CallBudget
 }
 
-// begin opens the log of a call.
-func (r *router) begin(callID string, call Call) *sink {
-	s := &sink{key: call.Key, ended: make(chan struct{}), log: call.Log, runLog: call.RunLog}
+// beginCallLog opens the log of a call.
+func (r *logRouter) beginCallLog(callID string, call Call) *callLog {
+	s := &callLog{key: call.Key, ended: make(chan struct{}), log: call.Log, runLog: call.RunLog}
 	if s.runLog.IsZero() {
 		s.runLog = s.log
 	}
 	s.open.Store(true)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sinks[callID] = s
+	r.callLogs[callID] = s
 	return s
 }
 
-// detach guarantees that nothing is written to the log of a call any more.
-func (s *sink) detach() {
+// detachRunLog guarantees that nothing is written to the log of a call any more.
+func (s *callLog) detachRunLog() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open.Store(false)
 }
 
-// forget removes a call.
-func (r *router) forget(callID string) {
+// removeCallLog removes a call.
+func (r *logRouter) removeCallLog(callID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.sinks, callID)
+	delete(r.callLogs, callID)
 }
 
-// stray removes a call that was abandoned and that the child will never end.
-func (r *router) stray(callID string) {
+// removeAbandonedCall removes a call that was abandoned and that the child will never end.
+func (r *logRouter) removeAbandonedCall(callID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s, ok := r.sinks[callID]; ok && len(r.strays) <= maxStrays {
-		r.strays[s.key] = true
+	if s, ok := r.callLogs[callID]; ok && len(r.abandonedKeys) <= maxAbandonedKeys {
+		r.abandonedKeys[s.key] = true
 	}
-	delete(r.sinks, callID)
+	delete(r.callLogs, callID)
 }
 
-// handle takes one record.
-func (r *router) handle(rec logline.Record) {
-	if rec.End != "" {
-		r.end(rec.End)
+// routeLogRecord takes one record.
+func (r *logRouter) routeLogRecord(rec logline.Record) {
+	if rec.EndedCallID != "" {
+		r.markCallEnded(rec.EndedCallID)
 		return
 	}
-	target, certain := r.target(rec)
-	if target == nil || !target.write(rec, certain) {
-		rec.Write(r.operator)
+	target, certain := r.findCallLog(rec)
+	if target == nil || !target.writeLogRecord(rec, certain) {
+		rec.LogTo(r.operatorLog)
 	}
 }
 
-// end is called once per call at most: forgetting the call first makes a second
+// markCallEnded is called once per call at most: forgetting the call first makes a second
 // marker harmless.
-func (r *router) end(callID string) {
+func (r *logRouter) markCallEnded(callID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s, ok := r.sinks[callID]; ok {
-		delete(r.sinks, callID)
+	if s, ok := r.callLogs[callID]; ok {
+		delete(r.callLogs, callID)
 		close(s.ended)
 	}
 }
 
-// target returns where a record goes, nil for the operator's log. It is certain if no
+// findCallLog returns where a record goes, nil for the operator's log. It is certain if no
 // other call can be meant, else one of the same run may be.
-func (r *router) target(rec logline.Record) (found *sink, certain bool) {
+func (r *logRouter) findCallLog(rec logline.Record) (found *callLog, certain bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rec.Message != "" {
@@ -122,11 +122,11 @@ func (r *router) target(rec logline.Record) (found *sink, certain bool) {
 	if len(r.tail) > tailLines {
 		r.tail = r.tail[1:]
 	}
-	if s, ok := r.sinks[rec.Call]; ok {
+	if s, ok := r.callLogs[rec.CallID]; ok {
 		return s, true
 	}
 	certain = true
-	for _, s := range r.sinks {
+	for _, s := range r.callLogs {
 		if rec.Key != "" && rec.Key != s.key || !s.open.Load() {
 			continue
 		}
@@ -136,27 +136,27 @@ func (r *router) target(rec logline.Record) (found *sink, certain bool) {
 		certain = found == nil
 		found = s
 	}
-	if found == nil || rec.Key == "" && r.straysBesides(found.key) {
+	if found == nil || rec.Key == "" && r.hasOtherAbandonedCalls(found.key) {
 		return nil, false
 	}
 	return found, certain
 }
 
-// straysBesides reports whether calls of another run than that of key were abandoned.
-func (r *router) straysBesides(key string) bool {
-	return len(r.strays) > 1 || len(r.strays) == 1 && !r.strays[key]
+// hasOtherAbandonedCalls reports whether calls of another run than that of key were abandoned.
+func (r *logRouter) hasOtherAbandonedCalls(key string) bool {
+	return len(r.abandonedKeys) > 1 || len(r.abandonedKeys) == 1 && !r.abandonedKeys[key]
 }
 
-// lastLines returns what the child logged last.
-func (r *router) lastLines() []string {
+// lastMessages returns what the child logged last.
+func (r *logRouter) lastMessages() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string(nil), r.tail...)
 }
 
-// write returns false if the log of the call is closed. If it is not certain that the
+// writeLogRecord returns false if the log of the call is closed. If it is not certain that the
 // record is of this call, it goes to the log of the run.
-func (s *sink) write(rec logline.Record, certain bool) bool {
+func (s *callLog) writeLogRecord(rec logline.Record, certain bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.open.Load() {
@@ -166,8 +166,8 @@ func (s *sink) write(rec logline.Record, certain bool) bool {
 	if certain {
 		log = s.log
 	}
-	if s.budget.Spend(rec.Size, s.log) {
-		rec.Write(log)
+	if s.budget.SpendBytes(rec.Size, s.log) {
+		rec.LogTo(log)
 	}
 	return true
 }

@@ -26,10 +26,10 @@ func TestRouter(t *testing.T) {
 		strays []string
 		want   string
 	}{
-		"by call":                      {rec: logline.Record{Message: "m", Call: "1", Key: "a"}, open: []string{"1=a", "2=b"}, want: "1"},
-		"by call, two with one key":    {rec: logline.Record{Message: "m", Call: "2", Key: "a"}, open: []string{"1=a", "2=a"}, want: "2"},
+		"by call":                      {rec: logline.Record{Message: "m", CallID: "1", Key: "a"}, open: []string{"1=a", "2=b"}, want: "1"},
+		"by call, two with one key":    {rec: logline.Record{Message: "m", CallID: "2", Key: "a"}, open: []string{"1=a", "2=a"}, want: "2"},
 		"by key":                       {rec: logline.Record{Message: "m", Key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
-		"by key of an earlier call":    {rec: logline.Record{Message: "m", Call: "0", Key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
+		"by key of an earlier call":    {rec: logline.Record{Message: "m", CallID: "0", Key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
 		"untagged, one open":           {rec: logline.Record{Message: "m"}, open: []string{"1=a"}, want: "1"},
 		"untagged, two open":           {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=b"}, want: "operator"},
 		"untagged, none open":          {rec: logline.Record{Message: "m"}, want: "operator"},
@@ -42,26 +42,26 @@ func TestRouter(t *testing.T) {
 		"untagged, stray of another":   {rec: logline.Record{Message: "m"}, open: []string{"1=a"}, strays: []string{"b"}, want: "operator"},
 		"untagged, many strays":        {rec: logline.Record{Message: "m"}, open: []string{"1=a"}, strays: []string{"a", "b"}, want: "operator"},
 		"tagged, stray of another":     {rec: logline.Record{Message: "m", Key: "a"}, open: []string{"1=a"}, strays: []string{"b"}, want: "1"},
-		"call that is no longer open":  {rec: logline.Record{Message: "m", Call: "1", Key: "a"}, open: []string{"1=a-"}, want: "operator"},
+		"call that is no longer open":  {rec: logline.Record{Message: "m", CallID: "1", Key: "a"}, open: []string{"1=a-"}, want: "operator"},
 		"untagged, the other one over": {rec: logline.Record{Message: "m"}, open: []string{"1=a-", "2=b"}, want: "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			logs := map[string]*strings.Builder{"operator": {}, "run": {}}
-			r := newRouter(logTo(logs["operator"]))
+			r := newLogRouter(logTo(logs["operator"]))
 			for _, entry := range tc.open {
 				id, key, _ := strings.Cut(entry, "=")
 				logs[id] = &strings.Builder{}
-				s := r.begin(id, Call{Key: strings.TrimSuffix(key, "-"), Log: logTo(logs[id]), RunLog: logTo(logs["run"])})
+				s := r.beginCallLog(id, Call{Key: strings.TrimSuffix(key, "-"), Log: logTo(logs[id]), RunLog: logTo(logs["run"])})
 				if strings.HasSuffix(key, "-") {
-					s.detach()
+					s.detachRunLog()
 				}
 			}
 			for _, key := range tc.strays {
-				r.begin("stray", Call{Key: key, Log: logr.Discard()}).detach()
-				r.stray("stray")
+				r.beginCallLog("stray", Call{Key: key, Log: logr.Discard()}).detachRunLog()
+				r.removeAbandonedCall("stray")
 			}
-			r.handle(tc.rec)
+			r.routeLogRecord(tc.rec)
 			for id, text := range logs {
 				if got := text.Len() > 0; got != (id == tc.want) {
 					t.Errorf("%s got the line: %v, want it in %s", id, got, tc.want)
@@ -73,27 +73,27 @@ func TestRouter(t *testing.T) {
 
 func TestRouterEnd(t *testing.T) {
 	t.Parallel()
-	r := newRouter(logr.Discard())
-	s := r.begin("1", Call{Key: "k", Log: logr.Discard()})
-	r.handle(logline.Record{End: "2"})
+	r := newLogRouter(logr.Discard())
+	s := r.beginCallLog("1", Call{Key: "k", Log: logr.Discard()})
+	r.routeLogRecord(logline.Record{EndedCallID: "2"})
 	select {
 	case <-s.ended:
 		t.Error("the end of another call ended this one")
 	default:
 	}
 	// A plugin may say it twice.
-	r.handle(logline.Record{End: "1"})
-	r.handle(logline.Record{End: "1"})
+	r.routeLogRecord(logline.Record{EndedCallID: "1"})
+	r.routeLogRecord(logline.Record{EndedCallID: "1"})
 	<-s.ended
 }
 
 func TestLogOfACallIsBounded(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
-	r := newRouter(logr.Discard())
-	r.begin("1", Call{Key: "k", Log: logTo(&text)})
+	r := newLogRouter(logr.Discard())
+	r.beginCallLog("1", Call{Key: "k", Log: logTo(&text)})
 	for range 3 {
-		r.handle(logline.Record{Message: "m", Call: "1", Size: logline.MaxCall/2 + 1})
+		r.routeLogRecord(logline.Record{Message: "m", CallID: "1", Size: logline.MaxCallBytes/2 + 1})
 	}
 	if lines := strings.Count(text.String(), "\n"); lines != 2 || !strings.Contains(text.String(), "Dropping further log lines") {
 		t.Errorf("the log is: %s", text.String())

@@ -33,13 +33,13 @@ var errSpawnerClosed = errors.New("no processes are started any more")
 // NewSpawner starts the thread. Call Close to end it, after all children.
 func NewSpawner() *Spawner {
 	s := &Spawner{requests: make(chan spawnRequest), quit: make(chan struct{}), done: make(chan struct{})}
-	go s.run()
+	go s.serveRequests()
 	return s
 }
 
-// run never unlocks its thread: that is what makes the thread end with it, and
+// serveRequests never unlocks its thread: that is what makes the thread end with it, and
 // children that are still there then are killed.
-func (s *Spawner) run() {
+func (s *Spawner) serveRequests() {
 	runtime.LockOSThread()
 	defer close(s.done)
 	for {
@@ -52,8 +52,8 @@ func (s *Spawner) run() {
 	}
 }
 
-// start starts cmd and returns what cmd.Start returned.
-func (s *Spawner) start(cmd *exec.Cmd) error {
+// startCommand starts cmd and returns what cmd.Start returned.
+func (s *Spawner) startCommand(cmd *exec.Cmd) error {
 	result := make(chan error, 1)
 	select {
 	case s.requests <- spawnRequest{cmd: cmd, result: result}:

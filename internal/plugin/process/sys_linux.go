@@ -18,7 +18,7 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitExit waits until the child has ended, without reaping it, and returns true:
+// waitForPendingExit waits until the child has ended, without reaping it, and returns true:
 // as long as it is a zombie, its process id, which is also the id of its group, is
 // not reused.
 func awaitExit(pid int) bool {

@@ -12,86 +12,86 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-func TestQuiesce(t *testing.T) {
+func TestDecideQuiesce(t *testing.T) {
 	t.Parallel()
 	const asleep = `{"already":true,"holders":["a"],"replicas":0,"reverts":0}`
 	for name, tc := range map[string]struct {
 		workload state.Workload
 		want     want
 	}{
-		"running":                                  {web(), want{outcome: state.Quiesced, patched: true, value: state.Stop, state: holds("3", "0", "a")}},
-		"quiesced before":                          {web(replicas(0)), want{outcome: state.Already, text: "stays so", patched: true, state: asleep}},
-		"suspended before":                         {web(kind(state.CronJob), suspended), want{outcome: state.Already, patched: true, state: asleep}},
+		"running":                                  {web(), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("3", "0", "a")}},
+		"quiesced before":                          {web(replicas(0)), want{outcome: state.AlreadyQuiesced, text: "stays so", patched: true, state: asleep}},
+		"suspended before":                         {web(kind(state.CronJob), suspended), want{outcome: state.AlreadyQuiesced, patched: true, state: asleep}},
 		"called again":                             {web(replicas(0), saved(nil, live("a"))), want{outcome: state.Quiesced}},
-		"called again, quiesced before":            {web(replicas(0), saved(already, live("a"))), want{outcome: state.Already, text: "stays so"}},
-		"changed back: the number that is meant":   {web(replicas(5), written("operator"), saved(nil, live("a"))), want{outcome: state.Quiesced, text: `to 5 replicas by "operator"`, patched: true, value: state.Stop, state: holds("5", "1", "a")}},
-		"unsuspended again":                        {web(kind(state.CronJob), replicas(0), saved(func(s *state.State) { s.Replicas = 0 }, live("a"))), want{outcome: state.Quiesced, patched: true, value: state.Stop, state: holds("0", "1", "a")}},
+		"called again, quiesced before":            {web(replicas(0), saved(already, live("a"))), want{outcome: state.AlreadyQuiesced, text: "stays so"}},
+		"changed back: the number that is meant":   {web(replicas(5), written("operator"), saved(nil, live("a"))), want{outcome: state.Quiesced, text: `to 5 replicas by "operator"`, patched: true, value: state.QuiesceField, state: holds("5", "1", "a")}},
+		"unsuspended again":                        {web(kind(state.CronJob), replicas(0), saved(func(s *state.State) { s.Replicas = 0 }, live("a"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("0", "1", "a")}},
 		"changed back too often":                   {web(written("kubectl", "shop-operator"), saved(reverted(3), live("a"))), want{outcome: state.Reverted, text: `set to 3 replicas 4 times while it was to be quiesced, last by "shop-operator"`}},
 		"changed back by nobody knows whom":        {web(saved(reverted(3), live("a"))), want{outcome: state.Reverted, text: "last by somebody"}},
 		"another holds it":                         {web(replicas(0), saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "b", "a")}},
-		"another holds it, changed back":           {web(saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.Stop, state: holds("3", "1", "b", "a")}},
+		"another holds it, changed back":           {web(saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("3", "1", "b", "a")}},
 		"another was to give it back":              {web(replicas(0), saved(nil, over("b"))), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "b", "a")}},
-		"another left its state behind":            {web(replicas(5), saved(nil, over("b"))), want{outcome: state.Quiesced, patched: true, value: state.Stop, state: holds("5", "0", "b", "a")}},
+		"another left its state behind":            {web(replicas(5), saved(nil, over("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("5", "0", "b", "a")}},
 		"its time is over":                         {web(replicas(0), saved(nil, over("a"), live("b"))), want{outcome: state.Expired, text: "as long as this run may"}},
-		"slept, and somebody woke it":              {web(replicas(2), saved(already, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.Stop, state: holds("2", "1", "b", "a")}},
-		"restored and quiesced":                    {web(replicas(0), saved(elsewhere, live("b"))), want{outcome: state.Elsewhere, text: "stays so"}},
-		"restored and started by hand":             {web(replicas(2), saved(elsewhere, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.Stop, state: holds("2", "0", "a")}},
-		"a stale state, brought by rollout undo":   {web(replicas(5), savedBy("kubectl-rollout"), saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.Stop, state: holds("5", "0", "a")}},
-		"a stale state, brought by a restore":      {web(replicas(0), savedBy("grapnel-restore"), saved(nil, live("b"))), want{outcome: state.Elsewhere, text: "stays so"}},
+		"slept, and somebody woke it":              {web(replicas(2), saved(already, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("2", "1", "b", "a")}},
+		"restored and quiesced":                    {web(replicas(0), saved(elsewhere, live("b"))), want{outcome: state.QuiescedByRestore, text: "stays so"}},
+		"restored and started by hand":             {web(replicas(2), saved(elsewhere, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("2", "0", "a")}},
+		"a stale state, brought by rollout undo":   {web(replicas(5), savedBy("kubectl-rollout"), saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("5", "0", "a")}},
+		"a stale state, brought by a restore":      {web(replicas(0), savedBy("grapnel-restore"), saved(nil, live("b"))), want{outcome: state.QuiescedByRestore, text: "stays so"}},
 		"its own state, edited by a person":        {web(replicas(0), savedBy("kubectl-edit"), saved(nil, live("a"))), want{outcome: state.Quiesced}},
 		"a state that too many have written":       {web(replicas(0), savedBy("ancient-changes"), saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "b", "a")}},
 		"a state that we and others have applied":  {web(replicas(0), savedBy("kubectl", state.FieldOwner), saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "b", "a")}},
 		"its time was over, and it was given back": {web(saved(ended, over("a"))), want{outcome: state.Expired, text: "as long as this run may"}},
-		"the time of another was over":             {web(replicas(4), saved(ended, over("b"))), want{outcome: state.Quiesced, patched: true, value: state.Stop, state: holds("4", "0", "b", "a")}},
-		"the time of another was over, asleep now": {web(replicas(0), saved(ended, over("b"))), want{outcome: state.Already, text: "stays so", patched: true, state: `{"already":true,"holders":["b","a"],"replicas":0,"reverts":0}`}},
-		"ended elsewhere, asleep here":             {web(replicas(0), saved(func(s *state.State) { elsewhere(s); ended(s) }, over("b"))), want{outcome: state.Already, text: "stays so", patched: true, state: asleep}},
-		"state of its Deployment":                  {web(kind(state.ReplicaSet), saved(func(s *state.State) { s.Kind = state.Deployment }, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.Stop, state: holds("3", "0", "a")}},
+		"the time of another was over":             {web(replicas(4), saved(ended, over("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("4", "0", "b", "a")}},
+		"the time of another was over, asleep now": {web(replicas(0), saved(ended, over("b"))), want{outcome: state.AlreadyQuiesced, text: "stays so", patched: true, state: `{"already":true,"holders":["b","a"],"replicas":0,"reverts":0}`}},
+		"ended elsewhere, asleep here":             {web(replicas(0), saved(func(s *state.State) { elsewhere(s); ended(s) }, over("b"))), want{outcome: state.AlreadyQuiesced, text: "stays so", patched: true, state: asleep}},
+		"state of its Deployment":                  {web(kind(state.ReplicaSet), saved(func(s *state.State) { s.Kind = state.Deployment }, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("3", "0", "a")}},
 		"no JSON":                                  {web(replicas(0), annotated("{")), want{outcome: state.Unreadable, text: "no JSON"}},
-		"no JSON, running":                         {web(annotated("{")), want{outcome: state.Quiesced, patched: true, value: state.Stop, state: holds("3", "0", "a")}},
+		"no JSON, running":                         {web(annotated("{")), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("3", "0", "a")}},
 		"of a newer release":                       {web(replicas(0), saved(func(s *state.State) { s.Version = 2 }, live("b"))), want{outcome: state.Unreadable, text: "version 2"}},
 		"says there was nothing":                   {web(replicas(0), saved(func(s *state.State) { s.Replicas = 0 }, live("b"))), want{outcome: state.Unreadable, text: "0 replicas"}},
-		"parked without a state":                   {web(kind(state.DaemonSet), replicas(0), parked), want{outcome: state.Quiesced, patched: true, value: state.Stop, state: holds("0", "0", "a")}},
+		"parked without a state":                   {web(kind(state.DaemonSet), replicas(0), parked), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("0", "0", "a")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			check(t, state.Quiesce(tc.workload, live("a"), now), tc.want)
+			check(t, state.DecideQuiesce(tc.workload, live("a"), now), tc.want)
 		})
 	}
 }
 
-func TestRelease(t *testing.T) {
+func TestDecideRelease(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		workload state.Workload
 		want     want
 	}{
-		"the only holder":             {web(replicas(0), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3}},
-		"the last holder that counts": {web(replicas(0), saved(nil, live("a"), over("b"))), want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3, state: holds("3", "0", "b")}},
-		"others are long over":        {web(replicas(0), saved(nil, live("a"), long("b"))), want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3}},
-		"its own time is over":        {web(replicas(0), saved(nil, over("a"))), want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3}},
-		"others hold it":              {web(replicas(0), saved(nil, live("b"), live("a"), over("c"))), want{outcome: state.Released, text: "1 more", patched: true, state: holds("3", "0", "b", "c")}},
+		"the only holder":             {web(replicas(0), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
+		"the last holder that counts": {web(replicas(0), saved(nil, live("a"), over("b"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3, state: holds("3", "0", "b")}},
+		"others are long over":        {web(replicas(0), saved(nil, live("a"), long("b"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
+		"its own time is over":        {web(replicas(0), saved(nil, over("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
+		"others hold it":              {web(replicas(0), saved(nil, live("b"), live("a"), over("c"))), want{outcome: state.StillHeld, text: "1 more", patched: true, state: holds("3", "0", "b", "c")}},
 		"not a holder":                {web(replicas(0), saved(nil, live("b"))), want{outcome: state.NotHeld}},
 		"no state":                    {web(replicas(0)), want{outcome: state.NotHeld}},
-		"slept before":                {web(replicas(0), saved(already, live("a"))), want{outcome: state.Already, text: "stays so", patched: true}},
-		"changed since":               {web(replicas(1), written("kubectl"), saved(nil, live("a"))), want{outcome: state.Changed, text: `set to 1 replicas meanwhile, by "kubectl"`, patched: true}},
-		"set to 0 by a person":        {web(replicas(0), written("kubectl"), saved(nil, live("a"))), want{outcome: state.Changed, text: `set to 0 replicas meanwhile, by "kubectl"`, patched: true}},
-		"set to 0 by kubectl scale":   {web(replicas(0), savedBy(state.FieldOwner), saved(nil, live("a"))), want{outcome: state.Changed, text: "set to 0 replicas meanwhile, by somebody", patched: true}},
-		"nobody knows who set it":     {web(replicas(0), savedBy("ancient-changes"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3}},
-		"set to 0 by us and others":   {web(replicas(0), written("kubectl", state.FieldOwner), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3}},
-		"too many have written it":    {web(replicas(0), written("ancient-changes"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3}},
-		"restored from elsewhere":     {web(replicas(0), saved(elsewhere, live("a"))), want{outcome: state.Elsewhere, text: "as it was restored"}},
-		"made what it was before":     {web(replicas(0), savedBy("kubectl-rollout"), saved(nil, live("b"))), want{outcome: state.Elsewhere, text: "as it was restored"}},
-		"edited by a person":          {web(replicas(0), savedBy("kubectl-edit"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3}},
-		"given back by the deadline":  {web(saved(ended, over("a"))), want{outcome: state.Ended, text: "maxQuiesceDuration", patched: true}},
-		"of two, by the deadline":     {web(saved(ended, over("a"), over("b"))), want{outcome: state.Ended, text: "maxQuiesceDuration", patched: true, state: holds("3", "0", "b")}},
+		"slept before":                {web(replicas(0), saved(already, live("a"))), want{outcome: state.AlreadyQuiesced, text: "stays so", patched: true}},
+		"changed since":               {web(replicas(1), written("kubectl"), saved(nil, live("a"))), want{outcome: state.ChangedSince, text: `set to 1 replicas meanwhile, by "kubectl"`, patched: true}},
+		"set to 0 by a person":        {web(replicas(0), written("kubectl"), saved(nil, live("a"))), want{outcome: state.ChangedSince, text: `set to 0 replicas meanwhile, by "kubectl"`, patched: true}},
+		"set to 0 by kubectl scale":   {web(replicas(0), savedBy(state.FieldOwner), saved(nil, live("a"))), want{outcome: state.ChangedSince, text: "set to 0 replicas meanwhile, by somebody", patched: true}},
+		"nobody knows who set it":     {web(replicas(0), savedBy("ancient-changes"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
+		"set to 0 by us and others":   {web(replicas(0), written("kubectl", state.FieldOwner), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
+		"too many have written it":    {web(replicas(0), written("ancient-changes"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
+		"restored from elsewhere":     {web(replicas(0), saved(elsewhere, live("a"))), want{outcome: state.QuiescedByRestore, text: "as it was restored"}},
+		"made what it was before":     {web(replicas(0), savedBy("kubectl-rollout"), saved(nil, live("b"))), want{outcome: state.QuiescedByRestore, text: "as it was restored"}},
+		"edited by a person":          {web(replicas(0), savedBy("kubectl-edit"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
+		"given back by the deadline":  {web(saved(ended, over("a"))), want{outcome: state.EndedBefore, text: "maxQuiesceDuration", patched: true}},
+		"of two, by the deadline":     {web(saved(ended, over("a"), over("b"))), want{outcome: state.EndedBefore, text: "maxQuiesceDuration", patched: true, state: holds("3", "0", "b")}},
 		"of another, by the deadline": {web(saved(ended, over("b"))), want{outcome: state.NotHeld}},
-		"parked, others wrote beside": {web(kind(state.DaemonSet), replicas(0), parked, selected("kubectl"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3}},
+		"parked, others wrote beside": {web(kind(state.DaemonSet), replicas(0), parked, selected("kubectl"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
 		"unreadable":                  {web(replicas(0), annotated("x")), want{outcome: state.Unreadable, text: "remove it"}},
 		"unreadable and running":      {web(annotated("x")), want{outcome: state.NotHeld}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			check(t, state.Release(tc.workload, "a", now), tc.want)
+			check(t, state.DecideRelease(tc.workload, "a", now), tc.want)
 		})
 	}
 }
@@ -105,24 +105,24 @@ func TestActionsHoldForThemselves(t *testing.T) {
 		h.Action = action
 		return h
 	}
-	back := want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3}
+	back := want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}
 	for name, tc := range map[string]struct {
 		got  state.Decision
 		want want
 	}{
-		"a second one":               {state.Quiesce(web(replicas(0), saved(nil, by("x"))), by("y"), now), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "a")}},
-		"the same one":               {state.Quiesce(web(replicas(0), saved(nil, by("x"))), by("x"), now), want{outcome: state.Quiesced}},
-		"the run, of earlier":        {state.Quiesce(web(replicas(0), saved(nil, live("a"))), by("x"), now), want{outcome: state.Quiesced}},
-		"the first gives back":       {state.Release(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now, "x"), want{outcome: state.Released, text: "1 more", patched: true, state: holds("3", "0", "a")}},
-		"the last gives back":        {state.Release(web(replicas(0), saved(nil, by("y"))), "a", now, "y"), back},
-		"one for others, too":        {state.Release(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now, "z", "x", "y"), back},
-		"another one":                {state.Release(web(replicas(0), saved(nil, by("x"))), "a", now, "y"), want{outcome: state.HeldByAction, text: "until x gives it back"}},
-		"another run":                {state.Release(web(replicas(0), saved(nil, by("x"))), "b", now, "x"), want{outcome: state.NotHeld}},
-		"all of the run":             {state.Release(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now), back},
-		"what the run held, earlier": {state.Release(web(replicas(0), saved(nil, live("a"))), "a", now, "x"), back},
-		"of a Restore, the first":    {state.Adopt(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now, "x"), want{outcome: state.Released, patched: true, state: holds("3", "0", "a")}},
-		"of a Restore, another one":  {state.Adopt(web(replicas(0), saved(nil, by("x"))), "a", now, "y"), want{outcome: state.HeldByAction, text: "until x gives it back"}},
-		"restored":                   {state.Adopt(web(replicas(0), saved(elsewhere, by("x"), by("y"))), "r", now, "z"), back},
+		"a second one":               {state.DecideQuiesce(web(replicas(0), saved(nil, by("x"))), by("y"), now), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "a")}},
+		"the same one":               {state.DecideQuiesce(web(replicas(0), saved(nil, by("x"))), by("x"), now), want{outcome: state.Quiesced}},
+		"the run, of earlier":        {state.DecideQuiesce(web(replicas(0), saved(nil, live("a"))), by("x"), now), want{outcome: state.Quiesced}},
+		"the first gives back":       {state.DecideRelease(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now, "x"), want{outcome: state.StillHeld, text: "1 more", patched: true, state: holds("3", "0", "a")}},
+		"the last gives back":        {state.DecideRelease(web(replicas(0), saved(nil, by("y"))), "a", now, "y"), back},
+		"one for others, too":        {state.DecideRelease(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now, "z", "x", "y"), back},
+		"another one":                {state.DecideRelease(web(replicas(0), saved(nil, by("x"))), "a", now, "y"), want{outcome: state.HeldByAction, text: "until x gives it back"}},
+		"another run":                {state.DecideRelease(web(replicas(0), saved(nil, by("x"))), "b", now, "x"), want{outcome: state.NotHeld}},
+		"all of the run":             {state.DecideRelease(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now), back},
+		"what the run held, earlier": {state.DecideRelease(web(replicas(0), saved(nil, live("a"))), "a", now, "x"), back},
+		"of a Restore, the first":    {state.DecideRestored(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now, "x"), want{outcome: state.StillHeld, patched: true, state: holds("3", "0", "a")}},
+		"of a Restore, another one":  {state.DecideRestored(web(replicas(0), saved(nil, by("x"))), "a", now, "y"), want{outcome: state.HeldByAction, text: "until x gives it back"}},
+		"restored":                   {state.DecideRestored(web(replicas(0), saved(elsewhere, by("x"), by("y"))), "r", now, "z"), back},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,48 +134,48 @@ func TestActionsHoldForThemselves(t *testing.T) {
 // TestEndedHasItsWriters: that its time was over is no reason to forget whose field it was.
 func TestEndedHasItsWriters(t *testing.T) {
 	t.Parallel()
-	flux := []state.Owner{{Manager: "kustomize-controller"}}
-	ended := func(s *state.State) { s.Ended, s.Owners = true, flux }
-	d := state.Release(web(saved(ended, live("a"))), "a", now)
-	if d.Outcome != state.Ended || d.Patch == nil || !slices.Equal(d.Patch.Owners, flux) {
+	flux := []state.FieldManager{{Manager: "kustomize-controller"}}
+	ended := func(s *state.State) { s.Expired, s.FieldManagers = true, flux }
+	d := state.DecideRelease(web(saved(ended, live("a"))), "a", now)
+	if d.Outcome != state.EndedBefore || d.Patch == nil || !slices.Equal(d.Patch.FieldManagers, flux) {
 		t.Errorf("decided %+v with the patch %+v, want the writers %v", d, d.Patch, flux)
 	}
 }
 
-func TestAdopt(t *testing.T) {
+func TestDecideRestored(t *testing.T) {
 	t.Parallel()
-	back := want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3}
+	back := want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}
 	for name, tc := range map[string]struct {
 		workload state.Workload
 		want     want
 	}{
 		"restored, holders count there":                         {web(replicas(0), written("grapnel-restore"), saved(elsewhere, live("b"))), back},
 		"restored long after":                                   {web(replicas(0), saved(elsewhere, over("b"))), back},
-		"restored, slept there":                                 {web(replicas(0), saved(func(s *state.State) { elsewhere(s); already(s) }, over("b"))), want{outcome: state.Already, patched: true}},
-		"restored, stopped by hand":                             {web(replicas(0), savedBy("grapnel-restore"), later(written("kubectl-edit")), saved(elsewhere, over("b"))), want{outcome: state.Changed, text: `to 0 replicas meanwhile, by "kubectl-edit"`, patched: true}},
+		"restored, slept there":                                 {web(replicas(0), saved(func(s *state.State) { elsewhere(s); already(s) }, over("b"))), want{outcome: state.AlreadyQuiesced, patched: true}},
+		"restored, stopped by hand":                             {web(replicas(0), savedBy("grapnel-restore"), later(written("kubectl-edit")), saved(elsewhere, over("b"))), want{outcome: state.ChangedSince, text: `to 0 replicas meanwhile, by "kubectl-edit"`, patched: true}},
 		"restored onto what was stopped":                        {web(replicas(0), written("kubectl-edit"), later(savedBy("grapnel-restore")), saved(elsewhere, over("b"))), back},
 		"restored, others apply it, too":                        {web(replicas(0), savedBy("grapnel-restore"), later(written("grapnel-restore", "kubectl")), saved(elsewhere, over("b"))), back},
-		"restored, started by hand":                             {web(replicas(1), saved(elsewhere, over("b"))), want{outcome: state.Changed, patched: true}},
+		"restored, started by hand":                             {web(replicas(1), saved(elsewhere, over("b"))), want{outcome: state.ChangedSince, patched: true}},
 		"restored onto the same object":                         {web(replicas(0), written("grapnel-restore"), saved(nil, over("b"))), back},
 		"onto the same object, the backup held it for any time": {web(replicas(0), savedBy("grapnel-restore"), saved(nil, state.NewHolder("b", now, 0))), back},
 		"ended in the archive":                                  {web(replicas(0), saved(func(s *state.State) { elsewhere(s); ended(s) }, over("b"))), want{outcome: state.NotHeld}},
 		"ended here":                                            {web(saved(ended, over("b"))), want{outcome: state.NotHeld}},
-		"ended here for itself":                                 {web(saved(ended, over("a"))), want{outcome: state.Ended, text: "maxQuiesceDuration", patched: true}},
-		"held by a backup of here":                              {web(replicas(0), saved(nil, live("b"))), want{outcome: state.Released, text: "others of this cluster"}},
+		"ended here for itself":                                 {web(saved(ended, over("a"))), want{outcome: state.EndedBefore, text: "maxQuiesceDuration", patched: true}},
+		"held by a backup of here":                              {web(replicas(0), saved(nil, live("b"))), want{outcome: state.StillHeld, text: "others of this cluster"}},
 		"held by the restore itself":                            {web(replicas(0), saved(nil, live("a"))), back},
-		"held by it and a backup":                               {web(replicas(0), saved(nil, live("a"), live("b"))), want{outcome: state.Released, patched: true, state: holds("3", "0", "b")}},
+		"held by it and a backup":                               {web(replicas(0), saved(nil, live("a"), live("b"))), want{outcome: state.StillHeld, patched: true, state: holds("3", "0", "b")}},
 		"not quiesced":                                          {web(), want{outcome: state.NotHeld}},
 		"unreadable":                                            {web(replicas(0), annotated("x")), want{outcome: state.Unreadable}},
 		"copied to a ReplicaSet, orphan":                        {web(kind(state.ReplicaSet), replicas(0), saved(func(s *state.State) { s.Kind = state.Deployment }, live("b"))), want{outcome: state.NotHeld}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			check(t, state.Adopt(tc.workload, "a", now), tc.want)
+			check(t, state.DecideRestored(tc.workload, "a", now), tc.want)
 		})
 	}
 }
 
-func TestExpire(t *testing.T) {
+func TestDecideExpired(t *testing.T) {
 	t.Parallel()
 	longer, ever := state.NewHolder("b", now, 2*time.Hour), state.NewHolder("c", now.Add(-24*time.Hour), 0)
 	for name, tc := range map[string]struct {
@@ -183,14 +183,14 @@ func TestExpire(t *testing.T) {
 		want     want
 		due      time.Time
 	}{
-		"one counts":                {web(replicas(0), saved(nil, over("a"), live("b"))), want{outcome: state.Released}, now.Add(time.Hour)},
-		"due is when the last is":   {web(replicas(0), saved(nil, longer, live("a"))), want{outcome: state.Released}, now.Add(2 * time.Hour)},
-		"one holds it for any time": {web(replicas(0), saved(nil, longer, ever, over("a"))), want{outcome: state.Released}, time.Time{}},
-		"one held it for any time":  {web(replicas(0), saved(nil, ever, longer)), want{outcome: state.Released}, time.Time{}},
-		"none counts":               {web(replicas(0), saved(nil, over("a"), over("b"))), want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3, state: holds("3", "0", "a", "b")}, time.Time{}},
-		"nobody holds it":           {web(replicas(0), saved(nil)), want{outcome: state.Restored, patched: true, value: state.Restore, replicas: 3}, time.Time{}},
-		"slept before":              {web(replicas(0), saved(already, over("a"))), want{outcome: state.Already, patched: true, state: `{"already":true,"holders":["a"],"replicas":0,"reverts":0}`}, time.Time{}},
-		"changed since":             {web(saved(nil, over("a"))), want{outcome: state.Changed, patched: true, state: holds("3", "0", "a")}, time.Time{}},
+		"one counts":                {web(replicas(0), saved(nil, over("a"), live("b"))), want{outcome: state.StillHeld}, now.Add(time.Hour)},
+		"due is when the last is":   {web(replicas(0), saved(nil, longer, live("a"))), want{outcome: state.StillHeld}, now.Add(2 * time.Hour)},
+		"one holds it for any time": {web(replicas(0), saved(nil, longer, ever, over("a"))), want{outcome: state.StillHeld}, time.Time{}},
+		"one held it for any time":  {web(replicas(0), saved(nil, ever, longer)), want{outcome: state.StillHeld}, time.Time{}},
+		"none counts":               {web(replicas(0), saved(nil, over("a"), over("b"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3, state: holds("3", "0", "a", "b")}, time.Time{}},
+		"nobody holds it":           {web(replicas(0), saved(nil)), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}, time.Time{}},
+		"slept before":              {web(replicas(0), saved(already, over("a"))), want{outcome: state.AlreadyQuiesced, patched: true, state: `{"already":true,"holders":["a"],"replicas":0,"reverts":0}`}, time.Time{}},
+		"changed since":             {web(saved(nil, over("a"))), want{outcome: state.ChangedSince, patched: true, state: holds("3", "0", "a")}, time.Time{}},
 		"ended before":              {web(replicas(0), saved(ended, over("a"))), want{outcome: state.NotHeld}, time.Time{}},
 		"brought by a restore":      {web(replicas(0), savedBy("grapnel-restore"), saved(nil, over("a"))), want{outcome: state.NotHeld}, time.Time{}},
 		"restored from elsewhere":   {web(replicas(0), saved(elsewhere, over("a"))), want{outcome: state.NotHeld}, time.Time{}},
@@ -198,13 +198,13 @@ func TestExpire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := state.Expire(tc.workload, now)
+			got := state.DecideExpired(tc.workload, now)
 			check(t, got, tc.want)
-			if got.Started != (tc.want.outcome == state.Changed) {
-				t.Errorf("it ran: %v", got.Started)
+			if got.RanWhileHeld != (tc.want.outcome == state.ChangedSince) {
+				t.Errorf("it ran: %v", got.RanWhileHeld)
 			}
-			if !got.Due.Equal(tc.due) {
-				t.Errorf("due at %s, want %s", got.Due, tc.due)
+			if !got.NextExpiration.Equal(tc.due) {
+				t.Errorf("due at %s, want %s", got.NextExpiration, tc.due)
 			}
 		})
 	}
@@ -221,7 +221,7 @@ func TestHolderIsNotShortened(t *testing.T) {
 	if err := json.Unmarshal(text, &read); err != nil {
 		t.Fatal(err)
 	}
-	if end := now.Add(time.Minute + 400*time.Millisecond); read.Over(end) || !read.Over(end.Add(time.Second)) {
-		t.Errorf("%s is over at %s: %v, a second later: %v", text, end, read.Over(end), read.Over(end.Add(time.Second)))
+	if end := now.Add(time.Minute + 400*time.Millisecond); read.IsExpired(end) || !read.IsExpired(end.Add(time.Second)) {
+		t.Errorf("%s is over at %s: %v, a second later: %v", text, end, read.IsExpired(end), read.IsExpired(end.Add(time.Second)))
 	}
 }

@@ -26,12 +26,12 @@ const (
 	actionKey     = "grapnel.dev/idempotency-key"
 )
 
-// fluxTurn is how long Flux may take to apply again what somebody else changed: more than the
+// fluxReapplyInterval is how long Flux may take to apply again what somebody else changed: more than the
 // usual interval of a Kustomization.
-const fluxTurn = time.Hour
+const fluxReapplyInterval = time.Hour
 
-// Scaler is a HorizontalPodAutoscaler of a workload.
-type Scaler struct {
+// Autoscaler is a HorizontalPodAutoscaler of a workload.
+type Autoscaler struct {
 	Name string
 	// MinReplicas is the number that it does not go below. It leaves alone what is scaled to
 	// 0, unless this is 0.
@@ -56,57 +56,57 @@ type Manager struct {
 // autoscaler does nothing as long as its target has no replicas, and goes on by itself when
 // the saved number is back; those that scale from 0 on (KEDA, or minReplicas 0) do not stand
 // still, and start also what idles.
-func ManagerOf(w Workload, scaler *Scaler, now time.Time) (Manager, bool) {
-	if w.Quiesced() {
-		return autoscaler(scaler)
+func ManagerOf(w Workload, scaler *Autoscaler, now time.Time) (Manager, bool) {
+	if w.IsQuiesced() {
+		return autoscalerManager(scaler)
 	}
-	byFlux := func(w Workload) (Manager, bool) { return flux(w, scaler != nil, now) }
-	for _, found := range []func(Workload) (Manager, bool){ownerOf, jobController, byFlux, argo} {
+	byFlux := func(w Workload) (Manager, bool) { return fluxManager(w, scaler != nil, now) }
+	for _, found := range []func(Workload) (Manager, bool){ownerManager, jobManager, byFlux, argoCDManager} {
 		if m, ok := found(w); ok {
 			return m, true
 		}
 	}
-	return autoscaler(scaler)
+	return autoscalerManager(scaler)
 }
 
-func ownerOf(w Workload) (Manager, bool) {
-	if w.Owner == nil || (w.Kind == Job && w.Owner.Kind == string(CronJob) && isGroup(w.Owner, "batch")) {
+func ownerManager(w Workload) (Manager, bool) {
+	if w.Owner == nil || (w.Kind == Job && w.Owner.Kind == string(CronJob) && isOwnerInAPIGroup(w.Owner, "batch")) {
 		return Manager{}, false
 	}
 	name := w.Owner.Kind + " " + w.Owner.Name
 	return Manager{Name: name, Advice: "stop the application by means of its " + w.Owner.Kind}, true
 }
 
-// Part says whether a workload is only a part of another one of a built-in kind, which is
+// IsOwnedByDeployment says whether a workload is only a part of another one of a built-in kind, which is
 // quiesced in its place.
-func Part(w Workload) bool {
-	return w.Kind == ReplicaSet && w.Owner != nil && w.Owner.Kind == string(Deployment) && isGroup(w.Owner, "apps")
+func IsOwnedByDeployment(w Workload) bool {
+	return w.Kind == ReplicaSet && w.Owner != nil && w.Owner.Kind == string(Deployment) && isOwnerInAPIGroup(w.Owner, "apps")
 }
 
-// OfAction says whether a workload is a Job that Grapnel itself runs for an action, perhaps of
+// IsActionJob says whether a workload is a Job that Grapnel itself runs for an action, perhaps of
 // another Backup: that would wait for its end in vain.
-func OfAction(w Workload) bool {
+func IsActionJob(w Workload) bool {
 	return w.Kind == Job && w.Labels[actionManager] == "grapnel" && w.Labels[actionKey] != ""
 }
 
-func isGroup(owner *metav1.OwnerReference, group string) bool {
+func isOwnerInAPIGroup(owner *metav1.OwnerReference, group string) bool {
 	return strings.HasPrefix(owner.APIVersion, group+"/")
 }
 
-func jobController(w Workload) (Manager, bool) {
+func jobManager(w Workload) (Manager, bool) {
 	switch {
 	case w.JobController != "":
-		return Manager{Name: "the controller " + quote(w.JobController), Advice: "stop the Job there"}, true
+		return Manager{Name: "the controller " + quoteTruncated(w.JobController), Advice: "stop the Job there"}, true
 	case w.Kind == Job && w.Labels[kueueQueue] != "":
 		return Manager{Name: "Kueue", Advice: "stop its queue first"}, true
 	}
 	return Manager{}, false
 }
 
-func flux(w Workload, scaled bool, now time.Time) (Manager, bool) {
+func fluxManager(w Workload, scaled bool, now time.Time) (Manager, bool) {
 	const advice = "suspend it there, and set whenManaged to Force"
 	switch {
-	case w.Labels[fluxKustomize+"name"] != "" && !leftByFlux(w, scaled, now):
+	case w.Labels[fluxKustomize+"name"] != "" && !isFieldIgnoredByFlux(w, scaled, now):
 		return Manager{Name: fmt.Sprintf("Flux (Kustomization %s/%s)",
 			w.Labels[fluxKustomize+"namespace"], w.Labels[fluxKustomize+"name"]), Advice: advice}, true
 	case w.Labels[fluxHelm+"name"] != "" && w.Annotations[fluxHelm+"driftDetection"] != "disabled":
@@ -116,28 +116,28 @@ func flux(w Workload, scaled bool, now time.Time) (Manager, bool) {
 	return Manager{}, false
 }
 
-// leftByFlux says whether Flux leaves the field alone: because it was told to, or because the
+// isFieldIgnoredByFlux says whether Flux leaves the field alone: because it was told to, or because the
 // field is not in the repository. Flux applies on the server's side, where one can see that.
-func leftByFlux(w Workload, scaled bool, now time.Time) bool {
+func isFieldIgnoredByFlux(w Workload, scaled bool, now time.Time) bool {
 	switch mode := w.Annotations[fluxKustomize+"ssa"]; {
 	case w.Annotations[fluxKustomize+"reconcile"] == "disabled", strings.EqualFold(mode, "Ignore"), strings.EqualFold(mode, "IfNotPresent"):
 		return true
 	}
-	for _, entry := range w.Fields {
+	for _, entry := range w.ManagedFields {
 		if entry.Manager == kustomizeWriter && entry.Operation == metav1.ManagedFieldsOperationApply {
-			return notApplied(w, entry, scaled, now)
+			return isFieldNotApplied(w, entry, scaled, now)
 		}
 	}
 	return false
 }
 
-// notApplied says whether the field is none of those that Flux applies. That it is not noted
+// isFieldNotApplied says whether the field is none of those that Flux applies. That it is not noted
 // for Flux does not say so: whoever else writes a field takes it from Flux, until Flux applies
 // it the next time. It does if nobody else can have taken it, if Flux has applied something
 // since and left it, or if Flux had time enough. An autoscaler is one for which the field is
 // left out of the repository.
-func notApplied(w Workload, flux metav1.ManagedFieldsEntry, scaled bool, now time.Time) bool {
-	by := writers(w)
+func isFieldNotApplied(w Workload, flux metav1.ManagedFieldsEntry, scaled bool, now time.Time) bool {
+	by := quiesceFieldWriters(w)
 	for _, entry := range by {
 		if entry.Operation == metav1.ManagedFieldsOperationApply {
 			return false
@@ -147,20 +147,20 @@ func notApplied(w Workload, flux metav1.ManagedFieldsEntry, scaled bool, now tim
 	case scaled:
 		return true
 	case len(by) == 0:
-		return w.unset()
+		return w.hasDefaultValue()
 	}
 	last := by[len(by)-1].Time
-	return last != nil && (now.Sub(last.Time) >= fluxTurn || (flux.Time != nil && flux.Time.After(last.Time)))
+	return last != nil && (now.Sub(last.Time) >= fluxReapplyInterval || (flux.Time != nil && flux.Time.After(last.Time)))
 }
 
-// argo recognises Argo CD. Its old label, app.kubernetes.io/instance, is one that many others
+// argoCDManager recognises Argo CD. Its old label, app.kubernetes.io/instance, is one that many others
 // use; then it is told by what it wrote.
-func argo(w Workload) (Manager, bool) {
+func argoCDManager(w Workload) (Manager, bool) {
 	app, _, _ := strings.Cut(w.Annotations[argoTracking], ":")
 	if app == "" {
 		app = w.Labels[argoInstance]
 	}
-	for _, entry := range w.Fields {
+	for _, entry := range w.ManagedFields {
 		if app == "" && strings.HasPrefix(entry.Manager, argoManager) {
 			app = w.Labels["app.kubernetes.io/instance"]
 		}
@@ -168,10 +168,10 @@ func argo(w Workload) (Manager, bool) {
 	if app == "" {
 		return Manager{}, false
 	}
-	return Manager{Name: "Argo CD (Application " + quote(app) + ")", Advice: "switch its self-heal off, and set whenManaged to Force"}, true
+	return Manager{Name: "Argo CD (Application " + quoteTruncated(app) + ")", Advice: "switch its self-heal off, and set whenManaged to Force"}, true
 }
 
-func autoscaler(s *Scaler) (Manager, bool) {
+func autoscalerManager(s *Autoscaler) (Manager, bool) {
 	switch {
 	case s == nil:
 		return Manager{}, false

@@ -35,7 +35,7 @@ func ownedBy(apiVersion, kind, name string) change {
 // applied says what Flux applied.
 func applied(fields string) change {
 	return func(w *state.Workload) {
-		w.Fields = []metav1.ManagedFieldsEntry{{
+		w.ManagedFields = []metav1.ManagedFieldsEntry{{
 			Manager: "kustomize-controller", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields),
 		}}
 	}
@@ -45,7 +45,7 @@ func applied(fields string) change {
 func appliedAt(fields string, since time.Duration) change {
 	return func(w *state.Workload) {
 		applied(fields)(w)
-		w.Fields[0].Time = &metav1.Time{Time: now.Add(since)}
+		w.ManagedFields[0].Time = &metav1.Time{Time: now.Add(since)}
 	}
 }
 
@@ -53,7 +53,7 @@ func appliedAt(fields string, since time.Duration) change {
 func writtenAt(since time.Duration) change {
 	return func(w *state.Workload) {
 		written("kubectl")(w)
-		w.Fields[len(w.Fields)-1].Time = &metav1.Time{Time: now.Add(since)}
+		w.ManagedFields[len(w.ManagedFields)-1].Time = &metav1.Time{Time: now.Add(since)}
 	}
 }
 
@@ -65,7 +65,7 @@ func TestManagerOf(t *testing.T) {
 	const withReplicas, without = `{"f:spec":{"f:replicas":{}}}`, `{"f:spec":{"f:template":{}}}`
 	for name, tc := range map[string]struct {
 		workload state.Workload
-		scaler   *state.Scaler
+		scaler   *state.Autoscaler
 		want     string
 	}{
 		"nobody":                        {workload: web()},
@@ -85,7 +85,7 @@ func TestManagerOf(t *testing.T) {
 		"Flux, applied since":           {workload: web(fluxed, appliedAt(without, 0), writtenAt(-time.Minute))},
 		"Flux, applied before":          {workload: web(fluxed, appliedAt(without, -time.Hour), writtenAt(-time.Minute)), want: "Kustomization flux-system/apps"},
 		"Flux, scaled by an autoscaler": {
-			workload: web(fluxed, applied(without), writtenAt(-time.Minute)), scaler: &state.Scaler{Name: "web", MinReplicas: 1},
+			workload: web(fluxed, applied(without), writtenAt(-time.Minute)), scaler: &state.Autoscaler{Name: "web", MinReplicas: 1},
 		},
 		"Flux leaves a CronJob":    {workload: web(fluxed, kind(state.CronJob), applied(without))},
 		"Flux leaves a DaemonSet":  {workload: web(fluxed, kind(state.DaemonSet), applied(without))},
@@ -98,17 +98,17 @@ func TestManagerOf(t *testing.T) {
 		"Argo CD by annotation":    {workload: web(noted("argocd.argoproj.io/tracking-id", "shop:apps/Deployment:shop/web")), want: `Application "shop"`},
 		"Argo CD by label":         {workload: web(labelled("argocd.argoproj.io/instance", "shop")), want: `Application "shop"`},
 		"Argo CD by what it wrote": {workload: web(labelled("app.kubernetes.io/instance", "shop"), written("argocd-controller")), want: `Application "shop"`},
-		"HPA":                      {workload: web(), scaler: &state.Scaler{Name: "web", MinReplicas: 1}},
-		"HPA from 0":               {workload: web(), scaler: &state.Scaler{Name: "web"}, want: "HorizontalPodAutoscaler web"},
-		"HPA, idle":                {workload: web(replicas(0)), scaler: &state.Scaler{Name: "web", MinReplicas: 1}},
-		"HPA from 0, idle":         {workload: web(replicas(0)), scaler: &state.Scaler{Name: "web"}, want: "HorizontalPodAutoscaler web"},
+		"HPA":                      {workload: web(), scaler: &state.Autoscaler{Name: "web", MinReplicas: 1}},
+		"HPA from 0":               {workload: web(), scaler: &state.Autoscaler{Name: "web"}, want: "HorizontalPodAutoscaler web"},
+		"HPA, idle":                {workload: web(replicas(0)), scaler: &state.Autoscaler{Name: "web", MinReplicas: 1}},
+		"HPA from 0, idle":         {workload: web(replicas(0)), scaler: &state.Autoscaler{Name: "web"}, want: "HorizontalPodAutoscaler web"},
 		"KEDA, idle": {
 			workload: web(replicas(0)), want: "ScaledObject web",
-			scaler: &state.Scaler{Name: "keda-hpa-web", MinReplicas: 1, Owner: &metav1.OwnerReference{Kind: "ScaledObject", Name: "web"}},
+			scaler: &state.Autoscaler{Name: "keda-hpa-web", MinReplicas: 1, Owner: &metav1.OwnerReference{Kind: "ScaledObject", Name: "web"}},
 		},
 		"KEDA": {
 			workload: web(), want: "ScaledObject web",
-			scaler: &state.Scaler{Name: "keda-hpa-web", MinReplicas: 1, Owner: &metav1.OwnerReference{Kind: "ScaledObject", Name: "web"}},
+			scaler: &state.Autoscaler{Name: "keda-hpa-web", MinReplicas: 1, Owner: &metav1.OwnerReference{Kind: "ScaledObject", Name: "web"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,28 +8,28 @@ import (
 	"fmt"
 )
 
-// Value is what a Patch does to the field that quiesces a workload.
-type Value int
+// FieldChange is what a Patch does to the field that quiesces a workload.
+type FieldChange int
 
 const (
-	// Keep leaves it alone.
-	Keep Value = iota
-	// Stop quiesces the workload.
-	Stop
-	// Restore gives back what the workload had.
-	Restore
+	// KeepField leaves it alone.
+	KeepField FieldChange = iota
+	// QuiesceField quiesces the workload.
+	QuiesceField
+	// RestoreField gives back what the workload had.
+	RestoreField
 )
 
 // Patch is one write of one workload.
 type Patch struct {
 	// State is the new state; nil removes it.
 	State *State
-	// Value is the change that goes with it.
-	Value Value
+	// Change is the change that goes with it.
+	Change FieldChange
 	// Replicas are those that Restore brings back.
 	Replicas int32
-	// Owners are those whose field it is again then.
-	Owners []Owner
+	// FieldManagers are those whose field it is again then.
+	FieldManagers []FieldManager
 }
 
 // JSON returns p as a JSON merge patch for w. The API server refuses it with a conflict if w
@@ -42,7 +42,7 @@ func (p Patch) JSON(w Workload) ([]byte, error) {
 			return nil, fmt.Errorf("encoding the state of %s: %w", w.Ref, err)
 		}
 		text = string(encoded)
-		if !p.State.Ended {
+		if !p.State.Expired {
 			mark = "true"
 		}
 	}
@@ -50,15 +50,15 @@ func (p Patch) JSON(w Workload) ([]byte, error) {
 		"uid": w.UID, "resourceVersion": w.ResourceVersion,
 		"annotations": map[string]any{Annotation: text}, "labels": map[string]any{Label: mark},
 	}}
-	if p.Value != Keep {
-		patch["spec"] = p.spec(w.Kind)
+	if p.Change != KeepField {
+		patch["spec"] = p.specMergePatch(w.Kind)
 	}
 	return json.Marshal(patch)
 }
 
-// spec returns the part of the patch that changes the workload.
-func (p Patch) spec(kind Kind) map[string]any {
-	stop := p.Value == Stop
+// specMergePatch returns the part of the patch that changes the workload.
+func (p Patch) specMergePatch(kind WorkloadKind) map[string]any {
+	stop := p.Change == QuiesceField
 	switch kind {
 	case CronJob, Job:
 		return map[string]any{"suspend": stop}
@@ -67,7 +67,7 @@ func (p Patch) spec(kind Kind) map[string]any {
 		if stop {
 			park = "true"
 		}
-		selector := map[string]any{"nodeSelector": map[string]any{ParkKey: park}}
+		selector := map[string]any{"nodeSelector": map[string]any{NodeSelectorKey: park}}
 		return map[string]any{"template": map[string]any{"spec": selector}}
 	default:
 		if stop {

@@ -82,10 +82,10 @@ func walk(t *testing.T, w state.Workload, calls string) state.Workload {
 	for call := range strings.SplitSeq(calls, "") {
 		uid := strings.ToLower(call)
 		if call == uid {
-			w = step(t, w, state.Release(w, uid, now))
+			w = step(t, w, state.DecideRelease(w, uid, now))
 		} else {
-			w = step(t, w, state.Quiesce(w, live(uid), now))
-			if !w.Quiesced() {
+			w = step(t, w, state.DecideQuiesce(w, live(uid), now))
+			if !w.IsQuiesced() {
 				t.Fatalf("%s: is not quiesced after %s", calls, call)
 			}
 		}
@@ -131,8 +131,8 @@ func TestOverlappingRuns(t *testing.T) {
 					done := calls[:i+1]
 					held = strings.Contains(done, "A") && !strings.Contains(done, "a") ||
 						strings.Contains(done, "B") && !strings.Contains(done, "b")
-					if held != (got.Annotations != nil) || (held && !got.Quiesced()) {
-						t.Fatalf("after %s of %s: held %v, state %v, quiesced %v", done, calls, held, got.Annotations, got.Quiesced())
+					if held != (got.Annotations != nil) || (held && !got.IsQuiesced()) {
+						t.Fatalf("after %s of %s: held %v, state %v, quiesced %v", done, calls, held, got.Annotations, got.IsQuiesced())
 					}
 				}
 				if diff := cmp.Diff(w, got); diff != "" {
@@ -149,10 +149,10 @@ func TestFight(t *testing.T) {
 	t.Parallel()
 	w := web()
 	for range 10 {
-		d := state.Quiesce(w, live("a"), now)
+		d := state.DecideQuiesce(w, live("a"), now)
 		if d.Outcome == state.Reverted {
 			w.Replicas = 0 // it gives in
-			if got := step(t, w, state.Release(w, "a", now)); got.Replicas != 8 {
+			if got := step(t, w, state.DecideRelease(w, "a", now)); got.Replicas != 8 {
 				t.Errorf("it got back %d replicas, want 8", got.Replicas)
 			}
 			return
@@ -168,21 +168,21 @@ func TestFight(t *testing.T) {
 func TestDeadManSwitch(t *testing.T) {
 	t.Parallel()
 	w := walk(t, web(), "A")
-	if got := step(t, w, state.Expire(w, now.Add(59*time.Minute))); !got.Quiesced() {
+	if got := step(t, w, state.DecideExpired(w, now.Add(59*time.Minute))); !got.IsQuiesced() {
 		t.Error("given back before its time")
 	}
-	w = step(t, w, state.Expire(w, now.Add(time.Hour)))
+	w = step(t, w, state.DecideExpired(w, now.Add(time.Hour)))
 	if w.Replicas != 3 || w.Labels != nil {
 		t.Errorf("at its time it has %d replicas and the labels %v", w.Replicas, w.Labels)
 	}
-	if d := state.Expire(w, now.Add(2*time.Hour)); d.Outcome != state.NotHeld || d.Patch != nil {
+	if d := state.DecideExpired(w, now.Add(2*time.Hour)); d.Outcome != state.NotHeld || d.Patch != nil {
 		t.Errorf("it is given back twice: %+v", d)
 	}
-	if d := state.Quiesce(w, state.NewHolder("a", now.Add(2*time.Hour), time.Hour), now.Add(2*time.Hour)); d.Outcome != state.Expired || d.Patch != nil {
+	if d := state.DecideQuiesce(w, state.NewHolder("a", now.Add(2*time.Hour), time.Hour), now.Add(2*time.Hour)); d.Outcome != state.Expired || d.Patch != nil {
 		t.Errorf("the run that went on quiesces it again: %+v", d)
 	}
-	d := state.Release(w, "a", now.Add(2*time.Hour))
-	if w = step(t, w, d); d.Outcome != state.Ended {
+	d := state.DecideRelease(w, "a", now.Add(2*time.Hour))
+	if w = step(t, w, d); d.Outcome != state.EndedBefore {
 		t.Errorf("the run that went on is told %+v", d)
 	}
 	if diff := cmp.Diff(web(), w); diff != "" {
@@ -206,47 +206,47 @@ func TestWhoHeldIsTold(t *testing.T) {
 	}{
 		"nothing happened": {func(_ stepper, w state.Workload) state.Workload { return w }, state.Restored, false},
 		"another one was the last that counts": {func(do stepper, w state.Workload) state.Workload {
-			w = do(w, state.Quiesce(w, state.NewHolder("b", at(20), time.Hour), at(20)))
-			w = do(w, state.Expire(w, at(30)))
-			return do(w, state.Release(w, "b", at(35)))
-		}, state.Ended, true},
+			w = do(w, state.DecideQuiesce(w, state.NewHolder("b", at(20), time.Hour), at(20)))
+			w = do(w, state.DecideExpired(w, at(30)))
+			return do(w, state.DecideRelease(w, "b", at(35)))
+		}, state.EndedBefore, true},
 		"another one came when its time was over": {func(do stepper, w state.Workload) state.Workload {
-			w = do(w, state.Quiesce(w, state.NewHolder("b", at(31), time.Hour), at(31)))
-			return do(w, state.Release(w, "b", at(35)))
-		}, state.Ended, true},
+			w = do(w, state.DecideQuiesce(w, state.NewHolder("b", at(31), time.Hour), at(31)))
+			return do(w, state.DecideRelease(w, "b", at(35)))
+		}, state.EndedBefore, true},
 		"it was given back, and quiesced again": {func(do stepper, w state.Workload) state.Workload {
-			w = do(w, state.Expire(w, at(30)))
-			return do(w, state.Quiesce(w, state.NewHolder("b", at(35), time.Hour), at(35)))
-		}, state.Released, true},
+			w = do(w, state.DecideExpired(w, at(30)))
+			return do(w, state.DecideQuiesce(w, state.NewHolder("b", at(35), time.Hour), at(35)))
+		}, state.StillHeld, true},
 		"somebody started it, and another quiesced it again": {func(do stepper, w state.Workload) state.Workload {
 			w.Replicas = 5
-			return do(w, state.Quiesce(w, state.NewHolder("b", at(20), time.Hour), at(20)))
-		}, state.Released, true},
+			return do(w, state.DecideQuiesce(w, state.NewHolder("b", at(20), time.Hour), at(20)))
+		}, state.StillHeld, true},
 		"somebody started it when it waited for pods": {func(do stepper, w state.Workload) state.Workload {
 			w.Replicas = 5
-			return do(w, state.Quiesce(w, state.NewHolder("a", at(1), time.Hour), at(1)))
+			return do(w, state.DecideQuiesce(w, state.NewHolder("a", at(1), time.Hour), at(1)))
 		}, state.Restored, false},
 		"another quiesced it again when it waited for pods": {func(do stepper, w state.Workload) state.Workload {
 			w.Replicas = 5
-			w = do(w, state.Quiesce(w, state.NewHolder("b", at(1), time.Hour), at(1)))
-			return do(w, state.Quiesce(w, state.NewHolder("a", at(2), time.Hour), at(2)))
-		}, state.Released, false},
+			w = do(w, state.DecideQuiesce(w, state.NewHolder("b", at(1), time.Hour), at(1)))
+			return do(w, state.DecideQuiesce(w, state.NewHolder("a", at(2), time.Hour), at(2)))
+		}, state.StillHeld, false},
 		"somebody started it before its time was over": {func(do stepper, w state.Workload) state.Workload {
 			w.Replicas = 5
-			return do(w, state.Expire(w, at(30)))
-		}, state.Ended, true},
+			return do(w, state.DecideExpired(w, at(30)))
+		}, state.EndedBefore, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := web()
-			w = step(t, w, state.Quiesce(w, state.NewHolder("a", now, 30*time.Minute), now))
+			w = step(t, w, state.DecideQuiesce(w, state.NewHolder("a", now, 30*time.Minute), now))
 			w = tc.do(func(w state.Workload, d state.Decision) state.Workload { return step(t, w, d) }, w)
-			d := state.Release(w, "a", at(45))
-			if d.Outcome != tc.outcome || d.Started != tc.started {
-				t.Errorf("it is told %s (%s), ran: %v; want %s, %v", d.Outcome, d.Text, d.Started, tc.outcome, tc.started)
+			d := state.DecideRelease(w, "a", at(45))
+			if d.Outcome != tc.outcome || d.RanWhileHeld != tc.started {
+				t.Errorf("it is told %s (%s), ran: %v; want %s, %v", d.Outcome, d.Text, d.RanWhileHeld, tc.outcome, tc.started)
 			}
 			w = step(t, w, d)
-			w = step(t, w, state.Release(w, "b", at(46)))
+			w = step(t, w, state.DecideRelease(w, "b", at(46)))
 			if w.Replicas == 0 || w.Annotations != nil {
 				t.Errorf("in the end it has %d replicas and %v", w.Replicas, w.Annotations)
 			}
@@ -256,7 +256,7 @@ func TestWhoHeldIsTold(t *testing.T) {
 
 func TestPatchIsForWhatWasSeen(t *testing.T) {
 	t.Parallel()
-	data, err := state.Patch{Value: state.Restore, Replicas: 3}.JSON(web())
+	data, err := state.Patch{Change: state.RestoreField, Replicas: 3}.JSON(web())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,38 +9,38 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Kind is a kind of workload.
-type Kind string
+// WorkloadKind is a kind of workload.
+type WorkloadKind string
 
 // The kinds that can be quiesced.
 const (
 	// CronJob is suspended; Jobs that it started go on, unless they are quiesced, too.
-	CronJob Kind = "CronJob"
+	CronJob WorkloadKind = "CronJob"
 	// Job is suspended, which ends its pods; what they did is done again later.
-	Job Kind = "Job"
+	Job WorkloadKind = "Job"
 	// Deployment is scaled to 0.
-	Deployment Kind = "Deployment"
+	Deployment WorkloadKind = "Deployment"
 	// ReplicaSet is scaled to 0 if nobody owns it.
-	ReplicaSet Kind = "ReplicaSet"
+	ReplicaSet WorkloadKind = "ReplicaSet"
 	// DaemonSet gets a node selector that no node has.
-	DaemonSet Kind = "DaemonSet"
+	DaemonSet WorkloadKind = "DaemonSet"
 	// StatefulSet is scaled to 0.
-	StatefulSet Kind = "StatefulSet"
+	StatefulSet WorkloadKind = "StatefulSet"
 )
 
-// Kinds returns all kinds in the order in which they are quiesced: what starts others first,
+// WorkloadKinds returns all kinds in the order in which they are quiesced: what starts others first,
 // what others store their data in last. They are given back in the reverse order.
-func Kinds() []Kind {
-	return []Kind{CronJob, Job, Deployment, ReplicaSet, DaemonSet, StatefulSet}
+func WorkloadKinds() []WorkloadKind {
+	return []WorkloadKind{CronJob, Job, Deployment, ReplicaSet, DaemonSet, StatefulSet}
 }
 
-// ParkKey is the label that no node must have. It is added to the node selector of a
+// NodeSelectorKey is the label that no node must have. It is added to the node selector of a
 // DaemonSet, with the value "true"; what the selector had before stays beside it.
-const ParkKey = "grapnel.dev/quiesced"
+const NodeSelectorKey = "grapnel.dev/quiesced"
 
 // Ref names a workload. Without a Name it is all workloads of a kind, or of a namespace.
 type Ref struct {
-	Kind            Kind
+	Kind            WorkloadKind
 	Namespace, Name string
 }
 
@@ -63,10 +63,10 @@ type Rollout int
 const (
 	// NoRollout means: all pods are of one template.
 	NoRollout Rollout = iota
-	// RolloutGoesOn means: they will be.
-	RolloutGoesOn
-	// RolloutHalts means: they stay as they are until somebody does something about it.
-	RolloutHalts
+	// RolloutProgressing means: they will be.
+	RolloutProgressing
+	// RolloutStalled means: they stay as they are until somebody does something about it.
+	RolloutStalled
 )
 
 // Workload is what decisions need to know of an object.
@@ -76,8 +76,8 @@ type Workload struct {
 	Labels, Annotations  map[string]string
 	// Owner is the owner that controls it, nil if there is none.
 	Owner *metav1.OwnerReference
-	// Fields say who wrote which field last; nil if that is not known.
-	Fields []metav1.ManagedFieldsEntry
+	// ManagedFields say who wrote which field last; nil if that is not known.
+	ManagedFields []metav1.ManagedFieldsEntry
 	// Deleting says that it is being deleted.
 	Deleting bool
 	// Replicas is what a Deployment, ReplicaSet or StatefulSet is scaled to.
@@ -96,21 +96,21 @@ type Workload struct {
 	DeletesVolumes bool
 }
 
-// Quiesced says whether nothing of the workload is to run.
-func (w Workload) Quiesced() bool {
+// IsQuiesced says whether nothing of the workload is to run.
+func (w Workload) IsQuiesced() bool {
 	switch w.Kind {
 	case CronJob, Job:
 		return w.Suspend
 	case DaemonSet:
-		return w.NodeSelector[ParkKey] == "true"
+		return w.NodeSelector[NodeSelectorKey] == "true"
 	default:
 		return w.Replicas == 0
 	}
 }
 
-// unset says whether the field that quiescing changes has the value that it has if nobody ever
+// hasDefaultValue says whether the field that quiescing changes has the value that it has if nobody ever
 // set it.
-func (w Workload) unset() bool {
+func (w Workload) hasDefaultValue() bool {
 	switch w.Kind {
 	case CronJob, Job:
 		return !w.Suspend
@@ -121,10 +121,10 @@ func (w Workload) unset() bool {
 	}
 }
 
-// value returns what the workload is set to, in words.
-func (w Workload) value() string {
+// describeValue returns what the workload is set to, in words.
+func (w Workload) describeValue() string {
 	switch {
-	case w.Kind == DaemonSet && w.Quiesced():
+	case w.Kind == DaemonSet && w.IsQuiesced():
 		return "not to run on any node"
 	case w.Kind == DaemonSet:
 		return "to run on nodes again"
@@ -137,8 +137,8 @@ func (w Workload) value() string {
 	}
 }
 
-// path returns the field that quiescing changes.
-func (k Kind) path() []string {
+// quiesceFieldPath returns the field that quiescing changes.
+func (k WorkloadKind) quiesceFieldPath() []string {
 	switch k {
 	case CronJob, Job:
 		return []string{"spec", "suspend"}

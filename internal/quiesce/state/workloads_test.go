@@ -34,12 +34,12 @@ func web(changes ...change) state.Workload {
 
 func replicas(n int32) change { return func(w *state.Workload) { w.Replicas = n } }
 
-func kind(k state.Kind) change { return func(w *state.Workload) { w.Kind = k } }
+func kind(k state.WorkloadKind) change { return func(w *state.Workload) { w.Kind = k } }
 
 func suspended(w *state.Workload) { w.Suspend = true }
 
 func parked(w *state.Workload) {
-	w.NodeSelector = map[string]string{"disk": "ssd", state.ParkKey: "true"}
+	w.NodeSelector = map[string]string{"disk": "ssd", state.NodeSelectorKey: "true"}
 }
 
 func annotated(text string) change {
@@ -61,20 +61,20 @@ func saved(change func(*state.State), holders ...state.Holder) change {
 	}
 }
 
-func already(s *state.State) { s.Already, s.Replicas = true, 0 }
+func already(s *state.State) { s.AlreadyQuiesced, s.Replicas = true, 0 }
 
 func elsewhere(s *state.State) { s.UID = "uid in another cluster" }
 
 func reverted(n int) func(*state.State) { return func(s *state.State) { s.Reverts = n } }
 
-func ended(s *state.State) { s.Ended = true }
+func ended(s *state.State) { s.Expired = true }
 
 // written says who set the field that quiesces a Deployment last.
 func written(manager string, more ...string) change {
 	return func(w *state.Workload) {
 		for i, name := range append([]string{manager}, more...) {
 			at := metav1.NewTime(now.Add(time.Duration(i) * time.Minute))
-			w.Fields = append(w.Fields, metav1.ManagedFieldsEntry{
+			w.ManagedFields = append(w.ManagedFields, metav1.ManagedFieldsEntry{
 				Manager: name, Operation: metav1.ManagedFieldsOperationUpdate, Time: &at,
 				FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`),
 			})
@@ -85,13 +85,13 @@ func written(manager string, more ...string) change {
 // later does it an hour after what was done before.
 func later(do change) change {
 	return func(w *state.Workload) {
-		before := len(w.Fields)
-		for i := range w.Fields {
-			w.Fields[i].Time = &metav1.Time{Time: now}
+		before := len(w.ManagedFields)
+		for i := range w.ManagedFields {
+			w.ManagedFields[i].Time = &metav1.Time{Time: now}
 		}
 		do(w)
-		for i := before; i < len(w.Fields); i++ {
-			w.Fields[i].Time = &metav1.Time{Time: now.Add(time.Hour)}
+		for i := before; i < len(w.ManagedFields); i++ {
+			w.ManagedFields[i].Time = &metav1.Time{Time: now.Add(time.Hour)}
 		}
 	}
 }
@@ -100,7 +100,7 @@ func later(do change) change {
 func savedBy(managers ...string) change {
 	return func(w *state.Workload) {
 		for _, name := range managers {
-			w.Fields = append(w.Fields, metav1.ManagedFieldsEntry{
+			w.ManagedFields = append(w.ManagedFields, metav1.ManagedFieldsEntry{
 				Manager: name, Operation: metav1.ManagedFieldsOperationUpdate,
 				FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:grapnel.dev/quiesced":{}}}}`),
 			})
@@ -119,7 +119,7 @@ func long(uid string) state.Holder { return state.NewHolder(uid, now.Add(-24*tim
 // selected says who wrote the node selector of a DaemonSet last.
 func selected(manager string) change {
 	return func(w *state.Workload) {
-		w.Fields = append(w.Fields, metav1.ManagedFieldsEntry{
+		w.ManagedFields = append(w.ManagedFields, metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate,
 			FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:template":{"f:spec":{"f:nodeSelector":{}}}}}`),
 		})
@@ -131,7 +131,7 @@ type want struct {
 	outcome  state.Outcome
 	text     string
 	patched  bool
-	value    state.Value
+	value    state.FieldChange
 	replicas int32
 	// state is "" if it is removed: replicas, "already", reverts and holders otherwise.
 	state string
@@ -141,7 +141,7 @@ func describe(s *state.State) string {
 	if s == nil {
 		return ""
 	}
-	text, err := json.Marshal(map[string]any{"replicas": s.Replicas, "already": s.Already, "reverts": s.Reverts, "holders": s.UIDs()})
+	text, err := json.Marshal(map[string]any{"replicas": s.Replicas, "already": s.AlreadyQuiesced, "reverts": s.Reverts, "holders": s.HolderUIDs()})
 	if err != nil {
 		panic(err)
 	}
@@ -163,8 +163,8 @@ func check(t *testing.T, got state.Decision, w want) {
 	if got.Patch == nil {
 		return
 	}
-	if got.Patch.Value != w.value || got.Patch.Replicas != w.replicas {
-		t.Errorf("patch changes %v (%d replicas), want %v (%d)", got.Patch.Value, got.Patch.Replicas, w.value, w.replicas)
+	if got.Patch.Change != w.value || got.Patch.Replicas != w.replicas {
+		t.Errorf("patch changes %v (%d replicas), want %v (%d)", got.Patch.Change, got.Patch.Replicas, w.value, w.replicas)
 	}
 	if diff := cmp.Diff(w.state, describe(got.Patch.State)); diff != "" {
 		t.Errorf("state (-want +got):\n%s", diff)

@@ -11,24 +11,24 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// actions returns the item actions of plugins for one run.
-func (j *Job) actions(req Request) ([]restoreaction.External, error) {
+// newItemActions returns the item actions of plugins for one run.
+func (j *Runner) newItemActions(req Request) ([]restoreaction.PluginAction, error) {
 	if len(req.ItemActions) == 0 {
 		return nil, nil
 	}
-	object, err := velero.Shown{
+	object, err := velero.Object{
 		Kind: "Restore",
 		Metadata: velero.Metadata{
 			Name: req.Name, Namespace: req.Namespace, UID: types.UID(req.UID), Labels: req.Labels, Annotations: req.Annotations,
 		},
 		Spec: req.Spec, BackupName: req.BackupName, OperationTimeout: req.OperationTimeout, Phase: velero.PhaseInProgress, Start: req.Start,
-	}.JSON()
+	}.ToJSON()
 	if err != nil {
 		return nil, err
 	}
-	var actions []restoreaction.External
+	var actions []restoreaction.PluginAction
 	for _, spec := range req.ItemActions {
-		actions = append(actions, plugin.New(spec, plugin.Run{Key: req.UID, Restore: object}, j.Logs.Redactor()))
+		actions = append(actions, plugin.New(spec, plugin.RestoreRun{Key: req.UID, Restore: object}, j.Logs.Redactor()))
 	}
 	return actions, nil
 }

@@ -33,8 +33,8 @@ import (
 // asking is an engine that shows one object to the actions.
 type asking struct{}
 
-// Run implements job.Engine.
-func (asking) Run(ctx context.Context, req restore.Request) (restore.Result, error) {
+// RestoreObjects implements job.Engine.
+func (asking) RestoreObjects(ctx context.Context, req restore.Request) (restore.Result, error) {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "web", "namespace": "shop"},
 	}}
@@ -43,7 +43,7 @@ func (asking) Run(ctx context.Context, req restore.Request) (restore.Result, err
 		if _, err := action.Execute(ctx, &restoreaction.Item{Object: object.DeepCopy(), Archived: object}); err != nil {
 			return restore.Result{}, err
 		}
-		result.Called = append(result.Called, restore.Called{Name: action.Name(), Plugin: action.Plugin(), Calls: 3, Skipped: 2, Failed: 1})
+		result.ActionReports = append(result.ActionReports, restore.ActionReport{Name: action.Name(), Plugin: action.Plugin(), Calls: 3, Skipped: 2, Failed: 1})
 	}
 	result.ResourceList = func(func(string, []string) bool) {}
 	return result, nil
@@ -70,7 +70,7 @@ func (l *listener) Execute(_ context.Context, _ grpc.ClientConnInterface, _ adap
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.restores = append(l.restores, string(object.Restore))
-	return adapter.RestoreItemAnswer{Additional: []item.Ref{}}, nil
+	return adapter.RestoreItemAnswer{RelatedItems: []item.Ref{}}, nil
 }
 
 // TestActionsSeeARestoreOfVelero with what the user wrote, as far as Velero has a word
@@ -158,9 +158,9 @@ func store(t *testing.T) *backupstore.Store {
 }
 
 // logOf returns what was logged so far.
-func logOf(t *testing.T, j *job.Job) string {
+func logOf(t *testing.T, j *job.Runner) string {
 	t.Helper()
-	log, err := j.Logs.Compressed("u-1", runlog.Main)
+	log, err := j.Logs.OpenCompressed("u-1", runlog.Main)
 	if err != nil || log == nil {
 		t.Fatalf("no log: %v", err)
 	}

@@ -5,11 +5,14 @@
 // manifest of its backup to the files that say what became of each object.
 //
 //	Find          is there such a backup, and what does its manifest say
-//	Restore       archive → verified scratch file → engine → log, results, resource list
+//	Verify        archive → verified scratch file, which Restore takes
+//	Restore       the same unless it was done, → engine → log, results, resource list
 //	Finalize      store how the operations ended that actions had started
+//	StorePendingReport     store what Restore could not store
 //	Abandon       a run that failed or was stopped: store its log, the reason, and what
 //	              became of its objects if that was not stored before
-//	StorePostLog  what the PostRestore actions logged
+//	UploadPostActionLog  what the PostRestore actions logged
+//	Release       the archive that Verify made is not needed
 //	Forget        the run is over: nothing is kept of it any more
 //
 // Restore also makes the actions of plugins ready for one run, and shows them the

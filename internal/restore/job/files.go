@@ -17,58 +17,59 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/panics"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// files stores what a person may want to know of the restore, its log last. What is in
+// storeReportFiles stores what a person may want to know of the restore, its log last. What is in
 // the store beside a report that was read from there stays.
-func (j *Job) files(ctx context.Context, store *backupstore.Store, req Request, what told) error {
-	what.report.Restore.UID = req.UID
-	if what.list == nil {
-		what.list = func(w io.Writer) error { return writeList(w, none) }
+func (j *Runner) storeReportFiles(ctx context.Context, store *backupstore.Store, req Request, what itemReport) error {
+	what.results.Restore.UID = req.UID
+	if what.resourceListWriter == nil {
+		what.resourceListWriter = func(w io.Writer) error { return writeResourceList(w, emptyResourceList) }
 	}
-	if err := put(ctx, store, req.Name, backupstore.RestoreResults, what.report.write); err != nil {
+	if err := putRestoreFile(ctx, store, req.Name, backupstore.RestoreResults, what.results.encodeJSON); err != nil {
 		return err
 	}
 	for _, f := range []struct {
 		file  backupstore.RestoreFile
 		write func(io.Writer) error
 	}{
-		{backupstore.RestoreResourceList, what.list},
-		{backupstore.RestoreItemOperations, writeOperations(req, nil)},
+		{backupstore.RestoreResourceList, what.resourceListWriter},
+		{backupstore.RestoreItemOperations, operationsWriter(req, nil)},
 	} {
 		there := false
-		if what.stored {
+		if what.fromStore {
 			var err error
-			if there, err = exists(ctx, store, req.Name, f.file); err != nil {
+			if there, err = hasRestoreFile(ctx, store, req.Name, f.file); err != nil {
 				return err
 			}
 		}
 		if there {
 			continue
 		}
-		if err := put(ctx, store, req.Name, f.file, f.write); err != nil {
+		if err := putRestoreFile(ctx, store, req.Name, f.file, f.write); err != nil {
 			return err
 		}
 	}
-	if what.stored {
-		return j.storeWholeLog(ctx, store, req)
+	if what.fromStore {
+		return j.storeCompleteLog(ctx, store, req)
 	}
-	_, err := j.storeLog(ctx, store, req, runlog.Main, backupstore.RestoreLogs)
+	_, err := j.storeRunLog(ctx, store, req, runlog.Main, backupstore.RestoreLogs)
 	return err
 }
 
-// writeOperations returns what writes the file of operations.
-func writeOperations(req Request, ended []velero.Operation) func(io.Writer) error {
+// operationsWriter returns what writes the file of operations.
+func operationsWriter(req Request, ended []velero.Operation) func(io.Writer) error {
 	return func(w io.Writer) error {
-		return json.NewEncoder(w).Encode(velero.RestoreOperations(req.Name, types.UID(req.UID), ended))
+		return json.NewEncoder(w).Encode(velero.ToRestoreOperations(req.Name, types.UID(req.UID), ended))
 	}
 }
 
-// writeList writes the list of resources as one JSON object, a kind at a time: all
+// writeResourceList writes the list of resources as one JSON object, a kind at a time: all
 // of it at once would take as much memory as the restore did.
-func writeList(w io.Writer, list iter.Seq2[string, []string]) error {
+func writeResourceList(w io.Writer, list iter.Seq2[string, []string]) error {
 	before := "{"
 	for kind, names := range list {
 		key, err := json.Marshal(kind)
@@ -88,18 +89,18 @@ func writeList(w io.Writer, list iter.Seq2[string, []string]) error {
 	return err
 }
 
-// none is the list of resources of a restore that restored none.
-func none(func(string, []string) bool) {}
+// emptyResourceList is the list of resources of a restore that restored none.
+func emptyResourceList(func(string, []string) bool) {}
 
-// put streams what write writes, compressed, into a file of the restore. Write has
+// putRestoreFile streams what write writes, compressed, into a file of the restore. Write has
 // ended when put returns.
-func put(ctx context.Context, store *backupstore.Store, name string, file backupstore.RestoreFile, write func(io.Writer) error) error {
+func putRestoreFile(ctx context.Context, store *backupstore.Store, name string, file backupstore.RestoreFile, write func(io.Writer) error) error {
 	reader, writer := io.Pipe()
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
 		compressed := gzip.NewWriter(writer)
-		err := write(compressed)
+		err := recoverPanic(func() error { return write(compressed) })
 		_ = writer.CloseWithError(errors.Join(err, compressed.Close())) // always nil
 	}()
 	_, err := store.PutRestoreFile(ctx, name, file, reader)
@@ -108,8 +109,14 @@ func put(ctx context.Context, store *backupstore.Store, name string, file backup
 	return err
 }
 
-// exists reports whether a restore has a file.
-func exists(ctx context.Context, store *backupstore.Store, name string, file backupstore.RestoreFile) (bool, error) {
+// recoverPanic returns a panic of f as an error: it runs where nothing else recovers.
+func recoverPanic(f func() error) (err error) {
+	defer panics.Recover(&err)
+	return f()
+}
+
+// hasRestoreFile reports whether a restore has a file.
+func hasRestoreFile(ctx context.Context, store *backupstore.Store, name string, file backupstore.RestoreFile) (bool, error) {
 	found, err := store.GetRestoreFile(ctx, name, file)
 	if errors.Is(err, objectstore.ErrNotExist) {
 		return false, nil

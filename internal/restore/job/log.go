@@ -18,13 +18,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
-// maxStoredLog is how many bytes of lines the log of a run may have that several
+// maxStoredLogBytes is how many bytes of lines the log of a run may have that several
 // operators wrote, each up to the limit of one.
-const maxStoredLog = 8 * runlog.Limit
+const maxStoredLogBytes = 8 * runlog.MaxFileBytes
 
-// storeLog stores one stream of the run's log; false if it is empty.
-func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Request, stream runlog.Stream, file backupstore.RestoreFile) (bool, error) {
-	log, err := j.Logs.Compressed(req.UID, stream)
+// storeRunLog stores one stream of the run's log; false if it is empty.
+func (j *Runner) storeRunLog(ctx context.Context, store *backupstore.Store, req Request, stream runlog.Stream, file backupstore.RestoreFile) (bool, error) {
+	log, err := j.Logs.OpenCompressed(req.UID, stream)
 	if err != nil || log == nil {
 		return false, err
 	}
@@ -33,24 +33,24 @@ func (j *Job) storeLog(ctx context.Context, store *backupstore.Store, req Reques
 	return err == nil, err
 }
 
-// storeWholeLog stores the log of a run that had stored it before. An operator that
+// storeCompleteLog stores the log of a run that had stored it before. An operator that
 // took over, with another scratch folder, has only the lines since then: they follow
 // those in the store.
-func (j *Job) storeWholeLog(ctx context.Context, store *backupstore.Store, req Request) (err error) {
-	before, err := j.storedLog(ctx, store, req)
+func (j *Runner) storeCompleteLog(ctx context.Context, store *backupstore.Store, req Request) (err error) {
+	before, err := j.spoolStoredLog(ctx, store, req)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, before.Close()) }()
-	lacks, err := j.lacks(req, before)
+	lacks, err := j.isMissingStoredLines(req, before)
 	if err != nil {
 		return err
 	}
 	if !lacks {
-		_, err := j.storeLog(ctx, store, req, runlog.Main, backupstore.RestoreLogs)
+		_, err := j.storeRunLog(ctx, store, req, runlog.Main, backupstore.RestoreLogs)
 		return err
 	}
-	since, err := j.Logs.Compressed(req.UID, runlog.Main)
+	since, err := j.Logs.OpenCompressed(req.UID, runlog.Main)
 	if err != nil || since == nil {
 		return err
 	}
@@ -63,10 +63,10 @@ func (j *Job) storeWholeLog(ctx context.Context, store *backupstore.Store, req R
 	return err
 }
 
-// storedLog spools the log that is in the store: it is read again while it is replaced.
+// spoolStoredLog spools the log that is in the store: it is read again while it is replaced.
 // The file is empty if there is none, or one that is larger than any.
-func (j *Job) storedLog(ctx context.Context, store *backupstore.Store, req Request) (_ *os.File, err error) {
-	file, err := os.CreateTemp(j.ScratchDir, ".grapnel-log-*")
+func (j *Runner) spoolStoredLog(ctx context.Context, store *backupstore.Store, req Request) (_ *os.File, err error) {
+	file, err := os.CreateTemp(j.Scratch.Path, ".grapnel-log-*")
 	if err != nil {
 		return nil, fmt.Errorf("spooling the log that was stored before: %w", err)
 	}
@@ -86,8 +86,8 @@ func (j *Job) storedLog(ctx context.Context, store *backupstore.Store, req Reque
 		return nil, err
 	}
 	defer func() { _ = stored.Close() }() // it was only read
-	n, err := io.Copy(file, io.LimitReader(stored, runlog.Limit+1))
-	if err == nil && n > runlog.Limit {
+	n, err := io.Copy(file, io.LimitReader(stored, runlog.MaxFileBytes+1))
+	if err == nil && n > runlog.MaxFileBytes {
 		err = file.Truncate(0)
 	}
 	if err != nil {
@@ -96,9 +96,9 @@ func (j *Job) storedLog(ctx context.Context, store *backupstore.Store, req Reque
 	return file, nil
 }
 
-// lacks reports whether the run's log does not begin with all that a compressed file
+// isMissingStoredLines reports whether the run's log does not begin with all that a compressed file
 // has. One that cannot be read has nothing that could be kept.
-func (j *Job) lacks(req Request, compressed io.ReadSeeker) (bool, error) {
+func (j *Runner) isMissingStoredLines(req Request, compressed io.ReadSeeker) (bool, error) {
 	if _, err := compressed.Seek(0, io.SeekStart); err != nil {
 		return false, fmt.Errorf("reading the log that was stored before: %w", err)
 	}
@@ -106,26 +106,26 @@ func (j *Job) lacks(req Request, compressed io.ReadSeeker) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
-	log, err := j.Logs.Reader(req.UID, runlog.Main)
+	log, err := j.Logs.OpenReader(req.UID, runlog.Main)
 	if err != nil || log == nil {
 		return log == nil, err
 	}
 	defer func() { _ = log.Close() }() // it was only read
-	compared := comparison{with: log}
-	n, err := io.Copy(&compared, io.LimitReader(stored, maxStoredLog+1))
-	return compared.differs && err == nil && n <= maxStoredLog, nil
+	compared := comparingWriter{expected: log}
+	n, err := io.Copy(&compared, io.LimitReader(stored, maxStoredLogBytes+1))
+	return compared.differs && err == nil && n <= maxStoredLogBytes, nil
 }
 
-// comparison is a Writer that compares what it is given with what a reader has.
-type comparison struct {
-	with    io.Reader
-	differs bool
+// comparingWriter is a Writer that compares what it is given with what a reader has.
+type comparingWriter struct {
+	expected io.Reader
+	differs  bool
 }
 
 // Write never fails: what cannot be read is not the same.
-func (c *comparison) Write(data []byte) (int, error) {
+func (c *comparingWriter) Write(data []byte) (int, error) {
 	other := make([]byte, len(data))
-	n, _ := io.ReadFull(c.with, other)
+	n, _ := io.ReadFull(c.expected, other)
 	c.differs = c.differs || !bytes.Equal(data, other[:n])
 	return len(data), nil
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// shownText is how many bytes of a faulty text a message shows at most.
-const shownText = 100
+// maxShownTextBytes is how many bytes of a faulty text a message shows at most.
+const maxShownTextBytes = 100
 
 // Priorities are the versions a user prefers, the most preferred first, by
 // "<resource>.<group>", or "<resource>" in the core group.
@@ -29,15 +29,15 @@ type LineError struct {
 
 // Error implements error.
 func (e *LineError) Error() string {
-	return fmt.Sprintf("line %d, %q: %s", e.Line, brief(e.Text), e.Problem)
+	return fmt.Sprintf("line %d, %q: %s", e.Line, truncateText(e.Text), e.Problem)
 }
 
-// brief keeps a text of any length from filling a message.
-func brief(text string) string {
-	if len(text) <= shownText {
+// truncateText keeps a text of any length from filling a message.
+func truncateText(text string) string {
+	if len(text) <= maxShownTextBytes {
 		return text
 	}
-	return strings.ToValidUTF8(text[:shownText], "") + "…"
+	return strings.ToValidUTF8(text[:maxShownTextBytes], "") + "…"
 }
 
 // ParsePriorities reads the value of the key restoreResourcesVersionPriority
@@ -87,7 +87,7 @@ func parseLine(line string) (resource string, versions []string, problem string)
 	case resource == "":
 		return "", nil, `there is no resource before the "="`
 	case len(validation.IsDNS1123Subdomain(resource)) > 0:
-		return "", nil, fmt.Sprintf("%q is no resource; expected <resource>.<group> or, in the core group, <resource>", brief(resource))
+		return "", nil, fmt.Sprintf("%q is no resource; expected <resource>.<group> or, in the core group, <resource>", truncateText(resource))
 	}
 	for v := range strings.SplitSeq(list, ",") {
 		v = strings.TrimSpace(v)
@@ -95,7 +95,7 @@ func parseLine(line string) (resource string, versions []string, problem string)
 		case v == "":
 			return "", nil, "a version is missing"
 		case len(validation.IsDNS1035Label(v)) > 0:
-			return "", nil, fmt.Sprintf("%q is no version", brief(v))
+			return "", nil, fmt.Sprintf("%q is no version", truncateText(v))
 		}
 		versions = append(versions, v)
 	}

@@ -26,10 +26,10 @@ type Case struct {
 	Resource schema.GroupVersionResource
 	// Archived is the JSON of the object.
 	Archived string
-	// Run of the restore. Its functions are made of InArchive and WithData.
-	Run restoreaction.Run
+	// Restore of the restore. Its functions are made of InArchive and WithData.
+	Restore restoreaction.RestoreContext
 	// InArchive has what is in the archive besides.
-	InArchive []restoreaction.Ref
+	InArchive []restoreaction.ItemRef
 	// WithData has the claims, as namespace/name, whose data the backup holds.
 	WithData []string
 
@@ -42,33 +42,33 @@ type Case struct {
 	Refused bool
 }
 
-// Run runs the cases.
-func Run(t *testing.T, action restoreaction.Action, cases map[string]Case) {
+// RunCases runs the cases.
+func RunCases(t *testing.T, action restoreaction.Action, cases map[string]Case) {
 	t.Helper()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if !action.AppliesTo(tc.Resource.GroupResource()) {
 				t.Fatalf("the action does not apply to %s", tc.Resource)
 			}
-			tc.check(t, action)
-			for path, object := range distortions(Object(t, tc.Archived).Object) {
-				tc.survives(t, action, path, object)
+			tc.checkResult(t, action)
+			for path, object := range malformedCopies(ParseObject(t, tc.Archived).Object) {
+				tc.checkNoPanic(t, action, path, object)
 			}
 		})
 	}
 }
 
-func (tc Case) check(t *testing.T, action restoreaction.Action) {
+func (tc Case) checkResult(t *testing.T, action restoreaction.Action) {
 	t.Helper()
-	item, err := tc.item(Object(t, tc.Archived))
+	item, err := tc.newRestoreItem(ParseObject(t, tc.Archived))
 	if err != nil {
 		t.Fatal(err)
 	}
 	result, err := action.Execute(t.Context(), item)
-	if diff := cmp.Diff(Object(t, tc.Archived), item.Archived); diff != "" {
+	if diff := cmp.Diff(ParseObject(t, tc.Archived), item.Archived); diff != "" {
 		t.Errorf("the archived object was changed (-before +after):\n%s", diff)
 	}
-	var refused *restoreaction.CreateError
+	var refused *restoreaction.CreationRefusedError
 	switch {
 	case tc.Refused:
 		if !errors.As(err, &refused) || refused.Reason == "" {
@@ -90,20 +90,20 @@ func (tc Case) check(t *testing.T, action restoreaction.Action) {
 	if len(item.Object.GetLabels()) == 0 {
 		unstructured.RemoveNestedField(item.Object.Object, field...)
 	}
-	if diff := cmp.Diff(Object(t, tc.Want), item.Object); diff != "" {
+	if diff := cmp.Diff(ParseObject(t, tc.Want), item.Object); diff != "" {
 		t.Errorf("object (-want +got):\n%s", diff)
 	}
 }
 
-// survives runs the action over an object that no API server would store.
-func (tc Case) survives(t *testing.T, action restoreaction.Action, what string, object map[string]any) {
+// checkNoPanic runs the action over an object that no API server would store.
+func (tc Case) checkNoPanic(t *testing.T, action restoreaction.Action, what string, object map[string]any) {
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil {
 			t.Errorf("with %s: panic: %v", what, r)
 		}
 	}()
-	item, err := tc.item(&unstructured.Unstructured{Object: object})
+	item, err := tc.newRestoreItem(&unstructured.Unstructured{Object: object})
 	if err != nil {
 		return // refused before it comes to the action
 	}
@@ -111,30 +111,30 @@ func (tc Case) survives(t *testing.T, action restoreaction.Action, what string, 
 	_, _ = action.Execute(t.Context(), item)
 }
 
-func (tc Case) item(archived *unstructured.Unstructured) (*restoreaction.Item, error) {
-	run := tc.Run
+func (tc Case) newRestoreItem(archived *unstructured.Unstructured) (*restoreaction.Item, error) {
+	run := tc.Restore
 	run.BackupName, run.RestoreName = "backup", "restore"
-	run.Archived = func(resource schema.GroupResource, namespace, name string) bool {
-		return slices.Contains(tc.InArchive, restoreaction.Ref{Resource: resource, Namespace: namespace, Name: name})
+	run.IsArchived = func(resource schema.GroupResource, namespace, name string) bool {
+		return slices.Contains(tc.InArchive, restoreaction.ItemRef{Resource: resource, Namespace: namespace, Name: name})
 	}
-	run.VolumeData = func(namespace, claim string) bool {
+	run.HasVolumeData = func(namespace, claim string) bool {
 		return slices.Contains(tc.WithData, namespace+"/"+claim)
 	}
-	object, err := clean.Copy(archived, clean.Names{Backup: run.BackupName, Restore: run.RestoreName})
+	object, err := clean.CopyForRestore(archived, clean.RestoreNames{Backup: run.BackupName, Restore: run.RestoreName})
 	if err != nil {
 		return nil, err
 	}
 	if namespace := object.GetNamespace(); namespace != "" {
-		object.SetNamespace(run.Namespace(namespace))
+		object.SetNamespace(run.MapNamespace(namespace))
 	}
 	if tc.Resource.Resource == "namespaces" {
-		object.SetName(run.Namespace(object.GetName()))
+		object.SetName(run.MapNamespace(object.GetName()))
 	}
-	return &restoreaction.Item{Resource: tc.Resource, Object: object, Archived: archived, Run: &run}, nil
+	return &restoreaction.Item{Resource: tc.Resource, Object: object, Archived: archived, Restore: &run}, nil
 }
 
-// Object decodes JSON.
-func Object(t *testing.T, text string) *unstructured.Unstructured {
+// ParseObject decodes JSON.
+func ParseObject(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	object := map[string]any{}
 	if err := json.Unmarshal([]byte(text), &object); err != nil {
@@ -143,16 +143,16 @@ func Object(t *testing.T, text string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
-// distortions returns copies of an object in each of which one value has
+// malformedCopies returns copies of an object in each of which one value has
 // another type, by what was done.
-func distortions(object map[string]any) map[string]map[string]any {
+func malformedCopies(object map[string]any) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	for _, wrong := range []any{nil, "text", int64(7), true, []any{}, []any{"text", nil}, map[string]any{}} {
 		// Every run changes the value that it comes to after n others.
 		for n := 0; ; n++ {
 			copied := runtime.DeepCopyJSON(object)
 			left := n
-			if !distort(copied, wrong, &left) {
+			if !replaceValue(copied, wrong, &left) {
 				break
 			}
 			all[fmt.Sprintf("%#v as value %d", wrong, n)] = copied
@@ -161,8 +161,8 @@ func distortions(object map[string]any) map[string]map[string]any {
 	return all
 }
 
-// distort replaces a value after n others, counted in a fixed order.
-func distort(value, wrong any, n *int) bool {
+// replaceValue replaces a value after n others, counted in a fixed order.
+func replaceValue(value, wrong any, n *int) bool {
 	switch value := value.(type) {
 	case map[string]any:
 		keys := make([]string, 0, len(value))
@@ -176,7 +176,7 @@ func distort(value, wrong any, n *int) bool {
 				return true
 			}
 			*n--
-			if distort(value[key], wrong, n) {
+			if replaceValue(value[key], wrong, n) {
 				return true
 			}
 		}
@@ -187,7 +187,7 @@ func distort(value, wrong any, n *int) bool {
 				return true
 			}
 			*n--
-			if distort(value[i], wrong, n) {
+			if replaceValue(value[i], wrong, n) {
 				return true
 			}
 		}

@@ -19,12 +19,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/secret"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/service"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/serviceaccount"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/standby"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/webhook"
 )
 
-// Actions returns all built-in actions in the order they are asked in. They
+// NewActions returns all built-in actions in the order they are asked in. They
 // have no state.
-func Actions() []restoreaction.Action {
+func NewActions() []restoreaction.Action {
 	return []restoreaction.Action{
 		platform.New(),
 		namespace.New(),
@@ -40,6 +41,7 @@ func Actions() []restoreaction.Action {
 		secret.New(),
 		service.New(),
 		serviceaccount.New(),
+		standby.New(),
 		webhook.New(),
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 func TestActionsHaveNamesOfTheirOwn(t *testing.T) {
 	seen := map[string]bool{}
-	for _, action := range builtin.Actions() {
+	for _, action := range builtin.NewActions() {
 		if seen[action.Name()] || !strings.HasPrefix(action.Name(), "grapnel.dev/") {
 			t.Errorf("%T is called %q", action, action.Name())
 		}

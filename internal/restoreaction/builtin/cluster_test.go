@@ -106,31 +106,31 @@ func (cluster) await(t *testing.T, what string, condition func() bool) {
 }
 
 // run maps namespace from to namespace to, and has nothing else in its archive.
-func run(from, to string) *restoreaction.Run {
-	return &restoreaction.Run{
+func run(from, to string) *restoreaction.RestoreContext {
+	return &restoreaction.RestoreContext{
 		NamespaceMapping: map[string]string{from: to},
-		Archived:         func(schema.GroupResource, string, string) bool { return false },
-		VolumeData:       func(string, string) bool { return false },
+		IsArchived:       func(schema.GroupResource, string, string) bool { return false },
+		HasVolumeData:    func(string, string) bool { return false },
 	}
 }
 
 // restorable returns what the actions make of an object.
-func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructured, run *restoreaction.Run) *unstructured.Unstructured {
+func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructured, run *restoreaction.RestoreContext) *unstructured.Unstructured {
 	t.Helper()
 	gvk := archived.GroupVersionKind()
 	mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	object, err := clean.Copy(archived, clean.Names{Backup: "b", Restore: "r"})
+	object, err := clean.CopyForRestore(archived, clean.RestoreNames{Backup: "b", Restore: "r"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		object.SetNamespace(run.Namespace(object.GetNamespace()))
+		object.SetNamespace(run.MapNamespace(object.GetNamespace()))
 	}
-	item := &restoreaction.Item{Resource: mapping.Resource, Object: object, Archived: archived, Run: run}
-	for _, action := range builtin.Actions() {
+	item := &restoreaction.Item{Resource: mapping.Resource, Object: object, Archived: archived, Restore: run}
+	for _, action := range builtin.NewActions() {
 		if !action.AppliesTo(mapping.Resource.GroupResource()) {
 			continue
 		}
@@ -143,7 +143,7 @@ func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructur
 }
 
 // restore creates what the actions make of an object.
-func (c cluster) restore(t *testing.T, archived *unstructured.Unstructured, run *restoreaction.Run) *unstructured.Unstructured {
+func (c cluster) restore(t *testing.T, archived *unstructured.Unstructured, run *restoreaction.RestoreContext) *unstructured.Unstructured {
 	t.Helper()
 	object := restorable(t, c, archived, run)
 	if err := c.Create(t.Context(), object); err != nil {

@@ -52,7 +52,7 @@ func (c cluster) testVolume(t *testing.T) {
 	// The claim goes; the volume stays behind, for nobody to take.
 	c.remove(t, claim)
 	c.awaitPhase(t, volume, string(corev1.VolumeReleased))
-	rebound, ok := pv.Rebind(volume, archivedVolume, mapping)
+	rebound, ok := pv.RebindVolume(volume, archivedVolume, mapping)
 	if !ok {
 		t.Fatalf("the released volume is left alone: %v", volume.Object)
 	}

@@ -23,23 +23,23 @@ const (
 	LabelRestoreName = "grapnel.dev/restore-name"
 )
 
-// Names are what restored objects are labelled with.
-type Names struct {
+// RestoreNames are what restored objects are labelled with.
+type RestoreNames struct {
 	// Backup is the name of the backup.
 	Backup string
 	// Restore is the name of the restore.
 	Restore string
 }
 
-// Copy returns what is restored of an archived object: a copy that shares
+// CopyForRestore returns what is restored of an archived object: a copy that shares
 // nothing with it, without status and without what its old cluster set, with
 // the labels of names. It fails if the metadata or the labels are no objects.
-func Copy(archived *unstructured.Unstructured, names Names) (*unstructured.Unstructured, error) {
+func CopyForRestore(archived *unstructured.Unstructured, names RestoreNames) (*unstructured.Unstructured, error) {
 	metadata, ok := archived.Object["metadata"].(map[string]any)
 	if !ok {
 		return nil, errors.New("metadata is missing or is no object")
 	}
-	kept, err := keptMetadata(metadata, names)
+	kept, err := copyMetadata(metadata, names)
 	if err != nil {
 		return nil, err
 	}
@@ -58,28 +58,28 @@ func Copy(archived *unstructured.Unstructured, names Names) (*unstructured.Unstr
 	return &unstructured.Unstructured{Object: object}, nil
 }
 
-func keptMetadata(metadata map[string]any, names Names) (map[string]any, error) {
+func copyMetadata(metadata map[string]any, names RestoreNames) (map[string]any, error) {
 	labels, ok := metadata["labels"].(map[string]any)
 	if !ok && metadata["labels"] != nil {
 		return nil, fmt.Errorf("metadata.labels is no object but %T", metadata["labels"])
 	}
 	kept := make(map[string]any, len(metadata)+1)
 	for key, value := range metadata {
-		if !setByCluster(key) {
+		if !isSetByCluster(key) {
 			kept[key] = runtime.DeepCopyJSONValue(value)
 		}
 	}
 	all := make(map[string]any, len(labels)+2)
 	maps.Copy(all, labels)
-	all[LabelBackupName] = shortname.Label(names.Backup)
-	all[LabelRestoreName] = shortname.Label(names.Restore)
+	all[LabelBackupName] = shortname.LabelValue(names.Backup)
+	all[LabelRestoreName] = shortname.LabelValue(names.Restore)
 	kept["labels"] = all
 	return kept, nil
 }
 
-// setByCluster reports whether a field of metadata means something in its old
+// isSetByCluster reports whether a field of metadata means something in its old
 // cluster only.
-func setByCluster(key string) bool {
+func isSetByCluster(key string) bool {
 	switch key {
 	case "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generateName",
 		"generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid":

@@ -21,7 +21,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: decoded}
 }
 
-func TestCopy(t *testing.T) {
+func TestCopyForRestore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		archived string
 		want     string // empty: refused
@@ -50,7 +50,7 @@ func TestCopy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			archived := object(t, tc.archived)
-			got, err := Copy(archived, Names{Backup: "b", Restore: "r"})
+			got, err := CopyForRestore(archived, RestoreNames{Backup: "b", Restore: "r"})
 			if (err == nil) != (tc.want != "") {
 				t.Fatalf("error %v", err)
 			}
@@ -84,7 +84,7 @@ func scribble(value any) {
 	}
 }
 
-func TestNeverRestored(t *testing.T) {
+func TestNeverRestoredReason(t *testing.T) {
 	for name, tc := range map[string]struct {
 		resource schema.GroupResource
 		never    bool
@@ -113,7 +113,7 @@ func TestNeverRestored(t *testing.T) {
 		"backups of others":  {schema.GroupResource{Group: "postgresql.cnpg.io", Resource: "backups"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if reason := NeverRestored(tc.resource); (reason != "") != tc.never {
+			if reason := NeverRestoredReason(tc.resource); (reason != "") != tc.never {
 				t.Errorf("NeverRestored(%s) = %q, want a reason: %v", tc.resource, reason, tc.never)
 			}
 		})

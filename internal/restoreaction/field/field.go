@@ -21,13 +21,13 @@ func Get[T any](root map[string]any, path ...string) T {
 	return typed
 }
 
-// Map returns the object at a path, or nil. It may be changed if it is not nil.
-func Map(root map[string]any, path ...string) map[string]any {
+// GetMap returns the object at a path, or nil. It may be changed if it is not nil.
+func GetMap(root map[string]any, path ...string) map[string]any {
 	return Get[map[string]any](root, path...)
 }
 
-// Maps goes through the objects in the list at a path. They may be changed.
-func Maps(root map[string]any, path ...string) iter.Seq[map[string]any] {
+// EachMap goes through the objects in the list at a path. They may be changed.
+func EachMap(root map[string]any, path ...string) iter.Seq[map[string]any] {
 	return func(yield func(map[string]any) bool) {
 		for _, value := range Get[[]any](root, path...) {
 			if entry, ok := value.(map[string]any); ok && !yield(entry) {
@@ -43,9 +43,9 @@ func Has(root map[string]any, path ...string) bool {
 	return err == nil && found
 }
 
-// Int returns the whole number at a path, in whichever type the decoder of its
+// GetInt returns the whole number at a path, in whichever type the decoder of its
 // JSON left it, and 0 if there is none.
-func Int(root map[string]any, path ...string) int64 {
+func GetInt(root map[string]any, path ...string) int64 {
 	switch value := Get[any](root, path...).(type) {
 	case int64:
 		return value
@@ -56,10 +56,10 @@ func Int(root map[string]any, path ...string) int64 {
 	}
 }
 
-// Prune removes keys from the object at a path, and then the object itself if
+// RemoveKeys removes keys from the object at a path, and then the object itself if
 // that left nothing in it.
-func Prune(root map[string]any, path []string, keys ...string) {
-	fields := Map(root, path...)
+func RemoveKeys(root map[string]any, path []string, keys ...string) {
+	fields := GetMap(root, path...)
 	if fields == nil {
 		return
 	}
@@ -71,10 +71,10 @@ func Prune(root map[string]any, path []string, keys ...string) {
 	}
 }
 
-// Filter removes the entries from the list at a path that drop reports true
+// RemoveEntries removes the entries from the list at a path that drop reports true
 // for, and then the list itself if that left nothing in it.
-func Filter(root map[string]any, drop func(entry any) bool, path ...string) {
-	parent := Map(root, path[:len(path)-1]...)
+func RemoveEntries(root map[string]any, drop func(entry any) bool, path ...string) {
+	parent := GetMap(root, path[:len(path)-1]...)
 	list, ok := parent[path[len(path)-1]].([]any)
 	if !ok {
 		return

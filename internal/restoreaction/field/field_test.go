@@ -30,58 +30,58 @@ func TestGet(t *testing.T) {
 			t.Errorf("%s: %q, want nothing", name, got)
 		}
 	}
-	if Map(nil, "a") != nil || Map(tree(), "text") != nil {
+	if GetMap(nil, "a") != nil || GetMap(tree(), "text") != nil {
 		t.Error("there is a map where there is none")
 	}
 	if !Has(tree(), "map", "null") || Has(tree(), "map", "z") || Has(tree(), "text", "a") {
 		t.Error("Has is wrong about what is there")
 	}
-	if Int(tree(), "map", "b") != 7 || Int(tree(), "map", "c") != 7 || Int(tree(), "text") != 0 {
+	if GetInt(tree(), "map", "b") != 7 || GetInt(tree(), "map", "c") != 7 || GetInt(tree(), "text") != 0 {
 		t.Error("Int depends on the decoder")
 	}
 }
 
-func TestMaps(t *testing.T) {
+func TestEachMap(t *testing.T) {
 	var names []string
-	for entry := range Maps(tree(), "list") {
+	for entry := range EachMap(tree(), "list") {
 		names = append(names, Get[string](entry, "n"))
 	}
 	if !slices.Equal(names, []string{"1", "2"}) {
 		t.Errorf("entries %v, want the objects only", names)
 	}
-	for range Maps(tree(), "list") {
+	for range EachMap(tree(), "list") {
 		break // must not panic
 	}
 }
 
-func TestPrune(t *testing.T) {
+func TestRemoveKeys(t *testing.T) {
 	root := tree()
-	Prune(root, []string{"map"}, "a", "b", "z")
-	Prune(root, []string{"text"}, "a")
-	Prune(root, []string{"z"}, "a")
+	RemoveKeys(root, []string{"map"}, "a", "b", "z")
+	RemoveKeys(root, []string{"text"}, "a")
+	RemoveKeys(root, []string{"z"}, "a")
 	want := tree()
 	want["map"] = map[string]any{"c": 7.0, "null": nil}
 	if diff := cmp.Diff(want, root); diff != "" {
 		t.Errorf("some keys (-want +got):\n%s", diff)
 	}
-	Prune(root, []string{"map"}, "c", "null")
+	RemoveKeys(root, []string{"map"}, "c", "null")
 	delete(want, "map")
 	if diff := cmp.Diff(want, root); diff != "" {
 		t.Errorf("the last keys (-want +got):\n%s", diff)
 	}
 }
 
-func TestFilter(t *testing.T) {
+func TestRemoveEntries(t *testing.T) {
 	root := tree()
-	Filter(root, func(entry any) bool { _, isMap := entry.(map[string]any); return !isMap }, "list")
-	Filter(root, func(any) bool { return true }, "text")
-	Filter(root, func(any) bool { return true }, "z", "a")
+	RemoveEntries(root, func(entry any) bool { _, isMap := entry.(map[string]any); return !isMap }, "list")
+	RemoveEntries(root, func(any) bool { return true }, "text")
+	RemoveEntries(root, func(any) bool { return true }, "z", "a")
 	want := tree()
 	want["list"] = []any{map[string]any{"n": "1"}, map[string]any{"n": "2"}}
 	if diff := cmp.Diff(want, root); diff != "" {
 		t.Errorf("some entries (-want +got):\n%s", diff)
 	}
-	Filter(root, func(any) bool { return true }, "list")
+	RemoveEntries(root, func(any) bool { return true }, "list")
 	delete(want, "list")
 	if diff := cmp.Diff(want, root); diff != "" {
 		t.Errorf("all entries (-want +got):\n%s", diff)

@@ -19,19 +19,19 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// mustInclude is the annotation by which an action of Velero wants to have its
+// annotationMustInclude is the annotation by which an action of Velero wants to have its
 // additional items restored although the user excluded them.
-const mustInclude = "restore.velero.io/must-include-additional-items"
+const annotationMustInclude = "restore.velero.io/must-include-additional-items"
 
-// sent returns an object as the action sees it: with the namespace and the labels that
+// encodeForAction returns an object as the action sees it: with the namespace and the labels that
 // it had in the backup.
-func sent(it *restoreaction.Item) ([]byte, error) {
-	metadata := maps.Clone(field.Map(it.Object.Object, "metadata"))
+func encodeForAction(it *restoreaction.Item) ([]byte, error) {
+	metadata := maps.Clone(field.GetMap(it.Object.Object, "metadata"))
 	if namespace := it.Archived.GetNamespace(); namespace != "" {
 		metadata["namespace"] = namespace
 	}
-	had := field.Map(it.Archived.Object, "metadata", "labels")
-	labels := maps.Clone(field.Map(it.Object.Object, "metadata", "labels"))
+	had := field.GetMap(it.Archived.Object, "metadata", "labels")
+	labels := maps.Clone(field.GetMap(it.Object.Object, "metadata", "labels"))
 	for _, key := range []string{clean.LabelBackupName, clean.LabelRestoreName} {
 		delete(labels, key)
 		if value, ok := had[key]; ok {
@@ -51,61 +51,72 @@ func sent(it *restoreaction.Item) ([]byte, error) {
 	return data, nil
 }
 
-// check makes a Result of an answer about an object, which it replaces if that changed
+// toValidatedResult makes a Result of an answer about an object, which it replaces if that changed
 // it. Its error says what is wrong with the answer.
-func (a *action) check(it *restoreaction.Item, given []byte, answer adapter.RestoreItemAnswer) (restoreaction.Result, error) {
-	if err := external.CheckOperationID(answer.OperationID); err != nil {
+func (a *restoreItemAction) toValidatedResult(it *restoreaction.Item, given []byte, answer adapter.RestoreItemAnswer) (restoreaction.Result, error) {
+	if err := external.ValidateOperationID(answer.OperationID); err != nil {
 		return restoreaction.Result{}, err
 	}
 	if answer.Skip {
 		return restoreaction.Result{Skip: fmt.Sprintf("restore action %s leaves it out", a.Name())}, nil
 	}
-	if err := external.CheckRefs("additional item", answer.Additional); err != nil {
+	if err := external.ValidateItemRefs("additional item", answer.RelatedItems); err != nil {
 		return restoreaction.Result{}, err
 	}
-	result := restoreaction.Result{Additional: a.refs(answer.Additional)}
-	if answer.Wait {
-		result.Ready, result.ReadyTimeout = a.ready(about(it)), answer.WaitTimeout
+	result := restoreaction.Result{RelatedItems: a.toItemRefs(answer.RelatedItems)}
+	if answer.WaitForRelatedItems {
+		result.AreRelatedItemsReady, result.ReadyTimeout = a.newReadyFunc(itemKey(it)), answer.WaitTimeout
 	}
-	return result, a.replace(it, given, answer.Item, &result)
+	return result, a.applyReturnedObject(it, given, answer.Item, &result)
 }
 
-// replace makes an object what an action returned.
-func (a *action) replace(it *restoreaction.Item, given, returned []byte, result *restoreaction.Result) error {
+// applyReturnedObject makes an object what an action returned.
+func (a *restoreItemAction) applyReturnedObject(it *restoreaction.Item, given, returned []byte, result *restoreaction.Result) error {
 	if returned = bytes.TrimSpace(returned); len(returned) == 0 || bytes.Equal(returned, given) || string(returned) == "null" {
 		return nil
 	}
 	want := external.Identity{Namespace: it.Archived.GetNamespace(), Name: it.Archived.GetName()}
 	// What is not understood here is explained below.
-	if got, err := external.IdentityOf(returned); err == nil && want.Namespace != "" {
+	if got, err := external.ParseIdentity(returned); err == nil && want.Namespace != "" {
 		switch got.Namespace {
 		case "", it.Object.GetNamespace():
 			want.Namespace = got.Namespace // the engine sets it in any case
 		}
 	}
-	checked, err := external.CheckObject(returned, want)
+	checked, err := external.ValidateReturnedObject(returned, want)
 	if err != nil {
 		return err
+	}
+	checked, said, err := external.ExtractAnnotations(given, checked, item.AnnotationBackupLabels)
+	if err != nil {
+		return err
+	}
+	if annotation, ok := said[item.AnnotationBackupLabels]; ok {
+		labels := external.ParseBackupLabels(annotation)
+		result.BackupLabels = labels.Labels
+		for _, warning := range labels.Warnings {
+			result.Warnings = append(result.Warnings, fmt.Sprintf("restore action %s: %s", a.Name(), a.RedactLine(warning)))
+		}
 	}
 	object := map[string]any{}
 	if err := json.Unmarshal(checked, &object); err != nil {
 		return fmt.Errorf("returned something that is not an object of Kubernetes: %w", err)
 	}
-	if field.Get[string](object, "metadata", "annotations", mustInclude) == "true" {
+	if field.Get[string](object, "metadata", "annotations", annotationMustInclude) == "true" {
 		result.Warnings = append(result.Warnings, fmt.Sprintf("restore action %s wants to have the objects it names restored even if they "+
 			"are excluded: what this restore excludes was left out all the same", a.Name()))
 	}
-	field.Prune(object, []string{"metadata", "annotations"}, mustInclude)
+	field.RemoveKeys(object, []string{"metadata", "annotations"}, annotationMustInclude)
 	it.Object = &unstructured.Unstructured{Object: object}
 	return nil
 }
 
-// refs translates references.
-func (a *action) refs(refs []item.Ref) []restoreaction.Ref {
-	var out []restoreaction.Ref
+// toItemRefs translates references.
+func (a *restoreItemAction) toItemRefs(refs []item.Ref) []restoreaction.ItemRef {
+	var out []restoreaction.ItemRef
 	for _, ref := range refs {
-		out = append(out, restoreaction.Ref{
-			Resource: external.ResourceOf(ref, a.Names()), Namespace: ref.Namespace, Name: ref.Name,
+		out = append(out, restoreaction.ItemRef{
+			Resource: external.ResolveResource(ref, a.ResourceResolver()), Namespace: ref.Namespace, Name: ref.Name,
 		})
 	}
 	return out

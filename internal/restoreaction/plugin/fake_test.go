@@ -71,22 +71,22 @@ func (f *fake) Execute(ctx context.Context, _ grpc.ClientConnInterface, call ada
 	return f.execute(ctx, object)
 }
 
-// AdditionalItemsReady implements adapter.RestoreItemAction.
-func (f *fake) AdditionalItemsReady(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, refs []item.Ref, _ []byte) (bool, error) {
+// AreAdditionalItemsReady implements adapter.RestoreItemAction.
+func (f *fake) AreAdditionalItemsReady(_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, refs []item.Ref, _ []byte) (bool, error) {
 	f.note(call)
 	return f.ready(refs)
 }
 
 // Progress implements adapter.Operations.
-func (f *fake) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.Operation) (item.Progress, error) {
-	return item.Progress{}, adapter.ErrNoOperations
+func (f *fake) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.OperationRef) (item.Progress, error) {
+	return item.Progress{}, adapter.ErrOperationsUnsupported
 }
 
 // Cancel implements adapter.Operations.
-func (f *fake) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.Operation) error {
+func (f *fake) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) error {
 	f.note(call)
 	f.mu.Lock()
-	f.cancelled = append(f.cancelled, op.ID+" of "+string(op.Subject))
+	f.cancelled = append(f.cancelled, op.OperationID+" of "+string(op.Parent))
 	f.mu.Unlock()
 	if f.cancel != nil {
 		return f.cancel(ctx)
@@ -95,7 +95,7 @@ func (f *fake) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adap
 }
 
 // chosen returns an action of the fake that was asked what concerns it.
-func (f *fake) chosen(t *testing.T, edit func(*Spec)) restoreaction.External {
+func (f *fake) chosen(t *testing.T, edit func(*Spec)) restoreaction.PluginAction {
 	t.Helper()
 	spec := Spec{
 		Name: "example.io/act", Plugin: "acts", Parameters: map[string]string{"mode": "fast"},
@@ -104,8 +104,8 @@ func (f *fake) chosen(t *testing.T, edit func(*Spec)) restoreaction.External {
 	if edit != nil {
 		edit(&spec)
 	}
-	a := New(spec, Run{Key: "uid-1", Restore: []byte(`{"kind":"Restore"}`)}, redact.New(secret))
-	if err := a.Choose(t.Context(), names{}); err != nil {
+	a := New(spec, RestoreRun{Key: "uid-1", Restore: []byte(`{"kind":"Restore"}`)}, redact.New(secret))
+	if err := a.ResolveSelector(t.Context(), names{}); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -142,14 +142,14 @@ func pod(t *testing.T) *restoreaction.Item {
 	t.Helper()
 	archived := decode(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","uid":"u","labels":{"app":"web"},
 		"ownerReferences":[{"kind":"ReplicaSet","uid":"o"}]},"spec":{"nodeName":"n","count":3},"status":{"phase":"Running"}}`)
-	object, err := clean.Copy(archived, clean.Names{Backup: "b", Restore: "r"})
+	object, err := clean.CopyForRestore(archived, clean.RestoreNames{Backup: "b", Restore: "r"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	object.SetNamespace("office")
 	return &restoreaction.Item{
 		Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Object: object, Archived: archived,
-		Run: &restoreaction.Run{NamespaceMapping: map[string]string{"shop": "office"}},
+		Restore: &restoreaction.RestoreContext{NamespaceMapping: map[string]string{"shop": "office"}},
 	}
 }
 

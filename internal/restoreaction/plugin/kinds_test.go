@@ -89,24 +89,24 @@ func TestBothKindsWaitAndStartOperations(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := &wire{answers: tc.answers}
-			kinds := adapter.Kinds()
-			version := kinds[slices.IndexFunc(kinds, func(k adapter.Kind) bool { return k.Name == kind })].Versions[0].RestoreItem
+			kinds := adapter.SupportedKinds()
+			version := kinds[slices.IndexFunc(kinds, func(k adapter.ActionKind) bool { return k.Name == kind })].Versions[0].RestoreItem
 			a := New(Spec{
 				Name: "example.io/act", Plugin: "acts", Kind: kind,
 				Resolve: func() (caller.Connection, adapter.RestoreItemAction, error) { return w, version, nil },
-			}, Run{Key: "uid-1"}, redact.New())
-			if err := a.Choose(t.Context(), names{}); err != nil {
+			}, RestoreRun{Key: "uid-1"}, redact.New())
+			if err := a.ResolveSelector(t.Context(), names{}); err != nil {
 				t.Fatal(err)
 			}
 			result, err := a.Execute(t.Context(), pod(t))
-			if err != nil || result.Operation == nil || result.Ready == nil || len(result.Additional) != 1 {
+			if err != nil || result.Operation == nil || result.AreRelatedItemsReady == nil || len(result.RelatedItems) != 1 {
 				t.Fatalf("result %+v, error %v", result, err)
 			}
 			if result.Operation.ID != "op" || result.Operation.PollInterval != tc.interval || result.ReadyTimeout != time.Hour {
 				t.Errorf("operation %+v, timeout %s", result.Operation, result.ReadyTimeout)
 			}
 			for _, want := range []bool{false, true} {
-				if ready, err := result.Ready(t.Context(), result.Additional); err != nil || ready != want {
+				if ready, err := result.AreRelatedItemsReady(t.Context(), result.RelatedItems); err != nil || ready != want {
 					t.Errorf("ready: %t, want %t: %v", ready, want, err)
 				}
 			}

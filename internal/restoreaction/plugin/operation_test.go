@@ -20,13 +20,13 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestOperation of an answer that is accepted: nothing cancels it but its own Cancel.
-func TestOperation(t *testing.T) {
+// TestOperationRef of an answer that is accepted: nothing cancels it but its own Cancel.
+func TestOperationRef(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]adapter.RestoreItemAnswer{
 		"alone":                          {OperationID: "op", PollInterval: time.Minute},
 		"of an object that is left out":  {OperationID: "op", Skip: true},
-		"of an object that has to wait":  {OperationID: "op", Wait: true, WaitTimeout: time.Minute},
+		"of an object that has to wait":  {OperationID: "op", WaitForRelatedItems: true, WaitTimeout: time.Minute},
 		"with the longest possible name": {OperationID: strings.Repeat("x", 1024)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestOperation(t *testing.T) {
 			if err != nil || result.Operation == nil || result.Operation.ID != answer.OperationID {
 				t.Fatalf("operation %+v, error %v", result.Operation, err)
 			}
-			if (result.Skip != "") != answer.Skip || (result.Ready != nil) != answer.Wait || result.ReadyTimeout != answer.WaitTimeout ||
+			if (result.Skip != "") != answer.Skip || (result.AreRelatedItemsReady != nil) != answer.WaitForRelatedItems || result.ReadyTimeout != answer.WaitTimeout ||
 				result.Operation.PollInterval != answer.PollInterval {
 				t.Errorf("result %+v", result)
 			}
@@ -77,8 +77,8 @@ func TestOperationOfARefusedAnswer(t *testing.T) {
 		want   string
 	}{
 		"its ID has 1 MiB":       {adapter.RestoreItemAnswer{OperationID: strings.Repeat("x", 1<<20)}, nil, "named its operation with 1048576 bytes; at most 1024"},
-		"an endless list":        {adapter.RestoreItemAnswer{OperationID: "op", Additional: refs(item.Ref{Resource: "po", Name: "a"}, item.MaxRefs+1)}, nil, "named 10001 additional items"},
-		"an item without name":   {adapter.RestoreItemAnswer{OperationID: "op", Additional: refs(item.Ref{Resource: "po"}, 1)}, nil, "it has no name"},
+		"an endless list":        {adapter.RestoreItemAnswer{OperationID: "op", RelatedItems: refs(item.Ref{Resource: "po", Name: "a"}, item.MaxRefs+1)}, nil, "named 10001 additional items"},
+		"an item without name":   {adapter.RestoreItemAnswer{OperationID: "op", RelatedItems: refs(item.Ref{Resource: "po"}, 1)}, nil, "it has no name"},
 		"another object":         {adapter.RestoreItemAnswer{OperationID: "op", Item: []byte(`{"metadata":{"name":"db","namespace":"shop"}}`)}, nil, "returned another object"},
 		"no object":              {adapter.RestoreItemAnswer{OperationID: "op", Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":"x"}`)}, nil, "not an object of Kubernetes"},
 		"it breaks the contract": {adapter.RestoreItemAnswer{OperationID: "op"}, &adapter.ContractError{Message: "answered nonsense"}, "answered nonsense"},
@@ -115,7 +115,7 @@ func TestOperationOfAnEndedRun(t *testing.T) {
 			cancel()
 			return adapter.RestoreItemAnswer{OperationID: "op"}, nil
 		}}
-		_, err := f.chosen(t, func(s *Spec) { s.Ignore = ignored }).Execute(ctx, pod(t))
+		_, err := f.chosen(t, func(s *Spec) { s.IgnoreFailure = ignored }).Execute(ctx, pod(t))
 		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "which was cancelled") || len(f.cancelled) != 1 {
 			t.Errorf("cancelled %q, error %v", f.cancelled, err)
 		}
@@ -126,7 +126,7 @@ func TestOperationOfAnEndedRun(t *testing.T) {
 func TestOperationOfALateAnswer(t *testing.T) {
 	t.Parallel()
 	f := &fake{execute: answers(adapter.RestoreItemAnswer{OperationID: "op"}, context.DeadlineExceeded)}
-	a := f.chosen(t, func(s *Spec) { s.Ignore = true })
+	a := f.chosen(t, func(s *Spec) { s.IgnoreFailure = true })
 	result, err := a.Execute(t.Context(), pod(t))
 	if err != nil || result.Operation != nil || len(f.cancelled) != 1 {
 		t.Errorf("operation %+v, cancelled %q, error %v", result.Operation, f.cancelled, err)
@@ -139,7 +139,7 @@ func TestOperationOfALateAnswer(t *testing.T) {
 func TestKind(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"", "RestoreItemAction", "AsyncRestoreItemAction"} {
-		a := New(Spec{Kind: kind, Resolve: func() (caller.Connection, adapter.RestoreItemAction, error) { return nil, nil, nil }}, Run{}, redact.New())
+		a := New(Spec{Kind: kind, Resolve: func() (caller.Connection, adapter.RestoreItemAction, error) { return nil, nil, nil }}, RestoreRun{}, redact.New())
 		if a.Kind() != kind {
 			t.Errorf("kind %q, want %q", a.Kind(), kind)
 		}

@@ -21,35 +21,35 @@ import (
 // Spec names an action of a plugin and says how it is called.
 type Spec = remote.Spec[adapter.RestoreItemAction]
 
-// Run is the restore that an action takes part in.
-type Run struct {
+// RestoreRun is the restore that an action takes part in.
+type RestoreRun struct {
 	// Key is the UID of the Restore.
 	Key string
 	// Restore is the Restore as JSON, in the form of velero.io/v1.
 	Restore []byte
 }
 
-// action is one action in one run.
-type action struct {
+// restoreItemAction is one action in one run.
+type restoreItemAction struct {
 	*remote.Action[adapter.RestoreItemAction]
 	restore []byte
 }
 
-var _ restoreaction.External = (*action)(nil)
+var _ restoreaction.PluginAction = (*restoreItemAction)(nil)
 
 // New returns an action for one run. No call is made yet.
-func New(spec Spec, run Run, redactor *redact.Redactor) restoreaction.External {
-	return &action{Action: remote.New(spec, run.Key, redactor), restore: run.Restore}
+func New(spec Spec, run RestoreRun, redactor *redact.Redactor) restoreaction.PluginAction {
+	return &restoreItemAction{Action: remote.New(spec, run.Key, redactor), restore: run.Restore}
 }
 
-// Concerns implements restoreaction.External.
-func (a *action) Concerns(it *restoreaction.Item) bool {
-	return a.Shown(it.Object.GetNamespace(), it.Object.GetLabels)
+// Matches implements restoreaction.External.
+func (a *restoreItemAction) Matches(it *restoreaction.Item) bool {
+	return a.MatchesObject(it.Object.GetNamespace(), it.Object.GetLabels)
 }
 
 // Execute implements restoreaction.Action.
-func (a *action) Execute(ctx context.Context, it *restoreaction.Item) (restoreaction.Result, error) {
-	object, err := sent(it)
+func (a *restoreItemAction) Execute(ctx context.Context, it *restoreaction.Item) (restoreaction.Result, error) {
+	object, err := encodeForAction(it)
 	if err != nil {
 		return restoreaction.Result{}, err
 	}
@@ -57,62 +57,62 @@ func (a *action) Execute(ctx context.Context, it *restoreaction.Item) (restoreac
 	if err != nil {
 		return restoreaction.Result{}, fmt.Errorf("encoding the archived object: %w", err)
 	}
-	answer, err := a.call(ctx, it, adapter.RestoreItem{Object: object, Archived: archived, Restore: a.restore})
+	answer, err := a.executeAction(ctx, it, adapter.RestoreItem{Object: object, Archived: archived, Restore: a.restore})
 	switch {
-	case err != nil && a.Ignored() && remote.Unanswered(err) && ctx.Err() == nil:
+	case err != nil && a.ShouldIgnoreFailure() && remote.IsUnanswered(err) && ctx.Err() == nil:
 		return restoreaction.Result{Warnings: []string{
-			fmt.Sprintf("restore action %s was ignored, and the object is restored without it: %s", a.Name(), a.Explain(err)),
+			fmt.Sprintf("restore action %s was ignored, and the object is restored without it: %s", a.Name(), a.WrapPluginError(err)),
 		}}, nil
 	case err != nil:
-		return restoreaction.Result{}, a.Explain(err)
+		return restoreaction.Result{}, a.WrapPluginError(err)
 	}
-	result, err := a.check(it, object, answer)
+	result, err := a.toValidatedResult(it, object, answer)
 	if err != nil {
-		return restoreaction.Result{}, a.Explain(a.Undo(ctx, about(it), a.operation(answer), err))
+		return restoreaction.Result{}, a.WrapPluginError(a.CancelRejectedOperation(ctx, itemKey(it), a.operationRef(answer), err))
 	}
-	result.Operation = a.started(it, answer)
+	result.Operation = a.newStartedOperation(it, answer)
 	return result, nil
 }
 
-// call shows an object to the action. An answer that comes with an error is none: it
+// executeAction shows an object to the action. An answer that comes with an error is none: it
 // broke the contract, or the run ended meanwhile. What it started is cancelled.
-func (a *action) call(ctx context.Context, it *restoreaction.Item, shown adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+func (a *restoreItemAction) executeAction(ctx context.Context, it *restoreaction.Item, shown adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
 	var answer adapter.RestoreItemAnswer
-	err := a.Call(ctx, about(it), func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version adapter.RestoreItemAction) error {
+	err := a.CallForItem(ctx, itemKey(it), func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version adapter.RestoreItemAction) error {
 		var err error
 		answer, err = version.Execute(ctx, conn, call, shown)
 		return err
 	})
 	if err != nil {
-		err = a.Undo(ctx, about(it), a.operation(answer), err)
+		err = a.CancelRejectedOperation(ctx, itemKey(it), a.operationRef(answer), err)
 	}
 	return answer, err
 }
 
-// operation returns what an answer started, as the action is asked about it.
-func (a *action) operation(answer adapter.RestoreItemAnswer) adapter.Operation {
-	return adapter.Operation{ID: answer.OperationID, Subject: a.restore}
+// operationRef returns what an answer started, as the action is asked about it.
+func (a *restoreItemAction) operationRef(answer adapter.RestoreItemAnswer) adapter.OperationRef {
+	return adapter.OperationRef{OperationID: answer.OperationID, Parent: a.restore}
 }
 
-// started returns what an answer started, nil if nothing.
-func (a *action) started(it *restoreaction.Item, answer adapter.RestoreItemAnswer) *restoreaction.Operation {
+// newStartedOperation returns what an answer started, nil if nothing.
+func (a *restoreItemAction) newStartedOperation(it *restoreaction.Item, answer adapter.RestoreItemAnswer) *restoreaction.StartedOperation {
 	if answer.OperationID == "" {
 		return nil
 	}
-	op, shown := a.operation(answer), about(it)
-	return &restoreaction.Operation{
+	op, shown := a.operationRef(answer), itemKey(it)
+	return &restoreaction.StartedOperation{
 		ID: answer.OperationID, PollInterval: answer.PollInterval,
 		Cancel: func(ctx context.Context) error {
-			if err := a.Cancel(ctx, shown, op); err != nil {
-				return a.Explain(err)
+			if err := a.CancelOperation(ctx, shown, op); err != nil {
+				return a.WrapPluginError(err)
 			}
 			return nil
 		},
 	}
 }
 
-// about names an object in the log, as it is called in the backup.
-func about(it *restoreaction.Item) string {
+// itemKey names an object in the log, as it is called in the backup.
+func itemKey(it *restoreaction.Item) string {
 	name := it.Archived.GetName()
 	if namespace := it.Archived.GetNamespace(); namespace != "" {
 		name = namespace + "/" + name
@@ -120,10 +120,10 @@ func about(it *restoreaction.Item) string {
 	return it.Resource.GroupResource().String() + " " + name
 }
 
-// ready returns what asks the action whether the objects that it named are ready. An
+// newReadyFunc returns what asks the action whether the objects that it named are ready. An
 // action that does not answer is asked again, until it is given up.
-func (a *action) ready(about string) func(context.Context, []restoreaction.Ref) (bool, error) {
-	return func(ctx context.Context, restored []restoreaction.Ref) (bool, error) {
+func (a *restoreItemAction) newReadyFunc(about string) func(context.Context, []restoreaction.ItemRef) (bool, error) {
+	return func(ctx context.Context, restored []restoreaction.ItemRef) (bool, error) {
 		var refs []item.Ref
 		for _, ref := range restored {
 			refs = append(refs, item.Ref{
@@ -131,21 +131,21 @@ func (a *action) ready(about string) func(context.Context, []restoreaction.Ref) 
 			})
 		}
 		var yes bool
-		err := a.Call(ctx, about, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version adapter.RestoreItemAction) error {
+		err := a.CallForItem(ctx, about, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version adapter.RestoreItemAction) error {
 			var err error
-			yes, err = version.AdditionalItemsReady(ctx, conn, call, refs, a.restore)
+			yes, err = version.AreAdditionalItemsReady(ctx, conn, call, refs, a.restore)
 			return err
 		})
 		switch {
 		case err == nil:
 			return yes, nil
-		case remote.Unanswered(err) && !a.GivenUp():
+		case remote.IsUnanswered(err) && !a.IsCircuitOpen():
 			return false, nil
-		case remote.Unanswered(err) && a.Ignored():
+		case remote.IsUnanswered(err) && a.ShouldIgnoreFailure():
 			logr.FromContextOrDiscard(ctx).Info("Not waiting for what an object needs, because the action is ignored",
-				"action", a.Name(), "item", about, "reason", a.Explain(err).Error())
+				"action", a.Name(), "item", about, "reason", a.WrapPluginError(err).Error())
 			return true, nil
 		}
-		return false, a.Explain(err)
+		return false, a.WrapPluginError(err)
 	}
 }

@@ -54,7 +54,7 @@ func TestExecuteShowsWhatVeleroShows(t *testing.T) {
 	if diff := cmp.Diff(before, it.Object); diff != "" {
 		t.Errorf("an empty answer changed the object:\n%s", diff)
 	}
-	call := adapter.ItemCall{Action: "example.io/act", ID: "call-1", Key: "uid-1", Parameters: map[string]string{"mode": "fast"}}
+	call := adapter.ItemCall{Action: "example.io/act", CallID: "call-1", Key: "uid-1", Parameters: map[string]string{"mode": "fast"}}
 	if diff := cmp.Diff([]adapter.ItemCall{call, call}, f.calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -109,6 +109,47 @@ func TestExecuteChecksTheObject(t *testing.T) {
 	}
 }
 
+// TestExecute_BackupLabels takes the labels for the Backup out of the object.
+func TestExecute_BackupLabels(t *testing.T) {
+	t.Parallel()
+	const key = "grapnel.dev/backup-labels"
+	for name, tc := range map[string]struct {
+		// archived is the annotation that the object has in the backup, and returned what
+		// the action makes of it.
+		archived, returned string
+		want               map[string]string
+		warnings           int
+		// kept is the annotation of the object that is created.
+		kept string
+	}{
+		"labels":                      {returned: `{"tier":"gold"}`, want: map[string]string{"tier": "gold"}},
+		"labels that are reserved":    {returned: `{"grapnel.dev/x":"y","tier":"gold"}`, want: map[string]string{"tier": "gold"}, warnings: 1},
+		"no JSON":                     {returned: `gold`, warnings: 1},
+		"those of the object's owner": {archived: `{"tier":"gold"}`, returned: `{"tier":"gold"}`, kept: `{"tier":"gold"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			it := pod(t)
+			if tc.archived != "" {
+				it.Object.SetAnnotations(map[string]string{key: tc.archived})
+			}
+			execute := returns(func(o map[string]any) {
+				o["metadata"].(map[string]any)["annotations"] = map[string]any{key: tc.returned, "kept": "yes"}
+			})
+			result, err := (&fake{execute: execute}).chosen(t, nil).Execute(t.Context(), it)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, result.BackupLabels); diff != "" || len(result.Warnings) != tc.warnings {
+				t.Errorf("warnings %q, labels (-want +got):\n%s", result.Warnings, diff)
+			}
+			if got := it.Object.GetAnnotations(); got[key] != tc.kept || got["kept"] != "yes" {
+				t.Errorf("the object has the annotations %v", got)
+			}
+		})
+	}
+}
+
 func TestExecuteChecksTheAnswer(t *testing.T) {
 	t.Parallel()
 	good := item.Ref{Resource: "po", Namespace: "shop", Name: "db"}
@@ -116,7 +157,7 @@ func TestExecuteChecksTheAnswer(t *testing.T) {
 	for i := range many {
 		many[i] = good
 	}
-	ref := restoreaction.Ref{Resource: schema.GroupResource{Resource: "pods"}, Namespace: "shop", Name: "db"}
+	ref := restoreaction.ItemRef{Resource: schema.GroupResource{Resource: "pods"}, Namespace: "shop", Name: "db"}
 	for name, tc := range map[string]struct {
 		answer adapter.RestoreItemAnswer
 		fails  error
@@ -124,9 +165,9 @@ func TestExecuteChecksTheAnswer(t *testing.T) {
 		err    string
 	}{
 		"skip":                    {answer: adapter.RestoreItemAnswer{Skip: true}, want: restoreaction.Result{Skip: "restore action example.io/act leaves it out"}},
-		"additional items":        {answer: adapter.RestoreItemAnswer{Additional: []item.Ref{good}}, want: restoreaction.Result{Additional: []restoreaction.Ref{ref}}},
-		"an endless list":         {answer: adapter.RestoreItemAnswer{Additional: many}, err: "named 10001 additional items"},
-		"an item without name":    {answer: adapter.RestoreItemAnswer{Additional: []item.Ref{{Resource: "pods"}}}, err: "which cannot exist: it has no name"},
+		"additional items":        {answer: adapter.RestoreItemAnswer{RelatedItems: []item.Ref{good}}, want: restoreaction.Result{RelatedItems: []restoreaction.ItemRef{ref}}},
+		"an endless list":         {answer: adapter.RestoreItemAnswer{RelatedItems: many}, err: "named 10001 additional items"},
+		"an item without name":    {answer: adapter.RestoreItemAnswer{RelatedItems: []item.Ref{{Resource: "pods"}}}, err: "which cannot exist: it has no name"},
 		"an error":                {fails: status.Error(codes.Unknown, "no space for "+secret), err: "no space for"},
 		"a panic":                 {fails: status.Error(codes.Aborted, "plugin panicked: nil"), err: "plugin panicked: nil"},
 		"a message too large":     {fails: status.Error(codes.ResourceExhausted, "the call has 5000000 bytes"), err: "is larger than"},
@@ -149,7 +190,7 @@ func TestMustIncludeIsNotObeyed(t *testing.T) {
 	t.Parallel()
 	it := pod(t)
 	result, err := (&fake{execute: returns(func(o map[string]any) {
-		o["metadata"].(map[string]any)["annotations"] = map[string]any{mustInclude: "true"}
+		o["metadata"].(map[string]any)["annotations"] = map[string]any{annotationMustInclude: "true"}
 	})}).chosen(t, nil).Execute(t.Context(), it)
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +198,7 @@ func TestMustIncludeIsNotObeyed(t *testing.T) {
 	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "what this restore excludes was left out all the same") {
 		t.Errorf("warnings %q", result.Warnings)
 	}
-	if _, there := it.Object.GetAnnotations()[mustInclude]; there {
+	if _, there := it.Object.GetAnnotations()[annotationMustInclude]; there {
 		t.Error("the annotation is still there")
 	}
 }
@@ -183,15 +224,15 @@ func TestChoose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, ignore := range []bool{false, true} {
-				spec := Spec{Name: "example.io/act", Plugin: "acts", Ignore: ignore, Resolve: func() (caller.Connection, adapter.RestoreItemAction, error) {
+				spec := Spec{Name: "example.io/act", Plugin: "acts", IgnoreFailure: ignore, Resolve: func() (caller.Connection, adapter.RestoreItemAction, error) {
 					return tc.fake, tc.fake, nil
 				}}
 				if tc.edit != nil {
 					tc.edit(&spec)
 				}
-				err := New(spec, Run{Key: "k"}, redact.New(secret)).Choose(t.Context(), names{})
+				err := New(spec, RestoreRun{Key: "k"}, redact.New(secret)).ResolveSelector(t.Context(), names{})
 				wantError(t, err, tc.err)
-				leftOut := (*itemaction.LeftOutError)(nil)
+				leftOut := (*itemaction.SkippedActionError)(nil)
 				if err != nil && errors.As(err, &leftOut) != ignore {
 					t.Errorf("with Ignore %t: %v", ignore, err)
 				}
@@ -217,7 +258,7 @@ func TestConcernsTheTargetNamespace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := (&fake{selector: tc.selector}).chosen(t, nil).Concerns(pod(t)); got != tc.want {
+			if got := (&fake{selector: tc.selector}).chosen(t, nil).Matches(pod(t)); got != tc.want {
 				t.Errorf("concerns: %t", got)
 			}
 		})
@@ -234,7 +275,7 @@ func TestGivenUp(t *testing.T) {
 		t.Run(fmt.Sprintf("ignored %t", ignore), func(t *testing.T) {
 			t.Parallel()
 			f := &fake{execute: answers(adapter.RestoreItemAnswer{}, context.DeadlineExceeded)}
-			a := f.chosen(t, func(s *Spec) { s.Ignore = ignore })
+			a := f.chosen(t, func(s *Spec) { s.IgnoreFailure = ignore })
 			asked := len(f.calls)
 			for i := range external.MaxUnanswered + 2 {
 				it := pod(t)
@@ -265,15 +306,15 @@ func TestInterruptedIsNotIgnored(t *testing.T) {
 		cancel()
 		return adapter.RestoreItemAnswer{}, ctx.Err()
 	}}
-	_, err := f.chosen(t, func(s *Spec) { s.Ignore = true }).Execute(ctx, pod(t))
+	_, err := f.chosen(t, func(s *Spec) { s.IgnoreFailure = true }).Execute(ctx, pod(t))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }
 
-// TestReady asks about the objects by the names that they have in the backup, and goes
+// TestNewReadyFunc asks about the objects by the names that they have in the backup, and goes
 // on asking when the plugin is away for a moment.
-func TestReady(t *testing.T) {
+func TestNewReadyFunc(t *testing.T) {
 	t.Parallel()
 	refs := []item.Ref{{Resource: "pods", Namespace: "shop", Name: "db"}}
 	for name, tc := range map[string]struct {
@@ -287,7 +328,7 @@ func TestReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &fake{execute: answers(adapter.RestoreItemAnswer{Additional: refs, Wait: true, WaitTimeout: time.Minute}, nil)}
+			f := &fake{execute: answers(adapter.RestoreItemAnswer{RelatedItems: refs, WaitForRelatedItems: true, WaitTimeout: time.Minute}, nil)}
 			calls := 0
 			f.ready = func(got []item.Ref) (bool, error) {
 				if diff := cmp.Diff(refs, got); diff != "" {
@@ -301,7 +342,7 @@ func TestReady(t *testing.T) {
 				t.Fatalf("timeout %s and error %v", result.ReadyTimeout, err)
 			}
 			for ready := false; !ready && err == nil; {
-				ready, err = result.Ready(t.Context(), result.Additional)
+				ready, err = result.AreRelatedItemsReady(t.Context(), result.RelatedItems)
 			}
 			wantError(t, err, tc.want)
 			if calls != len(tc.answers) {
@@ -315,7 +356,7 @@ func TestReady(t *testing.T) {
 // that a call has.
 func TestReadyThatIsNotAwaited(t *testing.T) {
 	t.Parallel()
-	f := &fake{execute: answers(adapter.RestoreItemAnswer{Wait: true}, nil)}
+	f := &fake{execute: answers(adapter.RestoreItemAnswer{WaitForRelatedItems: true}, nil)}
 	a := f.chosen(t, nil)
 	result, err := a.Execute(t.Context(), pod(t))
 	if err != nil {
@@ -327,7 +368,7 @@ func TestReadyThatIsNotAwaited(t *testing.T) {
 			<-ctx.Done()
 			return false, ctx.Err()
 		}
-		if ready, err := result.Ready(ctx, nil); ready || err != nil {
+		if ready, err := result.AreRelatedItemsReady(ctx, nil); ready || err != nil {
 			t.Errorf("ready: %t, error: %v", ready, err)
 		}
 		cancel()
@@ -342,7 +383,7 @@ func TestSentKeepsNumbers(t *testing.T) {
 	t.Parallel()
 	it := pod(t)
 	it.Object.Object["spec"] = map[string]any{"large": int64(9007199254740993), "ratio": 1.5}
-	data, err := sent(it)
+	data, err := encodeForAction(it)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// findBinaries returns the folder that `make control-plane` builds into, or an
+// findBinaryDir returns the folder that `make control-plane` builds into, or an
 // error that says what to do if something is missing there.
-func findBinaries() (string, error) {
-	root, err := program.Root()
+func findBinaryDir() (string, error) {
+	root, err := program.ModuleRoot()
 	if err != nil {
 		return "", err
 	}

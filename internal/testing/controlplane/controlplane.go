@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -53,25 +54,27 @@ type Options struct {
 // ControlPlane is a running control plane. Its methods may be called from several
 // goroutines.
 type ControlPlane struct {
-	env        *envtest.Environment
-	dir        string
-	binaries   string
-	kubeconfig string
-	manager    *program.Process
-	logs       []*os.File
+	env               *envtest.Environment
+	dir               string
+	binaryDir         string
+	kubeconfigPath    string
+	controllerManager *program.Process
+	logs              []*os.File
 
-	userMu   sync.Mutex
-	stopOnce sync.Once
-	stop     chan struct{}
-	stopped  chan error
-	stopErr  error
+	userMu sync.Mutex
+	// restartRequests asks keep for another API server, and gets its error.
+	restartRequests chan chan error
+	stopOnce        sync.Once
+	stop            chan struct{}
+	stopped         chan error
+	stopErr         error
 }
 
 // Start starts a control plane and waits until it serves. The context bounds the
 // start, not the life of what was started: call Stop for that. On an error nothing
 // is left behind.
 func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
-	binaries, err := findBinaries()
+	binaries, err := findBinaryDir()
 	if err != nil {
 		return nil, err
 	}
@@ -85,38 +88,46 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 		return nil, fmt.Errorf("making the folder of the control plane: %w", err)
 	}
 	c := &ControlPlane{
-		dir:      dir,
-		binaries: binaries,
-		stop:     make(chan struct{}),
-		stopped:  make(chan error, 1),
+		dir:             dir,
+		binaryDir:       binaries,
+		restartRequests: make(chan chan error),
+		stop:            make(chan struct{}),
+		stopped:         make(chan error, 1),
 	}
 	started := make(chan error, 1)
-	go c.keep(ctx, opts, started)
+	go c.runOnLockedThread(ctx, opts, started)
 	if err := <-started; err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// keep starts everything, waits for Stop, and stops everything, all on one thread
+// runOnLockedThread starts everything, waits for Stop, and stops everything, all on one thread
 // of the operating system: a program asks to be killed when its parent ends, and
 // for Linux the parent is the thread, which must therefore live as long.
-func (c *ControlPlane) keep(ctx context.Context, opts Options, started chan<- error) {
+func (c *ControlPlane) runOnLockedThread(ctx context.Context, opts Options, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := c.start(ctx, opts)
+	err := c.startComponents(ctx, opts)
 	if err != nil {
-		err = fmt.Errorf("starting the control plane: %w%s", err, logTails(c.dir))
-		started <- errors.Join(err, c.shutdown())
+		err = fmt.Errorf("starting the control plane: %w%s", err, readLogTails(c.dir))
+		started <- errors.Join(err, c.stopComponents())
 		return
 	}
 	started <- nil
-	<-c.stop
-	c.stopped <- c.shutdown()
+	for {
+		select {
+		case done := <-c.restartRequests:
+			done <- c.env.ControlPlane.APIServer.Start()
+		case <-c.stop:
+			c.stopped <- c.stopComponents()
+			return
+		}
+	}
 }
 
-func (c *ControlPlane) start(ctx context.Context, opts Options) error {
-	if err := c.configure(opts); err != nil {
+func (c *ControlPlane) startComponents(ctx context.Context, opts Options) error {
+	if err := c.configureEnvtest(opts); err != nil {
 		return err
 	}
 	if _, err := c.env.Start(); err != nil {
@@ -125,14 +136,14 @@ func (c *ControlPlane) start(ctx context.Context, opts Options) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c.kubeconfig = filepath.Join(c.dir, "kubeconfig")
-	if err := os.WriteFile(c.kubeconfig, c.env.KubeConfig, 0o600); err != nil {
+	c.kubeconfigPath = filepath.Join(c.dir, "kubeconfig")
+	if err := os.WriteFile(c.kubeconfigPath, c.env.KubeConfig, 0o600); err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
 	if !opts.ControllerManager {
 		return nil
 	}
-	return c.startManager(ctx)
+	return c.startControllerManager(ctx)
 }
 
 // Config returns a copy of the administrator's configuration, whose limits do not
@@ -141,28 +152,28 @@ func (c *ControlPlane) Config() *rest.Config {
 	return rest.CopyConfig(c.env.Config)
 }
 
-// Kubeconfig returns the path of a file with the administrator's credentials. It
+// KubeconfigPath returns the path of a file with the administrator's credentials. It
 // exists until Stop.
-func (c *ControlPlane) Kubeconfig() string {
-	return c.kubeconfig
+func (c *ControlPlane) KubeconfigPath() string {
+	return c.kubeconfigPath
 }
 
-// Kubectl returns the path of a kubectl of the API server's version.
-func (c *ControlPlane) Kubectl() string {
-	return filepath.Join(c.binaries, "kubectl")
+// KubectlPath returns the path of a kubectl of the API server's version.
+func (c *ControlPlane) KubectlPath() string {
+	return filepath.Join(c.binaryDir, "kubectl")
 }
 
 // AddUser makes a user with a client certificate and returns its configuration.
 // What it may do is decided by RBAC alone.
 func (c *ControlPlane) AddUser(name string, groups ...string) (*rest.Config, error) {
-	user, err := c.addUser(name, groups)
+	user, err := c.addEnvtestUser(name, groups)
 	if err != nil {
 		return nil, err
 	}
 	return user.Config(), nil
 }
 
-func (c *ControlPlane) addUser(name string, groups []string) (*envtest.AuthenticatedUser, error) {
+func (c *ControlPlane) addEnvtestUser(name string, groups []string) (*envtest.AuthenticatedUser, error) {
 	c.userMu.Lock()
 	defer c.userMu.Unlock()
 	base := &rest.Config{QPS: c.env.Config.QPS, Burst: c.env.Config.Burst}
@@ -171,6 +182,34 @@ func (c *ControlPlane) addUser(name string, groups []string) (*envtest.Authentic
 		return nil, fmt.Errorf("adding user %s: %w", name, err)
 	}
 	return user, nil
+}
+
+// KillAPIServer kills the API server without any warning. Call StartAPIServer before
+// Stop.
+func (c *ControlPlane) KillAPIServer() error {
+	pid, err := readWrappedPID(c.dir, "kube-apiserver")
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("killing the API server: %w", err)
+	}
+	return nil
+}
+
+// StartAPIServer starts the API server that was killed, with the address, the
+// certificates and the data that it had, and returns when it serves.
+func (c *ControlPlane) StartAPIServer() error {
+	done := make(chan error, 1)
+	select {
+	case c.restartRequests <- done:
+	case <-c.stop:
+		return errors.New("starting the API server: the control plane was stopped")
+	}
+	if err := <-done; err != nil {
+		return fmt.Errorf("starting the API server: %w%s", err, readLogTails(c.dir))
+	}
+	return nil
 }
 
 // Stop ends every program of the control plane, waits for them, and removes their
@@ -183,11 +222,11 @@ func (c *ControlPlane) Stop() error {
 	return c.stopErr
 }
 
-// shutdown stops in reverse order, so that no program fails for want of another.
-func (c *ControlPlane) shutdown() error {
+// stopComponents stops in reverse order, so that no program fails for want of another.
+func (c *ControlPlane) stopComponents() error {
 	var errs []error
-	if c.manager != nil {
-		errs = append(errs, c.manager.Stop(stopTimeout))
+	if c.controllerManager != nil {
+		errs = append(errs, c.controllerManager.Stop(stopTimeout))
 	}
 	if c.env != nil {
 		errs = append(errs, c.env.Stop())

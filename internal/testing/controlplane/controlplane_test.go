@@ -107,11 +107,31 @@ func TestControllersWork(t *testing.T) {
 		}
 	})
 	t.Run("kubectl works with the kubeconfig", func(t *testing.T) {
-		cmd := exec.CommandContext(ctx, plane.Kubectl(), "--kubeconfig", plane.Kubeconfig(), "version")
+		cmd := exec.CommandContext(ctx, plane.KubectlPath(), "--kubeconfig", plane.KubeconfigPath(), "version")
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "Server Version: v1.") {
 			t.Errorf("kubectl version: %v\n%s", err, out)
 		}
+	})
+
+	t.Run("the API server continues after a kill", func(t *testing.T) {
+		createNamespace(t, c, "before-the-kill")
+		if err := plane.KillAPIServer(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the end of the API server", func(ctx context.Context) (bool, error) {
+			return c.Get(ctx, client.ObjectKey{Name: "before-the-kill"}, &corev1.Namespace{}) != nil, nil
+		})
+		if err := plane.StartAPIServer(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(ctx, client.ObjectKey{Name: "before-the-kill"}, &corev1.Namespace{}); err != nil {
+			t.Errorf("what was there before: %v", err)
+		}
+		createNamespace(t, c, "after-the-kill")
+		eventually(t, "a ServiceAccount", func(ctx context.Context) (bool, error) {
+			return c.Get(ctx, client.ObjectKey{Namespace: "after-the-kill", Name: "default"}, &corev1.ServiceAccount{}) == nil, nil
+		})
 	})
 }
 

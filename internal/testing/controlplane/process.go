@@ -8,35 +8,50 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// wrapper runs a program that is killed when the thread that started it ends.
+// wrapperScript runs a program that is killed when the thread that started it ends.
 // Where setpriv cannot arrange that, the program just runs.
-const wrapper = `#!/bin/sh
+const wrapperScript = `#!/bin/sh
 program='%s'
+echo $$ >"$0.pid"
 if setpriv --pdeathsig KILL true 2>/dev/null; then
 	exec setpriv --pdeathsig KILL "$program" "$@"
 fi
 exec "$program" "$@"
 `
 
-// wrap writes a script to start program with and returns its path. envtest gives
+// writeWrapperScript writes a script to start program with and returns its path. envtest gives
 // no other way to influence how it starts one.
-func wrap(dir, program string) (string, error) {
+func writeWrapperScript(dir, program string) (string, error) {
 	path := filepath.Join(dir, filepath.Base(program)+".sh")
 	quoted := strings.ReplaceAll(program, "'", `'\''`)
-	if err := os.WriteFile(path, fmt.Appendf(nil, wrapper, quoted), 0o700); err != nil {
+	if err := os.WriteFile(path, fmt.Appendf(nil, wrapperScript, quoted), 0o700); err != nil {
 		return "", fmt.Errorf("writing the wrapper of a program: %w", err)
 	}
 	return path, nil
 }
 
-// startProgram starts a program that is not envtest's, with a log of its own.
-func startProgram(dir, path string, args ...string) (*program.Process, error) {
-	log, err := openLog(dir, filepath.Base(path))
+// readWrappedPID returns the process ID of a wrapped program, which is that of its script.
+func readWrappedPID(dir, name string) (int, error) {
+	content, err := os.ReadFile(filepath.Join(dir, name+".sh.pid"))
+	if err != nil {
+		return 0, fmt.Errorf("reading the process ID of %s: %w", name, err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
+		return 0, fmt.Errorf("reading the process ID of %s: %w", name, err)
+	}
+	return pid, nil
+}
+
+// startLoggedProgram starts a program that is not envtest's, with a log of its own.
+func startLoggedProgram(dir, path string, args ...string) (*program.Process, error) {
+	log, err := openLogFile(dir, filepath.Base(path))
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +61,7 @@ func startProgram(dir, path string, args ...string) (*program.Process, error) {
 	return program.Start(cmd)
 }
 
-func openLog(dir, name string) (*os.File, error) {
+func openLogFile(dir, name string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening a log: %w", err)
@@ -54,9 +69,9 @@ func openLog(dir, name string) (*os.File, error) {
 	return file, nil
 }
 
-// logTails returns the last lines of every log: the reason of a failed start is
+// readLogTails returns the last lines of every log: the reason of a failed start is
 // hardly ever anywhere else, and the logs are about to be removed.
-func logTails(dir string) string {
+func readLogTails(dir string) string {
 	const lines = 15
 	paths, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil {

@@ -48,9 +48,9 @@ type Options struct {
 // Operator is an operator that was started. Its methods may be called from several
 // goroutines.
 type Operator struct {
-	process *program.Process
-	folder  folder
-	metrics string
+	process    *program.Process
+	dataDir    dataDir
+	metricsURL string
 	// logStart is where its own lines begin in the log.
 	logStart int64
 }
@@ -61,12 +61,12 @@ var errAddressTaken = errors.New("a port was taken before the operator could lis
 // start, not the life of the operator: call Stop or Kill for that. On an error
 // nothing keeps running, and the error has the last lines of the log.
 func Start(ctx context.Context, opts Options) (*Operator, error) {
-	f := folder(opts.Dir)
-	if err := f.prepare(opts.Programs); err != nil {
+	f := dataDir(opts.Dir)
+	if err := f.createWithPlugins(opts.Programs); err != nil {
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		o, err := start(ctx, opts, f)
+		o, err := startOnFreePorts(ctx, opts, f)
 		// The operator cannot be handed a listening socket, so the ports found free
 		// may have been taken since.
 		if !errors.Is(err, errAddressTaken) || attempt == bindAttempts {
@@ -75,12 +75,12 @@ func Start(ctx context.Context, opts Options) (*Operator, error) {
 	}
 }
 
-func start(ctx context.Context, opts Options, f folder) (*Operator, error) {
-	ports, err := freeAddresses(2)
+func startOnFreePorts(ctx context.Context, opts Options, f dataDir) (*Operator, error) {
+	ports, err := findFreeAddresses(2)
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.OpenFile(f.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(f.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the operator's log: %w", err)
 	}
@@ -88,7 +88,7 @@ func start(ctx context.Context, opts Options, f folder) (*Operator, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading the operator's log: %w", err), log.Close())
 	}
-	p, err := program.Start(command(opts, f, ports[0], ports[1], log))
+	p, err := program.Start(newOperatorCommand(opts, f, ports[0], ports[1], log))
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -96,9 +96,9 @@ func start(ctx context.Context, opts Options, f folder) (*Operator, error) {
 		<-p.Done()
 		_ = log.Close() // The operator wrote to it, nothing here did.
 	}()
-	o := &Operator{process: p, folder: f, metrics: "http://" + ports[1] + "/metrics", logStart: offset}
+	o := &Operator{process: p, dataDir: f, metricsURL: "http://" + ports[1] + "/metrics", logStart: offset}
 	if err := o.waitUntilReady(ctx, "http://"+ports[0]+"/readyz"); err != nil {
-		lines := o.LastLines()
+		lines := o.LastLogLines()
 		if strings.Contains(lines, "address already in use") {
 			err = fmt.Errorf("%w: %w", errAddressTaken, err)
 		}
@@ -107,15 +107,16 @@ func start(ctx context.Context, opts Options, f folder) (*Operator, error) {
 	return o, nil
 }
 
-func command(opts Options, f folder, health, metrics string, log *os.File) *exec.Cmd {
+func newOperatorCommand(opts Options, f dataDir, health, metrics string, log *os.File) *exec.Cmd {
 	cmd := exec.Command(opts.Programs.Operator, append([]string{
 		"--kubeconfig=" + opts.Kubeconfig,
-		"--plugin-dir=" + f.plugins(),
-		"--store-root=" + f.store(),
-		"--scratch-dir=" + f.scratch(),
+		"--plugin-dir=" + f.pluginDir(),
+		"--store-root=" + f.storeRoot(),
+		"--scratch-dir=" + f.scratchDir(),
 		"--health-probe-bind-address=" + health,
 		"--metrics-bind-address=" + metrics,
 		"--metrics-secure=false",
+		"--admission-grace=5s",
 	}, opts.Args...)...)
 	cmd.Env = append(os.Environ(), opts.Env...)
 	cmd.Dir = opts.Dir
@@ -129,8 +130,8 @@ func command(opts Options, f folder, health, metrics string, log *os.File) *exec
 	return cmd
 }
 
-// servesMetrics is what the operator logs when it listens for those who scrape it.
-const servesMetrics = "Serving metrics server"
+// servingMetricsMessage is what the operator logs when it listens for those who scrape it.
+const servingMetricsMessage = "Serving metrics server"
 
 // waitUntilReady kills the operator if it does not become ready. Whoever answers may
 // be another operator that was faster to take a port; this one ends for it then, but
@@ -148,13 +149,13 @@ func (o *Operator) waitUntilReady(ctx context.Context, url string) error {
 			return errors.Join(fmt.Errorf("it is not ready: %w", context.Cause(ctx)), o.Kill())
 		case <-tick.C:
 		}
-		if o.folder.logged(o.logStart, servesMetrics) && answersOK(ctx, url) {
+		if o.dataDir.logContains(o.logStart, servingMetricsMessage) && isRespondingOK(ctx, url) {
 			return nil
 		}
 	}
 }
 
-func answersOK(ctx context.Context, url string) bool {
+func isRespondingOK(ctx context.Context, url string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return false
@@ -167,9 +168,9 @@ func answersOK(ctx context.Context, url string) bool {
 	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
-// freeAddresses returns different addresses on the loopback interface that nobody
+// findFreeAddresses returns different addresses on the loopback interface that nobody
 // listened on.
-func freeAddresses(n int) ([]string, error) {
+func findFreeAddresses(n int) ([]string, error) {
 	addresses := make([]string, 0, n)
 	for range n {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -187,15 +188,15 @@ func freeAddresses(n int) ([]string, error) {
 func (o *Operator) PID() int { return o.process.PID() }
 
 // MetricsURL returns where the metrics are, without any authentication.
-func (o *Operator) MetricsURL() string { return o.metrics }
+func (o *Operator) MetricsURL() string { return o.metricsURL }
 
 // LogPath returns the file with what the operator, and those that had its folder
 // before it, wrote.
-func (o *Operator) LogPath() string { return o.folder.log() }
+func (o *Operator) LogPath() string { return o.dataDir.logPath() }
 
-// LastLines returns the end of what this operator wrote so far: the reason of a
+// LastLogLines returns the end of what this operator wrote so far: the reason of a
 // failure is hardly ever anywhere else.
-func (o *Operator) LastLines() string { return o.folder.lastLines(o.logStart) }
+func (o *Operator) LastLogLines() string { return o.dataDir.lastLogLines(o.logStart) }
 
 // Done is closed when the operator has ended.
 func (o *Operator) Done() <-chan struct{} { return o.process.Done() }

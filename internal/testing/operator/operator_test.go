@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx := context.Background()
 	var err error
-	if programs, err = operator.Build(ctx); err != nil {
+	if programs, err = operator.BuildPrograms(ctx); err != nil {
 		return fail(err)
 	}
 	if plane, err = controlplane.Start(ctx, controlplane.Options{CRDPaths: []string{"../../../config/crd/bases"}}); err != nil {
@@ -66,7 +66,7 @@ func fail(err error) int {
 }
 
 func options(dir string) operator.Options {
-	return operator.Options{Programs: programs, Kubeconfig: plane.Kubeconfig(), Dir: dir}
+	return operator.Options{Programs: programs, Kubeconfig: plane.KubeconfigPath(), Dir: dir}
 }
 
 // startAndWait is a parent that never stops what it started.
@@ -90,12 +90,12 @@ func TestLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // The second one finds the namespace.
-		if err := operator.Install(t.Context(), c); err != nil {
+		if err := operator.CreateNamespace(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 	}
 	dir := t.TempDir()
-	first := start(t, options(dir))
+	first := startOnFreePorts(t, options(dir))
 	for _, plugin := range []string{"example", "fault"} {
 		if info, err := os.Stat(filepath.Join(dir, "plugins", plugin)); err != nil || info.Mode().Perm()&0o100 == 0 {
 			t.Errorf("the plugin %s is not installed as a program: %v, %v", plugin, info, err)
@@ -115,7 +115,7 @@ func TestLives(t *testing.T) {
 		t.Errorf("the killed operator, process %d, is still there", first.PID())
 	}
 
-	second := start(t, options(dir))
+	second := startOnFreePorts(t, options(dir))
 	if ended(second) || second.Err() != nil {
 		t.Errorf("the second operator has ended: %v", second.Err())
 	}
@@ -138,7 +138,7 @@ func TestCopiesItsOutput(t *testing.T) {
 	opts := options(t.TempDir())
 	opts.Log = &log
 	opts.Args = []string{"--zap-devel=true"}
-	op := start(t, opts)
+	op := startOnFreePorts(t, opts)
 	if err := op.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestEndsWithItsParent(t *testing.T) {
 	}
 	dir := t.TempDir()
 	parent := exec.Command(os.Args[0])
-	parent.Env = append(os.Environ(), roleVariable+"="+dir, "OPERATOR="+programs.Operator, "KUBECONFIG="+plane.Kubeconfig())
+	parent.Env = append(os.Environ(), roleVariable+"="+dir, "OPERATOR="+programs.Operator, "KUBECONFIG="+plane.KubeconfigPath())
 	output, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestEndsWithItsParent(t *testing.T) {
 	}
 }
 
-func start(t *testing.T, opts operator.Options) *operator.Operator {
+func startOnFreePorts(t *testing.T, opts operator.Options) *operator.Operator {
 	t.Helper()
 	op, err := operator.Start(t.Context(), opts)
 	if err != nil {

@@ -12,13 +12,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // Build compiles the main package in the folder source, which may be a module of its
 // own, to the file target; go's cache makes it quick if nothing has changed. Several
 // processes may build the same target at the same time, and a target that is running
-// or linked elsewhere keeps its content: it is replaced, not written to.
-func Build(ctx context.Context, source, target string) error {
+// or linked elsewhere keeps its content: it is replaced, not written to. More are
+// further arguments of go build.
+func Build(ctx context.Context, source, target string, more ...string) error {
 	dir, name := filepath.Split(target)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the folder of built programs: %w", err)
@@ -33,7 +35,8 @@ func Build(ctx context.Context, source, target string) error {
 	if err := os.Link(target, built); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reusing an earlier build: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", built, ".")
+	args := slices.Concat([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", built}, more, []string{"."})
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -29,16 +29,16 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{name: filepath.Base(cmd.Path), cmd: cmd, done: make(chan struct{})}
 	cmd.SysProcAttr = attributes()
 	started := make(chan error)
-	go p.run(started)
+	go p.runUntilExit(started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("starting %s: %w", p.name, err)
 	}
 	return p, nil
 }
 
-// run keeps the thread that starts the program until the program ends: the kernel
+// runUntilExit keeps the thread that starts the program until the program ends: the kernel
 // takes the end of that thread for the end of the parent.
-func (p *Process) run(started chan<- error) {
+func (p *Process) runUntilExit(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := p.cmd.Start(); err != nil {
@@ -74,7 +74,7 @@ func (p *Process) Err() error {
 // Kill kills the program and returns once it has ended. It is no error if it has
 // ended before.
 func (p *Process) Kill() error {
-	return p.end(syscall.SIGKILL, nil)
+	return p.signalAndWait(syscall.SIGKILL, nil)
 }
 
 // Stop asks the program to end, and returns once it has ended. If it has not within
@@ -83,12 +83,12 @@ func (p *Process) Kill() error {
 func (p *Process) Stop(within time.Duration) error {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
-	return p.end(syscall.SIGTERM, timer.C)
+	return p.signalAndWait(syscall.SIGTERM, timer.C)
 }
 
-// end sends a signal and waits for the end of the program, or, if that comes first,
+// signalAndWait sends a signal and waits for the end of the program, or, if that comes first,
 // for late.
-func (p *Process) end(signal os.Signal, late <-chan time.Time) error {
+func (p *Process) signalAndWait(signal os.Signal, late <-chan time.Time) error {
 	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("sending %v to %s: %w", signal, p.name, err)
 	}

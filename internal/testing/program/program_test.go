@@ -203,17 +203,17 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-func TestRoot(t *testing.T) {
-	root, err := program.Root()
+func TestModuleRoot(t *testing.T) {
+	root, err := program.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(filepath.Join(root, "test", "exampleplugin")) // A module of its own.
-	if again, err := program.Root(); err != nil || again != root {
+	if again, err := program.ModuleRoot(); err != nil || again != root {
 		t.Errorf("from a nested module it is %q, want %q (%v)", again, root, err)
 	}
 	t.Chdir(t.TempDir())
-	if elsewhere, err := program.Root(); err == nil {
+	if elsewhere, err := program.ModuleRoot(); err == nil {
 		t.Errorf("outside of the sources it is %q", elsewhere)
 	}
 }

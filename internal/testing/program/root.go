@@ -12,9 +12,9 @@ import (
 
 const modulePath = "github.com/grapnel-dev/grapnel"
 
-// Root returns the folder of the operator's module. It walks up from the working
+// ModuleRoot returns the folder of the operator's module. It walks up from the working
 // directory, which for a test is its package; nested modules are passed by.
-func Root() (string, error) {
+func ModuleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("finding the working directory: %w", err)

@@ -51,7 +51,7 @@ type Server struct {
 func Start(tb testing.TB, opts Options) *Server {
 	tb.Helper()
 	// The context of the test ends before its clean-ups run.
-	s, err := Run(context.WithoutCancel(tb.Context()), opts)
+	s, err := StartWithContext(context.WithoutCancel(tb.Context()), opts)
 	if err != nil {
 		tb.Fatalf("starting S3 server: %v", err)
 	}
@@ -63,16 +63,16 @@ func Start(tb testing.TB, opts Options) *Server {
 	return s
 }
 
-// Run runs a server until Close is called, ctx ends or this process dies.
-func Run(ctx context.Context, opts Options) (*Server, error) {
-	binary, err := build(ctx)
+// StartWithContext runs a server until Close is called, ctx ends or this process dies.
+func StartWithContext(ctx context.Context, opts Options) (*Server, error) {
+	binary, err := buildServer(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("building the S3 server: %w", err)
 	}
 	s := &Server{
-		Bucket:    orDefault(opts.Bucket, "grapnel"),
-		AccessKey: orDefault(opts.AccessKey, rand.Text()),
-		SecretKey: orDefault(opts.SecretKey, rand.Text()),
+		Bucket:    valueOrDefault(opts.Bucket, "grapnel"),
+		AccessKey: valueOrDefault(opts.AccessKey, rand.Text()),
+		SecretKey: valueOrDefault(opts.SecretKey, rand.Text()),
 		stderr:    &bytes.Buffer{},
 	}
 	args := []string{"-bucket", s.Bucket, "-access-key", s.AccessKey, "-secret-key", s.SecretKey}
@@ -99,9 +99,9 @@ func Run(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// build returns the path of an up-to-date binary.
-func build(ctx context.Context) (string, error) {
-	root, err := program.Root()
+// buildServer returns the path of an up-to-date binary.
+func buildServer(ctx context.Context) (string, error) {
+	root, err := program.ModuleRoot()
 	if err != nil {
 		return "", err
 	}
@@ -109,7 +109,7 @@ func build(ctx context.Context) (string, error) {
 	return binary, program.Build(ctx, filepath.Join(root, "test", "s3server"), binary)
 }
 
-func orDefault(value, fallback string) string {
+func valueOrDefault(value, fallback string) string {
 	if value == "" {
 		return fallback
 	}
@@ -125,8 +125,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Options returns what package s3 needs to use the bucket.
-func (s *Server) Options() s3.Options {
+// S3Options returns what package s3 needs to use the bucket.
+func (s *Server) S3Options() s3.Options {
 	return s3.Options{
 		Bucket:         s.Bucket,
 		Region:         "us-east-1",

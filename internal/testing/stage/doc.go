@@ -9,14 +9,14 @@
 //
 //	func TestMain(m *testing.M) { os.Exit(world.Run(m, stage.Options{})) }
 //
-//	func TestThing(t *testing.T) {
+//	func TestThing(t testing.TB) {
 //		s := world.New(t, "--max-concurrent-backups=1")
-//		b := stage.Create(t, world.Client, s.BackupOf(world.NewApp(t, 2)))
+//		b := stage.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 2)))
 //		stage.Await(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { ... })
 //	}
 //
 // [World.Shared] is one operator for all tests that need none of their own, and
-// [World.FaultPlugin] a Plugin that does what a story wants. After the last test the
+// [World.NewFaultPlugin] a Plugin that does what a story wants. After the last test the
 // logs of all operators are searched for secrets.
 //
 // Stories that look at a controller from inside use package suite.

@@ -16,18 +16,18 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// NewApp makes a namespace with the ConfigMaps 0, 1 and so on.
-func (w *World) NewApp(t *testing.T, configMaps int) string {
+// CreateApp makes a namespace with the ConfigMaps 0, 1 and so on.
+func (w *Env) CreateApp(t testing.TB, configMaps int) string {
 	t.Helper()
-	namespace := w.NewNamespace(t, "app-")
+	namespace := w.CreateNamespace(t, "app-")
 	for i := range configMaps {
-		Create(t, w.Client, ConfigMap(namespace, i))
+		Create(t, w.Client, NewConfigMap(namespace, i))
 	}
 	return namespace
 }
 
-// ConfigMap returns the ConfigMap c0, c1 or so on, with its number as data "n".
-func ConfigMap(namespace string, i int) *corev1.ConfigMap {
+// NewConfigMap returns the NewConfigMap c0, c1 or so on, with its number as data "n".
+func NewConfigMap(namespace string, i int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c%d", i)},
 		Data:       map[string]string{"n": fmt.Sprint(i)},
@@ -35,7 +35,7 @@ func ConfigMap(namespace string, i int) *corev1.ConfigMap {
 }
 
 // Create creates an object and returns it as it is stored.
-func Create[T client.Object](t *testing.T, c client.Client, object T) T {
+func Create[T client.Object](t testing.TB, c client.Client, object T) T {
 	t.Helper()
 	if err := c.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -44,28 +44,28 @@ func Create[T client.Object](t *testing.T, c client.Client, object T) T {
 }
 
 // Patch merges JSON into an object, which stays as it was in memory.
-func (w *World) Patch(t *testing.T, object client.Object, change string) {
+func (w *Env) Patch(t testing.TB, object client.Object, change string) {
 	t.Helper()
-	if err := w.Client.Patch(t.Context(), clone(object), client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
+	if err := w.Client.Patch(t.Context(), deepCopyObject(object), client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Remove asks for the end of an object, without waiting for it.
-func (w *World) Remove(t *testing.T, object client.Object) {
+// Delete asks for the end of an object, without waiting for it.
+func (w *Env) Delete(t testing.TB, object client.Object) {
 	t.Helper()
-	if err := w.Client.Delete(t.Context(), clone(object)); err != nil {
+	if err := w.Client.Delete(t.Context(), deepCopyObject(object)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // Exists reads an object again, and says whether it is there.
-func (w *World) Exists(t *testing.T, object client.Object) bool {
+func (w *Env) Exists(t testing.TB, object client.Object) bool {
 	t.Helper()
-	return exists(t, w.Client, object)
+	return getIfExists(t, w.Client, object)
 }
 
-func exists(t *testing.T, c client.Client, object client.Object) bool {
+func getIfExists(t testing.TB, c client.Client, object client.Object) bool {
 	t.Helper()
 	err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 	if client.IgnoreNotFound(err) != nil {
@@ -74,12 +74,12 @@ func exists(t *testing.T, c client.Client, object client.Object) bool {
 	return err == nil
 }
 
-// Await waits until an object is as a test wants it, and returns it.
-func Await[T client.Object](t *testing.T, c client.Client, object T, what string, right func(T) bool) T {
+// WaitFor waits until an object is as a test wants it, and returns it.
+func WaitFor[T client.Object](t testing.TB, c client.Client, object T, what string, right func(T) bool) T {
 	t.Helper()
-	object = clone(object)
+	object = deepCopyObject(object)
 	suite.Eventually(t, func() string {
-		if exists(t, c, object) && right(object) {
+		if getIfExists(t, c, object) && right(object) {
 			return ""
 		}
 		text, _ := json.Marshal(object)
@@ -88,10 +88,10 @@ func Await[T client.Object](t *testing.T, c client.Client, object T, what string
 	return object
 }
 
-// AwaitGone waits until an object is no more.
-func (w *World) AwaitGone(t *testing.T, object client.Object) {
+// WaitForDeletion waits until an object is no more.
+func (w *Env) WaitForDeletion(t testing.TB, object client.Object) {
 	t.Helper()
-	object = clone(object)
+	object = deepCopyObject(object)
 	suite.Eventually(t, func() string {
 		if w.Exists(t, object) {
 			return object.GetName() + " is still there"
@@ -100,6 +100,6 @@ func (w *World) AwaitGone(t *testing.T, object client.Object) {
 	})
 }
 
-func clone[T client.Object](object T) T {
+func deepCopyObject[T client.Object](object T) T {
 	return object.DeepCopyObject().(T) //nolint:forcetypeassert // a copy is of the type of what was copied
 }

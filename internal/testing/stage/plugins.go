@@ -21,11 +21,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// Token is a secret in the environment of the fault plugins, which log it when asked to.
-const Token = "tok-5f1d0a7be2c94d60"
+// FaultPluginToken is a secret in the environment of the fault plugins, which log it when asked to.
+const FaultPluginToken = "tok-5f1d0a7be2c94d60"
 
-// Use returns the labels of an object that asks for actions; see FaultPlugin.
-func Use(actions ...string) map[string]string {
+// LabelsForActions returns the labels of an object that asks for actions; see NewFaultPlugin.
+func LabelsForActions(actions ...string) map[string]string {
 	labels := map[string]string{}
 	for _, action := range actions {
 		labels["use-"+path.Base(action)] = "yes"
@@ -33,24 +33,24 @@ func Use(actions ...string) map[string]string {
 	return labels
 }
 
-// ForUsers returns the selector of an action that runs only for objects that ask for
+// SelectorForAction returns the selector of an action that runs only for objects that ask for
 // it with Use.
-func ForUsers(action string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: Use(action)}
+func SelectorForAction(action string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: LabelsForActions(action)}
 }
 
-// FaultPlugin returns a Plugin of test/faultplugin with some actions. Variables are
+// NewFaultPlugin returns a Plugin of test/faultplugin with some actions. Variables are
 // "NAME=value" of its environment, the last ones in it, and say what it does. Its calls
 // are kept for Calls, unless FAULT_CALL_LOG says otherwise.
-func (w *World) FaultPlugin(name string, actions []v1alpha1.PluginAction, variables ...string) *v1alpha1.Plugin {
+func (w *Env) NewFaultPlugin(name string, actions []v1alpha1.PluginAction, variables ...string) *v1alpha1.Plugin {
 	announced := make([]string, len(actions))
 	for i, action := range actions {
 		announced[i] = string(action.Kind) + ":" + action.Name
 	}
 	process := &v1alpha1.ProcessExecutor{Command: "fault", Env: []v1alpha1.EnvVar{
 		{Name: "FAULT_ACTIONS", Value: strings.Join(announced, ",")},
-		{Name: "FAULT_CALL_LOG", Value: w.callLog()},
-		{Name: "FAULT_TOKEN", Value: Token},
+		{Name: "FAULT_CALL_LOG", Value: w.callLogPath()},
+		{Name: "FAULT_TOKEN", Value: FaultPluginToken},
 	}}
 	for _, variable := range variables {
 		key, value, _ := strings.Cut(variable, "=")
@@ -62,30 +62,30 @@ func (w *World) FaultPlugin(name string, actions []v1alpha1.PluginAction, variab
 	return plugin
 }
 
-// plugins are those of Options.Plugins.
-func (w *World) plugins() []*v1alpha1.Plugin {
+// configuredPlugins are those of Options.Plugins.
+func (w *Env) configuredPlugins() []*v1alpha1.Plugin {
 	if w.opts.Plugins == nil {
 		return nil
 	}
 	return w.opts.Plugins()
 }
 
-// AwaitPlugins waits until Plugins are loaded.
-func (w *World) AwaitPlugins(t *testing.T, plugins ...*v1alpha1.Plugin) {
+// WaitForPlugins waits until Plugins are loaded.
+func (w *Env) WaitForPlugins(t testing.TB, plugins ...*v1alpha1.Plugin) {
 	t.Helper()
 	for _, plugin := range plugins {
-		Await(t, w.Client, plugin, "it is ready", func(p *v1alpha1.Plugin) bool { return conditions.IsTrue(p, v1alpha1.ConditionReady) })
+		WaitFor(t, w.Client, plugin, "it is ready", func(p *v1alpha1.Plugin) bool { return conditions.IsTrue(p, v1alpha1.ConditionReady) })
 	}
 }
 
-// callLog is the file to which the fault plugins write what they are called for.
-func (w *World) callLog() string { return filepath.Join(w.Dir, "calls.jsonl") }
+// callLogPath is the file to which the fault plugins write what they are called for.
+func (w *Env) callLogPath() string { return filepath.Join(w.Dir, "calls.jsonl") }
 
-// Calls returns the calls that the fault plugins got with some idempotency keys, in
+// FaultPluginCalls returns the calls that the fault plugins got with some idempotency keys, in
 // order, as "PreBackup name #attempt".
-func (w *World) Calls(t *testing.T, ours func(key string) bool) []string {
+func (w *Env) FaultPluginCalls(t testing.TB, ours func(key string) bool) []string {
 	t.Helper()
-	content, err := os.ReadFile(w.callLog())
+	content, err := os.ReadFile(w.callLogPath())
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}

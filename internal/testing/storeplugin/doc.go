@@ -10,7 +10,7 @@
 //		os.Exit(m.Run())
 //	}
 //
-//	folder := storeplugin.NewFolder(t)
+//	folder := storeplugin.NewBucketDir(t)
 //	catalog.Load(ctx, folder.Spec("folder"))
 //
 // Other than test/exampleplugin it is no example: it exists to break.

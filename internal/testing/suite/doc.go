@@ -8,7 +8,7 @@
 //
 //	func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 //
-//	func TestThing(t *testing.T) {
+//	func TestThing(t testing.TB) {
 //		env := cluster.Env(t)
 //		env.Operate(func(mgr ctrl.Manager) error { return reconciler(mgr).SetupWithManager(mgr) })
 //		thing := suite.Create(env, newThing())

@@ -37,9 +37,9 @@ import (
 )
 
 const (
-	// patience is how long a test waits for what takes milliseconds on an idle
+	// eventuallyTimeout is how long a test waits for what takes milliseconds on an idle
 	// machine.
-	patience = time.Minute
+	eventuallyTimeout = time.Minute
 	// LabelTest is on the cluster-scoped objects of a test, with its namespace.
 	LabelTest = "grapnel.dev/test"
 )
@@ -47,13 +47,13 @@ const (
 // Cluster is the API server of a test package. Its zero value is ready; it is
 // safe for concurrent use.
 type Cluster struct {
-	start sync.Once
-	plane *controlplane.ControlPlane
-	err   error
+	startOnce sync.Once
+	plane     *controlplane.ControlPlane
+	startErr  error
 }
 
-// Run runs the tests, stops what they started and returns the exit code.
-func (c *Cluster) Run(m *testing.M) int {
+// RunTests runs the tests, stops what they started and returns the exit code.
+func (c *Cluster) RunTests(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard()) // each test has a logger of its own
 	code := m.Run()
 	if c.plane == nil {
@@ -68,7 +68,7 @@ func (c *Cluster) Run(m *testing.M) int {
 
 // Env is one test's share of the cluster.
 type Env struct {
-	t *testing.T
+	t testing.TB
 	// Namespace is the test's own.
 	Namespace string
 	// Client is the administrator's; it reads from the API server, not from a
@@ -78,16 +78,16 @@ type Env struct {
 	plane *controlplane.ControlPlane
 }
 
-// Env returns a share of the cluster, which it starts if it is the first.
-func (c *Cluster) Env(t *testing.T) *Env {
+// NewEnv returns a share of the cluster, which it starts if it is the first.
+func (c *Cluster) NewEnv(t testing.TB) *Env {
 	t.Helper()
-	c.start.Do(func() {
+	c.startOnce.Do(func() {
 		_, file, _, _ := runtime.Caller(0)
 		crds := filepath.Join(filepath.Dir(file), "..", "..", "..", "config", "crd", "bases")
-		c.plane, c.err = controlplane.Start(context.WithoutCancel(t.Context()), controlplane.Options{CRDPaths: []string{crds}})
+		c.plane, c.startErr = controlplane.Start(context.WithoutCancel(t.Context()), controlplane.Options{CRDPaths: []string{crds}})
 	})
-	if c.err != nil {
-		t.Fatal(c.err)
+	if c.startErr != nil {
+		t.Fatal(c.startErr)
 	}
 	admin, err := client.New(c.plane.Config(), client.Options{Scheme: newScheme()})
 	if err != nil {
@@ -107,15 +107,15 @@ func newScheme() *k8sruntime.Scheme {
 	return scheme
 }
 
-// Operate starts a manager that sees the test's namespace, and the cluster-scoped
+// StartManager starts a manager that sees the test's namespace, and the cluster-scoped
 // Plugins with the test's label, with the controllers that setup adds. The
 // function it returns stops it and waits for its end; the test does so at last.
-func (e *Env) Operate(setup func(ctrl.Manager) error) (stop func()) {
+func (e *Env) StartManager(setup func(ctrl.Manager) error) (stop func()) {
 	e.t.Helper()
 	skip := true // of the check that names are unique: tests have many managers
 	mgr, err := ctrl.NewManager(e.plane.Config(), ctrl.Options{
 		Scheme: newScheme(), Metrics: metricsserver.Options{BindAddress: "0"},
-		Logger:     logger(e.t),
+		Logger:     newTestLogger(e.t),
 		Controller: config.Controller{SkipNameValidation: &skip},
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{e.Namespace: {}},
@@ -143,9 +143,9 @@ func (e *Env) Operate(setup func(ctrl.Manager) error) (stop func()) {
 	return stop
 }
 
-// logger logs to a test until the test ends: the recorder of events goes on for a
+// newTestLogger logs to a test until the test ends: the recorder of events goes on for a
 // moment after its manager.
-func logger(t *testing.T) logr.Logger {
+func newTestLogger(t testing.TB) logr.Logger {
 	t.Helper()
 	var mu sync.Mutex
 	ended := false
@@ -175,8 +175,8 @@ func Create[T client.Object](e *Env, object T) T {
 	return object
 }
 
-// Read reads an object again, and reports whether it is still there.
-func Read[T client.Object](e *Env, object T) bool {
+// GetIfExists reads an object again, and reports whether it is still there.
+func GetIfExists[T client.Object](e *Env, object T) bool {
 	e.t.Helper()
 	err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(object), object)
 	if client.IgnoreNotFound(err) != nil {
@@ -185,9 +185,9 @@ func Read[T client.Object](e *Env, object T) bool {
 	return err == nil
 }
 
-// Change reads an object, changes it and writes it, until nobody else does so at
+// UpdateWithRetry reads an object, changes it and writes it, until nobody else does so at
 // the same time.
-func Change[T client.Object](e *Env, object T, change func(T)) {
+func UpdateWithRetry[T client.Object](e *Env, object T, change func(T)) {
 	e.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -209,31 +209,31 @@ func (e *Env) Delete(object client.Object) {
 	}
 }
 
-// Await waits until an object is as a test wants it: until wrong returns "". It
+// WaitFor waits until an object is as a test wants it: until wrong returns "". It
 // leaves what it read last in object.
-func Await[T client.Object](e *Env, object T, wrong func(T) string) {
+func WaitFor[T client.Object](e *Env, object T, wrong func(T) string) {
 	e.t.Helper()
 	Eventually(e.t, func() string {
-		if !Read(e, object) {
+		if !GetIfExists(e, object) {
 			return "it is gone"
 		}
 		return wrong(object)
 	})
 }
 
-// AwaitGone waits until an object is no more.
-func (e *Env) AwaitGone(object client.Object) {
+// WaitForDeletion waits until an object is no more.
+func (e *Env) WaitForDeletion(object client.Object) {
 	e.t.Helper()
 	Eventually(e.t, func() string {
-		if Read(e, object) {
+		if GetIfExists(e, object) {
 			return "it is still there, with the finalizers " + strings.Join(object.GetFinalizers(), ", ")
 		}
 		return ""
 	})
 }
 
-// Events returns the events about an object as "Type Reason: note".
-func (e *Env) Events(object client.Object) []string {
+// ListEventsFor returns the events about an object as "Type Reason: note".
+func (e *Env) ListEventsFor(object client.Object) []string {
 	e.t.Helper()
 	var list eventsv1.EventList
 	if err := e.Client.List(e.t.Context(), &list); err != nil {
@@ -248,11 +248,11 @@ func (e *Env) Events(object client.Object) []string {
 	return texts
 }
 
-// AwaitEvent waits for an event about an object that begins with text.
-func (e *Env) AwaitEvent(object client.Object, text string) {
+// WaitForEvent waits for an event about an object that begins with text.
+func (e *Env) WaitForEvent(object client.Object, text string) {
 	e.t.Helper()
 	Eventually(e.t, func() string {
-		events := e.Events(object)
+		events := e.ListEventsFor(object)
 		if slices.ContainsFunc(events, func(event string) bool { return strings.HasPrefix(event, text) }) {
 			return ""
 		}
@@ -262,10 +262,10 @@ func (e *Env) AwaitEvent(object client.Object, text string) {
 
 // Eventually waits until wrong returns "", and fails the test with what it returned
 // last after a time that is only reached when something is broken.
-func Eventually(t *testing.T, wrong func() string) {
+func Eventually(t testing.TB, wrong func() string) {
 	t.Helper()
 	last := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, eventuallyTimeout, true, func(context.Context) (bool, error) {
 		last = wrong()
 		return last == "", nil
 	})

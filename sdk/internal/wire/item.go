@@ -82,15 +82,7 @@ func BackupAnswerTo(original []byte, in *item.BackupResponse) (Answer, error) {
 	if in == nil {
 		return Answer{Item: original}, nil
 	}
-	changed := in.Item
-	if len(in.BackupLabels) > 0 {
-		labelled, err := withBackupLabels(original, in)
-		if err != nil {
-			return Answer{}, err
-		}
-		changed = labelled
-	}
-	return answerTo(original, changed, in.AdditionalItems)
+	return labeledAnswerTo(original, in.Item, in.BackupLabels, in.AdditionalItems)
 }
 
 // RestoreAnswerTo is BackupAnswerTo for restores.
@@ -98,7 +90,18 @@ func RestoreAnswerTo(original []byte, in *item.RestoreResponse) (Answer, error) 
 	if in == nil {
 		return Answer{Item: original}, nil
 	}
-	return answerTo(original, in.Item, in.AdditionalItems)
+	return labeledAnswerTo(original, in.Item, in.BackupLabels, in.AdditionalItems)
+}
+
+func labeledAnswerTo(original []byte, changed *unstructured.Unstructured, labels map[string]string, additional []item.Ref) (Answer, error) {
+	if len(labels) > 0 {
+		labelled, err := withBackupLabels(original, changed, labels)
+		if err != nil {
+			return Answer{}, err
+		}
+		changed = labelled
+	}
+	return answerTo(original, changed, additional)
 }
 
 // answerTo sends the original itself if nothing was returned: hosts count on an object
@@ -123,15 +126,14 @@ func answerTo(original []byte, changed *unstructured.Unstructured, additional []
 
 // withBackupLabels returns the object with its labels for the Backup, without a change
 // to the one that was returned: that may be in use elsewhere.
-func withBackupLabels(original []byte, in *item.BackupResponse) (*unstructured.Unstructured, error) {
-	object := in.Item
+func withBackupLabels(original []byte, object *unstructured.Unstructured, backupLabels map[string]string) (*unstructured.Unstructured, error) {
 	if object == nil {
 		var err error
 		if object, err = ObjectFrom(original); err != nil {
 			return nil, err
 		}
 	}
-	labels, err := json.Marshal(in.BackupLabels)
+	labels, err := json.Marshal(backupLabels)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the labels for the Backup: %w", err)
 	}

@@ -73,8 +73,8 @@ func TimeTo(what string, d time.Duration) (*durationpb.Duration, error) {
 	}
 }
 
-// cancelled is why an operation failed, to a host that knows of no cancelled ones.
-const cancelled = "cancelled"
+// cancelledErrorText is why an operation failed, to a host that knows of no cancelled ones.
+const cancelledErrorText = "cancelled"
 
 // ProgressTo returns the message for a progress, which must not be nil. That the
 // operation was cancelled is not part of it.
@@ -94,7 +94,7 @@ func ProgressTo(in *item.Progress) (*itempb.OperationProgress, error) {
 func VeleroProgressTo(in *item.Progress) (*itempb.OperationProgress, error) {
 	out, err := ProgressTo(in)
 	if err == nil && in.Completed && in.Cancelled && in.Err == "" {
-		out.Err = cancelled
+		out.Err = cancelledErrorText
 	}
 	return out, err
 }

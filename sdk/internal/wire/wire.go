@@ -17,8 +17,8 @@ import (
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
 
-// maxAgain is the longest delay that the operator accepts.
-const maxAgain = 24 * time.Hour
+// maxRetryAfter is the longest delay that the operator accepts.
+const maxRetryAfter = 24 * time.Hour
 
 // RequestFrom returns the request that an action of a kind gets. A kind of a Restore
 // has the outputs and the name of its backup besides.
@@ -29,7 +29,7 @@ func RequestFrom(kind sdk.Kind, in *hookpb.ExecuteRequest) (*hook.Request, error
 	}
 	maps.Copy(out.Parameters, in.GetParameters())
 	var err error
-	if ofRestore(kind) {
+	if isRestoreKind(kind) {
 		out.Restore, err = restoreFrom(in)
 		out.BackupOutputs = outputsFrom(in.GetBackupOutputs())
 	} else {
@@ -57,14 +57,14 @@ func RequestTo(kind sdk.Kind, in *hook.Request, callID string) *hookpb.ExecuteRe
 		Plugin: in.Action, IdempotencyKey: in.IdempotencyKey, Attempt: in.Attempt,
 		Subject: in.Backup.Raw, Parameters: in.Parameters, Outputs: outputsTo(in.Outputs), CallId: callID,
 	}
-	if ofRestore(kind) {
+	if isRestoreKind(kind) {
 		out.Subject, out.BackupName, out.BackupOutputs = in.Restore.Raw, in.Restore.BackupName, outputsTo(in.BackupOutputs)
 	}
 	return out
 }
 
-// ofRestore reports whether the subject of a kind is a Restore.
-func ofRestore(kind sdk.Kind) bool {
+// isRestoreKind reports whether the subject of a kind is a Restore.
+func isRestoreKind(kind sdk.Kind) bool {
 	return kind == sdk.KindPreRestoreAction || kind == sdk.KindPostRestoreAction
 }
 
@@ -99,8 +99,8 @@ func ResponseTo(in *hook.Response) (*hookpb.ExecuteResponse, error) {
 	switch {
 	case in.Again < 0:
 		return nil, fmt.Errorf("the action asked to be called again after %s, which lies in the past", in.Again)
-	case in.Again > maxAgain:
-		return nil, fmt.Errorf("the action asked to be called again after %s, at most %s is allowed", in.Again, maxAgain)
+	case in.Again > maxRetryAfter:
+		return nil, fmt.Errorf("the action asked to be called again after %s, at most %s is allowed", in.Again, maxRetryAfter)
 	case in.Again > 0:
 		out.Status = hookpb.ExecuteResponse_STATUS_AGAIN
 		out.CallAgainAfter = durationpb.New(in.Again)

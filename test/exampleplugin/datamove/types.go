@@ -55,8 +55,8 @@ type Status struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Ended reports whether nothing more happens for the operation of the spec.
-func (m *DataMove) Ended() bool {
+// IsFinished reports whether nothing more happens for the operation of the spec.
+func (m *DataMove) IsFinished() bool {
 	switch m.Status.Phase {
 	case Completed, Failed, Cancelled:
 		return m.Status.Operation == m.Spec.Operation
@@ -72,15 +72,15 @@ func (m *DataMove) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// List is a list of DataMoves.
-type List struct {
+// DataMoveList is a list of DataMoves.
+type DataMoveList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
 	Items           []DataMove `json:"items"`
 }
 
 // DeepCopyObject returns a copy.
-func (l *List) DeepCopyObject() runtime.Object {
+func (l *DataMoveList) DeepCopyObject() runtime.Object {
 	out := *l
 	l.DeepCopyInto(&out.ListMeta)
 	out.Items = make([]DataMove, len(l.Items))
@@ -91,11 +91,11 @@ func (l *List) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// Scheme returns what a client has to know.
-func Scheme() *runtime.Scheme {
+// NewScheme returns what a client has to know.
+func NewScheme() *runtime.Scheme {
 	scheme, version := runtime.NewScheme(), schema.GroupVersion{Group: Group, Version: "v1"}
 	scheme.AddKnownTypeWithName(version.WithKind("DataMove"), &DataMove{})
-	scheme.AddKnownTypeWithName(version.WithKind("DataMoveList"), &List{})
+	scheme.AddKnownTypeWithName(version.WithKind("DataMoveList"), &DataMoveList{})
 	metav1.AddToGroupVersion(scheme, version)
 	return scheme
 }

@@ -33,13 +33,13 @@ func main() {
 	flag.DurationVar(&m.pause, "pause", time.Millisecond, "the `time` between two files")
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
-	if err := run(m); err != nil {
+	if err := runManager(m); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(m *mover) error {
+func runManager(m *mover) error {
 	if m.data == "" || m.store == "" || m.pause <= 0 {
 		return fmt.Errorf("set -data and -store, and a -pause above zero")
 	}
@@ -48,12 +48,12 @@ func run(m *mover) error {
 		return err
 	}
 	manager, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: datamove.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: datamove.NewScheme(), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	if err != nil {
 		return err
 	}
-	if err := m.setup(manager); err != nil {
+	if err := m.setupWithManager(manager); err != nil {
 		return err
 	}
 	return manager.Start(ctrl.SetupSignalHandler())

@@ -28,7 +28,7 @@ type mover struct {
 	client      client.Client
 }
 
-func (m *mover) setup(manager ctrl.Manager) error {
+func (m *mover) setupWithManager(manager ctrl.Manager) error {
 	m.client = manager.GetClient()
 	return ctrl.NewControllerManagedBy(manager).
 		// What it writes into the status itself is no reason to look again.
@@ -43,10 +43,10 @@ func (m *mover) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err := m.client.Get(ctx, req.NamespacedName, move); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if move.Ended() {
+	if move.IsFinished() {
 		return ctrl.Result{}, nil
 	}
-	status, err := m.step(move)
+	status, err := m.advanceDataMove(move)
 	if err != nil {
 		status.Phase, status.Message = datamove.Failed, err.Error()
 	}
@@ -55,14 +55,14 @@ func (m *mover) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err := m.client.Status().Update(ctx, move); err != nil {
 		return ctrl.Result{}, err
 	}
-	if move.Ended() {
+	if move.IsFinished() {
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{RequeueAfter: m.pause}, nil
 }
 
-// step returns the status after it.
-func (m *mover) step(move *datamove.DataMove) (datamove.Status, error) {
+// advanceDataMove returns the status after it.
+func (m *mover) advanceDataMove(move *datamove.DataMove) (datamove.Status, error) {
 	status := move.Status
 	target := string(move.UID)
 	if err := os.MkdirAll(m.store, 0o700); err != nil {
@@ -86,11 +86,11 @@ func (m *mover) step(move *datamove.DataMove) (datamove.Status, error) {
 		return status, err
 	}
 	defer func() { _ = data.Close() }()
-	return next(status, data, path.Join(move.Namespace, move.Spec.Claim), store, target)
+	return moveNextFile(status, data, path.Join(move.Namespace, move.Spec.Claim), store, target)
 }
 
-// next moves the first file that was not moved.
-func next(status datamove.Status, data *os.Root, source string, store *os.Root, target string) (datamove.Status, error) {
+// moveNextFile moves the first file that was not moved.
+func moveNextFile(status datamove.Status, data *os.Root, source string, store *os.Root, target string) (datamove.Status, error) {
 	status.Files, status.Total = 0, 0
 	missing := ""
 	err := fs.WalkDir(data.FS(), source, func(name string, entry fs.DirEntry, err error) error {

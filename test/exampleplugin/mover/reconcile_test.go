@@ -30,7 +30,7 @@ func newMoverTest(t *testing.T) *moverTest {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "move-1", UID: "uid"},
 		Spec:       datamove.Spec{Claim: "data", Operation: "first"},
 	}
-	c := fake.NewClientBuilder().WithScheme(datamove.Scheme()).WithStatusSubresource(move).WithObjects(move).Build()
+	c := fake.NewClientBuilder().WithScheme(datamove.NewScheme()).WithStatusSubresource(move).WithObjects(move).Build()
 	mt := &moverTest{t: t, move: move, mover: &mover{data: t.TempDir(), store: t.TempDir(), pause: time.Millisecond, client: c}}
 	dir := filepath.Join(mt.data, "shop", "data", "sub")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -55,7 +55,7 @@ func (mt *moverTest) pass() datamove.Status {
 	if err := mt.client.Get(mt.t.Context(), key, mt.move); err != nil {
 		mt.t.Fatal(err)
 	}
-	if goesOn := result.RequeueAfter > 0; goesOn == mt.move.Ended() {
+	if goesOn := result.RequeueAfter > 0; goesOn == mt.move.IsFinished() {
 		mt.t.Errorf("it goes on is %v, the status is %+v", goesOn, mt.move.Status)
 	}
 	return mt.move.Status

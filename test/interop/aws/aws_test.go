@@ -33,7 +33,7 @@ const veleroPlugin = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugi
 // load builds the plugin, which takes a minute the first time, and loads it.
 func load(t *testing.T) *catalog.Catalog {
 	t.Helper()
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestAWS(t *testing.T) {
 	s := site{t: t, server: s3server.Start(t, s3server.Options{}), catalog: load(t)}
 	store := s.store("main", s.server.Bucket, s.server.SecretKey)
 	t.Run("conformance", func(t *testing.T) {
-		storetest.Run(t, func() objectstore.Store {
+		storetest.RunConformance(t, func() objectstore.Store {
 			var keys []string
 			for entry, err := range store.List(t.Context(), objectstore.ListOptions{}) {
 				if err != nil {
@@ -101,7 +101,7 @@ func TestAWS(t *testing.T) {
 		if _, err := store.Put(t.Context(), "backups/a/velero-backup.json", strings.NewReader("{}"), objectstore.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		own, err := s3.New(s.server.Options())
+		own, err := s3.New(s.server.S3Options())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func Releases() []string { return []string{"v1.14", "v1.18"} }
 // The settings are those that "go vet" and the build of Velero's server for other tests
 // have, so that what they have in common is compiled once: it is nearly everything.
 func Build(ctx context.Context, folder string) (string, error) {
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		return "", fmt.Errorf("looking for the source of the plugins: %w", err)
 	}

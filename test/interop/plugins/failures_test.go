@@ -89,7 +89,7 @@ func TestPanics(t *testing.T) {
 				checkFailure(t, name+", "+what, err, want)
 			}
 		}
-		h.mustTellOrigins(10, regexp.MustCompile(`behaviour\.go:\d+ \S*behave"`))
+		h.mustTellOrigins(10, regexp.MustCompile(`behaviour\.go:\d+ \S*applyAnnotation"`))
 		h.mustBeTheSame(func() error { return second(askProgress(t, h, h.backup(actions.BackupV2), op)) })
 	})
 }

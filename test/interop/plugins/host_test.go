@@ -81,7 +81,7 @@ func loaded(t *testing.T, release string) *host {
 
 // target is an action of the plugin and the log that a call has.
 type target[A any] struct {
-	resolve caller.Resolve[A]
+	resolve caller.ResolveFunc[A]
 	name    string
 	log     logr.Logger
 }
@@ -112,7 +112,7 @@ func ask[A, R any](
 	err := caller.New(to.resolve, h.catalog.Redactor()).Do(ctx, process.Call{Key: runKey, Log: to.log},
 		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error {
 			var err error
-			answer, err = method(ctx, action, made{conn: conn, call: adapter.ItemCall{Action: to.name, ID: callID, Key: runKey}})
+			answer, err = method(ctx, action, made{conn: conn, call: adapter.ItemCall{Action: to.name, CallID: callID, Key: runKey}})
 			return err
 		})
 	return answer, err

@@ -16,23 +16,23 @@ import (
 )
 
 // startOperation has an action of a backup start an operation and returns it.
-func startOperation(t *testing.T, h *host) adapter.Operation {
+func startOperation(t *testing.T, h *host) adapter.OperationRef {
 	t.Helper()
 	answer, err := h.archive(t.Context(), actions.BackupV2, do(actions.DoOperation))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return adapter.Operation{ID: answer.OperationID, Subject: encode(t, veleroBackup())}
+	return adapter.OperationRef{OperationID: answer.OperationID, Parent: encode(t, veleroBackup())}
 }
 
-func askProgress[A adapter.Operations](t *testing.T, h *host, to target[A], op adapter.Operation) (item.Progress, error) {
+func askProgress[A adapter.Operations](t *testing.T, h *host, to target[A], op adapter.OperationRef) (item.Progress, error) {
 	t.Helper()
 	return ask(t.Context(), h, to, func(ctx context.Context, action A, on made) (item.Progress, error) {
 		return action.Progress(ctx, on.conn, on.call, op)
 	})
 }
 
-func askCancel[A adapter.Operations](t *testing.T, h *host, to target[A], op adapter.Operation) error {
+func askCancel[A adapter.Operations](t *testing.T, h *host, to target[A], op adapter.OperationRef) error {
 	t.Helper()
 	_, err := ask(t.Context(), h, to, func(ctx context.Context, action A, on made) (struct{}, error) {
 		return struct{}{}, action.Cancel(ctx, on.conn, on.call, op)
@@ -49,7 +49,7 @@ func TestOperationOfABackup(t *testing.T) {
 		}
 		op := startOperation(t, h)
 		for range 2 {
-			want, err := direct.Progress(op.ID, veleroBackup())
+			want, err := direct.Progress(op.OperationID, veleroBackup())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestOperationOfARestoreIsCancelled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		op := adapter.Operation{ID: answer.OperationID, Subject: encode(t, veleroRestore())}
+		op := adapter.OperationRef{OperationID: answer.OperationID, Parent: encode(t, veleroRestore())}
 		if err := askCancel(t, h, to, op); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestOperationOfARestoreIsCancelled(t *testing.T) {
 		if !strings.Contains(got.Description, actions.DescribeRestore("v2", veleroRestore())) {
 			t.Errorf("the action was told about another restore: %s", got.Description)
 		}
-		op.ID = "unknown"
+		op.OperationID = "unknown"
 		for what, err := range map[string]error{"cancel": askCancel(t, h, to, op), "progress": second(askProgress(t, h, to, op))} {
 			if err == nil || err.Error() != `there is no operation "unknown"` {
 				t.Errorf("%s of an unknown operation: %v", what, err)
@@ -97,7 +97,7 @@ func second[T any](_ T, err error) error { return err }
 func TestActionsOfVersion1HaveNoOperations(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
-		op := adapter.Operation{ID: "any", Subject: encode(t, veleroBackup())}
+		op := adapter.OperationRef{OperationID: "any", Parent: encode(t, veleroBackup())}
 		if _, err := askProgress(t, h, h.backup(actions.BackupV1), op); err == nil {
 			t.Error("a BackupItemAction of version 1 tells the progress of an operation")
 		}
@@ -121,7 +121,7 @@ func TestAdditionalItemsReady(t *testing.T) {
 		} {
 			got, err := ask(t.Context(), h, h.restore(tc.action),
 				func(ctx context.Context, action adapter.RestoreItemAction, on made) (bool, error) {
-					return action.AdditionalItemsReady(ctx, on.conn, on.call,
+					return action.AreAdditionalItemsReady(ctx, on.conn, on.call,
 						[]item.Ref{{Resource: "persistentvolumes", Name: tc.item}}, encode(t, veleroRestore()))
 				})
 			if err != nil || got != tc.want {

@@ -77,14 +77,14 @@ func directBackup(t *testing.T, name string, annotations map[string]string) adap
 		if err != nil {
 			t.Fatal(err)
 		}
-		return adapter.BackupItemAnswer{Item: encode(t, expected(t, changed, object)), Additional: refs(more)}
+		return adapter.BackupItemAnswer{Item: encode(t, expected(t, changed, object)), RelatedItems: refs(more)}
 	}
 	changed, more, id, post, err := actions.NewBackupV2(name, silent()).Execute(object, veleroBackup())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return adapter.BackupItemAnswer{
-		Item: encode(t, expected(t, changed, object)), Additional: refs(more), OperationID: id, PostOperation: refs(post),
+		Item: encode(t, expected(t, changed, object)), RelatedItems: refs(more), OperationID: id, PostOperationItems: refs(post),
 	}
 }
 
@@ -127,8 +127,8 @@ func directRestore(t *testing.T, name string, annotations map[string]string) ada
 		t.Fatal(err)
 	}
 	return adapter.RestoreItemAnswer{
-		Item: encode(t, expected(t, out.UpdatedItem, object)), Skip: out.SkipRestore, Additional: refs(out.AdditionalItems),
-		Wait: out.WaitForAdditionalItems, WaitTimeout: out.AdditionalItemsReadyTimeout, OperationID: out.OperationID,
+		Item: encode(t, expected(t, out.UpdatedItem, object)), Skip: out.SkipRestore, RelatedItems: refs(out.AdditionalItems),
+		WaitForRelatedItems: out.WaitForAdditionalItems, WaitTimeout: out.AdditionalItemsReadyTimeout, OperationID: out.OperationID,
 	}
 }
 
@@ -195,7 +195,7 @@ func TestSelectors(t *testing.T) {
 }
 
 // checkSelector compares the objects that an action wants.
-func checkSelector[A adapter.Selecting](t *testing.T, h *host, to target[A], direct velero.Applicable) {
+func checkSelector[A adapter.SelectorProvider](t *testing.T, h *host, to target[A], direct velero.Applicable) {
 	t.Helper()
 	want, err := direct.AppliesTo()
 	if err != nil {

@@ -42,7 +42,7 @@ func TestObjectStoreConforms(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		stores := 0
-		storetest.Run(t, func() objectstore.Store {
+		storetest.RunConformance(t, func() objectstore.Store {
 			stores++
 			to, _ := h.locate(fmt.Sprintf("location-%d", stores), actions.Folder)
 			return objectplugin.New(caller.New(to.resolve, h.catalog.Redactor()),

@@ -88,7 +88,7 @@ func newApp(t *testing.T, namespace string) {
 		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 		object.SetNamespace(namespace)
 		object.SetName(name)
-		stage.Await(t, world.Client, object, "it is there", func(*unstructured.Unstructured) bool { return true })
+		stage.WaitFor(t, world.Client, object, "it is there", func(*unstructured.Unstructured) bool { return true })
 	}
 	suite.Eventually(t, func() string {
 		if len(list(t, schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}, namespace)) == 0 {

@@ -19,7 +19,7 @@ import (
 
 // prepareGrapnel makes what its location needs.
 func prepareGrapnel(ctx context.Context) error {
-	return errors.Join(operator.Install(ctx, world.Client), world.Client.Create(ctx, &corev1.Secret{
+	return errors.Join(operator.CreateNamespace(ctx, world.Client), world.Client.Create(ctx, &corev1.Secret{
 		ObjectMeta: grapnelObject("bucket"),
 		StringData: map[string]string{"accessKeyID": world.bucket.AccessKey, "secretAccessKey": world.bucket.SecretKey},
 	}))
@@ -43,10 +43,10 @@ func grapnelObject(name string) metav1.ObjectMeta {
 // grapnelBacksUp backs a namespace up.
 func grapnelBacksUp(t *testing.T, name, app string) {
 	t.Helper()
-	world.Shared(t)
+	world.SharedOperator(t)
 	b := &v1alpha1.Backup{ObjectMeta: grapnelObject(name)}
 	b.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(app)}
-	b = stage.Await(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.Settled(b) })
+	b = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.IsFinalized(b) })
 	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
 		t.Fatalf("the Backup ended %s: %s", b.Status.Phase, b.Status.Message)
 	}
@@ -57,13 +57,13 @@ func grapnelBacksUp(t *testing.T, name, app string) {
 // is the same.
 func grapnelRestores(t *testing.T, name, backup, from, to string) {
 	t.Helper()
-	world.Shared(t)
+	world.SharedOperator(t)
 	r := &v1alpha1.Restore{ObjectMeta: grapnelObject(name)}
 	r.Spec.BackupName = backup
 	if from != to {
 		r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{from: v1alpha1.NamespaceName(to)}
 	}
-	r = stage.Await(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return run.Settled(r) })
+	r = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return run.IsFinalized(r) })
 	if r.Status.Phase != v1alpha1.RestorePhaseCompleted {
 		t.Fatalf("the Restore ended %s: %s %q", r.Status.Phase, r.Status.Message, r.Status.ValidationErrors)
 	}

@@ -18,7 +18,7 @@ import (
 
 // world is what the tests share.
 var world struct {
-	stage.World
+	stage.Env
 	bucket *s3server.Server
 	velero veleroPrograms
 }
@@ -26,7 +26,7 @@ var world struct {
 func TestMain(m *testing.M) {
 	code, err := runTests(m)
 	if err != nil {
-		code = max(code, stage.Fail(err))
+		code = max(code, stage.ReportSetupError(err))
 	}
 	os.Exit(code)
 }
@@ -36,13 +36,13 @@ func runTests(m *testing.M) (code int, err error) {
 	if world.velero, err = buildVelero(ctx); err != nil {
 		return 1, err
 	}
-	if world.bucket, err = s3server.Run(ctx, s3server.Options{}); err != nil {
+	if world.bucket, err = s3server.StartWithContext(ctx, s3server.Options{}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, world.bucket.Close()) }()
-	return world.Run(m, stage.Options{
-		CRDs: world.velero.crds, Kinds: []func(*runtime.Scheme) error{velerov1.AddToScheme}, ControllerManager: true,
-		Location: bucketOf, Secrets: []string{world.bucket.SecretKey},
-		Prepare: func(ctx context.Context) error { return errors.Join(prepareGrapnel(ctx), prepareVelero(ctx)) },
+	return world.RunTests(m, stage.Options{
+		CRDPaths: world.velero.crds, AddToScheme: []func(*runtime.Scheme) error{velerov1.AddToScheme}, ControllerManager: true,
+		NewDefaultLocation: bucketOf, Secrets: []string{world.bucket.SecretKey},
+		BeforeTests: func(ctx context.Context) error { return errors.Join(prepareGrapnel(ctx), prepareVelero(ctx)) },
 	}), nil
 }

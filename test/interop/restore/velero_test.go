@@ -38,7 +38,7 @@ const veleroPlugin = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugi
 
 // buildVelero compiles Velero, which takes minutes the first time on a machine.
 func buildVelero(ctx context.Context) (veleroPrograms, error) {
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		return veleroPrograms{}, err
 	}
@@ -116,7 +116,7 @@ func startVelero(t *testing.T) (stop func()) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(world.velero.server, "server",
-		"--kubeconfig="+world.Plane.Kubeconfig(),
+		"--kubeconfig="+world.ControlPlane.KubeconfigPath(),
 		"--plugin-dir="+world.velero.plugins,
 		"--metrics-address=127.0.0.1:0", "--profiler-address=", "--log-level=warning",
 		"--backup-sync-period=1s", "--store-validation-frequency=1s",
@@ -143,7 +143,7 @@ func startVelero(t *testing.T) (stop func()) {
 		stop()
 		_ = log.Close() // Velero wrote to it, nothing here did.
 	})
-	stage.Await(t, world.Client, &velerov1.BackupStorageLocation{ObjectMeta: veleroObject("bucket")}, "it is available",
+	stage.WaitFor(t, world.Client, &velerov1.BackupStorageLocation{ObjectMeta: veleroObject("bucket")}, "it is available",
 		func(l *velerov1.BackupStorageLocation) bool {
 			select {
 			case <-process.Done():
@@ -170,7 +170,7 @@ func veleroBacksUp(t *testing.T, name, app string) {
 	t.Helper()
 	b := &velerov1.Backup{ObjectMeta: veleroObject(name)}
 	b.Spec.IncludedNamespaces, b.Spec.StorageLocation = []string{app}, "bucket"
-	b = stage.Await(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *velerov1.Backup) bool {
+	b = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *velerov1.Backup) bool {
 		return b.Status.CompletionTimestamp != nil || len(b.Status.ValidationErrors) > 0
 	})
 	if b.Status.Phase != velerov1.BackupPhaseCompleted {
@@ -182,11 +182,11 @@ func veleroBacksUp(t *testing.T, name, app string) {
 // restored.
 func veleroRestores(t *testing.T, name, backup string) {
 	t.Helper()
-	stage.Await(t, world.Client, &velerov1.Backup{ObjectMeta: veleroObject(backup)}, "it was found in the bucket",
+	stage.WaitFor(t, world.Client, &velerov1.Backup{ObjectMeta: veleroObject(backup)}, "it was found in the bucket",
 		func(b *velerov1.Backup) bool { return b.Status.Phase == velerov1.BackupPhaseCompleted })
 	r := &velerov1.Restore{ObjectMeta: veleroObject(name)}
 	r.Spec.BackupName = backup
-	r = stage.Await(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *velerov1.Restore) bool {
+	r = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *velerov1.Restore) bool {
 		return r.Status.CompletionTimestamp != nil || len(r.Status.ValidationErrors) > 0
 	})
 	if r.Status.Phase != velerov1.RestorePhaseCompleted {

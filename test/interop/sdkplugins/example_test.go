@@ -17,7 +17,7 @@ import (
 // actions of kinds that Velero does not know, and can ask its other actions.
 func TestExamplePlugin(t *testing.T) {
 	t.Parallel()
-	root, err := program.Root()
+	root, err := program.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}

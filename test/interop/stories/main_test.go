@@ -13,12 +13,12 @@ import (
 )
 
 // world is what all tests share.
-var world stage.World
+var world stage.Env
 
 func TestMain(m *testing.M) {
 	programs, err := plugins.Build(context.Background(), "veleroplugins-stories")
 	if err != nil {
-		os.Exit(stage.Fail(err))
+		os.Exit(stage.ReportSetupError(err))
 	}
-	os.Exit(world.Run(m, stage.Options{SharedArgs: []string{"--plugin-dir=" + programs}}))
+	os.Exit(world.RunTests(m, stage.Options{SharedArgs: []string{"--plugin-dir=" + programs}}))
 }

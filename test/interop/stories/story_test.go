@@ -33,23 +33,23 @@ func TestBackupAndRestore(t *testing.T) {
 	// One after the other: the programs provide the same actions.
 	for _, release := range plugins.Releases() {
 		t.Run(release, func(t *testing.T) {
-			s := world.Shared(t)
+			s := world.SharedOperator(t)
 			defer install(t, release)()
 			app := newApp(t)
-			b := s.BackupOf(app)
+			b := s.NewBackup(app)
 			b.Labels = map[string]string{"team": "shop"}
 			b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "secrets"}
 			b.Spec.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{selected: "yes"}}
-			b = stage.Await(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.Settled(b) })
+			b = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.IsFinalized(b) })
 			if b.Status.Phase != v1alpha1.BackupPhasePartiallyFailed || !strings.Contains(b.Status.Message, "2 errors") {
 				t.Errorf("the Backup ended %s: %s %q", b.Status.Phase, b.Status.Message, b.Status.ValidationErrors)
 			}
 			checkLog(t, s, b)
 			target := app + "-again"
-			r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "story-"}}
+			r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}}
 			r.Spec.BackupName = b.Name
 			r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(target)}
-			r = stage.Await(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return run.Settled(r) })
+			r = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return run.IsFinalized(r) })
 			if r.Status.Phase != v1alpha1.RestorePhaseCompleted {
 				t.Errorf("the Restore ended %s: %s %q", r.Status.Phase, r.Status.Message, r.Status.ValidationErrors)
 			}
@@ -64,17 +64,17 @@ func install(t *testing.T, release string) (remove func()) {
 	t.Helper()
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "velero"}}
 	plugin.Spec.Executor.Process = &v1alpha1.ProcessExecutor{Command: release}
-	world.AwaitPlugins(t, stage.Create(t, world.Client, plugin))
+	world.WaitForPlugins(t, stage.Create(t, world.Client, plugin))
 	return func() {
-		world.Remove(t, plugin)
-		world.AwaitGone(t, plugin)
+		world.Delete(t, plugin)
+		world.WaitForDeletion(t, plugin)
 	}
 }
 
 // newApp makes ConfigMaps that say what is to be done with them, and a Secret.
 func newApp(t *testing.T) string {
 	t.Helper()
-	app := world.NewNamespace(t, "app-")
+	app := world.CreateNamespace(t, "app-")
 	for name, annotations := range map[string]map[string]string{
 		"changed":   nil,
 		"unchanged": {actions.AnnotationDo: actions.DoNothing},
@@ -94,9 +94,9 @@ func newApp(t *testing.T) string {
 }
 
 // checkLog looks for what the actions say in the log of the Backup.
-func checkLog(t *testing.T, s *stage.Site, b *v1alpha1.Backup) {
+func checkLog(t *testing.T, s *stage.Namespace, b *v1alpha1.Backup) {
 	t.Helper()
-	file, err := os.Open(filepath.Join(s.Folder(stage.DefaultLocation), "backups", b.Name, b.Name+"-logs.gz"))
+	file, err := os.Open(filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name, b.Name+"-logs.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func checkObjects(t *testing.T, namespace string) {
 	for _, s := range secrets.Items {
 		names = append(names, s.Name)
 	}
-	stage.Equal(t, "objects", names, []string{"adding", "changed", "logging", "unchanged", "token"})
+	stage.CheckEqual(t, "objects", names, []string{"adding", "changed", "logging", "unchanged", "token"})
 }
 
 // checkStamps checks what each action was told about its run, by what it wrote.

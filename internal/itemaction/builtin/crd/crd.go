@@ -18,8 +18,8 @@ var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: 
 
 // Action is the action; see New.
 type Action struct {
-	// done has the resources whose definition was named already.
-	done sync.Map
+	// namedDefinitions has the resources whose definition was named already.
+	namedDefinitions sync.Map
 }
 
 var _ itemaction.Action = (*Action)(nil)
@@ -33,27 +33,31 @@ func (*Action) Name() string { return "grapnel.dev/crd" }
 // AppliesTo implements itemaction.Action. Whether a resource is a custom one
 // shows only when its definition is looked for; this leaves out the groups of
 // which that is known.
-func (*Action) AppliesTo(resource schema.GroupResource) bool { return !builtinGroup(resource.Group) }
+func (*Action) AppliesTo(resource schema.GroupResource) bool {
+	return !isBuiltinGroup(resource.Group)
+}
 
-// Adds implements itemaction.Action.
-func (*Action) Adds() []schema.GroupResource { return []schema.GroupResource{definitions} }
+// RelatedResources implements itemaction.Action.
+func (*Action) RelatedResources() []schema.GroupResource {
+	return []schema.GroupResource{definitions}
+}
 
 // Execute implements itemaction.Action.
 func (a *Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
 	resource := item.Resource.GroupResource()
-	if _, done := a.done.LoadOrStore(resource, true); done {
+	if _, done := a.namedDefinitions.LoadOrStore(resource, true); done {
 		return itemaction.Result{}, nil
 	}
-	return itemaction.Result{Related: []itemaction.Ref{{
+	return itemaction.Result{RelatedItems: []itemaction.RelatedItem{{
 		Resource: definitions,
 		Name:     resource.String(),
 		Optional: true, // an aggregated API has none
 	}}}, nil
 }
 
-// builtinGroup reports whether kube-apiserver itself serves a group. Groups
+// isBuiltinGroup reports whether kube-apiserver itself serves a group. Groups
 // without a dot are reserved for it; in *.k8s.io there are custom resources too.
-func builtinGroup(group string) bool {
+func isBuiltinGroup(group string) bool {
 	if !strings.Contains(group, ".") {
 		return true
 	}

@@ -23,12 +23,12 @@ func item(resource, group string) itemaction.Item {
 	}
 }
 
-// TestExecute names the definition of each resource once: by resource and group, as
+// TestAction_Execute names the definition of each resource once: by resource and group, as
 // definitions are named.
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	t.Parallel()
 	a := crd.New()
-	definitions := a.Adds()
+	definitions := a.RelatedResources()
 	if len(definitions) != 1 || definitions[0].String() != "customresourcedefinitions.apiextensions.k8s.io" {
 		t.Fatalf("Adds is %v", definitions)
 	}
@@ -44,7 +44,7 @@ func TestExecute(t *testing.T) {
 	} {
 		var want itemaction.Result
 		if step.want != "" {
-			want.Related = []itemaction.Ref{{Resource: definitions[0], Name: step.want, Optional: true}}
+			want.RelatedItems = []itemaction.RelatedItem{{Resource: definitions[0], Name: step.want, Optional: true}}
 		}
 		got, err := a.Execute(t.Context(), step.item)
 		if err != nil {
@@ -57,10 +57,10 @@ func TestExecute(t *testing.T) {
 	// Another version of a resource has the same definition, another run its own memory.
 	again := item("widgets", "example.com")
 	again.Resource.Version = "v2"
-	if got, err := a.Execute(t.Context(), again); err != nil || len(got.Related) != 0 {
+	if got, err := a.Execute(t.Context(), again); err != nil || len(got.RelatedItems) != 0 {
 		t.Errorf("another version: %+v, %v", got, err)
 	}
-	if got, err := crd.New().Execute(t.Context(), again); err != nil || len(got.Related) != 1 {
+	if got, err := crd.New().Execute(t.Context(), again); err != nil || len(got.RelatedItems) != 1 {
 		t.Errorf("another run: %+v, %v", got, err)
 	}
 }
@@ -76,7 +76,7 @@ func TestExecuteAtOnce(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			named.Add(int32(len(got.Related)))
+			named.Add(int32(len(got.RelatedItems)))
 		})
 	}
 	group.Wait()
@@ -85,7 +85,7 @@ func TestExecuteAtOnce(t *testing.T) {
 	}
 }
 
-func TestAppliesTo(t *testing.T) {
+func TestAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	for resource, want := range map[string]bool{
 		"pods": false, "deployments.apps": false, "ingresses.networking.k8s.io": false, "poddisruptionbudgets.policy": false,

@@ -34,8 +34,10 @@ func (Action) Name() string { return "grapnel.dev/pod" }
 // AppliesTo implements itemaction.Action.
 func (Action) AppliesTo(resource schema.GroupResource) bool { return resource == pods }
 
-// Adds implements itemaction.Action.
-func (Action) Adds() []schema.GroupResource { return []schema.GroupResource{claims, priorities} }
+// RelatedResources implements itemaction.Action.
+func (Action) RelatedResources() []schema.GroupResource {
+	return []schema.GroupResource{claims, priorities}
+}
 
 // podSpec is the part of a Pod that names other objects.
 type podSpec struct {
@@ -59,7 +61,7 @@ func (Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Resul
 	}
 	var result itemaction.Result
 	for _, volume := range pod.Spec.Volumes {
-		ref := itemaction.Ref{Resource: claims, Namespace: item.Namespace}
+		ref := itemaction.RelatedItem{Resource: claims, Namespace: item.Namespace}
 		switch {
 		case volume.PersistentVolumeClaim != nil:
 			ref.Name = volume.PersistentVolumeClaim.ClaimName
@@ -68,11 +70,11 @@ func (Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Resul
 			ref.Name, ref.Optional = item.Name+"-"+volume.Name, true
 		}
 		if ref.Name != "" {
-			result.Related = append(result.Related, ref)
+			result.RelatedItems = append(result.RelatedItems, ref)
 		}
 	}
 	if class := pod.Spec.PriorityClassName; class != "" {
-		result.Related = append(result.Related, itemaction.Ref{Resource: priorities, Name: class})
+		result.RelatedItems = append(result.RelatedItems, itemaction.RelatedItem{Resource: priorities, Name: class})
 	}
 	return result, nil
 }

@@ -14,35 +14,35 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction/builtin/pod"
 )
 
-func claim(name string, optional bool) itemaction.Ref {
-	return itemaction.Ref{Resource: schema.GroupResource{Resource: "persistentvolumeclaims"}, Namespace: "shop", Name: name, Optional: optional}
+func claim(name string, optional bool) itemaction.RelatedItem {
+	return itemaction.RelatedItem{Resource: schema.GroupResource{Resource: "persistentvolumeclaims"}, Namespace: "shop", Name: name, Optional: optional}
 }
 
-func class(name string) itemaction.Ref {
-	return itemaction.Ref{Resource: schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}, Name: name}
+func class(name string) itemaction.RelatedItem {
+	return itemaction.RelatedItem{Resource: schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}, Name: name}
 }
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		json   string
-		want   []itemaction.Ref
+		want   []itemaction.RelatedItem
 		broken bool
 	}{
 		"nothing": {json: `{"spec":{"containers":[{"name":"c"}]}}`},
 		"no spec": {json: `{}`},
 		"claims": {
 			json: `{"spec":{"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"data"}},{"name":"w","persistentVolumeClaim":{"claimName":"logs","readOnly":true}}]}}`,
-			want: []itemaction.Ref{claim("data", false), claim("logs", false)},
+			want: []itemaction.RelatedItem{claim("data", false), claim("logs", false)},
 		},
 		"other volumes": {json: `{"spec":{"volumes":[{"name":"a","emptyDir":{}},{"name":"b","configMap":{"name":"data"}},{"name":"c","secret":{"secretName":"s"}},{"name":"d","hostPath":{"path":"/"}}]}}`},
 		"an ephemeral volume": {
 			json: `{"spec":{"volumes":[{"name":"scratch","ephemeral":{"volumeClaimTemplate":{"spec":{"accessModes":["ReadWriteOnce"]}}}}]}}`,
-			want: []itemaction.Ref{claim("web-0-scratch", true)},
+			want: []itemaction.RelatedItem{claim("web-0-scratch", true)},
 		},
 		"a priority": {
 			json: `{"spec":{"priorityClassName":"high","priority":1000,"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"data"}}]}}`,
-			want: []itemaction.Ref{claim("data", false), class("high")},
+			want: []itemaction.RelatedItem{claim("data", false), class("high")},
 		},
 		"a claim without a name":  {json: `{"spec":{"volumes":[{"name":"v","persistentVolumeClaim":{}}]}}`},
 		"volumes that are null":   {json: `{"spec":{"volumes":null,"priorityClassName":""}}`},
@@ -54,11 +54,11 @@ func TestExecute(t *testing.T) {
 			if (err != nil) != tc.broken {
 				t.Errorf("error %v, want one: %v", err, tc.broken)
 			}
-			if diff := cmp.Diff(itemaction.Result{Related: tc.want}, got); diff != "" {
+			if diff := cmp.Diff(itemaction.Result{RelatedItems: tc.want}, got); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
-			for _, ref := range got.Related {
-				if !slices.Contains(pod.New().Adds(), ref.Resource) {
+			for _, ref := range got.RelatedItems {
+				if !slices.Contains(pod.New().RelatedResources(), ref.Resource) {
 					t.Errorf("it names %s, which Adds does not: the engine would leave the action out", ref.Resource)
 				}
 			}
@@ -66,7 +66,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-func TestAppliesTo(t *testing.T) {
+func TestAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	for resource, want := range map[string]bool{"pods": true, "pods.metrics.k8s.io": false, "deployments.apps": false} {
 		if got := pod.New().AppliesTo(schema.ParseGroupResource(resource)); got != want {

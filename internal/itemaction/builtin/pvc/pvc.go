@@ -25,16 +25,22 @@ type Action struct{}
 var _ itemaction.Action = Action{}
 
 // New returns the action. A claim that is not bound has no volume.
-func New() Action { return Action{} }
+func New() Action {
+	return Action{}
+}
 
 // Name implements itemaction.Action.
 func (Action) Name() string { return "grapnel.dev/pvc" }
 
 // AppliesTo implements itemaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool { return resource == claims }
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return resource == claims
+}
 
-// Adds implements itemaction.Action.
-func (Action) Adds() []schema.GroupResource { return []schema.GroupResource{volumes} }
+// RelatedResources implements itemaction.Action.
+func (Action) RelatedResources() []schema.GroupResource {
+	return []schema.GroupResource{volumes}
+}
 
 // Execute implements itemaction.Action.
 func (Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
@@ -42,7 +48,7 @@ func (Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Resul
 	if err != nil || volume == "" {
 		return itemaction.Result{}, err
 	}
-	return itemaction.Result{Related: []itemaction.Ref{{Resource: volumes, Name: volume}}}, nil
+	return itemaction.Result{RelatedItems: []itemaction.RelatedItem{{Resource: volumes, Name: volume}}}, nil
 }
 
 // VolumeName returns the name of the PersistentVolume that a claim, given as

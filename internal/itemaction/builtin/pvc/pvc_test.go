@@ -15,16 +15,16 @@ import (
 
 var volumes = schema.GroupResource{Resource: "persistentvolumes"}
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		json   string
-		want   []itemaction.Ref
+		want   []itemaction.RelatedItem
 		broken bool
 	}{
-		"bound":                            {json: `{"spec":{"volumeName":"pv-1","storageClassName":"fast"},"status":{"phase":"Bound"}}`, want: []itemaction.Ref{{Resource: volumes, Name: "pv-1"}}},
+		"bound":                            {json: `{"spec":{"volumeName":"pv-1","storageClassName":"fast"},"status":{"phase":"Bound"}}`, want: []itemaction.RelatedItem{{Resource: volumes, Name: "pv-1"}}},
 		"pending":                          {json: `{"spec":{"storageClassName":"fast"},"status":{"phase":"Pending"}}`},
-		"a volume that was asked for":      {json: `{"spec":{"volumeName":"pv-2"},"status":{"phase":"Pending"}}`, want: []itemaction.Ref{{Resource: volumes, Name: "pv-2"}}},
+		"a volume that was asked for":      {json: `{"spec":{"volumeName":"pv-2"},"status":{"phase":"Pending"}}`, want: []itemaction.RelatedItem{{Resource: volumes, Name: "pv-2"}}},
 		"without a spec":                   {json: `{"metadata":{"name":"data"}}`},
 		"a volume named in another place":  {json: `{"status":{"volumeName":"pv-3"},"volumeName":"pv-4"}`},
 		"half of the object":               {json: `{"spec":{"volumeName":`, broken: true},
@@ -35,21 +35,21 @@ func TestExecute(t *testing.T) {
 			if (err != nil) != tc.broken {
 				t.Errorf("error %v, want one: %v", err, tc.broken)
 			}
-			if diff := cmp.Diff(itemaction.Result{Related: tc.want}, got); diff != "" {
+			if diff := cmp.Diff(itemaction.Result{RelatedItems: tc.want}, got); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestAppliesTo(t *testing.T) {
+func TestAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	for resource, want := range map[string]bool{"persistentvolumeclaims": true, "persistentvolumeclaims.example.com": false, "persistentvolumes": false, "pods": false} {
 		if got := pvc.New().AppliesTo(schema.ParseGroupResource(resource)); got != want {
 			t.Errorf("AppliesTo(%s) = %v, want %v", resource, got, want)
 		}
 	}
-	if diff := cmp.Diff([]schema.GroupResource{volumes}, pvc.New().Adds()); diff != "" {
+	if diff := cmp.Diff([]schema.GroupResource{volumes}, pvc.New().RelatedResources()); diff != "" {
 		t.Errorf("Adds (-want +got):\n%s", diff)
 	}
 }

@@ -26,24 +26,30 @@ var (
 
 // Action is the action; see New.
 type Action struct {
-	// related has, by "namespace/name" of a ServiceAccount, what it needs.
+	// relatedByAccount has, by "namespace/name" of a ServiceAccount, what it needs.
 	// Prepare fills it; then it is only read.
-	related map[string][]itemaction.Ref
+	relatedByAccount map[string][]itemaction.RelatedItem
 }
 
 var _ itemaction.Preparer = (*Action)(nil)
 
 // New returns the action.
-func New() *Action { return &Action{related: map[string][]itemaction.Ref{}} }
+func New() *Action {
+	return &Action{relatedByAccount: map[string][]itemaction.RelatedItem{}}
+}
 
 // Name implements itemaction.Action.
 func (*Action) Name() string { return "grapnel.dev/service-account" }
 
 // AppliesTo implements itemaction.Action.
-func (*Action) AppliesTo(resource schema.GroupResource) bool { return resource == accounts }
+func (*Action) AppliesTo(resource schema.GroupResource) bool {
+	return resource == accounts
+}
 
-// Adds implements itemaction.Action.
-func (*Action) Adds() []schema.GroupResource { return []schema.GroupResource{bindings, roles} }
+// RelatedResources implements itemaction.Action.
+func (*Action) RelatedResources() []schema.GroupResource {
+	return []schema.GroupResource{bindings, roles}
+}
 
 // Prepare implements itemaction.Preparer: it reads all ClusterRoleBindings
 // once and indexes them by the ServiceAccounts that they name.
@@ -53,15 +59,15 @@ func (a *Action) Prepare(ctx context.Context, reader itemaction.Reader) error {
 		return err
 	}
 	for i := range items {
-		if err := a.index(&items[i]); err != nil {
+		if err := a.indexBinding(&items[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// binding is the part of a ClusterRoleBinding that names other objects.
-type binding struct {
+// clusterRoleBinding is the part of a ClusterRoleBinding that names other objects.
+type clusterRoleBinding struct {
 	Subjects []struct {
 		Kind      string `json:"kind"`
 		Namespace string `json:"namespace"`
@@ -73,19 +79,19 @@ type binding struct {
 	} `json:"roleRef"`
 }
 
-func (a *Action) index(item *list.Item) error {
-	var b binding
+func (a *Action) indexBinding(item *list.Item) error {
+	var b clusterRoleBinding
 	if err := json.Unmarshal(item.JSON, &b); err != nil {
 		return fmt.Errorf("decoding ClusterRoleBinding %q: %w", item.Name, err)
 	}
-	refs := []itemaction.Ref{{Resource: bindings, Name: item.Name, Item: item}}
+	refs := []itemaction.RelatedItem{{Resource: bindings, Name: item.Name, Item: item}}
 	if b.RoleRef.Kind == "ClusterRole" {
-		refs = append(refs, itemaction.Ref{Resource: roles, Name: b.RoleRef.Name, Optional: true})
+		refs = append(refs, itemaction.RelatedItem{Resource: roles, Name: b.RoleRef.Name, Optional: true})
 	}
 	for _, subject := range b.Subjects {
 		if subject.Kind == "ServiceAccount" {
 			key := subject.Namespace + "/" + subject.Name
-			a.related[key] = append(a.related[key], refs...)
+			a.relatedByAccount[key] = append(a.relatedByAccount[key], refs...)
 		}
 	}
 	return nil
@@ -93,5 +99,5 @@ func (a *Action) index(item *list.Item) error {
 
 // Execute implements itemaction.Action.
 func (a *Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
-	return itemaction.Result{Related: a.related[item.Namespace+"/"+item.Name]}, nil
+	return itemaction.Result{RelatedItems: a.relatedByAccount[item.Namespace+"/"+item.Name]}, nil
 }

@@ -32,8 +32,8 @@ func (c *cluster) ListAll(_ context.Context, resource schema.GroupResource) ([]l
 	return c.items, c.err
 }
 
-// binding is a ClusterRoleBinding of a role to subjects, "kind/namespace/name" each.
-func binding(name, roleKind, role string, subjects ...string) list.Item {
+// clusterRoleBinding is a ClusterRoleBinding of a role to subjects, "kind/namespace/name" each.
+func clusterRoleBinding(name, roleKind, role string, subjects ...string) list.Item {
 	var texts []string
 	for _, subject := range subjects {
 		parts := strings.Split(subject, "/")
@@ -52,7 +52,7 @@ func related(t *testing.T, a *serviceaccount.Action, namespace, name string) []s
 		t.Fatalf("Execute: %+v, %v", got, err)
 	}
 	var texts []string
-	for _, ref := range got.Related {
+	for _, ref := range got.RelatedItems {
 		text := ref.Resource.Resource + " " + ref.Name
 		if ref.Optional {
 			text += "?"
@@ -60,7 +60,7 @@ func related(t *testing.T, a *serviceaccount.Action, namespace, name string) []s
 		if ref.Item != nil {
 			text += " with object " + ref.Item.Name
 		}
-		if ref.Namespace != "" || !slices.Contains(a.Adds(), ref.Resource) {
+		if ref.Namespace != "" || !slices.Contains(a.RelatedResources(), ref.Resource) {
 			t.Errorf("%+v is not what the action may name", ref)
 		}
 		texts = append(texts, text)
@@ -68,14 +68,14 @@ func related(t *testing.T, a *serviceaccount.Action, namespace, name string) []s
 	return texts
 }
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	t.Parallel()
 	c := &cluster{items: []list.Item{
-		binding("a", "ClusterRole", "view", "ServiceAccount/shop/robot", "ServiceAccount/other/robot"),
-		binding("b", "ClusterRole", "edit", "User//robot", "Group//system:serviceaccounts:shop", "ServiceAccount/shop/other"),
-		binding("c", "ClusterRole", "admin", "User/shop/jane", "ServiceAccount/shop/robot"),
-		binding("d", "Role", "strange", "ServiceAccount/shop/strange"),
-		binding("e", "ClusterRole", "nobody"),
+		clusterRoleBinding("a", "ClusterRole", "view", "ServiceAccount/shop/robot", "ServiceAccount/other/robot"),
+		clusterRoleBinding("b", "ClusterRole", "edit", "User//robot", "Group//system:serviceaccounts:shop", "ServiceAccount/shop/other"),
+		clusterRoleBinding("c", "ClusterRole", "admin", "User/shop/jane", "ServiceAccount/shop/robot"),
+		clusterRoleBinding("d", "Role", "strange", "ServiceAccount/shop/strange"),
+		clusterRoleBinding("e", "ClusterRole", "nobody"),
 		{Name: "f", JSON: []byte(`{"roleRef":{"kind":"ClusterRole","name":"x"}}`)},
 	}}
 	a := serviceaccount.New()
@@ -121,7 +121,7 @@ func TestPrepareFails(t *testing.T) {
 	}
 }
 
-func TestAppliesTo(t *testing.T) {
+func TestAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	for resource, want := range map[string]bool{"serviceaccounts": true, "serviceaccounts.example.com": false, "clusterroles.rbac.authorization.k8s.io": false} {
 		if got := serviceaccount.New().AppliesTo(schema.ParseGroupResource(resource)); got != want {

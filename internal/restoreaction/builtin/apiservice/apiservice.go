@@ -39,7 +39,7 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 		return restoreaction.Result{Skip: "the API server registers it by itself"}, nil
 	}
 	var result restoreaction.Result
-	if warning := item.Run.MapService(field.Map(item.Object.Object, "spec", "service")); warning != "" {
+	if warning := item.Restore.MapServiceNamespace(field.GetMap(item.Object.Object, "spec", "service")); warning != "" {
 		result.Warnings = append(result.Warnings, warning)
 	}
 	return result, nil

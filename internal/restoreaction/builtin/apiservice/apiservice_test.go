@@ -12,10 +12,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 	const metrics = `{"metadata":{"name":"v1.metrics"},"spec":{"service":{"namespace":"a","name":"metrics"},"caBundle":"Q0E="}}`
-	actiontest.Run(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"of a built-in group": {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"v1.apps","labels":{"kube-aggregator.kubernetes.io/automanaged":"onstart"}}}`,
@@ -29,8 +29,8 @@ func TestExecute(t *testing.T) {
 		"of an aggregated API": {Resource: resource, Archived: metrics, Want: metrics},
 		"in a mapped namespace": {
 			Resource: resource, Archived: metrics,
-			Run:  restoreaction.Run{NamespaceMapping: map[string]string{"a": "b"}},
-			Want: `{"metadata":{"name":"v1.metrics"},"spec":{"service":{"namespace":"b","name":"metrics"},"caBundle":"Q0E="}}`,
+			Restore: restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
+			Want:    `{"metadata":{"name":"v1.metrics"},"spec":{"service":{"namespace":"b","name":"metrics"},"caBundle":"Q0E="}}`,
 			Result: restoreaction.Result{Warnings: []string{
 				"Service a/metrics is called as b/metrics now: its certificate must be valid for metrics.b.svc",
 			}},

@@ -27,7 +27,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-const preserve = "x-kubernetes-preserve-unknown-fields"
+const preserveUnknownFieldsKey = "x-kubernetes-preserve-unknown-fields"
 
 // Action is the action; see New.
 type Action struct{}
@@ -47,33 +47,33 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
-	spec := field.Map(item.Object.Object, "spec")
+	spec := field.GetMap(item.Object.Object, "spec")
 	if field.Get[string](spec, "group") == "grapnel.dev" {
 		return restoreaction.Result{Skip: "the installation of Grapnel brings its own definitions"}, nil
 	}
 	if item.Resource.Version == "v1" {
-		upgrade(spec)
+		convertSpecToV1(spec)
 	}
 	var result restoreaction.Result
-	service := field.Map(spec, "conversion", "webhook", "clientConfig", "service")
-	if warning := item.Run.MapService(service); warning != "" {
+	service := field.GetMap(spec, "conversion", "webhook", "clientConfig", "service")
+	if warning := item.Restore.MapServiceNamespace(service); warning != "" {
 		result.Warnings = append(result.Warnings, warning)
 	}
 	return result, nil
 }
 
-// upgrade replaces what v1 does not take.
-func upgrade(spec map[string]any) {
+// convertSpecToV1 replaces what v1 does not take.
+func convertSpecToV1(spec map[string]any) {
 	keepUnknown := field.Get[bool](spec, "preserveUnknownFields")
 	delete(spec, "preserveUnknownFields") // false is the default
-	for version := range field.Maps(spec, "versions") {
-		root := field.Map(version, "schema", "openAPIV3Schema")
+	for version := range field.EachMap(spec, "versions") {
+		root := field.GetMap(version, "schema", "openAPIV3Schema")
 		switch {
 		case root != nil && keepUnknown:
-			root[preserve] = true
+			root[preserveUnknownFieldsKey] = true
 		case !field.Has(version, "schema"):
 			version["schema"] = map[string]any{
-				"openAPIV3Schema": map[string]any{"type": "object", preserve: true},
+				"openAPIV3Schema": map[string]any{"type": "object", preserveUnknownFieldsKey: true},
 			}
 		}
 	}

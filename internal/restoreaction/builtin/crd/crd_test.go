@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	v1 := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	v1beta1 := v1
 	v1beta1.Version = "v1beta1"
@@ -22,7 +22,7 @@ func TestExecute(t *testing.T) {
 		{"name":"v1","schema":{"openAPIV3Schema":{"type":"object"}}},{"name":"v2"}]}}`
 	const conversion = `{"metadata":{"name":"w.example.org"},"spec":{"group":"example.org","versions":[],
 		"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"caBundle":"Q0E=","service":{"namespace":"a","name":"hook"}}}}}}`
-	actiontest.Run(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"nothing to do": {Resource: v1, Archived: modern, Want: modern},
 		"status is not restored": {
 			Resource: v1,
@@ -46,7 +46,7 @@ func TestExecute(t *testing.T) {
 		"conversion is kept":        {Resource: v1, Archived: conversion, Want: conversion},
 		"conversion in a mapped namespace": {
 			Resource: v1, Archived: conversion,
-			Run: restoreaction.Run{NamespaceMapping: map[string]string{"a": "b"}},
+			Restore: restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
 			Want: `{"metadata":{"name":"w.example.org"},"spec":{"group":"example.org","versions":[],
 				"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"caBundle":"Q0E=","service":{"namespace":"b","name":"hook"}}}}}}`,
 			Result: restoreaction.Result{Warnings: []string{

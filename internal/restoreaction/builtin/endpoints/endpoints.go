@@ -25,8 +25,8 @@ const (
 )
 
 var (
-	endpoints = schema.GroupResource{Resource: "endpoints"}
-	slices    = schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
+	endpoints      = schema.GroupResource{Resource: "endpoints"}
+	endpointSlices = schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
 )
 
 // Action is the action; see New.
@@ -42,18 +42,18 @@ func (Action) Name() string { return "grapnel.dev/endpoints" }
 
 // AppliesTo implements restoreaction.Action.
 func (Action) AppliesTo(resource schema.GroupResource) bool {
-	return resource == endpoints || resource == slices
+	return resource == endpoints || resource == endpointSlices
 }
 
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
-	if made(item.Archived.Object) {
+	if isControllerManaged(item.Archived.Object) {
 		return restoreaction.Result{Skip: "a controller makes it for its Service"}, nil
 	}
 	return restoreaction.Result{}, nil
 }
 
-func made(object map[string]any) bool {
+func isControllerManaged(object map[string]any) bool {
 	switch field.Get[string](object, "metadata", "labels", sliceManager) {
 	case "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io":
 		return true

@@ -10,23 +10,23 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	skipped := restoreaction.Result{Skip: "a controller makes it for its Service"}
 	const byHand = `{"metadata":{"name":"db","namespace":"a","labels":{"kubernetes.io/service-name":"db",
 		"endpointslice.kubernetes.io/managed-by":"staff"}},"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"]}]}`
 	const ownEndpoints = `{"metadata":{"name":"db","namespace":"a"},"subsets":[{"addresses":[{"ip":"10.0.0.1"}]}]}`
-	actiontest.Run(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"slice of a Service with a selector": {
-			Resource: slices.WithVersion("v1"),
+			Resource: endpointSlices.WithVersion("v1"),
 			Archived: `{"metadata":{"name":"web-x","labels":{"endpointslice.kubernetes.io/managed-by":"endpointslice-controller.k8s.io"}}}`,
 			Result:   skipped,
 		},
 		"slice mirrored from Endpoints": {
-			Resource: slices.WithVersion("v1"),
+			Resource: endpointSlices.WithVersion("v1"),
 			Archived: `{"metadata":{"name":"db-x","labels":{"endpointslice.kubernetes.io/managed-by":"endpointslicemirroring-controller.k8s.io"}}}`,
 			Result:   skipped,
 		},
-		"slice made by hand": {Resource: slices.WithVersion("v1"), Archived: byHand, Want: byHand},
+		"slice made by hand": {Resource: endpointSlices.WithVersion("v1"), Archived: byHand, Want: byHand},
 		"Endpoints of a Service with a selector": {
 			Resource: endpoints.WithVersion("v1"),
 			Archived: `{"metadata":{"name":"web","labels":{"endpoints.kubernetes.io/managed-by":"endpoint-controller"}}}`,

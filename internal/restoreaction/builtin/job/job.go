@@ -39,7 +39,7 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
-	if finished(item.Archived.Object) {
+	if isJobFinished(item.Archived.Object) {
 		return restoreaction.Result{Skip: "the Job had finished, and would run again"}, nil
 	}
 	object := item.Object.Object
@@ -47,18 +47,18 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 		return restoreaction.Result{}, nil
 	}
 	// Jobs without labels of their own are shown with those of their template.
-	field.Prune(object, []string{"metadata", "labels"}, uidLabels...)
-	field.Prune(object, []string{"spec", "template", "metadata", "labels"}, uidLabels...)
-	field.Prune(object, []string{"spec", "selector", "matchLabels"}, uidLabels...)
-	field.Prune(object, []string{"spec", "selector"})
+	field.RemoveKeys(object, []string{"metadata", "labels"}, uidLabels...)
+	field.RemoveKeys(object, []string{"spec", "template", "metadata", "labels"}, uidLabels...)
+	field.RemoveKeys(object, []string{"spec", "selector", "matchLabels"}, uidLabels...)
+	field.RemoveKeys(object, []string{"spec", "selector"})
 	return restoreaction.Result{}, nil
 }
 
-func finished(job map[string]any) bool {
+func isJobFinished(job map[string]any) bool {
 	if field.Has(job, "status", "completionTime") {
 		return true
 	}
-	for condition := range field.Maps(job, "status", "conditions") {
+	for condition := range field.EachMap(job, "status", "conditions") {
 		kind := field.Get[string](condition, "type")
 		if (kind == "Complete" || kind == "Failed") && field.Get[string](condition, "status") == "True" {
 			return true

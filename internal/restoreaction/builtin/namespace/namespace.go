@@ -45,7 +45,7 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 	case "kube-system", "kube-public", "kube-node-lease":
 		return restoreaction.Result{Skip: "every cluster has its own"}, nil
 	}
-	if labels := field.Map(item.Object.Object, "metadata", "labels"); field.Has(labels, nameLabel) {
+	if labels := field.GetMap(item.Object.Object, "metadata", "labels"); field.Has(labels, nameLabel) {
 		labels[nameLabel] = name
 	}
 	return restoreaction.Result{}, nil

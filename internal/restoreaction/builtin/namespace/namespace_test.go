@@ -12,12 +12,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	skipped := restoreaction.Result{Skip: "every cluster has its own"}
 	const shop = `{"metadata":{"name":"shop","labels":{"kubernetes.io/metadata.name":"shop","team":"x"}},"spec":{"finalizers":["kubernetes"]}}`
-	mapped := restoreaction.Run{NamespaceMapping: map[string]string{"shop": "copy", "kube-system": "old-system"}}
-	actiontest.Run(t, New(), map[string]actiontest.Case{
+	mapped := restoreaction.RestoreContext{NamespaceMapping: map[string]string{"shop": "copy", "kube-system": "old-system"}}
+	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"kube-system":        {Resource: resource, Archived: `{"metadata":{"name":"kube-system"}}`, Result: skipped},
 		"kube-public":        {Resource: resource, Archived: `{"metadata":{"name":"kube-public"}}`, Result: skipped},
 		"kube-node-lease":    {Resource: resource, Archived: `{"metadata":{"name":"kube-node-lease"}}`, Result: skipped},
@@ -25,11 +25,11 @@ func TestExecute(t *testing.T) {
 		"somebody's kube-it": {Resource: resource, Archived: `{"metadata":{"name":"kube-it"}}`, Want: `{"metadata":{"name":"kube-it"}}`},
 		"not mapped":         {Resource: resource, Archived: shop, Want: shop},
 		"mapped": {
-			Resource: resource, Archived: shop, Run: mapped,
+			Resource: resource, Archived: shop, Restore: mapped,
 			Want: `{"metadata":{"name":"copy","labels":{"kubernetes.io/metadata.name":"copy","team":"x"}},"spec":{"finalizers":["kubernetes"]}}`,
 		},
 		"kube-system under another name": {
-			Resource: resource, Archived: `{"metadata":{"name":"kube-system"}}`, Run: mapped,
+			Resource: resource, Archived: `{"metadata":{"name":"kube-system"}}`, Restore: mapped,
 			Want: `{"metadata":{"name":"old-system"}}`,
 		},
 	})

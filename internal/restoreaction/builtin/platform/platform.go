@@ -14,53 +14,53 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// leader is the annotation with the holder of a lock.
-const leader = "control-plane.alpha.kubernetes.io/leader"
+// leaderAnnotation is the annotation with the holder of a lock.
+const leaderAnnotation = "control-plane.alpha.kubernetes.io/leader"
 
-// noted is the label of what Grapnel notes of backups (package seen). Another cluster, or
+// tombstoneLabel is the label of what Grapnel notes of backups (package seen). Another cluster, or
 // this one in another time, has seen others.
-const noted = "grapnel.dev/seen-backups-of"
+const tombstoneLabel = "grapnel.dev/seen-backups-of"
 
-// own has, by resource, which objects are the platform's.
-var own = map[schema.GroupResource]func(*unstructured.Unstructured) bool{
-	{Resource: "configmaps"}: ownConfigMap,
-	{Resource: "endpoints"}:  apiServerItself,
-	{Resource: "services"}:   apiServerItself,
+// platformObjects has, by resource, which objects are the platform's.
+var platformObjects = map[schema.GroupResource]func(*unstructured.Unstructured) bool{
+	{Resource: "configmaps"}: isPlatformConfigMap,
+	{Resource: "endpoints"}:  isAPIServerService,
+	{Resource: "services"}:   isAPIServerService,
 
-	{Group: "discovery.k8s.io", Resource: "endpointslices"}: apiServerItself,
-	{Group: "networking.k8s.io", Resource: "servicecidrs"}:  named("kubernetes"),
+	{Group: "discovery.k8s.io", Resource: "endpointslices"}: isAPIServerService,
+	{Group: "networking.k8s.io", Resource: "servicecidrs"}:  hasNameIn("kubernetes"),
 
-	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:        bootstrapped,
-	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: bootstrapped,
-	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               bootstrapped,
-	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:        bootstrapped,
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:        isBootstrapRBAC,
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: isBootstrapRBAC,
+	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               isBootstrapRBAC,
+	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:        isBootstrapRBAC,
 
-	{Group: "scheduling.k8s.io", Resource: "priorityclasses"}: named("system-cluster-critical", "system-node-critical"),
+	{Group: "scheduling.k8s.io", Resource: "priorityclasses"}: hasNameIn("system-cluster-critical", "system-node-critical"),
 
-	{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}:                 kept,
-	{Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"}: kept,
+	{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}:                 isAutoUpdatedFlowControl,
+	{Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"}: isAutoUpdatedFlowControl,
 }
 
-// installed has, by resource, which objects are those of Grapnel's installation.
-var installed = map[schema.GroupResource]func(*unstructured.Unstructured) bool{
-	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       ownPolicy,
-	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: ownPolicy,
+// installedObjects has, by resource, which objects are those of Grapnel's installation.
+var installedObjects = map[schema.GroupResource]func(*unstructured.Unstructured) bool{
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       isGrapnelPolicy,
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: isGrapnelPolicy,
 
-	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:        labelled,
-	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: labelled,
-	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               labelled,
-	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:        labelled,
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:        hasGrapnelLabel,
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: hasGrapnelLabel,
+	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               hasGrapnelLabel,
+	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:        hasGrapnelLabel,
 
-	{Group: "apps", Resource: "deployments"}: labelled,
-	{Group: "apps", Resource: "replicasets"}: labelled,
+	{Group: "apps", Resource: "deployments"}: hasGrapnelLabel,
+	{Group: "apps", Resource: "replicasets"}: hasGrapnelLabel,
 
-	{Resource: "persistentvolumeclaims"}: labelled,
-	{Resource: "pods"}:                   labelled,
-	{Resource: "serviceaccounts"}:        labelled,
-	{Resource: "services"}:               labelled,
+	{Resource: "persistentvolumeclaims"}: hasGrapnelLabel,
+	{Resource: "pods"}:                   hasGrapnelLabel,
+	{Resource: "serviceaccounts"}:        hasGrapnelLabel,
+	{Resource: "services"}:               hasGrapnelLabel,
 
-	{Group: "networking.k8s.io", Resource: "networkpolicies"}: labelled,
-	{Group: "policy", Resource: "poddisruptionbudgets"}:       labelled,
+	{Group: "networking.k8s.io", Resource: "networkpolicies"}: hasGrapnelLabel,
+	{Group: "policy", Resource: "poddisruptionbudgets"}:       hasGrapnelLabel,
 }
 
 // Action is the action; see New.
@@ -76,38 +76,38 @@ func (Action) Name() string { return "grapnel.dev/platform" }
 
 // AppliesTo implements restoreaction.Action.
 func (Action) AppliesTo(resource schema.GroupResource) bool {
-	return own[resource] != nil || installed[resource] != nil
+	return platformObjects[resource] != nil || installedObjects[resource] != nil
 }
 
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
-	if isOwn := own[item.Resource.GroupResource()]; isOwn != nil && isOwn(item.Archived) {
+	if isOwn := platformObjects[item.Resource.GroupResource()]; isOwn != nil && isOwn(item.Archived) {
 		return restoreaction.Result{Skip: "the control plane of the cluster makes it by itself"}, nil
 	}
-	if isInstalled := installed[item.Resource.GroupResource()]; isInstalled != nil && isInstalled(item.Archived) {
+	if isInstalled := installedObjects[item.Resource.GroupResource()]; isInstalled != nil && isInstalled(item.Archived) {
 		return restoreaction.Result{Skip: "it comes with the installation of Grapnel"}, nil
 	}
-	if _, notes := item.Archived.GetLabels()[noted]; notes && item.Resource.Resource == "configmaps" {
+	if _, notes := item.Archived.GetLabels()[tombstoneLabel]; notes && item.Resource.Resource == "configmaps" {
 		return restoreaction.Result{Skip: "it says which backups the old cluster had seen"}, nil
 	}
-	field.Prune(item.Object.Object, []string{"metadata", "annotations"}, leader)
+	field.RemoveKeys(item.Object.Object, []string{"metadata", "annotations"}, leaderAnnotation)
 	return restoreaction.Result{}, nil
 }
 
-// ownPolicy says whether a policy, or what binds one, is Grapnel's. They name the operator's
+// isGrapnelPolicy says whether a policy, or what binds one, is Grapnel's. They name the operator's
 // account: those of another installation would keep this one from writing any status.
-func ownPolicy(o *unstructured.Unstructured) bool {
-	return strings.HasPrefix(o.GetName(), "grapnel-") || labelled(o)
+func isGrapnelPolicy(o *unstructured.Unstructured) bool {
+	return strings.HasPrefix(o.GetName(), "grapnel-") || hasGrapnelLabel(o)
 }
 
-// labelled says whether an object has the label of everything that config/ installs. From an
+// hasGrapnelLabel says whether an object has the label of everything that config/ installs. From an
 // archive, it would give the operator that restores it the rights and the image of another
 // time.
-func labelled(o *unstructured.Unstructured) bool {
+func hasGrapnelLabel(o *unstructured.Unstructured) bool {
 	return o.GetLabels()["app.kubernetes.io/name"] == "grapnel"
 }
 
-func ownConfigMap(o *unstructured.Unstructured) bool {
+func isPlatformConfigMap(o *unstructured.Unstructured) bool {
 	switch o.GetName() {
 	case "kube-root-ca.crt":
 		return true
@@ -117,21 +117,21 @@ func ownConfigMap(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// apiServerItself is how pods reach the API server.
-func apiServerItself(o *unstructured.Unstructured) bool {
+// isAPIServerService is how pods reach the API server.
+func isAPIServerService(o *unstructured.Unstructured) bool {
 	return o.GetNamespace() == "default" && o.GetName() == "kubernetes"
 }
 
-func bootstrapped(o *unstructured.Unstructured) bool {
+func isBootstrapRBAC(o *unstructured.Unstructured) bool {
 	return field.Get[string](o.Object, "metadata", "labels", "kubernetes.io/bootstrapping") == "rbac-defaults" &&
 		field.Get[string](o.Object, "metadata", "annotations", "rbac.authorization.kubernetes.io/autoupdate") != "false"
 }
 
-func kept(o *unstructured.Unstructured) bool {
+func isAutoUpdatedFlowControl(o *unstructured.Unstructured) bool {
 	return field.Get[string](o.Object, "metadata", "annotations", "apf.kubernetes.io/autoupdate-spec") == "true"
 }
 
-func named(names ...string) func(*unstructured.Unstructured) bool {
+func hasNameIn(names ...string) func(*unstructured.Unstructured) bool {
 	return func(o *unstructured.Unstructured) bool {
 		for _, name := range names {
 			if o.GetName() == name {

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	core := func(resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Version: "v1", Resource: resource}
 	}
@@ -62,7 +62,7 @@ func TestExecute(t *testing.T) {
 		cases["restored: "+name] = actiontest.Case{Resource: c.resource, Archived: c.object, Want: c.object}
 	}
 	cases["left out: what Grapnel has seen"] = actiontest.Case{
-		Resource: core("configmaps"), Archived: `{"metadata":{"name":"main-seen-backups","namespace":"g","labels":{"` + seen.Label + `":"main"}},"data":{"a":"b"}}`,
+		Resource: core("configmaps"), Archived: `{"metadata":{"name":"main-seen-backups","namespace":"g","labels":{"` + seen.LabelLocation + `":"main"}},"data":{"a":"b"}}`,
 		Result: restoreaction.Result{Skip: "it says which backups the old cluster had seen"},
 	}
 	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
@@ -96,5 +96,5 @@ func TestExecute(t *testing.T) {
 		Archived: `{"metadata":{"name":"lock","namespace":"a","annotations":{"control-plane.alpha.kubernetes.io/leader":"{}","x":"y"}},"data":{"a":"b"}}`,
 		Want:     `{"metadata":{"name":"lock","namespace":"a","annotations":{"x":"y"}},"data":{"a":"b"}}`,
 	}
-	actiontest.Run(t, New(), cases)
+	actiontest.RunCases(t, New(), cases)
 }

@@ -16,9 +16,9 @@ var (
 	claims     = schema.GroupResource{Resource: "persistentvolumeclaims"}
 	priorities = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}
 
-	// replaces has, by kind, the owners that make Pods of their own beside a
+	// recreatingOwners has, by kind, the owners that make Pods of their own beside a
 	// restored one.
-	replaces = map[string]schema.GroupResource{
+	recreatingOwners = map[string]schema.GroupResource{
 		"DaemonSet": {Group: "apps", Resource: "daemonsets"},
 		"Job":       {Group: "batch", Resource: "jobs"},
 	}
@@ -42,45 +42,45 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
-	if reason := skip(item); reason != "" {
+	if reason := skipReason(item); reason != "" {
 		return restoreaction.Result{Skip: reason}, nil
 	}
 	object := item.Object.Object
-	field.Prune(object, []string{"spec"}, "nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers")
-	removeToken(field.Map(object, "spec"))
-	return restoreaction.Result{Additional: additional(item)}, nil
+	field.RemoveKeys(object, []string{"spec"}, "nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers")
+	removeTokenVolume(field.GetMap(object, "spec"))
+	return restoreaction.Result{RelatedItems: listRelatedItems(item)}, nil
 }
 
-// skip returns why a Pod is not restored, if it is not.
-func skip(item *restoreaction.Item) string {
+// skipReason returns why a Pod is not restored, if it is not.
+func skipReason(item *restoreaction.Item) string {
 	archived := item.Archived
-	owner := item.Controller()
+	owner := item.ArchivedController()
 	switch phase := field.Get[string](archived.Object, "status", "phase"); {
 	case phase == "Succeeded" || phase == "Failed":
 		return "the Pod had ended (" + phase + ")"
 	case owner.Kind == "Node" || field.Has(archived.Object, "metadata", "annotations", "kubernetes.io/config.mirror"):
 		return "the kubelet makes it from a file on its node"
 	}
-	if resource, ok := replaces[owner.Kind]; ok && item.Run.Archived(resource, archived.GetNamespace(), owner.Name) {
+	if resource, ok := recreatingOwners[owner.Kind]; ok && item.Restore.IsArchived(resource, archived.GetNamespace(), owner.Name) {
 		return owner.Kind + " " + owner.Name + " makes new ones"
 	}
 	return ""
 }
 
-// additional returns what has to exist before the Pod, as far as it is in the
+// listRelatedItems returns what has to exist before the Pod, as far as it is in the
 // archive.
-func additional(item *restoreaction.Item) []restoreaction.Ref {
-	var refs []restoreaction.Ref
-	add := func(ref restoreaction.Ref) {
-		if ref.Name != "" && item.Run.Archived(ref.Resource, ref.Namespace, ref.Name) {
+func listRelatedItems(item *restoreaction.Item) []restoreaction.ItemRef {
+	var refs []restoreaction.ItemRef
+	add := func(ref restoreaction.ItemRef) {
+		if ref.Name != "" && item.Restore.IsArchived(ref.Resource, ref.Namespace, ref.Name) {
 			refs = append(refs, ref)
 		}
 	}
-	spec := field.Map(item.Archived.Object, "spec")
-	add(restoreaction.Ref{Resource: priorities, Name: field.Get[string](spec, "priorityClassName")})
-	for volume := range field.Maps(spec, "volumes") {
+	spec := field.GetMap(item.Archived.Object, "spec")
+	add(restoreaction.ItemRef{Resource: priorities, Name: field.Get[string](spec, "priorityClassName")})
+	for volume := range field.EachMap(spec, "volumes") {
 		claim := field.Get[string](volume, "persistentVolumeClaim", "claimName")
-		add(restoreaction.Ref{Resource: claims, Namespace: item.Archived.GetNamespace(), Name: claim})
+		add(restoreaction.ItemRef{Resource: claims, Namespace: item.Archived.GetNamespace(), Name: claim})
 	}
 	return refs
 }

@@ -14,19 +14,19 @@ import (
 
 var resource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-func TestExecute(t *testing.T) {
-	priority := restoreaction.Ref{Resource: priorities, Name: "gold"}
-	claim := restoreaction.Ref{Resource: claims, Namespace: "a", Name: "data"}
+func TestAction_Execute(t *testing.T) {
+	priority := restoreaction.ItemRef{Resource: priorities, Name: "gold"}
+	claim := restoreaction.ItemRef{Resource: claims, Namespace: "a", Name: "data"}
 	owned := func(kind string) string {
 		return `{"metadata":{"name":"p","namespace":"a","ownerReferences":[
 			{"kind":"Other","name":"x"},{"kind":"` + kind + `","name":"o","controller":true}]},"spec":{"containers":[]}}`
 	}
 	const bare = `{"metadata":{"name":"p","namespace":"a"},"spec":{"containers":[]}}`
-	daemons := []restoreaction.Ref{{Resource: replaces["DaemonSet"], Namespace: "a", Name: "o"}}
-	jobs := []restoreaction.Ref{{Resource: replaces["Job"], Namespace: "a", Name: "o"}}
-	actiontest.Run(t, New(), map[string]actiontest.Case{
+	daemons := []restoreaction.ItemRef{{Resource: recreatingOwners["DaemonSet"], Namespace: "a", Name: "o"}}
+	jobs := []restoreaction.ItemRef{{Resource: recreatingOwners["Job"], Namespace: "a", Name: "o"}}
+	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"what its cluster decided": {
-			Resource: resource, InArchive: []restoreaction.Ref{priority, claim},
+			Resource: resource, InArchive: []restoreaction.ItemRef{priority, claim},
 			Archived: `{"metadata":{"name":"p","namespace":"a"},"spec":{"nodeName":"n","priority":100,"preemptionPolicy":"Never",
 				"priorityClassName":"gold","overhead":{"cpu":"1"},"nodeSelector":{"a":"b"},"containers":[{"name":"c"}],
 				"ephemeralContainers":[{"name":"debug"}],"volumes":[
@@ -36,7 +36,7 @@ func TestExecute(t *testing.T) {
 				"containers":[{"name":"c"}],"volumes":[
 				{"name":"d","persistentVolumeClaim":{"claimName":"data"}},
 				{"name":"e","persistentVolumeClaim":{"claimName":"elsewhere"}}]}}`,
-			Result: restoreaction.Result{Additional: []restoreaction.Ref{priority, claim}},
+			Result: restoreaction.Result{RelatedItems: []restoreaction.ItemRef{priority, claim}},
 		},
 		"succeeded": {
 			Resource: resource, Archived: `{"metadata":{"name":"p"},"status":{"phase":"Succeeded"}}`,
@@ -56,8 +56,8 @@ func TestExecute(t *testing.T) {
 		},
 		"of a DaemonSet": {
 			Resource: resource, Archived: owned("DaemonSet"), InArchive: daemons,
-			Run:    restoreaction.Run{NamespaceMapping: map[string]string{"a": "b"}},
-			Result: restoreaction.Result{Skip: "DaemonSet o makes new ones"},
+			Restore: restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
+			Result:  restoreaction.Result{Skip: "DaemonSet o makes new ones"},
 		},
 		"of a Job": {
 			Resource: resource, Archived: owned("Job"), InArchive: jobs,
@@ -114,5 +114,5 @@ func TestTokenVolumes(t *testing.T) {
 		tc.Resource = resource
 		cases[name] = tc
 	}
-	actiontest.Run(t, New(), cases)
+	actiontest.RunCases(t, New(), cases)
 }

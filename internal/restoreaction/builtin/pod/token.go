@@ -11,25 +11,25 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// accountPath is where admission mounts the token of the ServiceAccount.
-const accountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+// tokenMountPath is where admission mounts the token of the ServiceAccount.
+const tokenMountPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a credential
 
-// removeToken removes the volume that admission added for the token of the
+// removeTokenVolume removes the volume that admission added for the token of the
 // ServiceAccount, and its mounts.
-func removeToken(spec map[string]any) {
+func removeTokenVolume(spec map[string]any) {
 	if mount, ok := spec["automountServiceAccountToken"].(bool); ok && !mount {
 		return // what looks like it was made by the author of the Pod
 	}
 	account := field.Get[string](spec, "serviceAccountName")
 	injected := map[string]bool{}
-	for volume := range field.Maps(spec, "volumes") {
-		if isToken(volume, account) {
+	for volume := range field.EachMap(spec, "volumes") {
+		if isTokenVolume(volume, account) {
 			injected[field.Get[string](volume, "name")] = true
 		}
 	}
-	for container := range containers(spec) {
-		for mount := range field.Maps(container, "volumeMounts") {
-			if field.Get[string](mount, "mountPath") != accountPath {
+	for container := range allContainers(spec) {
+		for mount := range field.EachMap(container, "volumeMounts") {
+			if field.Get[string](mount, "mountPath") != tokenMountPath {
 				delete(injected, field.Get[string](mount, "name"))
 			}
 		}
@@ -38,15 +38,15 @@ func removeToken(spec map[string]any) {
 		fields, _ := entry.(map[string]any)
 		return injected[field.Get[string](fields, "name")]
 	}
-	field.Filter(spec, isInjected, "volumes")
-	for container := range containers(spec) {
-		field.Filter(container, isInjected, "volumeMounts")
+	field.RemoveEntries(spec, isInjected, "volumes")
+	for container := range allContainers(spec) {
+		field.RemoveEntries(container, isInjected, "volumeMounts")
 	}
 }
 
-// isToken reports whether a volume has a name that only admission gives, and
+// isTokenVolume reports whether a volume has a name that only admission gives, and
 // the token in it: projected, or the generated Secret of clusters before 1.22.
-func isToken(volume map[string]any, account string) bool {
+func isTokenVolume(volume map[string]any, account string) bool {
 	name := field.Get[string](volume, "name")
 	if secret.IsGeneratedToken(account, name) {
 		return field.Get[string](volume, "secret", "secretName") == name
@@ -54,7 +54,7 @@ func isToken(volume map[string]any, account string) bool {
 	if !strings.HasPrefix(name, "kube-api-access-") {
 		return false
 	}
-	for source := range field.Maps(volume, "projected", "sources") {
+	for source := range field.EachMap(volume, "projected", "sources") {
 		if field.Has(source, "serviceAccountToken") {
 			return true
 		}
@@ -62,11 +62,11 @@ func isToken(volume map[string]any, account string) bool {
 	return false
 }
 
-// containers goes through all containers that a new Pod may have.
-func containers(spec map[string]any) iter.Seq[map[string]any] {
+// allContainers goes through all containers that a new Pod may have.
+func allContainers(spec map[string]any) iter.Seq[map[string]any] {
 	return func(yield func(map[string]any) bool) {
 		for _, key := range []string{"initContainers", "containers"} {
-			for container := range field.Maps(spec, key) {
+			for container := range field.EachMap(spec, key) {
 				if !yield(container) {
 					return
 				}

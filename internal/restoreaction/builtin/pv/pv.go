@@ -16,10 +16,10 @@ import (
 
 const (
 	boundByController = "pv.kubernetes.io/bound-by-controller"
-	// attached begins the finalizers of external attachers. They are set while
+	// attacherFinalizerPrefix begins the finalizers of external attachers. They are set while
 	// a volume is attached, and would keep one from ever being deleted in a
 	// cluster without that attacher.
-	attached = "external-attacher/"
+	attacherFinalizerPrefix = "external-attacher/"
 )
 
 // Action is the action; see New.
@@ -38,18 +38,18 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "persistentvolumes"}
 }
 
-// volume is what decides about a PersistentVolume.
-type volume struct {
+// volumeInfo is what decides about a PersistentVolume.
+type volumeInfo struct {
 	namespace, claim string // of the claim, empty if there is none
 	bound, released  bool
 	policy           string
 }
 
-// read returns what an archived volume says about itself.
-func read(object map[string]any) volume {
-	claim := field.Map(object, "spec", "claimRef")
+// readVolumeInfo returns what an archived volume says about itself.
+func readVolumeInfo(object map[string]any) volumeInfo {
+	claim := field.GetMap(object, "spec", "claimRef")
 	phase := field.Get[string](object, "status", "phase")
-	v := volume{
+	v := volumeInfo{
 		namespace: field.Get[string](claim, "namespace"),
 		claim:     field.Get[string](claim, "name"),
 		policy:    field.Get[string](object, "spec", "persistentVolumeReclaimPolicy"),
@@ -61,23 +61,23 @@ func read(object map[string]any) volume {
 	return v
 }
 
-// retained reports whether the storage outlives the object. Nothing said means
+// isStorageRetained reports whether the storage outlives the object. Nothing said means
 // Retain.
-func (v volume) retained() bool { return v.policy == "Retain" || v.policy == "" }
+func (v volumeInfo) isStorageRetained() bool { return v.policy == "Retain" || v.policy == "" }
 
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
-	v := read(item.Archived.Object)
+	v := readVolumeInfo(item.Archived.Object)
 	var result restoreaction.Result
 	switch {
-	case v.released && !v.retained():
+	case v.released && !v.isStorageRetained():
 		result.Skip = "it was released, and its reclaim policy " + v.policy + " gave its storage up"
 		return result, nil
-	case v.bound && item.Run.VolumeData(v.namespace, v.claim):
+	case v.bound && item.Restore.HasVolumeData(v.namespace, v.claim):
 		result.Skip = "its claim gets a new volume with the data from the backup"
 		return result, nil
-	case v.bound && !v.retained():
-		return result, &restoreaction.CreateError{Reason: fmt.Sprintf(
+	case v.bound && !v.isStorageRetained():
+		return result, &restoreaction.CreationRefusedError{Reason: fmt.Sprintf(
 			"the backup does not hold the data of this volume, and with its reclaim policy %s its storage goes when "+
 				"claim %s/%s does: bring the data back by other means and create the volume under this name, "+
 				"or delete the restored claim to start with an empty one", v.policy, v.namespace, v.claim)}
@@ -85,32 +85,32 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 		result.Warnings = []string{"the backup does not hold the data of this volume: it names the storage that it had, " +
 			"and its claim gets what is there now"}
 	}
-	reset(item.Object.Object, v, item.Run)
+	resetVolume(item.Object.Object, v, item.Restore)
 	return result, nil
 }
 
-// reset makes a volume wait for the restored claim.
-func reset(object map[string]any, v volume, run *restoreaction.Run) {
-	field.Filter(object, func(entry any) bool {
+// resetVolume makes a volume wait for the restored claim.
+func resetVolume(object map[string]any, v volumeInfo, run *restoreaction.RestoreContext) {
+	field.RemoveEntries(object, func(entry any) bool {
 		name, _ := entry.(string)
-		return strings.HasPrefix(name, attached)
+		return strings.HasPrefix(name, attacherFinalizerPrefix)
 	}, "metadata", "finalizers")
 	if v.released {
 		// With the UID of its old claim it stays released. Without, the next
 		// claim of that name would get somebody's data.
 		return
 	}
-	field.Prune(object, []string{"metadata", "annotations"}, boundByController)
-	if claim := field.Map(object, "spec", "claimRef"); claim != nil {
-		reserve(claim, v, run)
+	field.RemoveKeys(object, []string{"metadata", "annotations"}, boundByController)
+	if claim := field.GetMap(object, "spec", "claimRef"); claim != nil {
+		resetClaimRef(claim, v, run)
 	}
 }
 
-// reserve makes a claimRef stand for whichever claim comes under its name.
-func reserve(claim map[string]any, v volume, run *restoreaction.Run) {
+// resetClaimRef makes a claimRef stand for whichever claim comes under its name.
+func resetClaimRef(claim map[string]any, v volumeInfo, run *restoreaction.RestoreContext) {
 	delete(claim, "uid")
 	delete(claim, "resourceVersion")
 	if v.namespace != "" {
-		claim["namespace"] = run.Namespace(v.namespace)
+		claim["namespace"] = run.MapNamespace(v.namespace)
 	}
 }

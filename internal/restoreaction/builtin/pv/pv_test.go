@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-var mapped = restoreaction.Run{NamespaceMapping: map[string]string{"a": "b"}}
+var mapped = restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}}
 
 // bound is a volume with a claim, as a controller leaves it.
 func bound(policy, phase string) string {
@@ -32,20 +32,20 @@ func waiting(policy, namespace string) string {
 		"claimRef":{"kind":"PersistentVolumeClaim","namespace":%q,"name":"data"}}}`, policy, namespace)
 }
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumes"}
 	warned := restoreaction.Result{Warnings: []string{
 		"the backup does not hold the data of this volume: it names the storage that it had, and its claim gets what is there now",
 	}}
 	const free = `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Delete","local":{"path":"/disk"}}}`
-	actiontest.Run(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"never bound": {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Delete","local":{"path":"/disk"}},"status":{"phase":"Available"}}`,
 			Want:     free,
 		},
 		"reserved, in a mapped namespace": {
-			Resource: resource, Run: mapped,
+			Resource: resource, Restore: mapped,
 			Archived: `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Delete","claimRef":{"namespace":"a","name":"data"}},"status":{"phase":"Available"}}`,
 			Want:     `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Delete","claimRef":{"namespace":"b","name":"data"}}}`,
 		},
@@ -53,7 +53,7 @@ func TestExecute(t *testing.T) {
 			Resource: resource, Archived: bound("Retain", "Bound"), Want: waiting("Retain", "a"), Result: warned,
 		},
 		"bound, Retain, mapped": {
-			Resource: resource, Run: mapped, Archived: bound("Retain", "Bound"), Want: waiting("Retain", "b"), Result: warned,
+			Resource: resource, Restore: mapped, Archived: bound("Retain", "Bound"), Want: waiting("Retain", "b"), Result: warned,
 		},
 		"bound, no policy": {
 			Resource: resource,
@@ -68,14 +68,14 @@ func TestExecute(t *testing.T) {
 			Result: restoreaction.Result{Skip: "its claim gets a new volume with the data from the backup"},
 		},
 		"bound, Delete, with another's data": {
-			Resource: resource, Archived: bound("Delete", "Bound"), WithData: []string{"b/data"}, Run: mapped, Refused: true,
+			Resource: resource, Archived: bound("Delete", "Bound"), WithData: []string{"b/data"}, Restore: mapped, Refused: true,
 		},
 		"released, Delete": {
 			Resource: resource, Archived: bound("Delete", "Failed"),
 			Result: restoreaction.Result{Skip: "it was released, and its reclaim policy Delete gave its storage up"},
 		},
 		"released, Retain: nobody else gets the data": {
-			Resource: resource, Run: mapped,
+			Resource: resource, Restore: mapped,
 			Archived: `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Retain","claimRef":{"namespace":"a","name":"data","uid":"c"}},"status":{"phase":"Released"}}`,
 			Want:     `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Retain","claimRef":{"namespace":"a","name":"data","uid":"c"}}}`,
 		},

@@ -15,9 +15,9 @@ import (
 
 const bindCompleted = "pv.kubernetes.io/bind-completed"
 
-// notes are the annotations of the controllers that bind, schedule and
+// controllerAnnotations are the annotations of the controllers that bind, schedule and
 // provision.
-var notes = []string{
+var controllerAnnotations = []string{
 	bindCompleted,
 	"pv.kubernetes.io/bound-by-controller",
 	"volume.kubernetes.io/selected-node",
@@ -33,7 +33,9 @@ type Action struct{}
 var _ restoreaction.Action = Action{}
 
 // New returns the action.
-func New() Action { return Action{} }
+func New() Action {
+	return Action{}
+}
 
 // Name implements restoreaction.Action.
 func (Action) Name() string { return "grapnel.dev/pvc" }
@@ -46,19 +48,19 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	var result restoreaction.Result
-	if item.Controller().Kind == "Pod" {
+	if item.ArchivedController().Kind == "Pod" {
 		result.Skip = "it belongs to an ephemeral volume, for which its Pod makes a new one"
 		return result, nil
 	}
 	object, archived := item.Object.Object, item.Archived
-	field.Prune(object, []string{"metadata", "annotations"}, notes...)
+	field.RemoveKeys(object, []string{"metadata", "annotations"}, controllerAnnotations...)
 	volume := field.Get[string](archived.Object, "spec", "volumeName")
 	if volume == "" {
 		return result, nil
 	}
-	isBound := bound(archived.Object)
-	if isBound && item.Run.VolumeData(archived.GetNamespace(), archived.GetName()) {
-		field.Prune(object, []string{"spec"}, "volumeName", "dataSource", "dataSourceRef")
+	isBound := isClaimBound(archived.Object)
+	if isBound && item.Restore.HasVolumeData(archived.GetNamespace(), archived.GetName()) {
+		field.RemoveKeys(object, []string{"spec"}, "volumeName", "dataSource", "dataSourceRef")
 		return result, nil
 	}
 	if isBound {
@@ -66,14 +68,14 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 			"the backup does not hold the data of this claim: it binds to PersistentVolume %q and no other, "+
 				"and stays Pending while that is missing or reserved for another claim", volume)}
 	}
-	if item.Run.Archived(volumes, "", volume) {
-		result.Additional = []restoreaction.Ref{{Resource: volumes, Name: volume}}
+	if item.Restore.IsArchived(volumes, "", volume) {
+		result.RelatedItems = []restoreaction.ItemRef{{Resource: volumes, Name: volume}}
 	}
 	return result, nil
 }
 
-// bound reports whether a claim had its volume, and so perhaps data.
-func bound(claim map[string]any) bool {
+// isClaimBound reports whether a claim had its volume, and so perhaps data.
+func isClaimBound(claim map[string]any) bool {
 	switch field.Get[string](claim, "status", "phase") {
 	case "Bound", "Lost":
 		return true

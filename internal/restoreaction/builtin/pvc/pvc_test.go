@@ -12,14 +12,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
-	volume := restoreaction.Ref{Resource: volumes, Name: "v"}
+	volume := restoreaction.ItemRef{Resource: volumes, Name: "v"}
 	waits := []string{
 		`the backup does not hold the data of this claim: it binds to PersistentVolume "v" and no other, ` +
 			"and stays Pending while that is missing or reserved for another claim",
 	}
-	mapped := restoreaction.Run{NamespaceMapping: map[string]string{"a": "b"}}
+	mapped := restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}}
 	const bound = `{"metadata":{"name":"data","namespace":"a","finalizers":["kubernetes.io/pvc-protection"],"annotations":{
 		"pv.kubernetes.io/bind-completed":"yes","pv.kubernetes.io/bound-by-controller":"yes",
 		"volume.kubernetes.io/selected-node":"n","volume.kubernetes.io/storage-provisioner":"csi.x",
@@ -29,17 +29,17 @@ func TestExecute(t *testing.T) {
 	const waiting = `{"metadata":{"name":"data","namespace":"a","finalizers":["kubernetes.io/pvc-protection"],"annotations":{"x":"y"}},
 		"spec":{"volumeName":"v","storageClassName":"fast","dataSource":{"kind":"VolumeSnapshot","name":"s"},
 		"dataSourceRef":{"kind":"VolumeSnapshot","name":"s"}}}`
-	actiontest.Run(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"bound, its volume is in the archive": {
-			Resource: resource, Archived: bound, InArchive: []restoreaction.Ref{volume}, Want: waiting,
-			Result: restoreaction.Result{Warnings: waits, Additional: []restoreaction.Ref{volume}},
+			Resource: resource, Archived: bound, InArchive: []restoreaction.ItemRef{volume}, Want: waiting,
+			Result: restoreaction.Result{Warnings: waits, RelatedItems: []restoreaction.ItemRef{volume}},
 		},
 		"bound, its volume is not in the archive": {
 			Resource: resource, Archived: bound, Want: waiting, Result: restoreaction.Result{Warnings: waits},
 		},
 		"bound, with its data": {
-			Resource: resource, Archived: bound, InArchive: []restoreaction.Ref{volume},
-			WithData: []string{"a/data"}, Run: mapped,
+			Resource: resource, Archived: bound, InArchive: []restoreaction.ItemRef{volume},
+			WithData: []string{"a/data"}, Restore: mapped,
 			Want: `{"metadata":{"name":"data","namespace":"b","finalizers":["kubernetes.io/pvc-protection"],"annotations":{"x":"y"}},
 				"spec":{"storageClassName":"fast"}}`,
 		},
@@ -50,10 +50,10 @@ func TestExecute(t *testing.T) {
 			Result:   restoreaction.Result{Warnings: waits},
 		},
 		"not bound, waiting for a volume of its choice": {
-			Resource: resource, InArchive: []restoreaction.Ref{volume},
+			Resource: resource, InArchive: []restoreaction.ItemRef{volume},
 			Archived: `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"},"status":{"phase":"Pending"}}`,
 			Want:     `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"}}`,
-			Result:   restoreaction.Result{Additional: []restoreaction.Ref{volume}},
+			Result:   restoreaction.Result{RelatedItems: []restoreaction.ItemRef{volume}},
 		},
 		"not bound, waiting for its first pod": {
 			Resource: resource,

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// kinds are the workloads that can be quiesced.
-var kinds = map[schema.GroupResource]state.Kind{
+// workloadKinds are the workloads that can be quiesced.
+var workloadKinds = map[schema.GroupResource]state.WorkloadKind{
 	{Group: "apps", Resource: "deployments"}:  state.Deployment,
 	{Group: "apps", Resource: "statefulsets"}: state.StatefulSet,
 	{Group: "apps", Resource: "replicasets"}:  state.ReplicaSet,
@@ -39,20 +39,22 @@ func New() Action { return Action{} }
 func (Action) Name() string { return "grapnel.dev/quiesced" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool { return kinds[resource] != "" }
+func (Action) AppliesTo(resource schema.GroupResource) bool {
+	return workloadKinds[resource] != ""
+}
 
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
-	w := workload(kinds[item.Resource.GroupResource()], item.Object.Object)
-	s, stopped := state.Archived(w)
-	if !stopped || item.Run.StartsQuiesced {
+	w := toWorkload(workloadKinds[item.Resource.GroupResource()], item.Object.Object)
+	s, stopped := state.ArchivedState(w)
+	if !stopped || item.Restore.HasUnquiesceAction {
 		return restoreaction.Result{}, nil
 	}
 	had, advice := "was not suspended", "resume it by hand"
 	switch w.Kind {
 	case state.CronJob, state.Job:
 	case state.DaemonSet:
-		had, advice = "ran on nodes", "remove "+state.ParkKey+" from its node selector"
+		had, advice = "ran on nodes", "remove "+state.NodeSelectorKey+" from its node selector"
 	default:
 		had, advice = fmt.Sprintf("had %d replicas", s.Replicas), "scale it by hand"
 	}
@@ -60,19 +62,19 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 		had + ". No action of this restore starts it: " + advice + ", or restore it with a PostRestoreAction of quiesce"}}, nil
 }
 
-// workload is what says whether an object is stopped.
-func workload(kind state.Kind, object map[string]any) state.Workload {
+// toWorkload is what says whether an object is stopped.
+func toWorkload(kind state.WorkloadKind, object map[string]any) state.Workload {
 	return state.Workload{
 		Ref:          state.Ref{Kind: kind},
 		Annotations:  map[string]string{state.Annotation: field.Get[string](object, "metadata", "annotations", state.Annotation)},
-		Replicas:     replicas(object),
+		Replicas:     replicaCount(object),
 		Suspend:      field.Get[bool](object, "spec", "suspend"),
-		NodeSelector: map[string]string{state.ParkKey: field.Get[string](object, "spec", "template", "spec", "nodeSelector", state.ParkKey)},
+		NodeSelector: map[string]string{state.NodeSelectorKey: field.Get[string](object, "spec", "template", "spec", "nodeSelector", state.NodeSelectorKey)},
 	}
 }
 
-func replicas(object map[string]any) int32 {
-	if field.Has(object, "spec", "replicas") && field.Int(object, "spec", "replicas") == 0 {
+func replicaCount(object map[string]any) int32 {
+	if field.Has(object, "spec", "replicas") && field.GetInt(object, "spec", "replicas") == 0 {
 		return 0
 	}
 	return 1 // or more

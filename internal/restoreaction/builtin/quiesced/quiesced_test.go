@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	apps := func(resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: resource}
 	}
@@ -31,7 +31,7 @@ func TestExecute(t *testing.T) {
 	cases := map[string]actiontest.Case{
 		"a Deployment": {Resource: apps("deployments"), Archived: object("Deployment", three, `{"replicas":0}`), Result: warned("had 3 replicas", "scale it by hand")},
 		"an action starts it": {
-			Resource: apps("deployments"), Archived: object("Deployment", three, `{"replicas":0}`), Run: restoreaction.Run{StartsQuiesced: true},
+			Resource: apps("deployments"), Archived: object("Deployment", three, `{"replicas":0}`), Restore: restoreaction.RestoreContext{HasUnquiesceAction: true},
 		},
 		"a DaemonSet": {
 			Resource: apps("daemonsets"), Archived: object("DaemonSet", "", `{"template":{"spec":{"nodeSelector":{"grapnel.dev/quiesced":"true"}}}}`),
@@ -53,5 +53,5 @@ func TestExecute(t *testing.T) {
 		c.Want = c.Archived // nothing about the object is changed
 		cases[name] = c
 	}
-	actiontest.Run(t, New(), cases)
+	actiontest.RunCases(t, New(), cases)
 }

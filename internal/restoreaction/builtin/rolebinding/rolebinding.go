@@ -41,28 +41,28 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
-	for subject := range field.Maps(item.Object.Object, "subjects") {
-		mapSubject(subject, item.Run)
+	for subject := range field.EachMap(item.Object.Object, "subjects") {
+		mapSubjectNamespace(subject, item.Restore)
 	}
 	return restoreaction.Result{}, nil
 }
 
-func mapSubject(subject map[string]any, run *restoreaction.Run) {
+func mapSubjectNamespace(subject map[string]any, run *restoreaction.RestoreContext) {
 	name := field.Get[string](subject, "name")
 	switch field.Get[string](subject, "kind") {
 	case "ServiceAccount":
 		if namespace := field.Get[string](subject, "namespace"); namespace != "" {
-			subject["namespace"] = run.Namespace(namespace)
+			subject["namespace"] = run.MapNamespace(namespace)
 		}
 	case "User":
 		rest, isAccount := strings.CutPrefix(name, userPrefix)
 		namespace, account, complete := strings.Cut(rest, ":")
 		if isAccount && complete {
-			subject["name"] = userPrefix + run.Namespace(namespace) + ":" + account
+			subject["name"] = userPrefix + run.MapNamespace(namespace) + ":" + account
 		}
 	case "Group":
 		if namespace, ok := strings.CutPrefix(name, groupPrefix); ok {
-			subject["name"] = groupPrefix + run.Namespace(namespace)
+			subject["name"] = groupPrefix + run.MapNamespace(namespace)
 		}
 	}
 }

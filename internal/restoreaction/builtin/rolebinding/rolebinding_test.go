@@ -12,11 +12,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	const group = "rbac.authorization.k8s.io"
 	bindings := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "rolebindings"}
 	clusterBindings := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterrolebindings"}
-	run := restoreaction.Run{NamespaceMapping: map[string]string{"a": "b", "b": "c"}}
+	run := restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b", "b": "c"}}
 	const subjects = `[
 		{"kind":"ServiceAccount","namespace":"a","name":"app"},
 		{"kind":"ServiceAccount","namespace":"b","name":"app"},
@@ -39,14 +39,14 @@ func TestExecute(t *testing.T) {
 		{"kind":"Group","name":"system:serviceaccounts:b"},
 		{"kind":"Group","name":"system:serviceaccounts"},
 		{"kind":"Group","name":"a"}]`
-	actiontest.Run(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"RoleBinding": {
-			Resource: bindings, Run: run,
+			Resource: bindings, Restore: run,
 			Archived: `{"metadata":{"name":"x","namespace":"a"},"roleRef":{"kind":"Role","name":"r"},"subjects":` + subjects + `}`,
 			Want:     `{"metadata":{"name":"x","namespace":"b"},"roleRef":{"kind":"Role","name":"r"},"subjects":` + mapped + `}`,
 		},
 		"ClusterRoleBinding": {
-			Resource: clusterBindings, Run: run,
+			Resource: clusterBindings, Restore: run,
 			Archived: `{"metadata":{"name":"x"},"subjects":` + subjects + `}`,
 			Want:     `{"metadata":{"name":"x"},"subjects":` + mapped + `}`,
 		},

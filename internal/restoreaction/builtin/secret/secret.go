@@ -18,8 +18,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
+// StampKeyType is the type of the Secret with which an operator proves what its Restores
+// wrote. It is never restored: whoever made the backup would know the key of this cluster.
+const StampKeyType = "grapnel.dev/restore-stamp-key"
+
 const (
-	ofAccount = "kubernetes.io/service-account-token"
+	serviceAccountTokenType = "kubernetes.io/service-account-token" //nolint:gosec // a type of Secrets, not a credential
 	// suffixAlphabet and suffixLength are those of the names Kubernetes
 	// generates.
 	suffixAlphabet = "bcdfghjklmnpqrstvwxz2456789"
@@ -47,7 +51,10 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	archived := item.Archived.Object
-	if field.Get[string](archived, "type") != ofAccount {
+	if field.Get[string](archived, "type") == StampKeyType {
+		return restoreaction.Result{Skip: "the operator of this cluster has a key of its own"}, nil
+	}
+	if field.Get[string](archived, "type") != serviceAccountTokenType {
 		return restoreaction.Result{}, nil
 	}
 	account := field.Get[string](archived, "metadata", "annotations", "kubernetes.io/service-account.name")
@@ -55,17 +62,17 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 		return restoreaction.Result{Skip: "Kubernetes generated it for ServiceAccount " + account}, nil
 	}
 	object := item.Object.Object
-	field.Prune(object, []string{"data"}, "token", "ca.crt", "namespace")
-	field.Prune(object, []string{"metadata", "annotations"}, "kubernetes.io/service-account.uid")
+	field.RemoveKeys(object, []string{"data"}, "token", "ca.crt", "namespace")
+	field.RemoveKeys(object, []string{"metadata", "annotations"}, "kubernetes.io/service-account.uid")
 	// With the second label the cluster would refuse the new token at once.
-	field.Prune(object, []string{"metadata", "labels"},
+	field.RemoveKeys(object, []string{"metadata", "labels"},
 		"kubernetes.io/legacy-token-last-used", "kubernetes.io/legacy-token-invalid-since")
 
 	var result restoreaction.Result
 	namespace := item.Archived.GetNamespace()
-	if item.Run.Archived(accounts, namespace, account) {
+	if item.Restore.IsArchived(accounts, namespace, account) {
 		// A token of an account that does not exist is deleted.
-		result.Additional = []restoreaction.Ref{{Resource: accounts, Namespace: namespace, Name: account}}
+		result.RelatedItems = []restoreaction.ItemRef{{Resource: accounts, Namespace: namespace, Name: account}}
 	}
 	return result, nil
 }

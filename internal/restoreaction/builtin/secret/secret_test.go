@@ -12,11 +12,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	account := restoreaction.Ref{Resource: accounts, Namespace: "a", Name: "robot"}
+	account := restoreaction.ItemRef{Resource: accounts, Namespace: "a", Name: "robot"}
 	const opaque = `{"metadata":{"name":"robot-token-x7k2p","namespace":"a"},"type":"Opaque","data":{"token":"eA=="}}`
-	actiontest.Run(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+		"the key of another operator": {
+			Resource: resource, Archived: `{"metadata":{"name":"k","namespace":"a"},"type":"grapnel.dev/restore-stamp-key","data":{"key":"eA=="}}`,
+			Result: restoreaction.Result{Skip: "the operator of this cluster has a key of its own"},
+		},
 		"no token": {Resource: resource, Archived: opaque, Want: opaque},
 		"generated token": {
 			Resource: resource,
@@ -25,14 +29,14 @@ func TestExecute(t *testing.T) {
 			Result: restoreaction.Result{Skip: "Kubernetes generated it for ServiceAccount robot"},
 		},
 		"token that was asked for": {
-			Resource: resource, InArchive: []restoreaction.Ref{account},
+			Resource: resource, InArchive: []restoreaction.ItemRef{account},
 			Archived: `{"metadata":{"name":"robot-token","namespace":"a","labels":{"kubernetes.io/legacy-token-last-used":"2026-01-01","x":"y"},
 				"annotations":{"kubernetes.io/service-account.name":"robot","kubernetes.io/service-account.uid":"u"}},
 				"type":"kubernetes.io/service-account-token","data":{"token":"eA==","ca.crt":"eA==","namespace":"YQ==","extra":"eA=="}}`,
 			Want: `{"metadata":{"name":"robot-token","namespace":"a","labels":{"x":"y"},
 				"annotations":{"kubernetes.io/service-account.name":"robot"}},
 				"type":"kubernetes.io/service-account-token","data":{"extra":"eA=="}}`,
-			Result: restoreaction.Result{Additional: []restoreaction.Ref{account}},
+			Result: restoreaction.Result{RelatedItems: []restoreaction.ItemRef{account}},
 		},
 		"token and nothing else, of an account that is not in the archive": {
 			Resource: resource,

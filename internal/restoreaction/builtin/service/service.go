@@ -34,32 +34,32 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	object := item.Object.Object
-	field.Filter(object, func(entry any) bool { return entry == loadBalancerFinalizer }, "metadata", "finalizers")
+	field.RemoveEntries(object, func(entry any) bool { return entry == loadBalancerFinalizer }, "metadata", "finalizers")
 
-	spec := field.Map(object, "spec")
-	if !headless(spec) {
+	spec := field.GetMap(object, "spec")
+	if !isHeadlessService(spec) {
 		delete(spec, "clusterIP")
 		delete(spec, "clusterIPs")
 	}
-	by := statedIn(item.Archived.Object)
+	by := findExplicitFields(item.Archived.Object)
 	if !by.ipFamilies {
 		delete(spec, "ipFamilies")
 	}
-	if item.Run.PreserveNodePorts {
+	if item.Restore.PreserveNodePorts {
 		return restoreaction.Result{}, nil
 	}
 	if !by.healthCheck {
 		delete(spec, "healthCheckNodePort")
 	}
-	for entry := range field.Maps(spec, "ports") {
-		if !by.nodePorts[portOf(entry)] {
+	for entry := range field.EachMap(spec, "ports") {
+		if !by.nodePorts[toPortKey(entry)] {
 			delete(entry, "nodePort")
 		}
 	}
 	return restoreaction.Result{}, nil
 }
 
-func headless(spec map[string]any) bool {
+func isHeadlessService(spec map[string]any) bool {
 	return field.Get[string](spec, "clusterIP") == "None" ||
 		slices.Contains(field.Get[[]any](spec, "clusterIPs"), any("None"))
 }

@@ -31,7 +31,7 @@ func applied(manifest string) string {
 	return fmt.Sprintf(`,"annotations":{"kubectl.kubernetes.io/last-applied-configuration":%q}`, manifest)
 }
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	want := func(metadata, spec string) string {
 		return fmt.Sprintf(`{"metadata":{"name":"s","namespace":"a"%s},"spec":{%s}}`, metadata, spec)
 	}
@@ -41,7 +41,7 @@ func TestExecute(t *testing.T) {
 	cases := map[string]actiontest.Case{
 		"all that was allocated goes": {Archived: service("", allocated), Want: want("", none)},
 		"preserveNodePorts": {
-			Archived: service("", allocated), Run: restoreaction.Run{PreserveNodePorts: true},
+			Archived: service("", allocated), Restore: restoreaction.RestoreContext{PreserveNodePorts: true},
 			Want: want("", `"type":"LoadBalancer","ipFamilyPolicy":"SingleStack","healthCheckNodePort":30100,"ports":[
 				{"name":"a","port":80,"protocol":"TCP","nodePort":30080},
 				{"name":"b","port":80,"protocol":"UDP","nodePort":30081},{"name":"c","port":81,"nodePort":30082}]`),
@@ -64,7 +64,7 @@ func TestExecute(t *testing.T) {
 		tc.Resource = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 		cases[name] = tc
 	}
-	actiontest.Run(t, New(), cases)
+	actiontest.RunCases(t, New(), cases)
 }
 
 func TestStatedFieldsStay(t *testing.T) {
@@ -103,5 +103,5 @@ func TestStatedFieldsStay(t *testing.T) {
 		tc.Resource = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 		cases[name] = tc
 	}
-	actiontest.Run(t, New(), cases)
+	actiontest.RunCases(t, New(), cases)
 }

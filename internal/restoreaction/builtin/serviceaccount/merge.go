@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// Merge returns existing with what it lacks of archived, and whether that is
+// MergeAccount returns existing with what it lacks of archived, and whether that is
 // anything: labels, annotations, secrets, imagePullSecrets, and
 // automountServiceAccountToken if existing does not say. Where both say
 // something, existing is right. The labels of the restore are not added, because
@@ -21,14 +21,14 @@ import (
 //
 // archived is the account as it would be created, after the actions. The result
 // keeps the resourceVersion of existing.
-func Merge(existing, archived *unstructured.Unstructured) (*unstructured.Unstructured, bool) {
+func MergeAccount(existing, archived *unstructured.Unstructured) (*unstructured.Unstructured, bool) {
 	merged := existing.DeepCopy()
 	changed := false
 	for _, path := range [][]string{{"metadata", "labels"}, {"metadata", "annotations"}} {
-		changed = addKeys(merged.Object, archived.Object, path) || changed
+		changed = addMissingKeys(merged.Object, archived.Object, path) || changed
 	}
 	for _, key := range []string{"secrets", "imagePullSecrets"} {
-		changed = addNamed(merged.Object, archived.Object, key) || changed
+		changed = addMissingReferences(merged.Object, archived.Object, key) || changed
 	}
 	const automount = "automountServiceAccountToken"
 	if mount, stated := archived.Object[automount].(bool); stated && merged.Object[automount] == nil {
@@ -38,10 +38,10 @@ func Merge(existing, archived *unstructured.Unstructured) (*unstructured.Unstruc
 	return merged, changed
 }
 
-// addKeys adds the keys that the map at a path lacks.
-func addKeys(to, from map[string]any, path []string) bool {
+// addMissingKeys adds the keys that the map at a path lacks.
+func addMissingKeys(to, from map[string]any, path []string) bool {
 	missing := map[string]any{}
-	for key, value := range field.Map(from, path...) {
+	for key, value := range field.GetMap(from, path...) {
 		ours := key == clean.LabelBackupName || key == clean.LabelRestoreName
 		if !ours && !field.Has(to, append(slices.Clone(path), key)...) {
 			missing[key] = value
@@ -55,15 +55,15 @@ func addKeys(to, from map[string]any, path []string) bool {
 	return len(missing) > 0
 }
 
-// addNamed adds the references that a list lacks, by their names.
-func addNamed(to, from map[string]any, key string) bool {
+// addMissingReferences adds the references that a list lacks, by their names.
+func addMissingReferences(to, from map[string]any, key string) bool {
 	has := map[string]bool{}
-	for reference := range field.Maps(to, key) {
+	for reference := range field.EachMap(to, key) {
 		has[field.Get[string](reference, "name")] = true
 	}
 	list := field.Get[[]any](to, key)
 	before := len(list)
-	for reference := range field.Maps(from, key) {
+	for reference := range field.EachMap(from, key) {
 		if name := field.Get[string](reference, "name"); name != "" && !has[name] {
 			has[name] = true
 			list = append(list, runtime.DeepCopyJSON(reference))

@@ -36,7 +36,7 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	account := item.Archived.GetName()
-	field.Filter(item.Object.Object, func(entry any) bool {
+	field.RemoveEntries(item.Object.Object, func(entry any) bool {
 		reference, _ := entry.(map[string]any)
 		return secret.IsGeneratedToken(account, field.Get[string](reference, "name"))
 	}, "secrets")

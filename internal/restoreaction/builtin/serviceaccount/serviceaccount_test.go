@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
-	actiontest.Run(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"generated tokens": {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"robot","namespace":"a"},"secrets":[
@@ -30,7 +30,7 @@ func TestExecute(t *testing.T) {
 	})
 }
 
-func TestMerge(t *testing.T) {
+func TestMergeAccount(t *testing.T) {
 	const fresh = `{"metadata":{"name":"default","namespace":"a","uid":"u","resourceVersion":"7"}}`
 	const full = `{"metadata":{"name":"default","resourceVersion":"7","labels":{"a":"mine"},"annotations":{"b":"mine"}},
 		"secrets":[{"name":"s"}],"imagePullSecrets":[{"name":"hub"}],"automountServiceAccountToken":true}`
@@ -64,8 +64,8 @@ func TestMerge(t *testing.T) {
 		"archived nonsense": {fresh, `{"metadata":7,"secrets":{},"imagePullSecrets":"x","automountServiceAccountToken":"yes"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			existing, archived := actiontest.Object(t, tc.existing), actiontest.Object(t, tc.archived)
-			got, changed := Merge(existing, archived)
+			existing, archived := actiontest.ParseObject(t, tc.existing), actiontest.ParseObject(t, tc.archived)
+			got, changed := MergeAccount(existing, archived)
 			if changed != (tc.want != "") {
 				t.Errorf("changed is %v, want %v", changed, tc.want != "")
 			}
@@ -73,13 +73,13 @@ func TestMerge(t *testing.T) {
 			if want == "" {
 				want = tc.existing
 			}
-			if diff := cmp.Diff(actiontest.Object(t, want), got); diff != "" {
+			if diff := cmp.Diff(actiontest.ParseObject(t, want), got); diff != "" {
 				t.Errorf("account (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(actiontest.Object(t, tc.existing), existing); diff != "" {
+			if diff := cmp.Diff(actiontest.ParseObject(t, tc.existing), existing); diff != "" {
 				t.Errorf("the existing account was changed (-before +after):\n%s", diff)
 			}
-			if diff := cmp.Diff(actiontest.Object(t, tc.archived), archived); diff != "" {
+			if diff := cmp.Diff(actiontest.ParseObject(t, tc.archived), archived); diff != "" {
 				t.Errorf("the archived account was changed (-before +after):\n%s", diff)
 			}
 		})

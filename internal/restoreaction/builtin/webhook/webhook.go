@@ -39,7 +39,7 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	var result restoreaction.Result
-	for hook := range field.Maps(item.Object.Object, "webhooks") {
+	for hook := range field.EachMap(item.Object.Object, "webhooks") {
 		name := field.Get[string](hook, "name")
 		declared := field.Get[string](hook, "sideEffects")
 		if item.Resource.Version == "v1" && declared != "None" && declared != "NoneOnDryRun" {
@@ -47,7 +47,7 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 			result.Warnings = append(result.Warnings, fmt.Sprintf(
 				"webhook %q declared side effects %q, which v1 does not take: they are None now", name, declared))
 		}
-		if warning := item.Run.MapService(field.Map(hook, "clientConfig", "service")); warning != "" {
+		if warning := item.Restore.MapServiceNamespace(field.GetMap(hook, "clientConfig", "service")); warning != "" {
 			result.Warnings = append(result.Warnings, fmt.Sprintf("webhook %q: %s", name, warning))
 		}
 	}

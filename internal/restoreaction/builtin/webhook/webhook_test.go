@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestExecute(t *testing.T) {
+func TestAction_Execute(t *testing.T) {
 	mutating := schema.GroupVersionResource{
 		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations",
 	}
@@ -27,7 +27,7 @@ func TestExecute(t *testing.T) {
 	changed := func(name, effects string) string {
 		return `webhook "` + name + `" declared side effects "` + effects + `", which v1 does not take: they are None now`
 	}
-	actiontest.Run(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"nothing to do": {Resource: mutating, Archived: fine, Want: fine},
 		"side effects that v1 does not take": {
 			Resource: validating, Archived: old,
@@ -38,7 +38,7 @@ func TestExecute(t *testing.T) {
 		"v1beta1 takes them": {Resource: v1beta1, Archived: old, Want: old},
 		"mapped namespace": {
 			Resource: mutating, Archived: fine,
-			Run: restoreaction.Run{NamespaceMapping: map[string]string{"a": "b"}},
+			Restore: restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
 			Want: `{"metadata":{"name":"x"},"webhooks":[{"name":"a","sideEffects":"None",
 				"clientConfig":{"caBundle":"Q0E=","service":{"namespace":"b","name":"hook"}}}]}`,
 			Result: restoreaction.Result{Warnings: []string{

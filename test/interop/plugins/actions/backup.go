@@ -24,7 +24,7 @@ func NewBackupV1(name string, log logrus.FieldLogger) *BackupActionV1 {
 
 // AppliesTo says which objects the action wants.
 func (a *BackupActionV1) AppliesTo() (velero.ResourceSelector, error) {
-	return selectors()[a.name], nil
+	return actionSelectors()[a.name], nil
 }
 
 // Execute does with an object what its annotations say.
@@ -37,18 +37,18 @@ func (a *BackupActionV1) Execute(
 func executeBackup(
 	name string, log logrus.FieldLogger, item runtime.Unstructured, run string,
 ) (runtime.Unstructured, []velero.ResourceIdentifier, error) {
-	object, err := accessor(item)
+	object, err := objectMetadata(item)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := behave(log, object); err != nil {
+	if err := applyAnnotation(log, object); err != nil {
 		return nil, nil, err
 	}
-	more, err := additional(object)
+	more, err := additionalItems(object)
 	if err != nil || object.GetAnnotations()[AnnotationDo] == DoNothing {
 		return nil, more, err
 	}
-	changed, err := stamp(item, name, run)
+	changed, err := annotateCopy(item, name, run)
 	return changed, more, err
 }
 
@@ -69,7 +69,7 @@ func (a *BackupActionV2) Name() string { return a.name }
 
 // AppliesTo says which objects the action wants.
 func (a *BackupActionV2) AppliesTo() (velero.ResourceSelector, error) {
-	return selectors()[a.name], nil
+	return actionSelectors()[a.name], nil
 }
 
 // Execute does with an object what its annotations say. The objects to be archived
@@ -81,22 +81,22 @@ func (a *BackupActionV2) Execute(item runtime.Unstructured, backup *api.Backup) 
 	if err != nil {
 		return nil, nil, "", nil, err
 	}
-	object, err := accessor(item)
+	object, err := objectMetadata(item)
 	if err != nil || object.GetAnnotations()[AnnotationDo] != DoOperation {
 		return changed, more, "", nil, err
 	}
 	self := velero.ResourceIdentifier{
 		GroupResource: schema.GroupResource{Resource: "configmaps"}, Namespace: object.GetNamespace(), Name: object.GetName(),
 	}
-	return changed, more, a.start(object), []velero.ResourceIdentifier{self}, nil
+	return changed, more, a.startOperation(object), []velero.ResourceIdentifier{self}, nil
 }
 
 // Progress tells how far an operation is.
 func (a *BackupActionV2) Progress(operationID string, backup *api.Backup) (velero.OperationProgress, error) {
-	return a.progress(operationID, DescribeBackup("v2", backup))
+	return a.advanceOperation(operationID, DescribeBackup("v2", backup))
 }
 
 // Cancel ends an operation.
 func (a *BackupActionV2) Cancel(operationID string, _ *api.Backup) error {
-	return a.cancel(operationID)
+	return a.cancelOperation(operationID)
 }

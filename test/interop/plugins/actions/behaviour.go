@@ -61,8 +61,8 @@ const (
 	LineBeforeHanging = "waiting for nothing"
 )
 
-// behave does what all kinds of actions have in common.
-func behave(log logrus.FieldLogger, object metav1.Object) error {
+// applyAnnotation does what all kinds of actions have in common.
+func applyAnnotation(log logrus.FieldLogger, object metav1.Object) error {
 	switch object.GetAnnotations()[AnnotationDo] {
 	case DoFail:
 		return failure()
@@ -73,7 +73,7 @@ func behave(log logrus.FieldLogger, object metav1.Object) error {
 	case DoPanicError:
 		panic(fmt.Errorf("the plugin has a bug in %s", object.GetName()))
 	case DoLog:
-		writeLog(log.WithField("object", object.GetName()))
+		logAtEveryLevel(log.WithField("object", object.GetName()))
 	case DoExit:
 		os.Exit(ExitCode)
 	case DoHang:
@@ -88,26 +88,26 @@ func failure() error {
 	return errors.Wrap(errors.New("the volume is busy"), "freezing the volume")
 }
 
-func writeLog(log logrus.FieldLogger) {
+func logAtEveryLevel(log logrus.FieldLogger) {
 	log.Debug("a line for developers")
 	log.WithField("attempt", 3).Info("a line for users")
 	log.Warn("a line that warns")
 	log.WithError(failure()).Error("a line about an error")
 }
 
-// accessor returns the metadata of an object.
-func accessor(item runtime.Unstructured) (metav1.Object, error) {
+// objectMetadata returns the metadata of an object.
+func objectMetadata(item runtime.Unstructured) (metav1.Object, error) {
 	object, err := meta.Accessor(item)
 	return object, errors.WithStack(err)
 }
 
-// stamp returns a copy of an object with an annotation of the action's name.
-func stamp(item runtime.Unstructured, name, text string) (runtime.Unstructured, error) {
+// annotateCopy returns a copy of an object with an annotation of the action's name.
+func annotateCopy(item runtime.Unstructured, name, text string) (runtime.Unstructured, error) {
 	changed, ok := item.DeepCopyObject().(runtime.Unstructured)
 	if !ok {
 		return nil, errors.Errorf("%T can not be copied", item)
 	}
-	object, err := accessor(changed)
+	object, err := objectMetadata(changed)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +120,8 @@ func stamp(item runtime.Unstructured, name, text string) (runtime.Unstructured, 
 	return changed, nil
 }
 
-// additional returns the objects that AnnotationAdd names.
-func additional(object metav1.Object) ([]velero.ResourceIdentifier, error) {
+// additionalItems returns the objects that AnnotationAdd names.
+func additionalItems(object metav1.Object) ([]velero.ResourceIdentifier, error) {
 	text := object.GetAnnotations()[AnnotationAdd]
 	if text == "" {
 		return nil, nil

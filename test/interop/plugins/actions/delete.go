@@ -21,16 +21,16 @@ func NewDelete(name string, log logrus.FieldLogger) *DeleteAction {
 
 // AppliesTo says which objects the action wants.
 func (a *DeleteAction) AppliesTo() (velero.ResourceSelector, error) {
-	return selectors()[a.name], nil
+	return actionSelectors()[a.name], nil
 }
 
 // Execute does what the annotations of an object say, and logs what it was told.
 func (a *DeleteAction) Execute(input *velero.DeleteItemActionExecuteInput) error {
-	object, err := accessor(input.Item)
+	object, err := objectMetadata(input.Item)
 	if err != nil {
 		return err
 	}
-	if err := behave(a.log, object); err != nil {
+	if err := applyAnnotation(a.log, object); err != nil {
 		return err
 	}
 	a.log.WithField("run", DescribeBackup("v1", input.Backup)).Info("Deleting what belongs to " + object.GetName())

@@ -35,8 +35,8 @@ const (
 // that can not be created. It is not there otherwise because a backup asks all actions.
 const UnusableVariable = "INTEROP_UNUSABLE"
 
-// selectors says which objects the actions want. Names that are not here want all.
-func selectors() map[string]velero.ResourceSelector {
+// actionSelectors says which objects the actions want. Names that are not here want all.
+func actionSelectors() map[string]velero.ResourceSelector {
 	configMaps := velero.ResourceSelector{IncludedResources: []string{"configmaps"}}
 	every := velero.ResourceSelector{
 		IncludedNamespaces: []string{"shop-*", "interop"}, ExcludedNamespaces: []string{"kube-system"},
@@ -53,39 +53,39 @@ func selectors() map[string]velero.ResourceSelector {
 func Register(server framework.Server) framework.Server {
 	server = server.BindFlags(pflag.CommandLine)
 	for _, name := range []string{BackupV1, BackupBoth} {
-		server = server.RegisterBackupItemAction(name, create(func(log logrus.FieldLogger) any { return NewBackupV1(name, log) }))
+		server = server.RegisterBackupItemAction(name, newHandlerInitializer(func(log logrus.FieldLogger) any { return NewBackupV1(name, log) }))
 	}
 	for _, name := range []string{BackupV2, BackupBoth} {
-		server = server.RegisterBackupItemActionV2(name, create(func(log logrus.FieldLogger) any { return NewBackupV2(name, log) }))
+		server = server.RegisterBackupItemActionV2(name, newHandlerInitializer(func(log logrus.FieldLogger) any { return NewBackupV2(name, log) }))
 	}
 	for _, name := range []string{RestoreV1, RestoreBoth} {
-		server = server.RegisterRestoreItemAction(name, create(func(log logrus.FieldLogger) any { return NewRestoreV1(name, log) }))
+		server = server.RegisterRestoreItemAction(name, newHandlerInitializer(func(log logrus.FieldLogger) any { return NewRestoreV1(name, log) }))
 	}
 	for _, name := range []string{RestoreV2, RestoreBoth} {
-		server = server.RegisterRestoreItemActionV2(name, create(func(log logrus.FieldLogger) any { return NewRestoreV2(name, log) }))
+		server = server.RegisterRestoreItemActionV2(name, newHandlerInitializer(func(log logrus.FieldLogger) any { return NewRestoreV2(name, log) }))
 	}
 	for _, name := range []string{Delete, DeleteToo} {
-		server = server.RegisterDeleteItemAction(name, create(func(log logrus.FieldLogger) any { return NewDelete(name, log) }))
+		server = server.RegisterDeleteItemAction(name, newHandlerInitializer(func(log logrus.FieldLogger) any { return NewDelete(name, log) }))
 	}
 	for _, name := range []string{Folder, FolderToo} {
-		server = server.RegisterObjectStore(name, create(func(logrus.FieldLogger) any { return NewFolder() }))
+		server = server.RegisterObjectStore(name, newHandlerInitializer(func(logrus.FieldLogger) any { return NewFolder() }))
 	}
 	if os.Getenv(UnusableVariable) != "" {
 		server = server.RegisterBackupItemAction(BackupUnusable, func(logrus.FieldLogger) (any, error) {
 			return nil, errors.New("the licence of this action has expired")
 		})
 	}
-	return server.RegisterVolumeSnapshotter(Snapshots, create(func(logrus.FieldLogger) any { return snapshotter{} }))
+	return server.RegisterVolumeSnapshotter(Snapshots, newHandlerInitializer(func(logrus.FieldLogger) any { return snapshotter{} }))
 }
 
 // creationTime is how long it takes to create an action: others make a client for the
 // cluster meanwhile.
 const creationTime = 20 * time.Millisecond
 
-// create returns what the framework calls to create one action, when the action is
+// newHandlerInitializer returns what the framework calls to create one action, when the action is
 // first called. The framework has no lock for that: if two first calls come at the same
 // time it creates the action twice, or dies. Here the second creation fails.
-func create(action func(logrus.FieldLogger) any) func(logrus.FieldLogger) (any, error) {
+func newHandlerInitializer(action func(logrus.FieldLogger) any) func(logrus.FieldLogger) (any, error) {
 	var created atomic.Bool
 	return func(log logrus.FieldLogger) (any, error) {
 		if created.Swap(true) {

@@ -26,8 +26,8 @@ type operation struct {
 	cancelled bool
 }
 
-// start returns the ID of a new operation.
-func (o *operations) start(object metav1.Object) string {
+// startOperation returns the ID of a new operation.
+func (o *operations) startOperation(object metav1.Object) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.open == nil {
@@ -38,8 +38,8 @@ func (o *operations) start(object metav1.Object) string {
 	return id
 }
 
-// progress goes one step on.
-func (o *operations) progress(id, run string) (velero.OperationProgress, error) {
+// advanceOperation goes one step on.
+func (o *operations) advanceOperation(id, run string) (velero.OperationProgress, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	op := o.open[id]
@@ -60,8 +60,8 @@ func (o *operations) progress(id, run string) (velero.OperationProgress, error) 
 	return answer, nil
 }
 
-// cancel ends an operation.
-func (o *operations) cancel(id string) error {
+// cancelOperation ends an operation.
+func (o *operations) cancelOperation(id string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	op := o.open[id]

@@ -25,7 +25,7 @@ func NewRestoreV1(name string, log logrus.FieldLogger) *RestoreActionV1 {
 
 // AppliesTo says which objects the action wants.
 func (a *RestoreActionV1) AppliesTo() (velero.ResourceSelector, error) {
-	return selectors()[a.name], nil
+	return actionSelectors()[a.name], nil
 }
 
 // Execute does with an object what its annotations say.
@@ -38,19 +38,19 @@ func (a *RestoreActionV1) Execute(input *velero.RestoreItemActionExecuteInput) (
 func executeRestore(
 	name string, log logrus.FieldLogger, input *velero.RestoreItemActionExecuteInput, run string,
 ) (*velero.RestoreItemActionExecuteOutput, error) {
-	object, err := accessor(input.Item)
+	object, err := objectMetadata(input.Item)
 	if err != nil {
 		return nil, err
 	}
-	archived, err := accessor(input.ItemFromBackup)
+	archived, err := objectMetadata(input.ItemFromBackup)
 	if err != nil {
 		return nil, err
 	}
-	if err := behave(log, object); err != nil {
+	if err := applyAnnotation(log, object); err != nil {
 		return nil, err
 	}
 	output := velero.NewRestoreItemActionExecuteOutput(nil)
-	if output.AdditionalItems, err = additional(object); err != nil {
+	if output.AdditionalItems, err = additionalItems(object); err != nil {
 		return nil, err
 	}
 	do := object.GetAnnotations()[AnnotationDo]
@@ -60,7 +60,7 @@ func executeRestore(
 	if do == DoNothing {
 		return output, nil
 	}
-	output.UpdatedItem, err = stamp(input.Item, name, run+" archived="+string(archived.GetUID()))
+	output.UpdatedItem, err = annotateCopy(input.Item, name, run+" archived="+string(archived.GetUID()))
 	return output, err
 }
 
@@ -81,7 +81,7 @@ func (a *RestoreActionV2) Name() string { return a.name }
 
 // AppliesTo says which objects the action wants.
 func (a *RestoreActionV2) AppliesTo() (velero.ResourceSelector, error) {
-	return selectors()[a.name], nil
+	return actionSelectors()[a.name], nil
 }
 
 // Execute does with an object what its annotations say.
@@ -90,7 +90,7 @@ func (a *RestoreActionV2) Execute(input *velero.RestoreItemActionExecuteInput) (
 	if err != nil {
 		return nil, err
 	}
-	object, err := accessor(input.Item)
+	object, err := objectMetadata(input.Item)
 	if err != nil {
 		return nil, err
 	}
@@ -98,19 +98,19 @@ func (a *RestoreActionV2) Execute(input *velero.RestoreItemActionExecuteInput) (
 	case DoWait:
 		output.WaitForAdditionalItems, output.AdditionalItemsReadyTimeout = true, 90*time.Second
 	case DoOperation:
-		output.OperationID = a.start(object)
+		output.OperationID = a.startOperation(object)
 	}
 	return output, nil
 }
 
 // Progress tells how far an operation is.
 func (a *RestoreActionV2) Progress(operationID string, restore *api.Restore) (velero.OperationProgress, error) {
-	return a.progress(operationID, DescribeRestore("v2", restore))
+	return a.advanceOperation(operationID, DescribeRestore("v2", restore))
 }
 
 // Cancel ends an operation.
 func (a *RestoreActionV2) Cancel(operationID string, _ *api.Restore) error {
-	return a.cancel(operationID)
+	return a.cancelOperation(operationID)
 }
 
 // AreAdditionalItemsReady says that all objects are ready but those that are called

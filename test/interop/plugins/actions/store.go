@@ -41,8 +41,8 @@ func (f *FolderStore) Init(config map[string]string) error {
 	return nil
 }
 
-// path returns the name of the file of an object, or of the bucket for an empty key.
-func (f *FolderStore) path(bucket, key string) string {
+// objectPath returns the name of the file of an object, or of the bucket for an empty key.
+func (f *FolderStore) objectPath(bucket, key string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return filepath.Join(f.root, bucket, filepath.FromSlash(key))
@@ -50,10 +50,10 @@ func (f *FolderStore) path(bucket, key string) string {
 
 // PutObject stores an object, all of it or nothing.
 func (f *FolderStore) PutObject(bucket, key string, body io.Reader) (err error) {
-	if _, err := os.Stat(f.path(bucket, "")); err != nil {
+	if _, err := os.Stat(f.objectPath(bucket, "")); err != nil {
 		return errors.Wrap(err, "looking for the bucket")
 	}
-	temporary, err := os.CreateTemp(f.path("", ""), ".put-*")
+	temporary, err := os.CreateTemp(f.objectPath("", ""), ".put-*")
 	if err != nil {
 		return errors.WithStack(err)
 	}
@@ -69,7 +69,7 @@ func (f *FolderStore) PutObject(bucket, key string, body io.Reader) (err error) 
 	if err != nil {
 		return errors.Wrap(err, "writing the object")
 	}
-	target := f.path(bucket, key)
+	target := f.objectPath(bucket, key)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return errors.WithStack(err)
 	}
@@ -78,8 +78,8 @@ func (f *FolderStore) PutObject(bucket, key string, body io.Reader) (err error) 
 
 // ObjectExists says whether there is an object.
 func (f *FolderStore) ObjectExists(bucket, key string) (bool, error) {
-	info, err := os.Stat(f.path(bucket, key))
-	if isAbsent(err) {
+	info, err := os.Stat(f.objectPath(bucket, key))
+	if isNotExistError(err) {
 		return false, nil
 	}
 	return err == nil && !info.IsDir(), errors.WithStack(err)
@@ -87,13 +87,13 @@ func (f *FolderStore) ObjectExists(bucket, key string) (bool, error) {
 
 // GetObject opens an object.
 func (f *FolderStore) GetObject(bucket, key string) (io.ReadCloser, error) {
-	file, err := os.Open(f.path(bucket, key))
+	file, err := os.Open(f.objectPath(bucket, key))
 	return file, errors.WithStack(err)
 }
 
 // ListObjects returns the keys that begin with a prefix.
 func (f *FolderStore) ListObjects(bucket, prefix string) ([]string, error) {
-	root := f.path(bucket, "")
+	root := f.objectPath(bucket, "")
 	keys := []string{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -125,8 +125,8 @@ func (f *FolderStore) ListCommonPrefixes(bucket, prefix, delimiter string) ([]st
 
 // DeleteObject removes an object, and succeeds if there is none.
 func (f *FolderStore) DeleteObject(bucket, key string) error {
-	err := os.Remove(f.path(bucket, key))
-	if isAbsent(err) {
+	err := os.Remove(f.objectPath(bucket, key))
+	if isNotExistError(err) {
 		return nil
 	}
 	return errors.WithStack(err)
@@ -134,11 +134,11 @@ func (f *FolderStore) DeleteObject(bucket, key string) error {
 
 // CreateSignedURL returns a URL with the time for which it is good.
 func (f *FolderStore) CreateSignedURL(bucket, key string, ttl time.Duration) (string, error) {
-	signed := url.URL{Scheme: "file", Path: f.path(bucket, key), RawQuery: "ttl=" + ttl.String()}
+	signed := url.URL{Scheme: "file", Path: f.objectPath(bucket, key), RawQuery: "ttl=" + ttl.String()}
 	return signed.String(), nil
 }
 
-// isAbsent also knows a key below an object.
-func isAbsent(err error) bool {
+// isNotExistError also knows a key below an object.
+func isNotExistError(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || err != nil && strings.Contains(err.Error(), "not a directory")
 }

@@ -7,6 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/asyncbackupitemaction/v1/asyncbackupitemaction.proto
 
+// The service of actions that start operations on objects of a backup. Package sdk/proto
+// describes the protocol.
+
 package asyncbackupitemactionv1
 
 import (

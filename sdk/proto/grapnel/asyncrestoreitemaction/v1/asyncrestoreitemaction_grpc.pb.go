@@ -7,6 +7,9 @@
 // - protoc             (unknown)
 // source: grapnel/asyncrestoreitemaction/v1/asyncrestoreitemaction.proto
 
+// The service of actions that start operations on objects of a restore. Package sdk/proto
+// describes the protocol.
+
 package asyncrestoreitemactionv1
 
 import (

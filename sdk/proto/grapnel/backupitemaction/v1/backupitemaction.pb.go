@@ -7,6 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/backupitemaction/v1/backupitemaction.proto
 
+// The messages of Velero's BackupItemAction. On the wire its service has another name; see
+// sdk/proto.
+
 package backupitemactionv1
 
 import (

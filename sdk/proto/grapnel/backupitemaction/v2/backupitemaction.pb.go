@@ -7,6 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/backupitemaction/v2/backupitemaction.proto
 
+// The messages of Velero's BackupItemActionV2. On the wire its service has another name; see
+// sdk/proto.
+
 package backupitemactionv2
 
 import (

@@ -7,6 +7,9 @@
 // - protoc             (unknown)
 // source: grapnel/deleteaction/v1/deleteaction.proto
 
+// The service of actions that run when a backup is deleted. Package sdk/proto describes the
+// protocol.
+
 package deleteactionv1
 
 import (

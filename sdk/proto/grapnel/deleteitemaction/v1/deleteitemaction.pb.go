@@ -7,6 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/deleteitemaction/v1/deleteitemaction.proto
 
+// The messages of Velero's DeleteItemAction. On the wire its service has another name; see
+// sdk/proto.
+
 package deleteitemactionv1
 
 import (

@@ -7,6 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/hook/v1/hook.proto
 
+// The messages that the services of all hook actions share: the request and the response of
+// one call. Package sdk/proto describes the protocol.
+
 package hookv1
 
 import (

@@ -7,6 +7,8 @@
 // 	protoc        (unknown)
 // source: grapnel/item/v1/item.proto
 
+// What the messages of all item actions share. Field numbers are those of Velero's messages.
+
 package itemv1
 
 import (

@@ -7,6 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/objectstore/v1/objectstore.proto
 
+// The messages of Velero's ObjectStore. On the wire its service has another name; see
+// sdk/proto.
+
 package objectstorev1
 
 import (

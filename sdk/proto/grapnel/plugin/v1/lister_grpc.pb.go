@@ -7,6 +7,10 @@
 // - protoc             (unknown)
 // source: grapnel/plugin/v1/lister.proto
 
+// The service by which a plugin lists what it provides, and the one by which a plugin that was
+// not started by the operator hands over its log lines. Package sdk/proto describes the
+// protocol.
+
 package pluginv1
 
 import (

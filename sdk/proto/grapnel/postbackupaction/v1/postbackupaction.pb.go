@@ -7,6 +7,8 @@
 // 	protoc        (unknown)
 // source: grapnel/postbackupaction/v1/postbackupaction.proto
 
+// The service of actions that run after a backup. Package sdk/proto describes the protocol.
+
 package postbackupactionv1
 
 import (

@@ -7,6 +7,8 @@
 // 	protoc        (unknown)
 // source: grapnel/postrestoreaction/v1/postrestoreaction.proto
 
+// The service of actions that run after a restore. Package sdk/proto describes the protocol.
+
 package postrestoreactionv1
 
 import (

@@ -7,6 +7,8 @@
 // 	protoc        (unknown)
 // source: grapnel/prebackupaction/v1/prebackupaction.proto
 
+// The service of actions that run before a backup. Package sdk/proto describes the protocol.
+
 package prebackupactionv1
 
 import (

@@ -7,6 +7,8 @@
 // 	protoc        (unknown)
 // source: grapnel/prerestoreaction/v1/prerestoreaction.proto
 
+// The service of actions that run before a restore. Package sdk/proto describes the protocol.
+
 package prerestoreactionv1
 
 import (

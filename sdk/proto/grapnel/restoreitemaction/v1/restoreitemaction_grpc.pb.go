@@ -7,6 +7,9 @@
 // - protoc             (unknown)
 // source: grapnel/restoreitemaction/v1/restoreitemaction.proto
 
+// The messages of Velero's RestoreItemAction. On the wire its service has another name; see
+// sdk/proto.
+
 package restoreitemactionv1
 
 import (

@@ -7,6 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/restoreitemaction/v2/restoreitemaction.proto
 
+// The messages of Velero's RestoreItemActionV2. On the wire its service has another name; see
+// sdk/proto.
+
 package restoreitemactionv2
 
 import (

@@ -7,6 +7,9 @@
 // - protoc             (unknown)
 // source: grapnel/velero/v1/velero.proto
 
+// Velero's lister of plugins and the details of its errors. On the wire they have other names;
+// see sdk/proto.
+
 package velerov1
 
 import (

@@ -1,0 +1,235 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/client-go/discovery"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
+	"github.com/grapnel-dev/grapnel/controllers/backup"
+	"github.com/grapnel-dev/grapnel/controllers/backupsync"
+	"github.com/grapnel-dev/grapnel/controllers/deletionrun"
+	"github.com/grapnel-dev/grapnel/controllers/hookrun"
+	"github.com/grapnel-dev/grapnel/controllers/plugin"
+	quiescecontroller "github.com/grapnel-dev/grapnel/controllers/quiesce"
+	"github.com/grapnel-dev/grapnel/controllers/restore"
+	"github.com/grapnel-dev/grapnel/controllers/retention"
+	"github.com/grapnel-dev/grapnel/controllers/schedule"
+	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	backupengine "github.com/grapnel-dev/grapnel/internal/backup"
+	backupjob "github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/deletion"
+	clusterdiscovery "github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/executor/job"
+	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/kube/declared"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	kubequiesce "github.com/grapnel-dev/grapnel/internal/kube/quiesce"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/lease"
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/quiesce"
+	restoreengine "github.com/grapnel-dev/grapnel/internal/restore"
+	restorejob "github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/scratch"
+)
+
+type reconciler interface {
+	SetupWithManager(mgr ctrl.Manager) error
+}
+
+// controllerSetup are what controllers are built of.
+type controllerSetup struct {
+	run.Dependencies
+	mgr      ctrl.Manager
+	opts     options
+	features []string
+	plugins  *catalog.Catalog
+	fence    *lease.Fence
+	// scratch is the directory given by --scratch-dir; all controllers share its space.
+	scratch *scratch.Dir
+}
+
+// controllerConstructors returns how every controller is built, by its name. Of Plugins that exited or
+// whose binary changed the two channels tell the names.
+func (p controllerSetup) controllerConstructors(exited, changed <-chan string) map[string]func() (reconciler, error) {
+	return map[string]func() (reconciler, error){
+		"backup": p.newBackupReconciler, "restore": p.newRestoreReconciler, "deletionrun": p.newDeletionRunReconciler,
+		"hookrun": p.newHookRunReconciler, "asyncoperation": p.newAsyncOperationReconciler,
+		"schedule": p.newScheduleReconciler, "backupsync": p.newBackupSyncReconciler, "quiesce": p.newQuiesceReconciler,
+		"retention": func() (reconciler, error) {
+			return &retention.Reconciler{Client: p.Client, Recorder: p.Recorder, Metrics: p.Metrics}, nil
+		},
+		"plugin": func() (reconciler, error) {
+			builder, err := p.newExecutorBuilder()
+			return &plugin.Reconciler{
+				Client: p.Client, Catalog: p.plugins, Builder: builder, Recorder: p.Recorder, Dir: p.opts.pluginDir, ProcessExits: exited, CatalogChanges: changed,
+			}, err
+		},
+		"storagelocation": func() (reconciler, error) {
+			return &storagelocation.Reconciler{
+				Client: p.Client, Opener: p.Opener, Recorder: p.Recorder, Redactor: p.Redactor, Interval: p.opts.locationCheckInterval,
+			}, nil
+		},
+	}
+}
+
+// newExecutorBuilder builds what makes executors of Plugins. Its client reads past the cache: Secrets
+// and workloads of the whole cluster are not kept in memory for that.
+func (p controllerSetup) newExecutorBuilder() (*declared.Builder, error) {
+	cfg := p.mgr.GetConfig()
+	live, err := p.newUncachedClient()
+	if err != nil {
+		return nil, err
+	}
+	pods, err := typedcorev1.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the logs of pods: %w", err)
+	}
+	commands, err := podexec.NewRemote(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &declared.Builder{
+		Client: live, Logs: job.NewLogs(pods), CommandRunner: commands, Recorder: p.Recorder,
+		Quiescer: p.newQuiescer(live), Namespace: p.opts.namespace, Redactor: p.Redactor, Logger: ctrl.Log.WithName("plugin"),
+	}, nil
+}
+
+// newUncachedClient returns a client that reads past the cache.
+func (p controllerSetup) newUncachedClient() (client.WithWatch, error) {
+	live, err := client.NewWithWatch(p.mgr.GetConfig(), client.Options{Scheme: p.mgr.GetScheme(), Mapper: p.mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client without a cache: %w", err)
+	}
+	return live, nil
+}
+
+// newQuiescer returns what stops workloads and gives them back.
+func (p controllerSetup) newQuiescer(live client.Client) *quiesce.Quiescer {
+	return kubequiesce.New(live, quiesce.Options{OperatorNamespace: p.opts.namespace, Redactor: p.Redactor, Now: p.Now})
+}
+
+// newQuiesceReconciler builds the controller that gives workloads back after their time, or when
+// no run does.
+func (p controllerSetup) newQuiesceReconciler() (reconciler, error) {
+	live, err := p.newUncachedClient()
+	if err != nil {
+		return nil, err
+	}
+	return &quiescecontroller.Reconciler{Client: p.Client, APIReader: p.Reader, Quiescer: p.newQuiescer(live), Recorder: p.Recorder, Now: p.Now}, nil
+}
+
+// archiveLimits are those of archives that are written and read.
+func (p controllerSetup) archiveLimits() archive.Limits {
+	return archive.Limits{TotalBytes: p.opts.maxArchiveSize.Value()}
+}
+
+// newBackupReconciler builds the controller of Backups and its engine.
+func (p controllerSetup) newBackupReconciler() (reconciler, error) {
+	cluster, err := backupengine.NewCluster(p.mgr.GetConfig(), list.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster: %w", err)
+	}
+	engine := backupengine.New(cluster, backupengine.Options{Limits: p.archiveLimits(), Log: ctrl.Log.WithName("backup")})
+	return &backup.Reconciler{
+		Dependencies: p.Dependencies,
+		Actions:      p.plugins,
+		Runner: &backupjob.Runner{
+			Engine: engine, Logs: p.Logs, Scratch: p.scratch, Limits: p.archiveLimits(), Now: p.Now,
+		},
+		MaxConcurrent: p.opts.maxBackups, AllVersions: slices.Contains(p.features, featureAllVersions),
+	}, nil
+}
+
+// newRestoreReconciler builds the controller of Restores and its engine.
+func (p controllerSetup) newRestoreReconciler() (reconciler, error) {
+	cluster, err := restoreengine.NewCluster(p.mgr.GetConfig(), list.Options{}, write.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("reaching the cluster: %w", err)
+	}
+	engine := restoreengine.New(cluster, restoreengine.Options{Workers: p.opts.restoreWorkers, Order: &p.opts.restoreOrder, Log: ctrl.Log.WithName("restore")})
+	return &restore.Reconciler{
+		Dependencies: p.Dependencies, Actions: p.plugins,
+		Runner: &restorejob.Runner{
+			Engine: engine, Logs: p.Logs, Scratch: p.scratch, Limits: p.archiveLimits(), Now: p.Now,
+		},
+		MaxConcurrent: p.opts.maxRestores, UseVersions: slices.Contains(p.features, featureAllVersions),
+	}, nil
+}
+
+// newHookRunReconciler builds the controller of HookRuns.
+func (p controllerSetup) newHookRunReconciler() (reconciler, error) {
+	measured, err := hookrun.NewMetrics(p.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("registering the metrics: %w", err)
+	}
+	return &hookrun.Reconciler{
+		Client: p.Client, Reader: p.Reader, Catalog: p.plugins, Recorder: p.Recorder, Logs: p.Logs, Metrics: measured,
+		Fence: p.fence,
+	}, nil
+}
+
+// newAsyncOperationReconciler builds the controller of AsyncOperations.
+func (p controllerSetup) newAsyncOperationReconciler() (reconciler, error) {
+	measured, err := asyncoperation.NewMetrics(p.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("registering the metrics: %w", err)
+	}
+	return &asyncoperation.Reconciler{
+		Client: p.Client, Reader: p.Reader, Actions: p.plugins, Recorder: p.Recorder, Redactor: p.Redactor, Metrics: measured,
+		Operations: p.Operations,
+	}, nil
+}
+
+// newDeletionRunReconciler builds the controller of DeletionRuns.
+func (p controllerSetup) newDeletionRunReconciler() (reconciler, error) {
+	cfg := rest.CopyConfig(p.mgr.GetConfig())
+	disc, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a discovery client: %w", err)
+	}
+	return &deletionrun.Reconciler{
+		Dependencies: p.Dependencies, Actions: p.plugins,
+		Runner: &deletion.Runner{
+			Logs: p.Logs, Scratch: p.scratch, Limits: p.archiveLimits(), Now: p.Now,
+			Names: func(ctx context.Context) (itemaction.ResourceResolver, error) {
+				return clusterdiscovery.Discover(ctx, disc)
+			},
+		},
+		MaxConcurrent: p.opts.maxDeletions,
+	}, nil
+}
+
+// newScheduleReconciler builds the controller of Schedules.
+func (p controllerSetup) newScheduleReconciler() (reconciler, error) {
+	measured, err := schedule.NewMetrics(p.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("registering the metrics: %w", err)
+	}
+	return &schedule.Reconciler{Client: p.Client, Reader: p.Reader, Recorder: p.Recorder, Metrics: measured}, nil
+}
+
+// newBackupSyncReconciler builds the controller that brings stored backups into the cluster.
+func (p controllerSetup) newBackupSyncReconciler() (reconciler, error) {
+	measured, err := backupsync.NewMetrics(p.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("registering the metrics: %w", err)
+	}
+	return &backupsync.Reconciler{
+		Client: p.Client, Reader: p.Reader, Opener: p.Opener, Recorder: p.Recorder, Redactor: p.Redactor, Metrics: measured,
+		Interval: p.opts.syncInterval,
+	}, nil
+}

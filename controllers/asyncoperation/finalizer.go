@@ -1,0 +1,57 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package asyncoperation
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// reconcileFinished lets go of an operation that has ended, as soon as its Backup or Restore has: if it
+// is being deleted, and else by deleting it when it was kept for a while.
+func (r *Reconciler) reconcileFinished(ctx context.Context, op *v1alpha1.AsyncOperation) (ctrl.Result, error) {
+	wait := r.ttls.TimeUntilDue(client.ObjectKeyFromObject(op), op.Status.CompletionTimestamp.Add(r.Limits.TTL), r.Limits.TTL, r.Now())
+	deleted := !op.DeletionTimestamp.IsZero()
+	if wait > 0 && !deleted {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	parent, err := r.readParent(ctx, op)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if parent != nil && parent.Run().CompletionTimestamp == nil {
+		return ctrl.Result{RequeueAfter: r.Limits.TTL}, nil // its end has it looked at, too
+	}
+	if deleted {
+		return ctrl.Result{}, r.removeFinalizer(ctx, op)
+	}
+	err = r.Client.Delete(ctx, op, client.Preconditions{UID: &op.UID})
+	if err := client.IgnoreNotFound(err); err != nil {
+		return ctrl.Result{}, fmt.Errorf("removing AsyncOperation %s, which has ended: %w", op.Name, err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// removeFinalizer takes the finalizer off.
+func (r *Reconciler) removeFinalizer(ctx context.Context, op *v1alpha1.AsyncOperation) error {
+	patch := client.MergeFromWithOptions(op.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	if !controllerutil.RemoveFinalizer(op, v1alpha1.FinalizerAsyncOperation) {
+		return nil
+	}
+	err := r.Client.Patch(ctx, op, patch)
+	if apierrors.IsConflict(err) {
+		return nil // the watch brings what was newer
+	}
+	if err := client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("releasing AsyncOperation %s: %w", op.Name, err)
+	}
+	return nil
+}

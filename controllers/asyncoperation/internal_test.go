@@ -1,0 +1,299 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package asyncoperation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/operation"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func TestBucket(t *testing.T) {
+	t.Parallel()
+	b := newTokenBucket(10, 3)
+	at := func(d time.Duration) time.Time { return noon.Add(d) }
+	for i, tc := range []struct {
+		at   time.Duration
+		want bool
+	}{
+		{0, true},
+		{0, true},
+		{0, true},
+		{0, false},
+		{99 * time.Millisecond, false},
+		{100 * time.Millisecond, true},
+		{100 * time.Millisecond, false},
+		{time.Hour, true},
+		{time.Hour, true},
+		{time.Hour, true},
+		{time.Hour, false},
+	} {
+		if got := b.takeToken(at(tc.at)); got != tc.want {
+			t.Errorf("token %d after %s: %v, want %v", i, tc.at, got, tc.want)
+		}
+	}
+	for i, want := range []time.Duration{100, 200, 300} {
+		if got := b.reserveToken(at(time.Hour)); !got.Equal(at(time.Hour + want*time.Millisecond)) {
+			t.Errorf("turn %d is at %s, want it after %d ms", i, got, want)
+		}
+	}
+	if b.takeToken(at(time.Hour + 399*time.Millisecond)) {
+		t.Error("a token was taken that somebody waits for")
+	}
+	if !b.takeToken(at(time.Hour + 400*time.Millisecond)) {
+		t.Error("there is no token after those that were waited for")
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &callSlots{perPlugin: 1}
+		leave, taken, err := p.acquireSlot(t.Context(), "a", nil)
+		if !taken || err != nil {
+			t.Fatal(taken, err)
+		}
+		if _, taken, err := p.acquireSlot(t.Context(), "b", nil); !taken || err != nil {
+			t.Fatalf("a place of another plugin: %v, %v", taken, err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		failed := make(chan error, 1)
+		go func() {
+			_, _, err := p.acquireSlot(ctx, "a", nil)
+			failed <- err
+		}()
+		hurry, gaveUp := make(chan struct{}), make(chan bool, 1)
+		go func() {
+			_, taken, err := p.acquireSlot(t.Context(), "a", hurry)
+			gaveUp <- !taken && err == nil
+		}()
+		synctest.Wait()
+		close(hurry)
+		if !<-gaveUp {
+			t.Error("it was not given up in a hurry")
+		}
+		cancel(errUntracked)
+		if err := <-failed; err != errUntracked { //nolint:errorlint // the cause itself
+			t.Errorf("waiting ended with %v, want %v", err, errUntracked)
+		}
+		leave()
+		if _, taken, _ := p.acquireSlot(t.Context(), "a", hurry); taken {
+			t.Error("a place was taken in a hurry")
+		}
+		if _, taken, err := p.acquireSlot(t.Context(), "a", nil); !taken || err != nil {
+			t.Fatal(taken, err)
+		}
+	})
+}
+
+// TestParentToVeleroJSON compares what plugins are told about a Backup or Restore.
+func TestParentToVeleroJSON(t *testing.T) {
+	t.Parallel()
+	op := &v1alpha1.AsyncOperation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "grapnel"},
+		Spec:       v1alpha1.AsyncOperationSpec{Subject: v1alpha1.SubjectReference{Kind: "Restore", Name: "back", UID: "u1"}},
+	}
+	start := metav1.NewTime(noon)
+	restore := &v1alpha1.Restore{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "grapnel", Name: "back", UID: "u1", Annotations: map[string]string{
+			"kubectl.kubernetes.io/last-applied-configuration": "long", "a": "b",
+		}},
+		Spec: v1alpha1.RestoreSpec{
+			ScheduleName: "nightly", NamespaceMapping: map[string]v1alpha1.NamespaceName{"a": "b"},
+			Parameters: map[string]v1alpha1.ParameterSet{"x": {"token": "secret"}},
+		},
+	}
+	restore.Status.BackupName, restore.Status.StartTimestamp = "nightly-1", &start
+	for name, tc := range map[string]struct {
+		object *v1alpha1.Restore
+		want   string
+	}{
+		"gone": {want: `{"kind":"Restore","apiVersion":"velero.io/v1","metadata":{"name":"back","namespace":"grapnel","uid":"u1","creationTimestamp":null},"spec":{"itemOperationTimeout":"1h0m0s"},"status":{"phase":"InProgress"}}`},
+		"there": {object: restore, want: `{"kind":"Restore","apiVersion":"velero.io/v1",` +
+			`"metadata":{"name":"back","namespace":"grapnel","uid":"u1","annotations":{"a":"b"},"creationTimestamp":"2026-03-04T12:00:00Z"},` +
+			`"spec":{"backupName":"nightly-1","itemOperationTimeout":"1h0m0s","namespaceMapping":{"a":"b"},"scheduleName":"nightly"},` +
+			`"status":{"phase":"InProgress","startTimestamp":"2026-03-04T12:00:00Z"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data, err := parentToVeleroJSON(op, nil, time.Hour)
+			if tc.object != nil {
+				data, err = parentToVeleroJSON(op, tc.object, time.Hour)
+			}
+			var got, want any
+			if err != nil || json.Unmarshal(data, &got) != nil || json.Unmarshal([]byte(tc.want), &want) != nil {
+				t.Fatalf("%s, %v", data, err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the plugin sees (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestParentsAreDropped holds a parent as long as it has operations.
+func TestParentsAreDropped(t *testing.T) {
+	t.Parallel()
+	var p parents
+	first, second := p.acquireParent("u"), p.acquireParent("u")
+	if first != second {
+		t.Fatal("one parent is known twice")
+	}
+	p.releaseParent("u")
+	if p.acquireParent("u") != first {
+		t.Error("a parent was dropped that is held")
+	}
+	p.releaseParent("u")
+	p.releaseParent("u")
+	if len(p.byUID) != 0 {
+		t.Errorf("%d parents are left", len(p.byUID))
+	}
+}
+
+// TestMetrics compares all that is measured with names that dashboards rely on.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	m, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{Metrics: m}
+	r.initializeState(func(types.NamespacedName) {})
+	for i := range 3 {
+		op := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}
+		op.Spec.PluginRef.Name = "example"
+		r.trackOperation(types.NamespacedName{Name: fmt.Sprint(i)}, op)
+		r.trackOperation(types.NamespacedName{Name: fmt.Sprint(i)}, op)
+	}
+	r.untrackOperation(types.NamespacedName{Name: "0"})
+	r.untrackOperation(types.NamespacedName{Name: "0"})
+	at := metav1.NewTime(noon.Add(3 * time.Second))
+	op := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon)}}
+	op.Spec.PluginRef.Name, op.Spec.Kind, op.Status.CompletionTimestamp = "example", v1alpha1.ActionKindAsyncBackupItem, &at
+	m.recordFinished(op, v1alpha1.ReasonTimedOut)
+	m.polls.WithLabelValues("example").Add(5)
+	m.pollErrors.WithLabelValues("example").Inc()
+	want := map[string]string{
+		`grapnel_item_operations_total{kind="AsyncBackupItemAction",plugin="example",result="TimedOut"}`: "1",
+		`grapnel_item_operation_duration_seconds_count{plugin="example"}`:                                "1",
+		`grapnel_item_operation_duration_seconds_sum{plugin="example"}`:                                  "3",
+		`grapnel_item_operations_open{plugin="example"}`:                                                 "2",
+		`grapnel_item_operation_polls_total{plugin="example"}`:                                           "5",
+		`grapnel_item_operation_poll_errors_total{plugin="example"}`:                                     "1",
+	}
+	if diff := cmp.Diff(want, scrape(registry)); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}
+
+// scrape returns what is measured, by name with labels.
+func scrape(registry *prometheus.Registry) map[string]string {
+	recorder := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	values := map[string]string{}
+	for line := range strings.Lines(recorder.Body.String()) {
+		name, value, _ := strings.Cut(line, "} ")
+		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") {
+			values[name+"}"] = strings.TrimSpace(value)
+		}
+	}
+	return values
+}
+
+// TestCallsAreForgotten ends calls after their operation was forgotten.
+func TestCallsAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, err := NewMetrics(prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &Reconciler{Metrics: m}
+		r.initializeState(func(types.NamespacedName) {})
+		go func() { _ = r.calls.Start(t.Context()) }()
+		synctest.Wait()
+		name := types.NamespacedName{Name: "copy"}
+		old := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{UID: "old"}}
+		k := r.trackOperation(name, old)
+		hangs := make(chan struct{})
+		r.startCall(k, k.pollID, r.acquirePollSlot, func(context.Context, *trackedOperation) callResult {
+			<-hangs
+			return callResult{progress: item.Progress{}, failure: &operation.Failure{}}
+		})
+		synctest.Wait()
+		r.trackOperation(name, &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{UID: "new"}})
+		if _, is := r.calls.LookupOutcome(k.pollID); !is || len(r.tracked.endingCalls) != 1 {
+			t.Fatalf("calls that end are %v", r.tracked.endingCalls)
+		}
+		close(hangs)
+		synctest.Wait()
+		if _, is := r.calls.LookupOutcome(k.pollID); is || len(r.tracked.endingCalls) != 0 {
+			t.Errorf("left is %v", slices.Collect(maps.Keys(r.tracked.endingCalls)))
+		}
+	})
+}
+
+// TestWritesQueueUpAgain has as many writes go on as may.
+func TestWritesQueueUpAgain(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler{writeBucket: newTokenBucket(10, 1), writeSlots: make(chan struct{}, 1)}
+	r.writeSlots <- struct{}{}
+	progress, ends := &trackedOperation{}, &trackedOperation{}
+	if begun, after := r.acquireWriteSlot(progress, operation.OptionalWrite, noon); begun || after != 0 {
+		t.Errorf("a write of progress began: %t, or is tried again after %s", begun, after)
+	}
+	at := noon.Add(time.Second)
+	if begun, after := r.acquireWriteSlot(ends, operation.RequiredWrite, at); begun || after != minWriteRequeue || !ends.writeTime.After(at) {
+		t.Errorf("a write of an end began: %t, or is tried again after %s, at %s", begun, after, ends.writeTime)
+	}
+	<-r.writeSlots
+	if begun, _ := r.acquireWriteSlot(ends, operation.RequiredWrite, at.Add(minWriteRequeue)); !begun || !ends.writeTime.IsZero() || len(r.writeSlots) != 1 {
+		t.Error("a write of an end did not begin in its turn")
+	}
+}
+
+// TestPanicIsLogged has a Client panic. The controller's own logger is silent in passes.
+func TestPanicIsLogged(t *testing.T) {
+	t.Parallel()
+	var said []string
+	r := &Reconciler{Client: panicking{}, log: funcr.New(func(_, args string) { said = append(said, args) }, funcr.Options{})}
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic was swallowed")
+		}
+		if len(said) != 1 || !strings.Contains(said[0], "nothing works") || !strings.Contains(said[0], `"name"="op-1"`) || !strings.Contains(said[0], "internal_test.go") {
+			t.Errorf("the log is %q", said)
+		}
+	}()
+	_, _ = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "grapnel", Name: "op-1"}})
+}
+
+type panicking struct{ client.Client }
+
+func (panicking) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	panic("nothing works")
+}

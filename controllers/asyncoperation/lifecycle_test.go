@@ -1,0 +1,397 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package asyncoperation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// TestRestart ends the operator while an operation goes on, and starts another one.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	t.Run("of what runs", func(t *testing.T) {
+		t.Parallel()
+		env := cluster.NewEnv(t)
+		op := begin(env, backup(env))
+		stop := operator(t, env, answers(half))
+		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+		stop()
+		operator(t, env, answers(done))
+		await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+	})
+	t.Run("of what is cancelled", func(t *testing.T) {
+		t.Parallel()
+		env := cluster.NewEnv(t)
+		op := begin(env, backup(env), cancel)
+		deaf := answers(half)
+		deaf.cancel = func(ctx context.Context, _ asked) error { <-ctx.Done(); return ctx.Err() }
+		stop := operator(t, env, deaf)
+		suite.Eventually(t, func() string {
+			if _, cancels := deaf.questions("job-1"); cancels == 0 {
+				return "it was not cancelled"
+			}
+			return ""
+		})
+		stop()
+		if suite.GetIfExists(env, op); op.Status.Phase != v1alpha1.AsyncOperationPhaseCancelling || op.Status.Cancel.Answer != "" {
+			t.Fatalf("the operator left %+v", op.Status)
+		}
+		second := stoppable()
+		operator(t, env, second)
+		await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
+		if _, cancels := second.questions("job-1"); cancels == 0 {
+			t.Error("it was not cancelled again, though nobody knows whether it was")
+		}
+	})
+	t.Run("of what has ended", func(t *testing.T) {
+		t.Parallel()
+		env := cluster.NewEnv(t)
+		b := backup(env)
+		op := begin(env, b)
+		stop := operator(t, env, answers(done))
+		await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+		stop()
+		suite.UpdateWithRetry(env, op, cancel)
+		version := op.ResourceVersion
+		second := answers(done)
+		operator(t, env, second)
+		await(env, begin(env, b, callResult("job-2")), v1alpha1.AsyncOperationPhaseCompleted)
+		polls, cancels := second.questions("job-1")
+		if suite.GetIfExists(env, op); op.ResourceVersion != version || polls+cancels > 0 {
+			t.Errorf("an operation that has ended was touched, asked about %d times and cancelled %d times", polls, cancels)
+		}
+	})
+}
+
+// TestHangingPlugin has a plugin that never answers beside one that does.
+func TestHangingPlugin(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	b := backup(env)
+	var now, most atomic.Int32
+	p := &plugin{progress: func(ctx context.Context, a asked, _ int) (item.Progress, error) {
+		if a.Plugin == "good" {
+			return done, nil
+		}
+		n := now.Add(1)
+		defer now.Add(-1)
+		for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+		}
+		<-ctx.Done()
+		return item.Progress{}, ctx.Err()
+	}}
+	for i := range 20 {
+		begin(env, b, ofPlugin("hanging"), callResult(fmt.Sprintf("hangs-%d", i)))
+	}
+	operator(t, env, p)
+	suite.Eventually(t, func() string {
+		if n := now.Load(); n < 8 {
+			return fmt.Sprintf("%d calls hang, want 8", n)
+		}
+		return ""
+	})
+	for i := range 5 {
+		await(env, begin(env, b, ofPlugin("good"), callResult(fmt.Sprintf("good-%d", i))), v1alpha1.AsyncOperationPhaseCompleted)
+	}
+	if n := most.Load(); n != 8 {
+		t.Errorf("%d calls of the plugin that hangs at a time, want 8", n)
+	}
+}
+
+// TestPluginComesAndGoes has a plugin that is removed for a while.
+func TestPluginComesAndGoes(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	op := begin(env, backup(env))
+	var away atomic.Bool
+	p := answers(half)
+	p.missing = func() error {
+		if away.Load() {
+			return errors.New(`the plugin "example" is not loaded`)
+		}
+		return nil
+	}
+	operator(t, env, p)
+	await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+	away.Store(true)
+	const want = `The plugin cannot be reached, and is asked again: the plugin "example" is not loaded`
+	says := func(want string) {
+		t.Helper()
+		suite.WaitFor(env, op, func(op *v1alpha1.AsyncOperation) string {
+			if op.Status.Message == want {
+				return ""
+			}
+			return fmt.Sprintf("it says %q, want %q", op.Status.Message, want)
+		})
+	}
+	says(want)
+	away.Store(false)
+	says("Running: 50 % (100 of 200 MiB); copying")
+	if op.Status.TransientErrors == 0 || op.Ended() {
+		t.Errorf("the status is %+v", op.Status)
+	}
+}
+
+// TestAwaitsThePlugin lets an operator find an operation whose plugin it has not loaded.
+func TestAwaitsThePlugin(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	b := backup(env)
+	name := env.Namespace // Plugins are not namespaced
+	suite.Create(env, &v1alpha1.Plugin{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.PluginSpec{Executor: v1alpha1.Executor{Process: &v1alpha1.ProcessExecutor{Command: "example"}}},
+	})
+	p := answers(done)
+	p.loading = make(chan struct{})
+	op, orphan := begin(env, b, ofPlugin(name)), begin(env, b, callResult("job-2"))
+	late := begin(env, b, callResult("job-3"), ofPlugin(name), func(op *v1alpha1.AsyncOperation) { op.Spec.Timeout.Duration = time.Second })
+	operator(t, env, p)
+	await(env, orphan, v1alpha1.AsyncOperationPhaseCompleted) // nobody will load its Plugin
+	await(env, late, v1alpha1.AsyncOperationPhaseCancelling)
+	if polls, _ := p.questions("job-1"); polls != 0 || suite.GetIfExists(env, op) && op.Status.TransientErrors != 0 {
+		t.Errorf("asked %d times before the plugin was loaded, %d errors", polls, op.Status.TransientErrors)
+	}
+	close(p.loading)
+	await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+	await(env, late, v1alpha1.AsyncOperationPhaseCompleted)
+}
+
+// TestDeletion removes operations, and what they belong to, while they go on.
+func TestDeletion(t *testing.T) {
+	t.Parallel()
+	t.Run("of the operation", func(t *testing.T) {
+		t.Parallel()
+		env := cluster.NewEnv(t)
+		b := backup(env)
+		op := begin(env, b)
+		p := stoppable()
+		operator(t, env, p)
+		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+		env.Delete(op)
+		await(env, op, v1alpha1.AsyncOperationPhaseCancelled) // its Backup is to read that
+		conclude(t, env, b)
+		env.WaitForDeletion(op)
+		if _, cancels := p.questions("job-1"); cancels != 1 {
+			t.Errorf("it was cancelled %d times", cancels)
+		}
+		env.WaitForEvent(op, "Normal Cancelled")
+	})
+	t.Run("of one that can not be cancelled", func(t *testing.T) {
+		t.Parallel()
+		env := cluster.NewEnv(t)
+		b := backup(env)
+		op := begin(env, b)
+		operator(t, env, answers(half), func(r *asyncoperation.Reconciler) { r.Operations.CancelTimeout = time.Second })
+		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+		env.Delete(op)
+		env.WaitForEvent(op, "Warning CancelUnconfirmed")
+		conclude(t, env, b)
+		env.WaitForDeletion(op)
+	})
+	t.Run("of one that has ended", func(t *testing.T) {
+		t.Parallel()
+		env := cluster.NewEnv(t)
+		b := backup(env)
+		op := begin(env, b)
+		operator(t, env, answers(done))
+		await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+		env.Delete(op)
+		conclude(t, env, b)
+		env.WaitForDeletion(op)
+	})
+	t.Run("of the Backup", func(t *testing.T) {
+		t.Parallel()
+		env := cluster.NewEnv(t)
+		b := backup(env)
+		op := begin(env, b)
+		p := stoppable()
+		operator(t, env, p)
+		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+		env.Delete(b)
+		await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if first, last := p.polls[0].Operation.Parent, p.cancels[0].Operation.Parent; string(first) != string(last) {
+			t.Errorf("the plugin saw %s, and of the Backup that is gone %s", first, last)
+		}
+	})
+	t.Run("of the Backup, before the operator", func(t *testing.T) {
+		t.Parallel()
+		env := cluster.NewEnv(t)
+		other := backup(env)
+		op := begin(env, other, func(op *v1alpha1.AsyncOperation) { op.Spec.Subject.UID = "another" })
+		operator(t, env, stoppable())
+		await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
+	})
+}
+
+// TestNobodyWaitsAnyMore ends a Backup without its operations.
+func TestNobodyWaitsAnyMore(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	b := backup(env)
+	op := begin(env, b)
+	operator(t, env, stoppable())
+	await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+	conclude(t, env, b)
+	await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
+	late := begin(env, b)
+	await(env, late, v1alpha1.AsyncOperationPhaseCancelled)
+}
+
+// TestTTL has operations that have ended and are kept, or not.
+func TestTTL(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	ended, going := backup(env), backup(env)
+	conclude(t, env, ended)
+	first, kept, orphan := begin(env, ended), begin(env, going), begin(env, &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: types.UID("gone")}})
+	operator(t, env, answers(done), func(r *asyncoperation.Reconciler) { r.Limits.TTL = time.Second })
+	env.WaitForDeletion(first)
+	env.WaitForDeletion(orphan)
+	await(env, kept, v1alpha1.AsyncOperationPhaseCompleted)
+	conclude(t, env, going)
+	env.WaitForDeletion(kept)
+}
+
+// TestTTL_ClockSetBack has an operation that ended by a clock which was a year ahead.
+func TestTTL_ClockSetBack(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	ended := backup(env)
+	conclude(t, env, ended)
+	op := begin(env, ended)
+	stop := operator(t, env, answers(done), func(r *asyncoperation.Reconciler) {
+		r.Now = func() time.Time { return time.Now().Add(8760 * time.Hour) }
+	})
+	await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+	stop()
+	operator(t, env, answers(done), func(r *asyncoperation.Reconciler) { r.Limits.TTL = time.Second })
+	env.WaitForDeletion(op)
+}
+
+// TestNothingIsCancelledBeforeItIsRecorded makes the write of a request fail.
+func TestNothingIsCancelledBeforeItIsRecorded(t *testing.T) {
+	t.Parallel()
+	for name, disturb := range map[string]func(ctx context.Context, c client.Client, op client.Object) error{
+		"somebody was faster": func(ctx context.Context, c client.Client, op client.Object) error {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
+			return c.Patch(ctx, &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{Namespace: op.GetNamespace(), Name: op.GetName()}}, patch)
+		},
+		"the API server failed": func(context.Context, client.Client, client.Object) error {
+			return errors.New("the API server is away")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := cluster.NewEnv(t)
+			p := stoppable()
+			op := begin(env, backup(env), cancel)
+			var writes, cancelsThen, failed atomic.Int32
+			operator(t, env, p, func(r *asyncoperation.Reconciler) {
+				r.Client = watched{Client: r.Client, failed: &failed, before: func(ctx context.Context, object client.Object) error {
+					if writes.Add(1) > 1 {
+						return nil
+					}
+					_, cancels := p.questions("job-1")
+					cancelsThen.Store(int32(cancels))
+					return disturb(ctx, env.Client, object)
+				}}
+			})
+			await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
+			if cancelsThen.Load() != 0 || failed.Load() == 0 {
+				t.Errorf("%d calls before the first write, of %d writes %d failed", cancelsThen.Load(), writes.Load(), failed.Load())
+			}
+		})
+	}
+}
+
+// TestWritesAreBounded has more to write than may be written.
+func TestWritesAreBounded(t *testing.T) {
+	t.Parallel()
+	const perSecond, burst, n = 20, 5, 30
+	env := cluster.NewEnv(t)
+	b := backup(env)
+	var mu sync.Mutex
+	var writes int
+	var last time.Time
+	p := &plugin{progress: func(_ context.Context, _ asked, n int) (item.Progress, error) {
+		return item.Progress{NCompleted: int64(n), NTotal: 20, Completed: n >= 20}, nil
+	}}
+	ops := make([]*v1alpha1.AsyncOperation, n)
+	for i := range ops {
+		ops[i] = begin(env, b, callResult(fmt.Sprintf("job-%d", i)))
+	}
+	first := time.Now()
+	operator(t, env, p, func(r *asyncoperation.Reconciler) {
+		r.Limits.WritesPerSecond, r.Limits.WriteBurst = perSecond, burst
+		r.Client = watched{Client: r.Client, before: func(context.Context, client.Object) error {
+			mu.Lock()
+			defer mu.Unlock()
+			last = time.Now()
+			writes++
+			return nil
+		}}
+	})
+	for _, op := range ops {
+		await(env, op, v1alpha1.AsyncOperationPhaseCompleted) // no end is left out
+		if op.Status.Progress.Completed != 20 {
+			t.Errorf("the last answer was lost: %+v", op.Status.Progress)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if most := burst + 1 + int(last.Sub(first).Seconds()*perSecond); writes > most {
+		t.Errorf("%d writes in %s, want %d at most", writes, last.Sub(first), most)
+	}
+	if writes < n {
+		t.Errorf("%d writes, want the end of each", writes)
+	}
+}
+
+// watched is a client that says which status it is about to write.
+type watched struct {
+	client.Client
+	before func(ctx context.Context, object client.Object) error
+	// failed counts writes that were not made, if it is set.
+	failed *atomic.Int32
+}
+
+// Status implements client.Client.
+func (w watched) Status() client.SubResourceWriter {
+	return watchedStatus{SubResourceWriter: w.Client.Status(), watched: w}
+}
+
+type watchedStatus struct {
+	client.SubResourceWriter
+	watched watched
+}
+
+// Patch implements client.SubResourceWriter.
+func (w watchedStatus) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	err := w.watched.before(ctx, object)
+	if err == nil {
+		err = w.SubResourceWriter.Patch(ctx, object, patch, opts...)
+	}
+	if err != nil && w.watched.failed != nil {
+		w.watched.failed.Add(1)
+	}
+	return err
+}

@@ -1,0 +1,48 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package asyncoperation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// requeueUntilPluginLoaded says whether a call has to wait until it was tried to load the plugin: an
+// operator that takes over finds operations before it has loaded their plugins. That is
+// no failure, and timeouts go on meanwhile. The operation is woken when the wait is over,
+// or to be looked at again after a time.
+func (r *Reconciler) requeueUntilPluginLoaded(ctx context.Context, k *trackedOperation) (waiting bool, after time.Duration, err error) {
+	tried := r.Actions.LoadAttempted(k.plugin)
+	select {
+	case <-tried:
+		r.calls.Forget(k.loadID)
+		return false, 0, nil
+	default:
+	}
+	err = r.Client.Get(ctx, types.NamespacedName{Name: k.plugin}, &v1alpha1.Plugin{})
+	if apierrors.IsNotFound(err) {
+		return false, 0, nil // nobody will load it
+	}
+	if err != nil {
+		return false, 0, fmt.Errorf("reading Plugin %s: %w", k.plugin, err)
+	}
+	//nolint:contextcheck // the wait outlives the pass that starts it; the runner gives it its context
+	started := r.calls.EnsureStarted(k.loadID, k.name, func(ctx context.Context) (callResult, error) {
+		select {
+		case <-tried:
+		case <-ctx.Done():
+		}
+		return callResult{}, ctx.Err()
+	})
+	if !started {
+		after = time.Second
+	}
+	return true, after, nil
+}

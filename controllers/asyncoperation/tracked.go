@@ -1,0 +1,135 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package asyncoperation
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/operation"
+)
+
+// trackedOperation is an operation that goes on. Its first part is fixed and may be read by calls;
+// the rest belongs to the pass that looks at the operation, of which there is one at a
+// time.
+type trackedOperation struct {
+	name types.NamespacedName
+	uid  types.UID
+	// kind and action name the action, plugin the Plugin that provides it, and id what it
+	// started.
+	kind               v1alpha1.ActionKind
+	action, plugin, id string
+	parentRef          v1alpha1.SubjectReference
+	parent             *parent
+	// The names of its calls, and of the wait for its plugin.
+	pollID, cancelID, loadID string
+	// cancelInFlight says that a call of Cancel has its place.
+	cancelInFlight atomic.Bool
+	// priority is closed when the plugin has answered the Cancel of the operation.
+	priority chan struct{}
+
+	memory operation.Memory
+	// status is the newest one, which may not be written yet; nil until the first pass.
+	status *v1alpha1.AsyncOperationStatus
+	// emittedPhase and reason were told last, in an event and the log.
+	emittedPhase  v1alpha1.AsyncOperationPhase
+	emittedReason string
+	// prioritized says that hurry is closed.
+	prioritized bool
+	// writeTime is when the status may be written that waits for that; zero if none does.
+	writeTime time.Time
+}
+
+// trackedOperations are the operations that go on. It is safe for concurrent use; the zero
+// one is ready.
+type trackedOperations struct {
+	mu     sync.Mutex
+	byName map[types.NamespacedName]*trackedOperation
+	// frugal follows how many there are.
+	frugal frugal
+	// endingCalls are calls about operations that were forgotten before these ended.
+	endingCalls map[types.NamespacedName][]string
+}
+
+var errUntracked = errors.New("the operation has ended, or is gone")
+
+// trackOperation returns what is known of an operation, which is little if it is seen for the first
+// time.
+func (r *Reconciler) trackOperation(name types.NamespacedName, op *v1alpha1.AsyncOperation) *trackedOperation {
+	r.tracked.mu.Lock()
+	k := r.tracked.byName[name]
+	r.tracked.mu.Unlock()
+	if k != nil && k.uid == op.UID {
+		return k
+	}
+	r.untrackOperation(name) // another one that had its name
+	uid := string(op.UID)
+	k = &trackedOperation{
+		name: name, uid: op.UID, kind: op.Spec.Kind, action: op.Spec.PluginName, plugin: op.Spec.PluginRef.Name,
+		id: op.Spec.OperationID, parentRef: op.Spec.Subject, parent: r.parents.acquireParent(types.UID(op.Spec.Subject.UID)),
+		pollID: uid + "/poll", cancelID: uid + "/cancel", loadID: uid + "/plugin", priority: make(chan struct{}),
+		emittedPhase: op.Status.Phase, emittedReason: succeededReason(op),
+	}
+	r.tracked.mu.Lock()
+	defer r.tracked.mu.Unlock()
+	if r.tracked.byName == nil {
+		r.tracked.byName = map[types.NamespacedName]*trackedOperation{}
+	}
+	r.tracked.byName[name] = k
+	r.tracked.frugal.adapt(len(r.tracked.byName))
+	r.Metrics.open.WithLabelValues(k.plugin).Inc()
+	return k
+}
+
+// untrackOperation drops what is known of an operation that has ended or is gone, and ends its
+// calls.
+func (r *Reconciler) untrackOperation(name types.NamespacedName) {
+	r.tracked.mu.Lock()
+	k := r.tracked.byName[name]
+	delete(r.tracked.byName, name)
+	r.tracked.frugal.adapt(len(r.tracked.byName))
+	r.tracked.mu.Unlock()
+	if k != nil {
+		r.parents.releaseParent(types.UID(k.parentRef.UID))
+		r.Metrics.open.WithLabelValues(k.plugin).Dec()
+		r.tracked.addEndingCalls(k)
+		for _, id := range []string{k.pollID, k.cancelID, k.loadID} {
+			r.calls.Cancel(id, errUntracked)
+		}
+		r.collectFinishedCalls(name)
+	}
+}
+
+// addEndingCalls takes note of the calls of an operation that is forgotten.
+func (o *trackedOperations) addEndingCalls(k *trackedOperation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.endingCalls == nil {
+		o.endingCalls = map[types.NamespacedName][]string{}
+	}
+	o.endingCalls[k.name] = append(o.endingCalls[k.name], k.pollID, k.cancelID, k.loadID)
+}
+
+// collectFinishedCalls lets go of calls that have ended and that nobody waits for any more.
+func (r *Reconciler) collectFinishedCalls(name types.NamespacedName) {
+	r.tracked.mu.Lock()
+	defer r.tracked.mu.Unlock()
+	var open []string
+	for _, id := range r.tracked.endingCalls[name] {
+		r.calls.Forget(id)
+		if _, is := r.calls.LookupOutcome(id); is {
+			open = append(open, id)
+		}
+	}
+	if len(open) == 0 {
+		delete(r.tracked.endingCalls, name)
+		return
+	}
+	r.tracked.endingCalls[name] = open
+}

@@ -1,0 +1,78 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+)
+
+// reconcileUncommitted keeps the log of a run that ended without a manifest, and gives its
+// name back. It goes on beside the PostBackup actions: a store that is down must
+// not hold up clean-up.
+func (r *Reconciler) reconcileUncommitted(ctx context.Context, s *scope) (bool, error) {
+	b := s.Object
+	if run.IsCompletedOrPartiallyFailed(b) || run.IsFinalized(b) || b.Status.StorageLocation == "" {
+		return true, nil
+	}
+	why := run.OutcomeMessage(b)
+	step, what, work := stepAbandon, "storing the log of the run", func(ctx context.Context, store *backupstore.Store, request job.Request) error {
+		return r.Runner.Abandon(ctx, store, request, why)
+	}
+	if !run.IsPlanned(b) {
+		step, what, work = stepRelease, "giving the name of the stored backup back", r.Runner.Release
+	}
+	tidied := run.ExecuteStepWithStore(r.driver, s, step, r.newRunnerRequest, run.WithoutValue(work))
+	switch {
+	case tidied != nil && !run.IsPlanned(b): // nothing was stored, and giving the name back is tried once
+	case run.AwaitStep(r.driver, s, step, what, tidied):
+		s.CleanupPending = true
+	case tidied.Err == nil:
+		r.recordOutcomeFiles(ctx, b)
+	}
+	return true, nil
+}
+
+// uploadPostActionLog stores what the PostBackup actions logged.
+func (r *Reconciler) uploadPostActionLog(s *scope) *run.Result[bool] {
+	return run.ExecuteStepWithStore(r.driver, s, run.StepPostLog, r.newRunnerRequest, r.Runner.UploadPostActionLog)
+}
+
+// recordStoredFiles writes down what was stored where.
+func (r *Reconciler) recordStoredFiles(ctx context.Context, s *scope, postLog bool) {
+	if !run.IsCompletedOrPartiallyFailed(s.Object) && !postLog {
+		return
+	}
+	key := r.recordOutcomeFiles(ctx, s.Object)
+	if postLog {
+		s.Object.Status.Files.PostLog = key(backupstore.PostLogs)
+	}
+}
+
+// recordOutcomeFiles writes down where the files are that are there when the outcome is known,
+// and returns what names others: the key below the root of the location, which is
+// empty if that is gone.
+func (r *Reconciler) recordOutcomeFiles(ctx context.Context, b *v1alpha1.Backup) (key func(backupstore.File) string) {
+	prefix, there := r.driver.LocationPrefix(ctx, b)
+	key = func(file backupstore.File) string {
+		if !there {
+			return ""
+		}
+		return backupstore.FileKey(prefix, b.Name, file)
+	}
+	files := &v1alpha1.BackupFiles{}
+	if b.Status.Files != nil {
+		files = b.Status.Files.DeepCopy()
+	}
+	files.Log, files.Results = key(backupstore.Logs), key(backupstore.Results)
+	if run.IsCompletedOrPartiallyFailed(b) {
+		files.Archive = key(backupstore.Contents)
+	}
+	b.Status.Files = files
+	return key
+}

@@ -1,0 +1,189 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupsync_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+)
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.velero("theirs", "v-1")
+	w.grapnel("east", "u-1")
+	w.local("ours", "u-2", "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+	w.grapnel("ours", "u-2")
+	w.put("backups/open/velero-backup.json", manifestOf("open", "v-2", "Finalizing"))
+	w.put("backups/half/half.tar.gz", "archive")
+
+	report, writes := w.look()
+	if report.Found != 4 || report.Imported != 2 || report.Unreadable != 0 || w.turns.taken != 2 {
+		t.Errorf("the report is %+v after %d turns", report, w.turns.taken)
+	}
+	if want := []string{"create east", "status of east", "create theirs", "status of theirs", "create main-seen-backups"}; !slices.Equal(writes, want) {
+		t.Errorf("written: %q, want %q", writes, want)
+	}
+	w.wantNames("east", "ours", "theirs")
+	for name, uid := range map[string]string{"theirs": "v-1", "east": "u-1"} {
+		b := w.get(name)
+		if from := b.Spec.ImportedFrom; b.Status.Phase != v1alpha1.BackupPhaseCompleted || b.Status.CompletionTimestamp == nil ||
+			*from != (v1alpha1.ImportSource{StorageLocation: "main", BackupUID: uid}) || b.Status.Progress.ItemsBackedUp != 3 {
+			t.Errorf("the Backup is %+v", b)
+		}
+	}
+	w.quiet()
+	w.restart()
+	if _, writes := w.look(); len(writes) > 0 || !slices.Equal(w.store.reads, []string{"open"}) {
+		t.Errorf("a new operator writes %q and reads %q", writes, w.store.reads)
+	}
+
+	w.put("backups/open/velero-backup.json", manifestOf("open", "v-2", "Completed"))
+	w.look()
+	w.wantNames("east", "open", "ours", "theirs")
+	w.quiet()
+}
+
+// TestNoBurst imports many backups, a few at a time.
+func TestNoBurst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 300 {
+		w.velero(fmt.Sprintf("b-%03d", i), fmt.Sprintf("v-%d", i))
+	}
+	for range 3 {
+		w.turns.taken, w.turns.most = 0, 90
+		if _, err := w.try(); !errors.Is(err, errNoTurn) {
+			t.Fatalf("error %v, want that of the limiter", err)
+		}
+	}
+	if got := len(w.names()); got != 270 {
+		t.Errorf("%d Backups after 270 turns", got)
+	}
+	w.turns.taken = 0
+	if report, writes := w.look(); report.Imported != 30 || len(writes) != 61 || w.turns.taken != 30 {
+		t.Errorf("imported %d in %d turns, with %d writes, want the 30 that are left, and one for all that were seen", report.Imported, w.turns.taken, len(writes))
+	}
+	w.quiet()
+}
+
+// TestCrash ends the operator between an object and its status.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.velero("nightly", "v-1")
+	w.refuse = func(verb string, _ client.Object) error {
+		if verb == "status of" {
+			return errors.New("the operator died")
+		}
+		return nil
+	}
+	if _, err := w.try(); err == nil {
+		t.Fatal("the look goes on")
+	}
+	if b := w.get("nightly"); b.Status.Phase != "" {
+		t.Fatalf("the status is %+v", b.Status)
+	}
+	w.refuse = nil
+	w.restart()
+	if _, writes := w.look(); !slices.Equal(writes, []string{"status of nightly", "create main-seen-backups"}) {
+		t.Errorf("written: %q", writes)
+	}
+	if b := w.get("nightly"); b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+		t.Errorf("the status is %+v", b.Status)
+	}
+	w.quiet()
+}
+
+// TestCollisions has names that other backups have in this cluster.
+func TestCollisions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.local("a", "u-1", "other", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+	w.local("b", "u-2", "main", v1alpha1.BackupPhaseFailedValidation, w.now.Add(-time.Hour))
+	for _, name := range []string{"a", "b", "c"} {
+		w.velero(name, "v-"+name)
+	}
+	report, _ := w.look()
+	if len(report.Renamed) != 2 || report.Imported != 3 {
+		t.Errorf("the report is %+v", report)
+	}
+	event := w.event()
+	if !strings.HasPrefix(event, "Warning NameTaken Backup a of BackupStorageLocation main is called a-") || !strings.HasPrefix(w.event(), "Warning NameTaken") || w.event() != "" {
+		t.Errorf("the event is %q", event)
+	}
+	names := w.names()
+	if len(names) != 5 {
+		t.Errorf("the Backups are %v", names)
+	}
+	for name, stored := range report.Renamed {
+		if names[name] != stored || w.get(name).Status.Phase != v1alpha1.BackupPhaseCompleted {
+			t.Errorf("%s: %+v", name, w.get(name))
+		}
+	}
+	w.quiet()
+	w.restart()
+	if report, writes := w.look(); len(writes) > 0 || len(report.Renamed) != 2 {
+		t.Errorf("written: %q, the report is %+v", writes, report)
+	}
+}
+
+// TestStaleCache has objects that the cache does not show yet.
+func TestStaleCache(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.velero("a", "v-a")
+	w.look()
+	w.restart()
+	w.looker.Client = staleCache{Client: w.client, lists: newWorld(t).client}
+	if _, writes := w.look(); len(writes) > 0 { // it was noted
+		t.Errorf("written: %q", writes)
+	}
+	w.must(seen.PruneRecords(t.Context(), w.client, w.client, namespace, "main", func(string) bool { return false }))
+	if _, writes := w.look(); !slices.Equal(writes, []string{"create a"}) {
+		t.Errorf("written: %q, want a try that does nothing", writes)
+	}
+	w.wantNames("a")
+}
+
+// TestUntouched has names that are not to be imported now.
+func TestUntouched(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, name := range []string{"running", "deleted", "stored"} {
+		w.velero(name, "v-"+name)
+	}
+	w.local("running", "u-1", "main", v1alpha1.BackupPhaseInProgress, time.Time{})
+	deletions := []*v1alpha1.DeletionRun{
+		{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}, Spec: v1alpha1.DeletionRunSpec{BackupName: "deleted", StorageLocation: "main"}},
+		{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "two"}, Spec: v1alpha1.DeletionRunSpec{BackupName: "x"},
+			Status: v1alpha1.DeletionRunStatus{StoredName: "stored", StorageLocation: "main"},
+		},
+	}
+	for _, d := range deletions {
+		status := d.Status
+		w.must(w.client.Create(t.Context(), d))
+		d.Status = status
+		w.must(w.client.Status().Update(t.Context(), d))
+	}
+	w.quiet()
+	for _, d := range deletions {
+		at := metav1.NewTime(w.now)
+		d.Status.CompletionTimestamp = &at
+		w.must(w.client.Status().Update(t.Context(), d))
+	}
+	w.look()
+	w.wantNames("deleted", "running", "stored")
+}

@@ -1,0 +1,103 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/kube/imported"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+)
+
+// readEntry reads a manifest, and returns what is known then, and the object that is made of
+// it, if it can be one. Both are nil if the backup is gone.
+func (l *locationSync) readEntry(ctx context.Context, found backupstore.Entry) (*cacheEntry, *v1alpha1.Backup, error) {
+	before := l.cache.entries[found.Name]
+	b, err := l.readBackup(ctx, found.Name)
+	if errors.Is(err, objectstore.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err := l.locationError(ctx, err); err != nil {
+		return nil, nil, err
+	}
+	known := &cacheEntry{unfinished: err == nil && b == nil}
+	switch {
+	case err != nil:
+		known.problem = l.importProblem(err)
+	case b != nil:
+		known.uid = b.Spec.ImportedFrom.BackupUID
+	}
+	l.cache.putEntry(found, known)
+	known.delayReread(before, l.RereadBackoff, l.Now())
+	return known, b, nil
+}
+
+// readBackup reads a manifest and makes an object of it; it is nil if the backup has not ended.
+func (l *locationSync) readBackup(ctx context.Context, name string) (*v1alpha1.Backup, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	velero, grapnel, err := l.store.ReadManifest(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	b, err := imported.BackupFromManifest(imported.Source{
+		Namespace: l.bsl.Namespace, Location: l.bsl.Name, Prefix: l.bsl.Spec.Prefix, Name: name, Redact: l.Redactor.String,
+	}, velero, grapnel)
+	if b == nil || err != nil {
+		return nil, err
+	}
+	if err := imported.AbridgeBackup(b); err != nil {
+		return nil, err
+	}
+	if b.Annotations == nil {
+		b.Annotations = map[string]string{}
+	}
+	b.Annotations[v1alpha1.AnnotationImportedBy] = importedBySync
+	return b, nil
+}
+
+// errSlowReads means that a store lists what it has, and does no more.
+var errSlowReads = fmt.Errorf("the location lists its backups, but %d manifests in a row could not be read in %s each; "+
+	"see whether its service, volume or network is overloaded", maxSlowReads, readTimeout)
+
+// locationError returns the error of reading a manifest if it is one of the location rather than
+// of one backup.
+func (l *locationSync) locationError(ctx context.Context, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		l.slowReads = 0
+	} else if l.slowReads++; l.slowReads == maxSlowReads && ctx.Err() == nil {
+		return errSlowReads
+	}
+	if err != nil && (ctx.Err() != nil || errors.Is(err, objectstore.ErrUnavailable) || errors.Is(err, objectstore.ErrNoStore)) {
+		return err
+	}
+	return nil
+}
+
+// importProblem says why a backup can not be imported.
+func (l *locationSync) importProblem(err error) string {
+	var corrupt *backupstore.CorruptError
+	if errors.As(err, &corrupt) {
+		return l.redactedLine(fmt.Sprintf("file %q %s", corrupt.File, corrupt.Reason))
+	}
+	return l.redactedLine(err.Error())
+}
+
+// maxProblemBytes is how much is kept of why a backup can not be imported, in bytes.
+const maxProblemBytes = 400
+
+// redactedLine returns a text as one short line without secrets.
+func (l *locationSync) redactedLine(text string) string {
+	text = executor.OneLine(l.Redactor.String(text))
+	if len(text) > maxProblemBytes {
+		text = strings.ToValidUTF8(text[:maxProblemBytes], "") + "…"
+	}
+	return text
+}

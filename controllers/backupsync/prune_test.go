@@ -1,0 +1,220 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupsync_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+)
+
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.velero("a", "v-a")
+	w.velero("b", "v-b")
+	w.velero("c", "v-c")
+	w.remember("a", "v-a")
+	w.remember("b", "v-other")
+	w.remember("c", "")
+	w.look()
+	w.wantNames("b")
+	w.quiet()
+	w.now = w.now.Add(48 * time.Hour)
+	w.quiet()
+	w.restart()
+	w.look()
+	w.wantNames("b")
+
+	// Somebody wants to see one again, and somebody else removes the key of another.
+	w.bare("mine", "a", "")
+	w.must(seen.PruneRecords(t.Context(), w.client, w.client, namespace, "main", func(name string) bool { return name != "c" }))
+	w.look()
+	w.wantNames("b", "c", "mine")
+	if b := w.get("mine"); b.Status.Phase != v1alpha1.BackupPhaseCompleted || b.Status.Files.Archive != "backups/a/a.tar.gz" {
+		t.Errorf("the Backup is %+v", b)
+	}
+	if noted, want := w.seen(), (seen.Records{"a": "v-a", "b": "v-b found", "c": "v-c found"}); !maps.Equal(noted, want) {
+		t.Errorf("seen are %v, want %v", noted, want)
+	}
+	w.quiet()
+	w.restart()
+	w.quiet()
+}
+
+// TestMadeHere notes which backups this cluster made, also if somebody imports them again.
+func TestMadeHere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.grapnel("ours", "u-1")
+	w.local("ours", "u-1", "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+	w.velero("theirs", "v-1")
+	w.look()
+	w.look()
+	w.bare("a-copy", "ours", "u-1")
+	w.bare("z-copy", "theirs", "")
+	w.look()
+	w.quiet()
+	w.forget("ours")
+	w.restart()
+	w.look()
+	w.quiet()
+	w.wantNames("a-copy", "theirs", "z-copy")
+	if noted, want := w.seen(), (seen.Records{"ours": "u-1", "theirs": "v-1 found"}); !maps.Equal(noted, want) {
+		t.Errorf("seen are %v, want %v", noted, want)
+	}
+	w.forget("a-copy")
+	w.forget("theirs")
+	w.forget("z-copy")
+	w.quiet()
+	w.wantNames()
+}
+
+// TestPruned forgets removed backups that are not stored any more, when that is sure.
+func TestPruned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.velero("kept", "v-1")
+	w.remember("kept", "v-1")
+	w.remember("gone", "v-2")
+	if _, writes := w.look(); len(writes) > 0 {
+		t.Errorf("written: %q, too early", writes)
+	}
+	w.now = w.now.Add(59 * time.Minute)
+	w.quiet()
+	w.velero("hidden", "v-3")
+	w.remember("hidden", "v-3")
+	w.store.hides["hidden"] = true
+	w.look()
+	w.now = w.now.Add(2 * time.Hour)
+	w.look()
+	if noted, want := w.seen(), (seen.Records{"kept": "v-1", "hidden": "v-3"}); !maps.Equal(noted, want) {
+		t.Errorf("seen are %v, want %v", noted, want)
+	}
+}
+
+// TestVanished takes the data of Backups away and brings it back.
+func TestVanished(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.now.Add(-time.Hour)
+	w.local("ours", "u-1", "main", v1alpha1.BackupPhaseCompleted, before)
+	w.local("failed", "u-2", "main", v1alpha1.BackupPhaseFailed, before)
+	w.local("just", "u-3", "main", v1alpha1.BackupPhaseCompleted, w.now)
+	w.local("running", "u-4", "main", v1alpha1.BackupPhaseInProgress, time.Time{})
+	w.local("elsewhere", "u-5", "other", v1alpha1.BackupPhaseCompleted, before)
+	w.local("hidden", "u-6", "main", v1alpha1.BackupPhasePartiallyFailed, before)
+	w.local("dying", "u-7", "main", v1alpha1.BackupPhaseCompleted, before)
+	w.must(w.client.Create(t.Context(), &v1alpha1.DeletionRun{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "d"}, Spec: v1alpha1.DeletionRunSpec{BackupName: "dying"},
+	}))
+	w.grapnel("hidden", "u-6")
+	w.store.hides["hidden"] = true
+	w.velero("theirs", "v-1")
+	w.now = w.now.Add(-time.Minute)
+	w.look()
+	w.now = w.now.Add(time.Minute)
+	w.drop("theirs")
+
+	report, writes := w.look()
+	if want := []string{"status of theirs"}; report.Marked != 1 || !slices.Equal(writes, want) {
+		t.Errorf("written: %q, want %q", writes, want)
+	}
+	for name, want := range map[string]metav1.ConditionStatus{
+		"ours": "False", "theirs": "False", "failed": "", "just": "", "running": "", "elsewhere": "", "hidden": "", "dying": "",
+	} {
+		if status, reason, _ := w.said(name, "DataAvailable"); status != want || (want != "" && reason != "DataMissing") {
+			t.Errorf("%s: DataAvailable is %q (%s), want %q", name, status, reason, want)
+		}
+	}
+	if first, second := w.event(), w.event(); !strings.HasPrefix(first, "Warning DataMissing") || !strings.HasPrefix(second, "Warning DataMissing") {
+		t.Errorf("events %q, %q", first, second)
+	}
+	if !slices.Equal(w.store.reads, []string{"hidden", "theirs"}) {
+		t.Errorf("read: %q", w.store.reads)
+	}
+	delete(w.store.hides, "hidden")
+	w.look() // notes it
+	w.quiet()
+
+	w.velero("theirs", "v-1")
+	w.grapnel("ours", "u-1")
+	w.look()
+	for _, name := range []string{"ours", "theirs"} {
+		if status, reason, _ := w.said(name, "DataAvailable"); status != "True" || reason != "DataFound" {
+			t.Errorf("%s: DataAvailable is %q (%s)", name, status, reason)
+		}
+	}
+	if event := w.event(); !strings.HasPrefix(event, "Normal DataFound") {
+		t.Errorf("the event is %q", event)
+	}
+	w.look() // notes them
+	w.quiet()
+}
+
+// TestReplaced puts another backup in the place of one.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]memory.Option{"versions": nil, "no versions": {memory.WithoutMetadata()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, options...)
+			w.velero("a", "v-1")
+			w.look()
+			w.velero("a", "v-2")
+			if len(options) > 0 {
+				w.restart() // such a store does not tell
+				w.forget("a")
+				w.remember("a", "v-1")
+				w.look()
+				w.wantNames("a")
+				return
+			}
+			w.look()
+			names := w.names()
+			if len(names) != 2 || names["a"] != "a" {
+				t.Fatalf("the Backups are %v", names)
+			}
+			if status, _, message := w.said("a", "DataAvailable"); status != "False" || !strings.Contains(message, "another backup") {
+				t.Errorf("DataAvailable is %q: %s", status, message)
+			}
+			w.quiet()
+			w.velero("a", "v-1")
+			w.look()
+			if status, _, _ := w.said("a", "DataAvailable"); status != "True" {
+				t.Errorf("DataAvailable is %q", status)
+			}
+			w.look() // notes it
+			w.quiet()
+		})
+	}
+}
+
+// TestRemade has a Backup of this cluster in the place of one that was removed and then
+// destroyed, in a store that does not tell when an object changes.
+func TestRemade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory.WithoutMetadata())
+	w.velero("a", "v-1")
+	w.look()
+	w.forget("a")
+	w.remember("a", "v-1")
+	w.drop("a")
+	w.grapnel("a", "u-1")
+	w.local("a", "u-1", "main", v1alpha1.BackupPhaseCompleted, w.now)
+	w.look()
+	w.wantNames("a")
+	if status, _, _ := w.said("a", "DataAvailable"); status != "" {
+		t.Errorf("DataAvailable is %q", status)
+	}
+	w.quiet()
+}

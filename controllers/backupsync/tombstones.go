@@ -1,0 +1,95 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+)
+
+// updateTombstones notes which of the stored backups have a Backup now, so that those whose Backup
+// is removed are not brought back.
+func (l *locationSync) updateTombstones(ctx context.Context, listed map[string]bool) error {
+	more := seen.Records{}
+	for name, objects := range l.snapshot.backups {
+		for _, b := range objects {
+			if listed[name] && isVerified(b) {
+				l.recordTombstone(more, name, b)
+			}
+		}
+	}
+	maps.Copy(more, l.importedBackups) // which is newer than the view
+	for name, value := range more {
+		if known, noted := l.snapshot.tombstones[name]; noted && known == value {
+			delete(more, name)
+		}
+	}
+	if len(more) == 0 {
+		return nil
+	}
+	err := seen.AddRecords(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, more)
+	if errors.Is(err, seen.ErrFull) {
+		l.report.TombstoneProblem = err.Error()
+		return nil
+	}
+	return err
+}
+
+// recordTombstone notes a Backup, unless more is known of what it stands for.
+func (l *locationSync) recordTombstone(more seen.Records, name string, b *v1alpha1.Backup) {
+	uid := creatorUID(b)
+	_, noted := l.snapshot.tombstones[name]
+	if (uid == "" && noted) || l.snapshot.tombstones.IsCreatedHere(name, uid) || more.IsCreatedHere(name, uid) {
+		return
+	}
+	more.Add(name, uid, b.Spec.ImportedFrom == nil)
+}
+
+// setupFinishedBackupController adds the controller that notes a Backup of this cluster as soon as it has ended:
+// it may be removed before the next look.
+func (r *Reconciler) setupFinishedBackupController(mgr ctrl.Manager) error {
+	ends := predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, // the first look notes those
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*v1alpha1.Backup)
+			b, also := e.ObjectNew.(*v1alpha1.Backup)
+			return ok && also && !isVerified(before) && isVerified(b) && b.Spec.ImportedFrom == nil
+		},
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("backupsync-seen").
+		For(&v1alpha1.Backup{}, builder.WithPredicates(ends)).
+		Complete(reconcile.Func(r.recordFinishedBackup))
+}
+
+// recordFinishedBackup notes one Backup of this cluster.
+func (r *Reconciler) recordFinishedBackup(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var b v1alpha1.Backup
+	if err := r.Client.Get(ctx, req.NamespacedName, &b); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !isVerified(&b) || locationName(&b) == "" {
+		return ctrl.Result{}, nil
+	}
+	one := seen.Records{}
+	one.Add(b.StoredName(), creatorUID(&b), true)
+	err := seen.AddRecords(ctx, r.Client, r.Reader, b.Namespace, locationName(&b), one)
+	if err != nil && !errors.Is(err, seen.ErrFull) {
+		return ctrl.Result{}, fmt.Errorf("noting Backup %s: %w", b.Name, err)
+	}
+	return ctrl.Result{}, nil
+}

@@ -1,0 +1,156 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backupsync_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// TestRetained removes a Backup of this cluster, whose data stays, before any look at its
+// location saw it. It stays away, also from an operator that is started anew, until somebody
+// asks for it, and again when that is removed.
+func TestRetained(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.NewEnv(t), t.TempDir()
+	stop := operator(t, env, root)
+	bsl := folder(env, "main", "")
+	check(t, env, bsl, metav1.ConditionTrue)
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
+
+	b := suite.Create(env, named(env, "nightly"))
+	east(t, root, "", "nightly", string(b.UID))
+	b.Status.Phase, b.Status.StorageLocation = v1alpha1.BackupPhaseCompleted, "main"
+	b.Status.CompletionTimestamp = &metav1.Time{Time: time.Now()}
+	if err := env.Client.Status().Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, func() string {
+		noted, err := seen.LoadRecords(t.Context(), env.Client, env.Namespace, "main")
+		if err == nil && noted.IsCreatedHere("nightly", string(b.UID)) {
+			return ""
+		}
+		return "it is not noted"
+	})
+	env.Delete(b)
+	env.WaitForDeletion(b)
+
+	for _, last := range []string{"z-1", "z-2"} {
+		stop()
+		velero(t, root, "", last, last) // the last one that a look sees
+		stop = operator(t, env, root)
+		awaitPhase(env, last, v1alpha1.BackupPhaseCompleted)
+		for _, there := range backups(t, env) {
+			if there.StoredName() == "nightly" {
+				t.Errorf("it is there again, as %s", there.Name)
+			}
+		}
+		again := suite.Create(env, importOf("nightly", "main", ""))
+		awaitPhase(env, "nightly", v1alpha1.BackupPhaseCompleted)
+		env.Delete(again)
+		env.WaitForDeletion(again)
+	}
+}
+
+// TestManyEndAtOnce notes many Backups at the same time, through operators that know nothing
+// of each other, and none where the notes were replaced by those of another location.
+func TestManyEndAtOnce(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	folder(env, "main", "")
+	want := seen.Records{}
+	var all sync.WaitGroup
+	for i := range 40 {
+		one := seen.Records{}
+		one.Add(fmt.Sprintf("b-%d", i), fmt.Sprintf("u-%d", i), true)
+		maps.Copy(want, one)
+		all.Go(func() {
+			if err := seen.AddRecords(t.Context(), env.Client, env.Client, env.Namespace, "main", one); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	noted, err := seen.LoadRecords(t.Context(), env.Client, env.Namespace, "main")
+	if err != nil || !maps.Equal(noted, want) {
+		t.Errorf("noted are %v, %v, want %v", noted, err, want)
+	}
+
+	late := &replacing{Client: env.Client, replace: sync.OnceFunc(func() {
+		old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: seen.ConfigMapName("main")}}
+		suite.GetIfExists(env, old)
+		anew := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name, Labels: old.Labels, OwnerReferences: old.OwnerReferences},
+		}
+		anew.OwnerReferences[0].UID = "of-before"
+		env.Delete(old)
+		suite.Create(env, anew)
+	})}
+	if err := seen.AddRecords(t.Context(), late, env.Client, env.Namespace, "main", seen.Records{"last": "u"}); err != nil {
+		t.Fatal(err)
+	}
+	noted, err = seen.LoadRecords(t.Context(), env.Client, env.Namespace, "main")
+	if want := (seen.Records{"last": "u"}); err != nil || !maps.Equal(noted, want) {
+		t.Errorf("noted are %v, %v, want %v: those of another location are not believed, and not added to", noted, err, want)
+	}
+}
+
+// replacing is a client before whose first patch something happens.
+type replacing struct {
+	client.Client
+	replace func()
+}
+
+// Patch implements client.Client.
+func (r *replacing) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	r.replace()
+	return r.Client.Patch(ctx, o, p, opts...)
+}
+
+// TestReadOnly brings what is in a location that is only read, and writes nothing there.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.NewEnv(t), t.TempDir()
+	velero(t, root, "", "theirs", "v-1")
+	before := files(t, root)
+	operator(t, env, root)
+	bsl := suite.Create(env, &v1alpha1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{Name: "main"},
+		Spec:       v1alpha1.BackupStorageLocationSpec{Filesystem: &v1alpha1.FilesystemLocation{}, AccessMode: v1alpha1.AccessModeReadOnly},
+	})
+	check(t, env, bsl, metav1.ConditionTrue)
+	awaitPhase(env, "theirs", v1alpha1.BackupPhaseCompleted)
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
+	if after := files(t, root); !slices.Equal(before, after) {
+		t.Errorf("there were %q, and now there are %q", before, after)
+	}
+}
+
+// files returns the paths of all files below a folder.
+func files(t *testing.T, root string) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		paths = append(paths, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}

@@ -1,0 +1,278 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletionrun
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/deletion"
+	"github.com/grapnel-dev/grapnel/internal/kube/imported"
+	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+)
+
+// resolveBackup returns the Backup that is meant, and writes down what it is called where. It is
+// nil if there is none yet, or if the outcome is known.
+func (r *Reconciler) resolveBackup(ctx context.Context, s *scope) (*v1alpha1.Backup, error) {
+	d := s.Object
+	b, err := r.getLiveBackup(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		return nil, r.reconcileWithoutBackup(ctx, s)
+	}
+	storedUID := string(b.UID)
+	if from := b.Spec.ImportedFrom; from != nil {
+		storedUID = cmp.Or(from.BackupUID, d.Status.StoredUID)
+	}
+	d.Status.BackupName, d.Status.BackupUID = b.Name, string(b.UID)
+	d.Status.StoredName, d.Status.StoredUID, d.Status.StorageLocation = b.StoredName(), storedUID, b.Location()
+	if b.Spec.ImportedFrom != nil && storedUID != "" && !r.checkCreatedHere(ctx, s, b.Name, storedUID) {
+		return nil, nil
+	}
+	return b, nil
+}
+
+// getLiveBackup reads the Backup that is meant past the cache; nil if there is none.
+func (r *Reconciler) getLiveBackup(ctx context.Context, d *v1alpha1.DeletionRun) (*v1alpha1.Backup, error) {
+	var b v1alpha1.Backup
+	key := types.NamespacedName{Namespace: d.Namespace, Name: cmp.Or(d.Status.BackupName, d.Spec.BackupName)}
+	if err := r.Reader.Get(ctx, key, &b); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading Backup %s: %w", key.Name, err)
+	}
+	for _, uid := range []string{d.Spec.BackupUID, d.Status.BackupUID} {
+		made := b.Spec.ImportedFrom != nil && b.Spec.ImportedFrom.BackupUID == uid
+		if uid != "" && uid != string(b.UID) && !made {
+			return nil, nil
+		}
+	}
+	if where := d.Spec.StorageLocation; where != "" && where != b.Location() {
+		return nil, nil
+	}
+	return &b, nil
+}
+
+// checkCreatedHere says whether a backup that was found in a location may be destroyed: a Backup of
+// this cluster made it, or the user insists. If not, the DeletionRun has ended, or waits until
+// it is known.
+func (r *Reconciler) checkCreatedHere(ctx context.Context, s *scope, name, uid string) bool {
+	d := s.Object
+	if d.Spec.DestroyForeign {
+		return true
+	}
+	backups, err := seen.LoadRecords(ctx, r.Reader, d.Namespace, d.Status.StorageLocation)
+	if err != nil {
+		s.MarkWaiting(v1alpha1.ReasonValidating, "Finding out whether this cluster made the backup failed and is tried again: "+r.Redactor.String(err.Error()))
+		s.RequeueAfter(tombstoneRetryInterval)
+		return false
+	}
+	if !backups.IsCreatedHere(storedName(d), uid) {
+		s.FailValidation([]string{fmt.Sprintf("backup %s was not made by a Backup of this cluster, and others may need it; to destroy it all the same, "+
+			"create a DeletionRun with spec.destroyForeign: true", name)}, r.Now())
+		return false
+	}
+	return true
+}
+
+// tombstoneRetryInterval is between two tries to find out what this cluster made.
+const tombstoneRetryInterval = 10 * time.Second
+
+// reconcileWithoutBackup is for a backup that has no Backup object. One that is stored is given an
+// object: it shows what is being destroyed, and everything else goes by it.
+func (r *Reconciler) reconcileWithoutBackup(ctx context.Context, s *scope) error {
+	d := s.Object
+	if took, err := r.adoptOutcome(ctx, s); took || err != nil {
+		return err
+	}
+	if d.Spec.Cause != v1alpha1.DeletionCauseRequested || (d.Spec.BackupUID != "" && d.Spec.StorageLocation == "" && d.Status.StorageLocation == "") {
+		s.RecordOutcome(run.Outcome{
+			Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+			Message: fmt.Sprintf("Backup %s was gone already", d.Spec.BackupName),
+		}, r.Now())
+		return nil
+	}
+	where, waiting, problems, err := r.driver.ChooseLocation(ctx, s, cmp.Or(d.Status.StorageLocation, d.Spec.StorageLocation), location.ForDeleting)
+	if err != nil || waiting {
+		return err
+	}
+	if len(problems) > 0 {
+		s.FailValidation([]string{fmt.Sprintf("there is no Backup %s in this namespace, and it can not be looked for: %s",
+			d.Spec.BackupName, strings.Join(problems, "; "))}, r.Now())
+		return nil
+	}
+	d.Status.StorageLocation = where
+	s.MarkWaiting(v1alpha1.ReasonValidating, "Looking for the backup in the storage location")
+	looked := run.ExecuteStepWithStore(r.driver, s, stepFind, r.newInspectRequest, r.inspectStoredBackup)
+	if looked == nil {
+		return nil
+	}
+	return r.importBackup(ctx, s, looked)
+}
+
+func (r *Reconciler) newInspectRequest(s *scope) (string, error) { return storedName(s.Object), nil }
+
+// storedName returns the name in the location of a backup that has no Backup, or none any
+// more.
+func storedName(d *v1alpha1.DeletionRun) string {
+	return cmp.Or(d.Status.StoredName, d.Spec.BackupName)
+}
+
+func (r *Reconciler) inspectStoredBackup(ctx context.Context, store *backupstore.Store, name string) (deletion.StoredBackup, error) {
+	return r.Runner.Inspect(ctx, store, name)
+}
+
+// importBackup creates the object of a stored backup, if it may be destroyed.
+func (r *Reconciler) importBackup(ctx context.Context, s *scope, looked *run.Result[deletion.StoredBackup]) error {
+	d := s.Object
+	where, name := d.Status.StorageLocation, storedName(d)
+	found := looked.Value
+	if looked.Err != nil {
+		s.MarkWaiting(v1alpha1.ReasonWaitingForLocation, "Looking for the backup failed: "+r.Redactor.String(looked.Err.Error())+"; it is tried again")
+		r.driver.RetryForever(s, stepFind)
+		return nil //nolint:nilerr // the step is carried out again
+	}
+	if !found.Exists {
+		s.FailValidation([]string{fmt.Sprintf("there is no Backup %[1]s in this namespace, and BackupStorageLocation %[2]s has no finished backup of that name; "+
+			"correct spec.backupName, or set spec.storageLocation", name, where)}, r.Now())
+		return nil
+	}
+	if r.endIfReplaced(s, found) {
+		return nil
+	}
+	if !r.checkCreatedHere(ctx, s, name, found.CreatorUID()) {
+		return nil
+	}
+	b, err := r.newImportedBackup(ctx, s, found)
+	if err != nil {
+		return err
+	}
+	d.Status.BackupName, d.Status.BackupUID = b.Name, ""
+	s.AfterStatusUpdate(func(ctx context.Context) error { return r.createImportedBackup(ctx, b) })
+	s.RequeueAfter(1)
+	return nil
+}
+
+// endIfReplaced ends a DeletionRun for a backup whose name another one has by now.
+func (r *Reconciler) endIfReplaced(s *scope, found deletion.StoredBackup) bool {
+	d := s.Object
+	meant := cmp.Or(d.Status.StoredUID, d.Spec.BackupUID)
+	switch {
+	case meant == "" || found.CreatorUID() == meant:
+		return false
+	case found.CreatorUID() == "":
+		s.FailValidation([]string{fmt.Sprintf("nothing says whether the stored backup %s is the one of UID %s; "+
+			"to destroy whatever has the name, create a DeletionRun with spec.destroyForeign: true and without spec.backupUID", storedName(d), meant)}, r.Now())
+	default:
+		s.RecordOutcome(run.Outcome{
+			Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+			Message: fmt.Sprintf("Backup %s of UID %s was gone already; another backup has its name", storedName(d), meant),
+		}, r.Now())
+	}
+	return true
+}
+
+// newBackupSource says where the backup of a DeletionRun is stored.
+func (r *Reconciler) newBackupSource(ctx context.Context, d *v1alpha1.DeletionRun) imported.Source {
+	prefix, _ := r.driver.LocationPrefix(ctx, d)
+	return imported.Source{
+		Namespace: d.Namespace, Location: d.Status.StorageLocation, Prefix: prefix, Name: storedName(d), Redact: r.Redactor.String,
+	}
+}
+
+// toBackup returns a stored backup as an object. One with a damaged manifest gives a bare one.
+func toBackup(from imported.Source, found deletion.StoredBackup) *v1alpha1.Backup {
+	b, unusable := imported.BackupFromManifest(from, found.VeleroManifest, found.GrapnelManifest)
+	if unusable == nil && b != nil && found.Damaged == "" {
+		return b
+	}
+	return newPendingImport(from.Namespace, from.Name, v1alpha1.ImportSource{StorageLocation: from.Location, BackupUID: found.CreatorUID()})
+}
+
+// completeFromManifest returns a Backup as its manifest has it, if the object tells only a part.
+func completeFromManifest(b *v1alpha1.Backup, from imported.Source, found deletion.StoredBackup) *v1alpha1.Backup {
+	if !isAbridged(b) {
+		return b
+	}
+	stored := toBackup(from, found)
+	if stored.Spec.ImportedFrom.BackupUID != b.Spec.ImportedFrom.BackupUID {
+		return b // another backup has the name
+	}
+	whole := b.DeepCopy()
+	whole.Labels, whole.Annotations, whole.Spec = stored.Labels, stored.Annotations, stored.Spec
+	whole.Spec.ImportedFrom = b.Spec.ImportedFrom
+	return whole
+}
+
+// isAbridged reports whether a Backup was imported and its manifest says more than it does.
+func isAbridged(b *v1alpha1.Backup) bool {
+	return b.Spec.ImportedFrom != nil && b.Annotations[v1alpha1.AnnotationAbridged] != ""
+}
+
+// newPendingImport is an object of which nothing is known but where the backup is stored.
+func newPendingImport(namespace, name string, from v1alpha1.ImportSource) *v1alpha1.Backup {
+	return &v1alpha1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.BackupSpec{StorageLocation: from.StorageLocation, ImportedFrom: &from},
+	}
+}
+
+// newImportedBackup returns the object of a stored backup, under a name that is free.
+func (r *Reconciler) newImportedBackup(ctx context.Context, s *scope, found deletion.StoredBackup) (*v1alpha1.Backup, error) {
+	from := r.newBackupSource(ctx, s.Object)
+	b := toBackup(from, found)
+	var other v1alpha1.Backup
+	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &other)
+	if err == nil && !isStoredAs(&other, from.Location, from.Name) {
+		imported.RenameBackup(b)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading Backup %s: %w", b.Name, err)
+	}
+	return b, imported.AbridgeBackup(b)
+}
+
+// isStoredAs says whether a Backup is the object of a backup of that name in a location.
+func isStoredAs(b *v1alpha1.Backup, location, name string) bool {
+	return b.Spec.ImportedFrom != nil && b.Location() == location && b.StoredName() == name
+}
+
+// createImportedBackup creates the object of a stored backup. That it is there is no error: the next
+// pass finds it.
+func (r *Reconciler) createImportedBackup(ctx context.Context, b *v1alpha1.Backup) error {
+	status := b.Status
+	err := r.Client.Create(ctx, b)
+	if apierrors.IsInvalid(err) {
+		status = v1alpha1.BackupStatus{}
+		b = newPendingImport(b.Namespace, b.Name, *b.Spec.ImportedFrom) // its manifest says what no Backup may
+		err = r.Client.Create(ctx, b)
+	}
+	if err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return fmt.Errorf("creating the Backup object %s of a stored backup: %w", b.Name, err)
+	}
+	patch := client.MergeFrom(b.DeepCopy())
+	b.Status = status
+	if err := r.Client.Status().Patch(ctx, b, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of the Backup object %s of a stored backup: %w", b.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletionrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/deletion"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/imported"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+)
+
+// reconcileStoredData has the archived objects shown to DeleteItemActions, and then removes the stored
+// files.
+func (r *Reconciler) reconcileStoredData(ctx context.Context, s *scope) (bool, error) {
+	d := s.Object
+	if run.IsFinished(d) || conditions.IsTrue(d, v1alpha1.ConditionDataDeleted) {
+		return true, nil
+	}
+	b, err := r.getLiveBackup(ctx, d)
+	if err != nil {
+		return false, err
+	}
+	if r.endIfDataUnreachable(ctx, s, b) {
+		return conditions.IsTrue(d, v1alpha1.ConditionDataDeleted), nil
+	}
+	if !r.driver.AcquireSlot(s) {
+		r.driver.MarkWaitingForSlot(s)
+		return false, nil
+	}
+	if len(d.Status.ItemActions) > 0 && !run.HasProcessedItems(d) {
+		return false, r.runItemActions(ctx, s, b)
+	}
+	r.removeFiles(ctx, s, b)
+	return false, nil // objects are removed once it is written that the files are gone
+}
+
+// endIfDataUnreachable says whether the work on stored data is to end, as there is none or nobody can get
+// at it any more. It has ended when the condition DataDeleted is True.
+func (r *Reconciler) endIfDataUnreachable(ctx context.Context, s *scope, b *v1alpha1.Backup) bool {
+	d := s.Object
+	where := d.Status.StorageLocation
+	if where == "" || (d.Status.StoredUID == "" && !d.Spec.DestroyForeign) {
+		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "Nothing was stored")
+		return true
+	}
+	why := "it was given up with the annotation " + v1alpha1.AnnotationAbandonData
+	if !isDataAbandoned(d, b) {
+		if _, there := r.driver.LocationPrefix(ctx, d); there || d.DeletionTimestamp.IsZero() {
+			return false
+		}
+		// Of a namespace that is being deleted the location goes first, and no other can be
+		// created in its place.
+		why = "the location is gone, and the DeletionRun is being deleted, too"
+	}
+	if r.driver.CancelSteps(s, stepCall, stepRemove) {
+		s.MarkRunning(v1alpha1.ReasonDeleting, "Giving up the stored data")
+		return true
+	}
+	r.recordDataLeftBehind(s, fmt.Sprintf("the files of backup %s in BackupStorageLocation %s: %s", d.Status.StoredName, where, why))
+	return true
+}
+
+// recordDataLeftBehind records that the stored data stays, loudly.
+func (r *Reconciler) recordDataLeftBehind(s *scope, what string) {
+	d := s.Object
+	d.Status.LeftBehind = deletion.AppendLeftovers(d.Status.LeftBehind, what)
+	conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataLeftBehind, "Left behind: "+what)
+	s.AfterStatusUpdate(func(context.Context) error {
+		r.Recorder.Eventf(d, nil, corev1.EventTypeWarning, v1alpha1.ReasonDataLeftBehind, "Delete", "Left behind: %s", run.TruncateEventNote(what))
+		return nil
+	})
+}
+
+// runItemActions has the archived objects shown to the planned actions, and records what they did
+// before any file is removed: the archive can not be read again then.
+func (r *Reconciler) runItemActions(ctx context.Context, s *scope, b *v1alpha1.Backup) error {
+	d := s.Object
+	if !r.driver.HasStepStarted(s, stepCall) {
+		switch admission, err := r.driver.AdmitAttempt(ctx, s, stepCall); admission {
+		case run.AttemptHeld:
+			return err
+		case run.AttemptAdmitted:
+			d.Status.Attempts++
+		case run.AttemptRefused: // the step says why
+		}
+	}
+	s.MarkRunning(v1alpha1.ReasonDeleting, "Showing archived objects to DeleteItemActions")
+	called := run.ExecuteStepWithStore(r.driver, s, stepCall, r.newActionsRequest(ctx, b), r.newItemActionsStep(d.Status.ItemActions, r.newBackupSource(ctx, d)))
+	switch {
+	case called == nil:
+	case called.Err != nil:
+		r.retryStep(s, stepCall, "Showing archived objects to DeleteItemActions", called.Err)
+	default:
+		for _, did := range called.Value.Actions {
+			d.Status.DeleteItemActions = append(d.Status.DeleteItemActions, v1alpha1.DeletionItemAction{
+				PluginName: did.Name, PluginRef: v1alpha1.PluginReference{Name: did.Plugin},
+				Items: did.Items, Failed: did.Failed, Message: did.Message,
+			})
+		}
+		d.Status.LeftBehind = deletion.AppendLeftovers(d.Status.LeftBehind, called.Value.Leftovers...)
+		conditions.Set(d, v1alpha1.ConditionItemsProcessed, metav1.ConditionTrue, v1alpha1.ReasonObjectsProcessed, "All archived objects were shown to DeleteItemActions")
+	}
+	return nil
+}
+
+// newItemActionsStep tells actions what the manifest says of the Backup if its object is gone, or says
+// less.
+func (r *Reconciler) newItemActionsStep(
+	planned []v1alpha1.PlannedItemAction, from imported.Source,
+) func(context.Context, *backupstore.Store, deletion.Request) (deletion.Result, error) {
+	return func(ctx context.Context, store *backupstore.Store, request deletion.Request) (deletion.Result, error) {
+		if err := run.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
+			return deletion.Result{}, err
+		}
+		if request.Backup == nil {
+			found, err := r.Runner.Inspect(ctx, store, request.Name)
+			if err == nil {
+				err = addBackupToRequest(&request, toBackup(from, found))
+			}
+			if err != nil {
+				return deletion.Result{}, err
+			}
+		}
+		return r.Runner.CallActions(ctx, store, request)
+	}
+}
+
+// removeFiles removes the stored files, or records that they are left for good.
+func (r *Reconciler) removeFiles(ctx context.Context, s *scope, b *v1alpha1.Backup) {
+	d := s.Object
+	s.MarkRunning(v1alpha1.ReasonDeleting, "Removing the stored files")
+	gone := run.ExecuteStepWithStore(r.driver, s, stepRemove, func(s *scope) (deletion.Request, error) { return r.newRemovalRequest(ctx, s.Object, b) }, r.Runner.RemoveFiles)
+	damaged := (*backupstore.CorruptError)(nil)
+	switch {
+	case gone == nil:
+	case errors.As(gone.Err, &damaged):
+		r.recordDataLeftBehind(s, fmt.Sprintf("the files of backup %s in BackupStorageLocation %s: %s; a DeletionRun with spec.destroyForeign destroys them whosever they are",
+			d.Status.StoredName, d.Status.StorageLocation, r.Redactor.String(damaged.Error())))
+	case gone.Err != nil:
+		r.retryStep(s, stepRemove, "Removing the stored files", gone.Err)
+	case gone.Value.NameConflict != "":
+		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "Nothing of the backup was stored: "+gone.Value.NameConflict)
+	default:
+		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "The stored files are gone")
+	}
+}
+
+// retryStep has a step carried out again that failed because of the store. Others go on
+// meanwhile: their backups may be stored elsewhere.
+func (r *Reconciler) retryStep(s *scope, step, what string, err error) {
+	if run.IsCrashed(err) {
+		s.RecordOutcome(r.driver.FailedOutcome(s, what+" failed", err), r.Now())
+		return
+	}
+	s.MarkRunning(v1alpha1.ReasonDeleting, fmt.Sprintf("%s failed and is tried again: %s; %s", what, r.Redactor.String(err.Error()), abandonHint(s.Object)))
+	r.driver.RetryForever(s, step)
+	r.driver.ReleaseSlot(s)
+}
+
+// newActionsRequest returns what tells the job what to do; the Backup is for actions.
+func (r *Reconciler) newActionsRequest(ctx context.Context, b *v1alpha1.Backup) func(*scope) (deletion.Request, error) {
+	return func(s *scope) (deletion.Request, error) {
+		request, err := r.newRemovalRequest(ctx, s.Object, b)
+		if err != nil || b == nil || isAbridged(b) {
+			return request, err // the manifest is read
+		}
+		err = addBackupToRequest(&request, b)
+		return request, err
+	}
+}
+
+// addBackupToRequest adds what actions are told of the Backup.
+func addBackupToRequest(request *deletion.Request, b *v1alpha1.Backup) (err error) {
+	for i := range request.Actions {
+		request.Actions[i].Parameters = run.ToStringMap(b.Spec.Parameters[request.Actions[i].Name])
+	}
+	request.Backup, err = run.BackupToVelero(b)
+	return err
+}
+
+// newRemovalRequest is the request of a DeletionRun, without what actions see of the Backup.
+func (r *Reconciler) newRemovalRequest(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) (deletion.Request, error) {
+	restores, err := r.listDeletableRestores(ctx, d, b)
+	if err != nil {
+		return deletion.Request{}, err
+	}
+	request := deletion.Request{
+		Key: string(d.UID), Name: d.Status.StoredName, UID: d.Status.StoredUID, Force: d.Spec.DestroyForeign,
+		Complete: b != nil && run.IsCompletedOrPartiallyFailed(b),
+		Actions: run.NewItemActionSpecs(d, func(pluginObject, _, action string) caller.ResolveFunc[adapter.DeleteItemAction] {
+			return r.Actions.DeleteItemAction(pluginObject, action)
+		}),
+	}
+	for i := range restores {
+		request.Restores = append(request.Restores, restores[i].Name)
+	}
+	return request, nil
+}

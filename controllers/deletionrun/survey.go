@@ -1,0 +1,214 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletionrun
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/deletion"
+	"github.com/grapnel-dev/grapnel/internal/hook"
+	"github.com/grapnel-dev/grapnel/internal/itemaction/remote"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/plugin/deletable"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+)
+
+// reconcilePlan finds out what is to be destroyed, waits until nobody uses it and it is the turn of
+// this DeletionRun, and records what will run. The claim comes last, as it keeps Restores
+// away: what only waits must not.
+func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
+	b, err := r.resolveBackup(ctx, s)
+	if err != nil || b == nil {
+		return run.IsFinished(s.Object), err
+	}
+	if ready, err := r.awaitPrerequisites(ctx, s, b, plugins); !ready || err != nil {
+		r.driver.ReleaseSlot(s)
+		return false, err
+	}
+	if !r.driver.AcquireSlot(s) {
+		r.driver.MarkWaitingForSlot(s)
+		return false, nil
+	}
+	if ready, err := r.annotateDeletedBy(ctx, s, b); !ready || err != nil {
+		return false, err // the next pass looks once more for Restores
+	}
+	if kept, err := r.endIfProtected(ctx, s, b); kept || err != nil {
+		return kept, err
+	}
+	return r.beginRun(ctx, s, b)
+}
+
+// awaitPrerequisites waits for everything that has to end, or to be there, before the backup is touched.
+func (r *Reconciler) awaitPrerequisites(ctx context.Context, s *scope, b *v1alpha1.Backup, plugins []v1alpha1.Plugin) (ready bool, err error) {
+	if ready, err := r.awaitOlderSibling(ctx, s, b); !ready || err != nil {
+		return false, err
+	}
+	if !r.cancelAndAwaitBackup(s, b) {
+		return false, nil
+	}
+	if ready, err := r.awaitLocation(ctx, s, b); !ready || err != nil {
+		return false, err
+	}
+	if _, loading := buildHookPlan(b, plugins); loading != "" {
+		s.MarkWaitingForPlugin(loading)
+		return false, nil
+	}
+	return r.awaitRestores(ctx, s) // the last, as it asks the API server
+}
+
+// buildHookPlan makes the plan of the deletion of a Backup, with the parameters that it has for
+// delete actions.
+func buildHookPlan(b *v1alpha1.Backup, plugins []v1alpha1.Plugin) (plan hook.Plan, loading string) {
+	parameters := map[string]v1alpha1.ParameterSet{}
+	for i := range plugins {
+		for _, action := range plugins[i].Status.Actions {
+			if set, told := b.Spec.Parameters[action.Name]; told && (action.Kind == v1alpha1.ActionKindDelete || action.Kind == v1alpha1.ActionKindDeleteItem) {
+				parameters[action.Name] = set
+			}
+		}
+	}
+	return run.DeletionRunKind.BuildHookPlanFor(b.StoredLabels(), nil, parameters, plugins)
+}
+
+// surveyResult is what was found out before the plan.
+type surveyResult struct {
+	stored  deletion.StoredBackup
+	hooks   hook.Plan
+	loading string
+	// uncallableActions says which actions can not be called.
+	uncallableActions []string
+}
+
+// beginRun looks into the store, asks DeleteActions which of them the Backup concerns, and
+// records the plan.
+func (r *Reconciler) beginRun(ctx context.Context, s *scope, b *v1alpha1.Backup) (bool, error) {
+	s.MarkWaiting(v1alpha1.ReasonValidating, "Looking what there is to remove")
+	surveyed := r.runSurvey(ctx, s, b)
+	switch {
+	case surveyed == nil:
+		return false, nil
+	case surveyed.Err != nil:
+		s.MarkWaiting(v1alpha1.ReasonWaitingForLocation, "Looking at the stored backup failed: "+r.Redactor.String(surveyed.Err.Error())+"; "+abandonHint(s.Object))
+		r.driver.RetryForever(s, stepSurvey)
+		r.driver.ReleaseSlot(s)
+		return false, nil //nolint:nilerr // the step is carried out again
+	case surveyed.Value.loading != "":
+		r.driver.ResetStep(s, stepSurvey)
+		s.MarkWaitingForPlugin(surveyed.Value.loading)
+		s.RequeueAfter(time.Second) // until the watch has brought what was read directly
+		return false, nil
+	}
+	return r.recordPlan(ctx, s, b, surveyed.Value)
+}
+
+// recordPlan records the plan.
+func (r *Reconciler) recordPlan(ctx context.Context, s *scope, b *v1alpha1.Backup, found surveyResult) (bool, error) {
+	if s.Object.Status.StoredUID == "" && found.stored.Exists {
+		// Who asked for a backup again by hand need not have told its UID.
+		s.Object.Status.StoredUID = found.stored.CreatorUID()
+		if !r.checkCreatedHere(ctx, s, b.Name, s.Object.Status.StoredUID) {
+			return run.IsFinished(s.Object), nil
+		}
+	}
+	// What was made for another backup, which has taken the name, is not to be removed.
+	uid := s.Object.Status.StoredUID
+	if grapnel := found.stored.GrapnelManifest; grapnel != nil && (uid == "" || uid == grapnel.BackupUID) {
+		outputs, problem := run.StoredOutputs(grapnel.Outputs)
+		if problem != nil {
+			found.hooks.Warnings = append(found.hooks.Warnings, problem.Error())
+		}
+		s.Object.Status.BackupOutputs = outputs
+	}
+	s.Object.Status.LeftBehind = deletion.AppendLeftovers(s.Object.Status.LeftBehind, found.uncallableActions...)
+	return true, r.driver.RecordPlan(ctx, s, found.hooks)
+}
+
+// runSurvey has the survey made: with the location open, if there is something in it.
+func (r *Reconciler) runSurvey(ctx context.Context, s *scope, b *v1alpha1.Backup) *run.Result[surveyResult] {
+	name := b.StoredName()
+	if s.Object.Status.StorageLocation == "" || isDataAbandoned(s.Object, b) {
+		return run.ExecuteStep(r.driver, s, stepSurvey, func() (func(context.Context) (surveyResult, error), error) {
+			return func(ctx context.Context) (surveyResult, error) {
+				return r.planDeleteActions(ctx, string(s.Object.UID), b)
+			}, nil
+		})
+	}
+	from := r.newBackupSource(ctx, s.Object)
+	return run.ExecuteStepWithStore(r.driver, s, stepSurvey, func(*scope) (string, error) { return name, nil },
+		func(ctx context.Context, store *backupstore.Store, name string) (surveyResult, error) {
+			stored, err := r.Runner.Inspect(ctx, store, name)
+			if err != nil {
+				return surveyResult{}, err
+			}
+			found, err := r.planDeleteActions(ctx, string(s.Object.UID), completeFromManifest(b, from, stored))
+			found.stored = stored
+			return found, err
+		})
+}
+
+// planDeleteActions makes the plan of what the API server says now, and leaves out the DeleteActions
+// that the Backup does not concern. One that can not be called stops nothing.
+func (r *Reconciler) planDeleteActions(ctx context.Context, key string, b *v1alpha1.Backup) (surveyResult, error) {
+	plugins, err := r.driver.ListPlugins(ctx, r.Reader)
+	if err != nil {
+		return surveyResult{}, err
+	}
+	hooks, loading := buildHookPlan(b, plugins)
+	if loading != "" {
+		return surveyResult{loading: loading}, nil
+	}
+	found := surveyResult{hooks: hooks, uncallableActions: hooks.Errors}
+	found.hooks.Pre, found.hooks.Errors = nil, nil
+	for _, step := range hooks.Pre {
+		concerned, err := r.isSelectedByAction(ctx, key, b, step)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return surveyResult{}, context.Cause(ctx)
+		case err != nil:
+			found.uncallableActions = append(found.uncallableActions, fmt.Sprintf("what DeleteAction %s of Plugin %s removes: it could not say whether the backup concerns it: %v",
+				step.Name, step.Plugin, err))
+		case concerned:
+			found.hooks.Pre = append(found.hooks.Pre, step)
+		}
+	}
+	return found, nil
+}
+
+// selectorBackoff are those between two tries to ask an action which Backups concern it.
+func selectorBackoff() wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 4, Jitter: 0.1, Steps: 3}
+}
+
+// isSelectedByAction asks a DeleteAction whether a Backup concerns it.
+func (r *Reconciler) isSelectedByAction(ctx context.Context, key string, b *v1alpha1.Backup, step hook.PlannedAction) (bool, error) {
+	loads := []v1alpha1.PlannedItemAction{{Plugin: step.Plugin}}
+	if err := run.WaitForPlugins(ctx, r.Client, r.Actions, loads); err != nil {
+		return false, err
+	}
+	log := r.Logs.Logger(key, runlog.Main).WithValues("plugin", step.Plugin, "action", step.Name)
+	question := deletable.SelectorRequest{Action: step.Name, Key: key, Parameters: step.Parameters}
+	var selector labels.Selector
+	var asked error
+	waited := wait.ExponentialBackoffWithContext(ctx, selectorBackoff(), func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, min(step.Timeout, remote.MaxSelectorTimeout))
+		defer cancel()
+		selector, asked = deletable.RequestSelector(logr.NewContext(ctx, log), r.Actions.DeleteAction(step.Plugin, step.Name), r.Redactor, question)
+		return asked == nil, nil
+	})
+	switch {
+	case asked != nil:
+		return false, asked
+	case waited != nil:
+		return false, waited
+	}
+	return selector.Matches(labels.Set(b.StoredLabels())), nil
+}

@@ -1,0 +1,296 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/hookrun"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// TestLife leads a run from waiting to its end and looks at what the action was
+// told, what was recorded before it was called, and what people can read.
+func TestLife(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	backup := subject(env)
+	recorded := make(chan v1alpha1.HookRunStatus, 2)
+	var key client.ObjectKey
+	release := make(chan struct{})
+	do := &actions{do: func(ctx context.Context, call executor.Call) (executor.Answer, error) {
+		var now v1alpha1.HookRun
+		if err := env.Client.Get(ctx, key, &now); err != nil {
+			return executor.Answer{}, executor.NewError(executor.Failed, call, err.Error(), err)
+		}
+		recorded <- now.Status
+		logr.FromContextOrDiscard(ctx).Info("Freezing the database")
+		<-release
+		return executor.Answer{Message: "frozen 3 databases", Outputs: map[string]string{"replicas": "3"}}, nil
+	}}
+	run := plan(env, backup, desire(v1alpha1.HookDesiredStateWait), func(run *v1alpha1.HookRun) {
+		run.Spec.Parameters = v1alpha1.ParameterSet{"mode": "deep"}
+	})
+	key = client.ObjectKeyFromObject(run)
+	_, logs := operator(t, env, do)
+	readWithRetry(env, run, v1alpha1.HookRunPhasePending)
+	suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateRun))
+	readWithRetry(env, run, v1alpha1.HookRunPhaseInProgress)
+	close(release)
+	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+
+	if s := <-recorded; s.Phase != v1alpha1.HookRunPhaseInProgress || len(s.Attempts) != 1 || s.Attempts[0].CompletionTimestamp != nil {
+		t.Errorf("when the action was called its status was %+v, want an open attempt", s)
+	}
+	if diff := cmp.Diff([]int32{1}, do.made()); diff != "" {
+		t.Fatalf("calls (-want +got):\n%s", diff)
+	}
+	call := do.call(0)
+	var told v1alpha1.Backup
+	if err := json.Unmarshal(call.Subject, &told); err != nil || told.Name != backup.Name || told.Kind != "Backup" || told.APIVersion != "grapnel.dev/v1alpha1" {
+		t.Errorf("the action was told %s (%v), want Backup %s", call.Subject, err, backup.Name)
+	}
+	call.Subject = nil
+	want := executor.Call{Point: "PreBackup", Action: "example.io/freeze", Key: string(run.UID), Attempt: 1, Parameters: map[string]string{"mode": "deep"}}
+	if diff := cmp.Diff(want, call); diff != "" {
+		t.Errorf("the call (-want +got):\n%s", diff)
+	}
+	if run.Status.Message != "frozen 3 databases" || run.Status.Outputs["replicas"] != "3" || run.Status.Duration == "" {
+		t.Errorf("the status is %+v", run.Status)
+	}
+	env.WaitForEvent(run, "Normal Running: Running attempt 1")
+	env.WaitForEvent(run, "Normal Completed: frozen 3 databases")
+	checkLog(t, logs, string(backup.UID), runlog.Main, "Freezing the database")
+	checkLog(t, logs, string(backup.UID), runlog.PostActions, "")
+}
+
+func checkLog(t *testing.T, logs *runlog.Store, run string, stream runlog.Stream, want string) {
+	t.Helper()
+	reader, err := logs.OpenReader(run, stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reader == nil {
+		if want != "" {
+			t.Errorf("there is no log %s", stream)
+		}
+		return
+	}
+	content, err := io.ReadAll(reader)
+	if err != nil || want == "" || !strings.Contains(string(content), want) {
+		t.Errorf("the log %s is %q (%v), want %q in it", stream, content, err, want)
+	}
+	if err := reader.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPostActionsKnowOutputs runs clean-up, which is told what its counterpart put
+// out, and logs to a file of its own.
+func TestPostActionsKnowOutputs(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	backup, other := subject(env), subject(env)
+	do := &actions{do: func(ctx context.Context, call executor.Call) (executor.Answer, error) {
+		logr.FromContextOrDiscard(ctx).Info("At work at " + call.Point)
+		return executor.Answer{Outputs: map[string]string{"from": call.Point}}, nil
+	}}
+	_, logs := operator(t, env, do)
+	readWithRetry(env, plan(env, other, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
+	readWithRetry(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
+	post := plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.Hook = v1alpha1.HookPostBackup })
+	readWithRetry(env, post, v1alpha1.HookRunPhaseCompleted)
+	if got, want := do.call(2).Outputs, map[string]map[string]string{"example.io/freeze": {"from": "PreBackup"}}; !cmp.Equal(want, got) {
+		t.Errorf("the PostBackup action was told the outputs %v, want %v", got, want)
+	}
+	checkLog(t, logs, string(backup.UID), runlog.Main, "At work at PreBackup")
+	checkLog(t, logs, string(backup.UID), runlog.PostActions, "At work at PostBackup")
+}
+
+// TestOneCallPerAttempt lets an action ask to be called again, fail and do well in
+// the end.
+func TestOneCallPerAttempt(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	answers := make(chan func(call executor.Call) (executor.Answer, error), 3)
+	answers <- func(executor.Call) (executor.Answer, error) {
+		return executor.Answer{RetryAfter: executor.MinRetryAfter, Message: "half way"}, nil
+	}
+	answers <- func(call executor.Call) (executor.Answer, error) {
+		return executor.Answer{}, executor.NewError(executor.Failed, call, "the database is busy", nil)
+	}
+	answers <- func(executor.Call) (executor.Answer, error) { return executor.Answer{}, nil }
+	do := &actions{do: func(_ context.Context, call executor.Call) (executor.Answer, error) { return (<-answers)(call) }}
+	run := plan(env, subject(env), func(run *v1alpha1.HookRun) { run.Spec.Retries = 1 })
+	operator(t, env, do)
+	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+	if diff := cmp.Diff([]int32{1, 1, 2}, do.made()); diff != "" {
+		t.Errorf("the attempts of the calls (-want +got):\n%s", diff)
+	}
+	if len(run.Status.Attempts) != 2 || !strings.Contains(run.Status.Attempts[0].Message, "the database is busy") {
+		t.Errorf("the attempts are %+v", run.Status.Attempts)
+	}
+	for _, text := range []string{"Normal CalledAgainLater: half way", "Warning Retrying: Attempt 1 failed and is repeated: the database is busy", "Normal Completed: Done"} {
+		env.WaitForEvent(run, text)
+	}
+}
+
+// TestTimeoutBelowASecond gives an action the time it was promised, and ends it
+// then: the API keeps whole seconds only.
+func TestTimeoutBelowASecond(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	var given atomic.Int64
+	do := &actions{do: func(ctx context.Context, call executor.Call) (executor.Answer, error) {
+		deadline, _ := ctx.Deadline()
+		given.Store(int64(time.Until(deadline)))
+		<-ctx.Done()
+		return executor.Answer{}, executor.NewError(executor.Timeout, call, "did not answer before its deadline", ctx.Err())
+	}}
+	run := plan(env, subject(env), func(run *v1alpha1.HookRun) { run.Spec.Timeout.Duration = 900 * time.Millisecond })
+	operator(t, env, do)
+	readWithRetry(env, run, v1alpha1.HookRunPhaseFailed)
+	if got := time.Duration(given.Load()); got > 900*time.Millisecond || got <= 0 {
+		t.Errorf("the action was given %s, want what its timeout says", got)
+	}
+	env.WaitForEvent(run, "Warning TimedOut: did not answer before its deadline")
+}
+
+// TestUnreachable looks at what people read when a plugin can not be called.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		missing error
+		subject string
+		phase   v1alpha1.HookRunPhase
+		event   string
+	}{
+		"not loaded": {
+			missing: errors.New("not loaded"), phase: v1alpha1.HookRunPhaseCompleted,
+			event: "Warning FailureIgnored: ignored: Plugin example is not loaded; look at it with kubectl get plugin example",
+		},
+		"without the action": {
+			missing: fmt.Errorf("resolving: %w", caller.ErrNoSuchAction), phase: v1alpha1.HookRunPhaseFailed,
+			event: "Warning Invalid: Plugin example does not provide the action any more",
+		},
+		"for another Backup of the same name": {
+			subject: "somebody-else", phase: v1alpha1.HookRunPhaseCompleted,
+			event: "Warning FailureIgnored: ignored: what the action needs to know could not be read",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := cluster.NewEnv(t)
+			do := &actions{missing: tc.missing, do: func(context.Context, executor.Call) (executor.Answer, error) {
+				return executor.Answer{Message: "called"}, nil
+			}}
+			run := plan(env, subject(env), func(run *v1alpha1.HookRun) {
+				run.Spec.FailurePolicy = v1alpha1.FailurePolicyIgnore
+				if tc.subject != "" {
+					run.Spec.Subject.UID = tc.subject
+				}
+			})
+			operator(t, env, do)
+			readWithRetry(env, run, tc.phase)
+			env.WaitForEvent(run, tc.event)
+		})
+	}
+}
+
+// TestPanic keeps the operator alive when a call panics inside it.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	do := &actions{do: func(_ context.Context, call executor.Call) (executor.Answer, error) {
+		if call.Action == "example.io/bad" {
+			panic("password=hunter2")
+		}
+		return executor.Answer{}, nil
+	}}
+	backup := subject(env)
+	bad := plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/bad" })
+	operator(t, env, do)
+	readWithRetry(env, bad, v1alpha1.HookRunPhaseFailed)
+	if strings.Contains(bad.Status.Message, "hunter2") || bad.Status.Message == "" {
+		t.Errorf("the message is %q", bad.Status.Message)
+	}
+	readWithRetry(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
+}
+
+// TestNothingIsCalledBeforeItIsRecorded makes the status write lose against another
+// writer, and fail, before the call.
+func TestNothingIsCalledBeforeItIsRecorded(t *testing.T) {
+	t.Parallel()
+	for name, disturb := range map[string]func(ctx context.Context, c client.Client, run *v1alpha1.HookRun) error{
+		"somebody was faster": func(ctx context.Context, c client.Client, run *v1alpha1.HookRun) error {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
+			return c.Patch(ctx, &v1alpha1.HookRun{ObjectMeta: metav1.ObjectMeta{Namespace: run.Namespace, Name: run.Name}}, patch)
+		},
+		"the API server failed": func(context.Context, client.Client, *v1alpha1.HookRun) error {
+			return errors.New("the API server is away")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := cluster.NewEnv(t)
+			do := &actions{do: func(context.Context, executor.Call) (executor.Answer, error) { return executor.Answer{}, nil }}
+			run := plan(env, subject(env))
+			var writes, callsThen atomic.Int32
+			operator(t, env, do, func(r *hookrun.Reconciler) {
+				r.Client = watched{Client: r.Client, before: func(ctx context.Context, obj client.Object) error {
+					if writes.Add(1) > 1 {
+						return nil
+					}
+					callsThen.Store(int32(len(do.made())))
+					return disturb(ctx, env.Client, obj.(*v1alpha1.HookRun))
+				}}
+			})
+			readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+			if diff := cmp.Diff([]int32{1}, do.made()); diff != "" || callsThen.Load() != 0 || writes.Load() < 3 {
+				t.Errorf("%d calls before the first write, %d writes, want at least 3; calls (-want +got):\n%s", callsThen.Load(), writes.Load(), diff)
+			}
+		})
+	}
+}
+
+// watched is a client that says which status it is about to write.
+type watched struct {
+	client.Client
+	before func(ctx context.Context, obj client.Object) error
+}
+
+// Status implements client.Client.
+func (w watched) Status() client.SubResourceWriter {
+	return watchedStatus{SubResourceWriter: w.Client.Status(), before: w.before}
+}
+
+type watchedStatus struct {
+	client.SubResourceWriter
+	before func(ctx context.Context, obj client.Object) error
+}
+
+// Patch implements client.SubResourceWriter.
+func (w watchedStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	if err := w.before(ctx, obj); err != nil {
+		return err
+	}
+	return w.SubResourceWriter.Patch(ctx, obj, patch, opts...)
+}

@@ -1,0 +1,142 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+)
+
+// leftoversID names the removal of what is left of a run.
+func leftoversID(run *v1alpha1.HookRun) string { return string(run.UID) + "/left" }
+
+// reconcileFinished is the pass for a run that has ended. What ran for it is removed only now that its
+// answer is recorded: until then an operator that takes over has to find it.
+func (r *Reconciler) reconcileFinished(ctx context.Context, run *v1alpha1.HookRun) (ctrl.Result, error) {
+	r.calls.Forget(attemptID(run))
+	r.calls.Forget(pluginLoadID(run))
+	if !run.Status.Removing {
+		_, after, err := r.releaseOrphan(ctx, run)
+		return ctrl.Result{RequeueAfter: after}, err
+	}
+	if removed, after, err := r.removeLeftovers(ctx, run); !removed || err != nil {
+		return ctrl.Result{RequeueAfter: after}, err
+	}
+	before := run.DeepCopy()
+	run.Status.Removing = false
+	if current, err := r.patchStatus(ctx, before, run, decision{}); !current || err != nil {
+		return ctrl.Result{}, err
+	}
+	r.calls.Forget(leftoversID(run))
+	return ctrl.Result{}, nil
+}
+
+// removeLeftovers has what is left of a run removed in the background, and says whether that is over.
+func (r *Reconciler) removeLeftovers(ctx context.Context, run *v1alpha1.HookRun) (over bool, after time.Duration, err error) {
+	if ended, known := r.calls.LookupOutcome(leftoversID(run)); known {
+		return ended != nil, 0, nil
+	}
+	if waiting, after, err := r.requeueUntilPluginLoaded(ctx, run); waiting || err != nil {
+		return false, after, err
+	}
+	by := r.executorFor(run, nil)
+	if by == nil {
+		return true, 0, nil // Kubernetes removes it some time
+	}
+	// It may have been removed already, if the cache lags.
+	if current, err := r.isCachedCopyCurrent(ctx, run); !current || err != nil {
+		return false, 0, err
+	}
+	//nolint:contextcheck // it outlives the reconcile that starts it; the runner gives it its context
+	return false, r.startLeftoverRemoval(run, by).RequeueAfter, nil
+}
+
+// startLeftoverRemoval has what is left of a run removed. The run is woken when that is over, well or
+// not: what cannot be removed ends, and is removed, at times of its own.
+func (r *Reconciler) startLeftoverRemoval(run *v1alpha1.HookRun, by executor.Resumable) ctrl.Result {
+	if by == nil {
+		return ctrl.Result{RequeueAfter: time.Second} // once its plugin is loaded
+	}
+	call, log := newCall(run), r.callLogger(run, newCall(run))
+	started := r.calls.EnsureStarted(leftoversID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (callResult, error) {
+		limited, cancel := context.WithTimeout(logr.NewContext(ctx, log), stopTimeout)
+		defer cancel()
+		err := by.Stop(limited, call)
+		if err != nil && ctx.Err() == nil {
+			log.Error(err, "What ran for the action was not removed, and is removed later")
+		}
+		return callResult{}, err
+	})
+	if !started {
+		return ctrl.Result{RequeueAfter: time.Second}
+	}
+	return ctrl.Result{}
+}
+
+// releaseOrphan lets go of a run that nothing will come of any more: its subject
+// is gone, and it has ended or is being deleted. What still runs for it is ended before, and what
+// is owed is run. As long as there is a subject, its controller releases its runs when it
+// recorded them.
+func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) (orphan bool, after time.Duration, err error) {
+	_, err = readParent(ctx, r.Client, run)
+	if err == nil {
+		return false, 0, nil
+	}
+	if !isNotFoundOrReplaced(err) {
+		return false, 0, fmt.Errorf("looking for the subject of HookRun %s: %w", run.Name, err)
+	}
+	if _, err := readParent(ctx, r.Reader, run); !isNotFoundOrReplaced(err) {
+		return false, 0, err // the cache does not have it yet
+	}
+	if !controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
+		return true, 0, nil // it was let go of
+	}
+	siblings, err := r.listSiblings(ctx, run)
+	if err != nil {
+		return false, 0, err
+	}
+	if isOrphanedCleanupOwed(run, siblings) {
+		return r.startOrphanedCleanup(ctx, run, siblings)
+	}
+	ended := run.Status.CompletionTimestamp != nil
+	if !ended && run.Status.Attempt > 0 {
+		if over, after, err := r.removeLeftovers(ctx, run); !over || err != nil {
+			return true, after, err
+		}
+	}
+	if slices.ContainsFunc(siblings, func(other v1alpha1.HookRun) bool { return isOrphanedCleanupOwed(&other, siblings) }) {
+		return true, orphanRecheckInterval, r.finishOrphan(ctx, run) // it is needed for its outputs, and as a sign that it was called
+	}
+	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
+	if err := client.IgnoreNotFound(r.Client.Patch(ctx, run, patch)); err != nil {
+		return false, 0, fmt.Errorf("releasing HookRun %s: %w", run.Name, err)
+	}
+	r.calls.Forget(leftoversID(run))
+	r.deletedParents.removeParent(run)
+	if !ended {
+		r.emitCleanupAbandoned(run)
+	}
+	return true, 0, nil
+}
+
+// emitCleanupAbandoned warns of an action that nothing undoes.
+func (r *Reconciler) emitCleanupAbandoned(run *v1alpha1.HookRun) {
+	if run.Spec.Owed || run.Status.StartTimestamp != nil {
+		r.Recorder.Eventf(run, nil, corev1.EventTypeWarning, v1alpha1.ReasonCleanupAbandoned, string(run.Spec.Hook),
+			"Given up: its %s %s was removed by force. Check by hand whether the action has to be undone",
+			run.Spec.Subject.Kind, run.Spec.Subject.Name)
+	}
+}

@@ -1,0 +1,137 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/hookrun"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// ofPoint makes a run one of a point.
+func ofPoint(point v1alpha1.HookPoint) func(*v1alpha1.HookRun) {
+	return func(run *v1alpha1.HookRun) { run.Spec.Hook = point }
+}
+
+// listing is a client that counts how often it lists HookRuns.
+type listing struct {
+	client.Client
+	lists atomic.Int32
+}
+
+// List implements client.Reader.
+func (w *listing) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, ok := list.(*v1alpha1.HookRunList); ok {
+		w.lists.Add(1)
+	}
+	return w.Client.List(ctx, list, options...)
+}
+
+// TestOwedOrphan: what is owed is run when its Backup was removed by force, once the first half
+// has ended, with what that put out, and with the Backup as it was last.
+func TestOwedOrphan(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	backup := suite.Create(env, &v1alpha1.Backup{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "nightly-"},
+		Spec:       v1alpha1.BackupSpec{IncludedNamespaces: []v1alpha1.NamePattern{"shop"}},
+	})
+	actions, answer := working(), make(chan struct{})
+	actions.do = func(ctx context.Context, call executor.Call) (executor.Answer, error) {
+		if call.Point == executor.PointPreBackup {
+			select {
+			case <-answer:
+			case <-ctx.Done():
+			}
+		}
+		return executor.Answer{Outputs: map[string]string{"token": "t-1"}}, nil
+	}
+	cache := &listing{}
+	operator(t, env, actions, func(r *hookrun.Reconciler) { cache.Client, r.Client = r.Client, cache })
+	first := plan(env, backup)
+	readWithRetry(env, first, v1alpha1.HookRunPhaseInProgress)
+	second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
+	env.Delete(backup)
+	env.Delete(first)
+	env.Delete(second)
+	// The operator looks for the first half again and again, until that has ended.
+	before := cache.lists.Load()
+	suite.Eventually(t, func() string {
+		if cache.lists.Load() < before+4 {
+			return "the operator does not wait for the first half"
+		}
+		return ""
+	})
+	if calls := actions.made(); len(calls) != 1 {
+		t.Errorf("attempts %v were called while the first half ran, want only that", calls)
+	}
+	close(answer)
+	env.WaitForDeletion(second)
+	env.WaitForDeletion(first)
+	if calls := actions.made(); len(calls) != 2 {
+		t.Fatalf("attempts %v were called, want one of each half", calls)
+	}
+	call := actions.call(1)
+	if call.Point != executor.PointPostBackup || call.Outputs["example.io/freeze"]["token"] != "t-1" {
+		t.Errorf("the call is for %s, with the outputs %v", call.Point, call.Outputs)
+	}
+	for _, part := range []string{`"kind":"Backup"`, string(backup.UID), `"includedNamespaces":["shop"]`} {
+		if !strings.Contains(string(call.Subject), part) {
+			t.Errorf("the subject does not have %s: %s", part, call.Subject)
+		}
+	}
+	env.WaitForEvent(second, "Warning CleanupPending: Its Backup "+backup.Name+" was removed by force, and it runs all the same")
+}
+
+// TestOwedOrphan_NotCalled: what was never begun need not be undone.
+func TestOwedOrphan_NotCalled(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	backup := subject(env)
+	first := plan(env, backup, desire(v1alpha1.HookDesiredStateWait))
+	second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
+	actions := working()
+	operator(t, env, actions)
+	env.Delete(backup)
+	env.Delete(second)
+	env.WaitForDeletion(second)
+	env.Delete(first)
+	env.WaitForDeletion(first)
+	if calls := actions.made(); len(calls) > 0 {
+		t.Errorf("attempts %v were called", calls)
+	}
+}
+
+// TestOwedOrphan_Restarted: an operator that finds an interrupted first half does not repeat it, and
+// runs the second one.
+func TestOwedOrphan_Restarted(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	backup := subject(env)
+	first := plan(env, backup)
+	begun(t, env)
+	second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
+	env.Delete(backup)
+	env.Delete(first)
+	env.Delete(second)
+	actions := working()
+	operator(t, env, actions)
+	env.WaitForDeletion(second)
+	env.WaitForDeletion(first)
+	if calls := actions.made(); len(calls) != 1 || actions.call(0).Point != executor.PointPostBackup {
+		t.Fatalf("attempts %v were called, want one of the second half", calls)
+	}
+	if subject := string(actions.call(0).Subject); !strings.Contains(subject, string(backup.UID)) {
+		t.Errorf("the subject is %s", subject)
+	}
+}

@@ -1,0 +1,158 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
+)
+
+// newParent returns an empty object of the kind that a run is for.
+func newParent(run *v1alpha1.HookRun) client.Object {
+	switch run.Spec.Subject.Kind {
+	case kuberun.RestoreKind.Name:
+		return &v1alpha1.Restore{}
+	case kuberun.DeletionRunKind.Name:
+		return &v1alpha1.DeletionRun{}
+	}
+	return &v1alpha1.Backup{}
+}
+
+var errReplaced = errors.New("the one it runs for is gone, another has its name")
+
+// readParent reads what a run is for. The error is errReplaced or NotFound if it is
+// gone.
+func readParent(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun) (client.Object, error) {
+	subject := newParent(run)
+	key := types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}
+	err := reader.Get(ctx, key, subject)
+	if err == nil && string(subject.GetUID()) != run.Spec.Subject.UID {
+		err = errReplaced
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", run.Spec.Subject.Kind, key.Name, err)
+	}
+	return subject, nil
+}
+
+// readBackoff are those between two tries to read the subject.
+func readBackoff() wait.Backoff {
+	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: 5 * time.Second, Steps: math.MaxInt32}
+}
+
+// readWithRetry calls read until the deadline of ctx: that the API server is away for a moment says
+// nothing about the action.
+func readWithRetry(ctx context.Context, read func(context.Context) error) (err error) {
+	waited := wait.ExponentialBackoffWithContext(ctx, readBackoff(), func(ctx context.Context) (bool, error) {
+		err = read(ctx)
+		return err == nil || isNotFoundOrReplaced(err) || apierrors.IsForbidden(err), nil
+	})
+	if err == nil {
+		err = waited
+	}
+	return err
+}
+
+// readParentWithRetry is readParent until the deadline of ctx.
+func readParentWithRetry(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun) (subject client.Object, err error) {
+	err = readWithRetry(ctx, func(ctx context.Context) (err error) {
+		subject, err = readParent(ctx, reader, run)
+		return err
+	})
+	return subject, err
+}
+
+func isNotFoundOrReplaced(err error) bool {
+	return errors.Is(err, errReplaced) || apierrors.IsNotFound(err)
+}
+
+// addCallContext reads the subject and, for Post actions, what the Pre actions put out.
+// The subject is read past the cache: a Post action must see the final phase,
+// which was written right before it was asked to run.
+func (r *Reconciler) addCallContext(ctx context.Context, run *v1alpha1.HookRun, call *executor.Call) error {
+	subject, err := readParentWithRetry(ctx, r.Reader, run)
+	if isNotFoundOrReplaced(err) && run.Spec.Owed {
+		subject, err = r.deletedParents.getParentOrStub(run), nil
+	}
+	if err != nil {
+		return err
+	}
+	if deletion, ok := subject.(*v1alpha1.DeletionRun); ok {
+		return r.addDeletedBackup(ctx, deletion, call)
+	}
+	subject.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(run.Spec.Subject.Kind))
+	subject.SetManagedFields(nil)
+	if call.Subject, err = json.Marshal(subject); err != nil {
+		return fmt.Errorf("encoding %s %s: %w", run.Spec.Subject.Kind, subject.GetName(), err)
+	}
+	if restore, ok := subject.(*v1alpha1.Restore); ok {
+		call.BackupName, call.BackupOutputs = restore.Status.BackupName, toStringOutputs(restore.Status.BackupOutputs)
+	}
+	pre, after := map[v1alpha1.HookPoint]v1alpha1.HookPoint{
+		v1alpha1.HookPostBackup: v1alpha1.HookPreBackup, v1alpha1.HookPostRestore: v1alpha1.HookPreRestore,
+	}[run.Spec.Hook]
+	if !after {
+		return nil
+	}
+	call.Outputs, err = r.listOutputs(ctx, run, pre)
+	return err
+}
+
+// addDeletedBackup reads the Backup that a DeletionRun destroys, in the form of velero.io/v1.
+func (r *Reconciler) addDeletedBackup(ctx context.Context, d *v1alpha1.DeletionRun, call *executor.Call) error {
+	var b v1alpha1.Backup
+	err := readWithRetry(ctx, func(ctx context.Context) error {
+		err := r.Reader.Get(ctx, types.NamespacedName{Namespace: d.Namespace, Name: d.Status.BackupName}, &b)
+		if err == nil && string(b.UID) != d.Status.BackupUID {
+			err = errReplaced
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("reading Backup %s: %w", d.Status.BackupName, err)
+	}
+	call.BackupName, call.BackupOutputs = b.StoredName(), toStringOutputs(d.Status.BackupOutputs)
+	call.Subject, err = kuberun.BackupToVelero(&b)
+	return err
+}
+
+func toStringOutputs(outputs map[string]v1alpha1.ParameterSet) map[string]map[string]string {
+	plain := map[string]map[string]string{}
+	for name, values := range outputs {
+		plain[name] = kuberun.ToStringMap(values)
+	}
+	return plain
+}
+
+// listOutputs returns what the actions of another point of the same subject put out.
+func (r *Reconciler) listOutputs(ctx context.Context, run *v1alpha1.HookRun, point v1alpha1.HookPoint) (map[string]map[string]string, error) {
+	var siblings v1alpha1.HookRunList
+	err := r.Client.List(ctx, &siblings, client.InNamespace(run.Namespace),
+		client.MatchingLabels{v1alpha1.LabelParentUID: run.Spec.Subject.UID, v1alpha1.LabelHook: string(point)})
+	if err != nil {
+		return nil, fmt.Errorf("reading the outputs of the %s actions: %w", point, err)
+	}
+	outputs := map[string]map[string]string{}
+	for _, sibling := range siblings.Items {
+		// Others may label a HookRun, and not change what it is for.
+		theirs := sibling.Spec.Subject.UID != run.Spec.Subject.UID || sibling.Spec.Hook != point
+		if !theirs && len(sibling.Status.Outputs) > 0 {
+			outputs[sibling.Spec.PluginName] = kuberun.ToStringMap(sibling.Status.Outputs)
+		}
+	}
+	return outputs, nil
+}

@@ -1,0 +1,71 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// pluginLoadID names the wait for the plugin of a run.
+func pluginLoadID(run *v1alpha1.HookRun) string { return string(run.UID) + "/plugin" }
+
+// isPluginLoadAttempted says whether it was tried to load the plugin of a run.
+func (r *Reconciler) isPluginLoadAttempted(run *v1alpha1.HookRun) bool {
+	select {
+	case <-r.Catalog.LoadAttempted(run.Spec.PluginRef.Name):
+		return true
+	default:
+		return false
+	}
+}
+
+// requeueUntilCallable says whether a run that is to call its action has to wait until it
+// was tried to load the plugin: an operator that takes over finds runs before it has
+// loaded their plugins, and no attempt may fail for that. The run is woken when the
+// wait is over, or to be looked at again after a time.
+func (r *Reconciler) requeueUntilCallable(ctx context.Context, run *v1alpha1.HookRun) (waiting bool, after time.Duration, err error) {
+	if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait || (shouldCancel(run) && !hasUnansweredCall(run)) {
+		return false, 0, nil
+	}
+	return r.requeueUntilPluginLoaded(ctx, run)
+}
+
+// requeueUntilPluginLoaded is requeueUntilCallable for every run whose plugin is needed.
+func (r *Reconciler) requeueUntilPluginLoaded(ctx context.Context, run *v1alpha1.HookRun) (waiting bool, after time.Duration, err error) {
+	name := run.Spec.PluginRef.Name
+	tried := r.Catalog.LoadAttempted(name)
+	select {
+	case <-tried:
+		r.calls.Forget(pluginLoadID(run))
+		return false, 0, nil
+	default:
+	}
+	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.Plugin{})
+	if apierrors.IsNotFound(err) {
+		return false, 0, nil // nobody will load it
+	}
+	if err != nil {
+		return false, 0, fmt.Errorf("reading Plugin %s: %w", name, err)
+	}
+	//nolint:contextcheck // the wait outlives the reconcile that starts it; the runner gives it its context
+	started := r.calls.EnsureStarted(pluginLoadID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (callResult, error) {
+		select {
+		case <-tried:
+		case <-ctx.Done():
+		}
+		return callResult{}, ctx.Err()
+	})
+	if !started {
+		after = time.Second
+	}
+	return true, after, nil
+}

@@ -1,0 +1,149 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// TestRandomLives leads runs through thousands of random lives (answers,
+// restarts, cancellation, at random times) and holds every pass to what must
+// always be true.
+func TestRandomLives(t *testing.T) {
+	t.Parallel()
+	ends := map[v1alpha1.HookRunPhase]int{}
+	for seed := range uint64(600) {
+		w := newWalk(t, seed)
+		for range 60 {
+			w.pass()
+			w.happen()
+		}
+		if w.t.Failed() {
+			t.Fatalf("seed %d; spec %+v", seed, w.run.Spec)
+		}
+		if w.run.Status.CompletionTimestamp != nil {
+			ends[w.run.Status.Phase]++
+		}
+	}
+	for _, phase := range []v1alpha1.HookRunPhase{completed, failedPhase, cancelled, skipped} {
+		if ends[phase] < 10 {
+			t.Errorf("only %d of the lives ended as %s: they show little", ends[phase], phase)
+		}
+	}
+}
+
+// walk is one life: the object as the API server has it, and the one call that
+// runs in this process.
+type walk struct {
+	t     *testing.T
+	rand  *rand.Rand
+	run   *v1alpha1.HookRun
+	now   time.Time
+	known bool
+	ended *callOutcome
+	last  decision
+}
+
+func newWalk(t *testing.T, seed uint64) *walk {
+	t.Helper()
+	w := &walk{t: t, rand: rand.New(rand.NewPCG(seed, 1)), now: start.Add(time.Duration(seed%1000) * time.Millisecond)}
+	w.run = build(wants(waits), retries(int32(w.rand.IntN(4))))
+	w.run.Spec.Timeout = metav1.Duration{Duration: time.Duration(1+w.rand.IntN(20000)) * time.Millisecond}
+	for _, edit := range []func(*v1alpha1.HookRun){owed, ignoring, failOnInterruption} {
+		if w.rand.IntN(3) == 0 {
+			edit(w.run)
+		}
+	}
+	return w
+}
+
+// pass is one Reconcile, without its API calls.
+func (w *walk) pass() {
+	w.t.Helper()
+	before := w.run.DeepCopy()
+	next := decide(w.run, observed{inFlight: w.known, result: w.ended}, w.now)
+	changed := !equality.Semantic.DeepEqual(before.Status, w.run.Status)
+	w.checkPass(before, next, changed)
+	if w.ended != nil {
+		w.known, w.ended = false, nil
+	}
+	if next.startCall {
+		w.known = true
+	}
+	w.last = next
+	w.run = stored(w.t, w.run)
+}
+
+func (w *walk) checkPass(before *v1alpha1.HookRun, next decision, changed bool) {
+	w.t.Helper()
+	s := &w.run.Status
+	must := func(ok bool, what string) {
+		if !ok {
+			w.t.Errorf("%s\nnext %+v\nbefore %+v\nafter  %+v", what, next, before.Status, *s)
+		}
+	}
+	must(before.Status.CompletionTimestamp == nil || (!changed && next == decision{}), "an ended run changed")
+	must(!next.startCall || (changed && openAttempt(w.run) != nil), "a call is made that is not recorded")
+	must(!next.startCall || !w.known || w.ended != nil, "a call is made while one runs")
+	must(!next.startCall || w.run.Spec.DesiredState == v1alpha1.HookDesiredStateRun || (w.run.Spec.Owed && before.Status.StartTimestamp != nil), "a call is made that nobody wants")
+	must(len(s.Attempts) <= maxRecordedAttempts, "there are too many attempts in the status")
+	for i, a := range s.Attempts {
+		must(a.Number == s.Attempt-int32(len(s.Attempts)-1-i), "the attempts have wrong numbers")
+		must(i == len(s.Attempts)-1 || a.CompletionTimestamp != nil, "an earlier attempt is open")
+		must(!a.Deadline.Time.Before(a.StartTimestamp.Add(w.run.Spec.Timeout.Duration)), "an attempt has less than its timeout")
+	}
+	must(w.run.Spec.Owed || numFailedAttempts(w.run) <= w.run.Spec.Retries+1, "it was repeated too often")
+	if s.CompletionTimestamp == nil {
+		idle := !next.startCall && !next.cancelCall && next.requeueAfter <= 0 && (!w.known || w.ended != nil)
+		must(!idle || w.run.Spec.DesiredState == waits, "it waits for nothing")
+		return
+	}
+	must(openAttempt(w.run) == nil && s.NextCallTimestamp == nil, "it ended with something open")
+	if w.run.Spec.Owed && s.StartTimestamp != nil {
+		must(s.Phase == completed && s.Conditions[0].Reason == v1alpha1.ReasonCompleted, "owed clean-up ended without being done")
+	}
+}
+
+// happen is what comes between two passes.
+func (w *walk) happen() {
+	advance := time.Duration(w.rand.IntN(3000)) * time.Millisecond
+	if w.last.requeueAfter > 0 && w.rand.IntN(3) > 0 {
+		advance = w.last.requeueAfter
+	}
+	w.now = w.now.Add(advance)
+	switch n := w.rand.IntN(20); {
+	case n == 0:
+		w.known, w.ended = false, nil // the operator is killed and another begins
+	case n == 1 && w.run.Spec.DesiredState != cancel:
+		w.run.Spec.DesiredState = cancel
+	case n < 12 && w.run.Spec.DesiredState == waits:
+		w.run.Spec.DesiredState = v1alpha1.HookDesiredStateRun
+	}
+	if w.known && w.rand.IntN(2) == 0 {
+		all := []callOutcome{done, notDone, broken, unreachable, late, invalid, cut, panicked}
+		w.ended = &all[w.rand.IntN(len(all))]
+	}
+}
+
+// stored is the object as it is read back from the API server.
+func stored(t *testing.T, run *v1alpha1.HookRun) *v1alpha1.HookRun {
+	t.Helper()
+	data, err := json.Marshal(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back v1alpha1.HookRun
+	if err := json.Unmarshal(data, &back); err != nil {
+		t.Fatal(err)
+	}
+	return &back
+}

@@ -1,0 +1,137 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/hookrun"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// behind is the client of an operator whose cache lags: the first time it has a HookRun as it
+// was.
+type behind struct {
+	client.Client
+	was  *v1alpha1.HookRun
+	gets atomic.Int32
+}
+
+// Get implements client.Reader.
+func (b *behind) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if run, ok := object.(*v1alpha1.HookRun); ok && key == client.ObjectKeyFromObject(b.was) && b.gets.Add(1) == 1 {
+		b.was.DeepCopyInto(run)
+		return nil
+	}
+	return b.Client.Get(ctx, key, object, options...)
+}
+
+// TestCacheThatLags has an operator see that an action runs that goes on without it, when
+// that has ended, and what would have answered is removed.
+func TestCacheThatLags(t *testing.T) {
+	t.Parallel()
+	for name, was := range map[string]func(*v1alpha1.HookRun){
+		"it seems to run":       func(*v1alpha1.HookRun) {},
+		"it seems to be undone": desire(v1alpha1.HookDesiredStateCancel),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := cluster.NewEnv(t)
+			backup := subject(env)
+			run := plan(env, backup)
+			answers := make(chan struct{})
+			stop, _ := operator(t, env, &actions{resumes: true, do: func(context.Context, executor.Call) (executor.Answer, error) {
+				<-answers
+				return executor.Answer{}, nil
+			}})
+			readWithRetry(env, run, v1alpha1.HookRunPhaseInProgress)
+			lagging := &behind{was: run.DeepCopy()}
+			was(lagging.was)
+			close(answers)
+			awaitRemoved(env, run)
+			stop()
+
+			second := working()
+			second.resumes, second.stopped = true, make(chan executor.Call, 9)
+			operator(t, env, second, func(r *hookrun.Reconciler) { lagging.Client, r.Client = r.Client, lagging })
+			suite.Eventually(t, func() string {
+				if lagging.gets.Load() == 0 {
+					return "the operator did not look at the run"
+				}
+				return ""
+			})
+			suite.UpdateWithRetry(env, run, func(run *v1alpha1.HookRun) { run.Annotations = map[string]string{"example.io/seen": "now"} })
+			suite.Eventually(t, func() string {
+				if lagging.gets.Load() < 2 {
+					return "the operator did not look at the run once more"
+				}
+				return ""
+			})
+			other := plan(env, backup)
+			awaitRemoved(env, other)
+			if calls := second.made(); len(calls) != 1 || len(second.stopped) != 1 || (<-second.stopped).Key != string(other.UID) {
+				t.Errorf("attempts %v were called, want only that of the other run", calls)
+			}
+		})
+	}
+}
+
+// overtaken is the reader of an operator that was paused after it had recorded an attempt: when
+// it goes on, another operator has moved the run on.
+type overtaken struct {
+	client.Reader
+	once      sync.Once
+	meanwhile func()
+}
+
+// Get implements client.Reader.
+func (o *overtaken) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, ok := object.(*v1alpha1.Backup); ok {
+		o.once.Do(o.meanwhile)
+	}
+	return o.Reader.Get(ctx, key, object, options...)
+}
+
+// TestPausedBeforeTheCall: an operator that wakes up does not call an action that another one
+// repeats since.
+func TestPausedBeforeTheCall(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	run := plan(env, subject(env), desire(v1alpha1.HookDesiredStateWait))
+	theirs := run.DeepCopy()
+	paused := &overtaken{meanwhile: func() {
+		suite.GetIfExists(env, theirs)
+		nextAttempt(theirs)
+		if err := env.Client.Status().Update(t.Context(), theirs); err != nil {
+			t.Error(err)
+		}
+	}}
+	actions := working()
+	operator(t, env, actions, func(r *hookrun.Reconciler) { paused.Reader, r.Reader = r.Reader, paused })
+	suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateRun))
+	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+	if calls := actions.made(); !slices.Equal(calls, []int32{3}) {
+		t.Errorf("attempts %v were called, want only the one after the other operator's", calls)
+	}
+}
+
+// nextAttempt does what an operator does that finds an attempt open.
+func nextAttempt(run *v1alpha1.HookRun) {
+	now := metav1.Now()
+	run.Status.Attempts[0].CompletionTimestamp, run.Status.Attempts[0].Reason = &now, v1alpha1.ReasonInterrupted
+	run.Status.Attempt = 2
+	run.Status.Attempts = append(run.Status.Attempts, v1alpha1.HookAttempt{
+		Number: 2, StartTimestamp: now, Deadline: metav1.NewTime(now.Add(time.Minute)),
+	})
+}

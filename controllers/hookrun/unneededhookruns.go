@@ -1,0 +1,141 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
+)
+
+// deleteIfUnneeded removes a run that waits for a turn that never comes, because its subject has
+// settled: one process created the runs of a plan while another one ended the subject, which
+// no process works on again. What is owed is left alone. It returns true if the run is not to go on.
+func (r *Reconciler) deleteIfUnneeded(ctx context.Context, run *v1alpha1.HookRun) (stays bool, after time.Duration, err error) {
+	if !isWaitingForTurn(run) {
+		return false, 0, nil
+	}
+	subject, err := readParent(ctx, r.Client, run)
+	switch {
+	case err != nil && isNotFoundOrReplaced(err):
+		after = orphanRecheckInterval // the cache may not have it yet
+	case err != nil:
+		return false, 0, err
+	case !isParentFinalized(subject):
+		return false, 0, nil // the watch brings the end
+	}
+	subject, err = readParent(ctx, r.Reader, run)
+	switch {
+	case err != nil && isNotFoundOrReplaced(err):
+		return false, 0, nil // Kubernetes removes the run
+	case err != nil:
+		return false, 0, err
+	case !isParentFinalized(subject):
+		return after > 0, after, nil
+	}
+	siblings, err := r.listSiblings(ctx, run)
+	if err != nil || isOwedAfterFinalization(subject, run, siblings) {
+		return false, 0, err
+	}
+	if err := r.deleteHookRun(ctx, run); err != nil {
+		return false, 0, err
+	}
+	return true, 0, nil
+}
+
+// deleteHookRun removes a run that is unchanged since it was read.
+func (r *Reconciler) deleteHookRun(ctx context.Context, run *v1alpha1.HookRun) error {
+	var err error
+	if controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
+		patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
+		err = r.Client.Patch(ctx, run, patch)
+	}
+	if err == nil {
+		err = r.Client.Delete(ctx, run, client.Preconditions{UID: &run.UID, ResourceVersion: &run.ResourceVersion})
+	}
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return nil // the watch brings what was newer
+	case err != nil:
+		return fmt.Errorf("removing HookRun %s, which will never run: %w", run.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Removed a HookRun that will never run", "hook", run.Spec.Hook, "action", run.Spec.PluginName, "for", run.Spec.Subject.Name)
+	return nil
+}
+
+// isWaitingForTurn reports whether a run was never asked to run.
+func isWaitingForTurn(run *v1alpha1.HookRun) bool {
+	return run.Spec.DesiredState == v1alpha1.HookDesiredStateWait && run.Status.StartTimestamp == nil && run.Status.CompletionTimestamp == nil
+}
+
+// isParentFinalized reports whether nothing is left to do for a subject, which stays so.
+func isParentFinalized(subject client.Object) bool {
+	settled, ok := subject.(kuberun.Object)
+	return ok && kuberun.IsFinalized(settled)
+}
+
+// isOwedAfterFinalization reports whether a run of a settled subject must be there all the same: its other
+// half was called.
+func isOwedAfterFinalization(subject client.Object, run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) bool {
+	if !run.Spec.Owed {
+		return false
+	}
+	if first := preHookRunFor(run, siblings); first != nil && first.Status.StartTimestamp != nil {
+		return true
+	}
+	settled, ok := subject.(kuberun.Object)
+	if !ok {
+		return true
+	}
+	first, _ := settled.ActionsStatuses()
+	if *first == nil {
+		return false
+	}
+	for _, action := range **first {
+		if action.PluginName == run.Spec.PluginName && action.StartTimestamp != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// parentFinalizedPredicate passes the updates with which subjects settle.
+func parentFinalizedPredicate() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, // their runs are reconciled when the operator starts
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return isParentFinalized(e.ObjectNew) && !isParentFinalized(e.ObjectOld)
+		},
+	}
+}
+
+// finalizedParentToHookRuns returns the runs that a subject which has settled may have left waiting.
+func (r *Reconciler) finalizedParentToHookRuns(ctx context.Context, subject client.Object) []reconcile.Request {
+	var runs v1alpha1.HookRunList
+	err := r.Client.List(ctx, &runs, client.InNamespace(subject.GetNamespace()),
+		client.MatchingLabels{v1alpha1.LabelParentUID: string(subject.GetUID())})
+	if err != nil {
+		return nil // the cache cannot fail once it has started
+	}
+	var requests []reconcile.Request
+	for i := range runs.Items {
+		if isWaitingForTurn(&runs.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&runs.Items[i])})
+		}
+	}
+	return requests
+}

@@ -1,0 +1,168 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrun_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/hookrun"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// recordCallOutcome has a Backup end with nothing left to do.
+func recordCallOutcome(t *testing.T, env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.Backup)) {
+	t.Helper()
+	if !suite.GetIfExists(env, backup) {
+		t.Fatal("the Backup is gone")
+	}
+	now := metav1.Now()
+	backup.Status.Phase, backup.Status.CompletionTimestamp = v1alpha1.BackupPhaseCancelled, &now
+	conditions.Set(backup, v1alpha1.ConditionSucceeded, metav1.ConditionFalse, v1alpha1.ReasonCancelled, "Cancelled")
+	conditions.SetSummary(backup, conditions.Stalled, v1alpha1.ReasonCancelled, "Cancelled")
+	for _, edit := range edits {
+		edit(backup)
+	}
+	if err := env.Client.Status().Update(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// planned says that a plan was recorded.
+func planned(backup *v1alpha1.Backup) {
+	conditions.Set(backup, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, "1 action")
+}
+
+// calledFirst says that the first half of a pair was called.
+func calledFirst(backup *v1alpha1.Backup) {
+	planned(backup)
+	now := metav1.Now()
+	backup.Status.PreBackupActionsStatuses = &[]v1alpha1.ActionStatus{{
+		PluginName: "example.io/freeze", HookRunName: "first", Phase: v1alpha1.ActionPhaseCompleted, StartTimestamp: &now, CompletionTimestamp: &now,
+	}}
+}
+
+// stray creates the HookRuns of a pair that another process made for a Backup.
+func stray(env *suite.Env, backup *v1alpha1.Backup) []*v1alpha1.HookRun {
+	return []*v1alpha1.HookRun{
+		plan(env, backup, desire(v1alpha1.HookDesiredStateWait)),
+		plan(env, backup, desire(v1alpha1.HookDesiredStateWait), ofPoint(v1alpha1.HookPostBackup), owed),
+	}
+}
+
+// TestUnneeded: HookRuns that one process creates while another one ends their Backup do not
+// stay, in whatever order that happens, and are not called.
+func TestUnneeded(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		late bool
+		edit []func(*v1alpha1.Backup)
+	}{
+		"of a Backup that was cancelled before it began":               {},
+		"created after that":                                           {late: true},
+		"of another plan than the one that was carried out":            {edit: []func(*v1alpha1.Backup){planned}},
+		"of another plan than the one that was carried out, and later": {edit: []func(*v1alpha1.Backup){planned}, late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := cluster.NewEnv(t)
+			backup, actions := subject(env), working()
+			operator(t, env, actions)
+			var runs []*v1alpha1.HookRun
+			if !tc.late {
+				runs = stray(env, backup)
+				for _, run := range runs {
+					readWithRetry(env, run, v1alpha1.HookRunPhasePending)
+				}
+			}
+			recordCallOutcome(t, env, backup, tc.edit...)
+			if tc.late {
+				runs = stray(env, backup)
+			}
+			for _, run := range runs {
+				env.WaitForDeletion(run)
+			}
+			if calls := actions.made(); len(calls) > 0 {
+				t.Errorf("attempts %v were called", calls)
+			}
+		})
+	}
+}
+
+// TestUnneeded_Restarted: an operator that starts finds those that were left.
+func TestUnneeded_Restarted(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	backup := subject(env)
+	runs := stray(env, backup)
+	recordCallOutcome(t, env, backup)
+	operator(t, env, working())
+	for _, run := range runs {
+		env.WaitForDeletion(run)
+	}
+}
+
+// TestUnneeded_Stays: what is owed stays, and so does what has a Backup that goes on, whatever
+// the cache shows.
+func TestUnneeded_Stays(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	owing, debtor, open := subject(env), subject(env), subject(env)
+	recordCallOutcome(t, env, owing, calledFirst)
+	recordCallOutcome(t, env, debtor, func(b *v1alpha1.Backup) {
+		conditions.Set(b, v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending, "it must run")
+	})
+	second := plan(env, owing, desire(v1alpha1.HookDesiredStateWait), ofPoint(v1alpha1.HookPostBackup), owed)
+	third := stray(env, debtor)[1]
+	others := stray(env, open)
+	early := &ahead{settled: open.Name}
+	operator(t, env, working(), func(r *hookrun.Reconciler) {
+		early.Client = r.Client
+		r.Client = early
+	})
+	for _, run := range append(others, second, third) {
+		readWithRetry(env, run, v1alpha1.HookRunPhasePending)
+		if !run.DeletionTimestamp.IsZero() || len(run.Finalizers) == 0 {
+			t.Errorf("HookRun %s %s is being removed", run.Spec.Hook, run.Spec.Subject.Name)
+		}
+	}
+	if !early.wasRead() {
+		t.Error("the Backup was not read")
+	}
+}
+
+// ahead is a client that shows a Backup as settled which is not.
+type ahead struct {
+	client.Client
+	settled string
+
+	mu   sync.Mutex
+	read bool
+}
+
+// Get implements client.Client.
+func (a *ahead) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	err := a.Client.Get(ctx, key, object, options...)
+	if backup, ok := object.(*v1alpha1.Backup); ok && err == nil && key.Name == a.settled {
+		backup.Status.CompletionTimestamp = &metav1.Time{Time: time.Now()}
+		conditions.SetSummary(backup, conditions.Stalled, v1alpha1.ReasonCancelled, "Cancelled")
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.read = true
+	}
+	return err
+}
+
+func (a *ahead) wasRead() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.read
+}

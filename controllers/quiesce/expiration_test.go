@@ -1,0 +1,198 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quiesce
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	kubequiesce "github.com/grapnel-dev/grapnel/internal/kube/quiesce"
+	workloads "github.com/grapnel-dev/grapnel/internal/quiesce"
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// TestNothingQuiesced: it costs nothing, not even a timer.
+func TestNothingQuiesced(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.shop()
+	if again := s.sleeps(0); again != 0 {
+		t.Errorf("it looks again after %s", again)
+	}
+}
+
+// TestDeadline: all that is quiesced is given back when its time is over and not before, and
+// those are told whom it concerns.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.shop()
+	suite.Create(s.Env, deployment("idle", 0))
+	hangs := s.backup("hangs")
+	s.backup("other")
+	s.quiesce(string(hangs.UID), 90*time.Minute)
+	all := append(allStopped[:2:2], "Deployment idle", "Deployment web", "Job one", "ReplicaSet one", "StatefulSet one")
+	for since, again := range map[time.Duration]time.Duration{0: time.Hour, 89 * time.Minute: time.Minute} {
+		if got := s.sleeps(since); got != again {
+			t.Errorf("after %s it looks again after %s, want %s", since, got, again)
+		}
+	}
+	s.expectStopped(all...)
+	result, err := s.at(90 * time.Minute)
+	if err != nil || result.RequeueAfter != 0 {
+		t.Fatalf("at the time it looks again after %s: %v", result.RequeueAfter, err)
+	}
+	s.expectStopped("Deployment idle")
+	const ended = "one: Warning QuiesceOverdue Unquiesce: It was given back…maxQuiesceDuration"
+	s.expectTold("CronJob "+ended, "DaemonSet "+ended, strings.Replace("Deployment "+ended, "one", "web", 1), "Job "+ended,
+		"ReplicaSet "+ended, "StatefulSet "+ended,
+		"Backup hangs: Warning QuiesceOverdue Unquiesce: Its workloads were quiesced for as long…CronJob "+s.Namespace+"/one, DaemonSet "+
+			s.Namespace+"/one, Deployment "+s.Namespace+"/web, Job "+s.Namespace+"/one, ReplicaSet "+s.Namespace+"/one and 1 more")
+	if again := s.sleeps(91 * time.Minute); again != 0 {
+		t.Errorf("afterwards it looks again after %s", again)
+	}
+	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web"}}
+	if suite.GetIfExists(s.Env, web); *web.Spec.Replicas != 3 || web.Labels[state.Label] != "" {
+		t.Errorf("web has %d replicas and the labels %v", *web.Spec.Replicas, web.Labels)
+	}
+	late, err := s.quiescer.Unquiesce(t.Context(), s.request(string(hangs.UID), 0))
+	if err != nil || !strings.Contains(late.Message, "6 given back before") {
+		t.Errorf("the Backup that went on is told %q: %v", late.Message, err)
+	}
+	if suite.GetIfExists(s.Env, web); web.Annotations[state.Annotation] != "" {
+		t.Errorf("what is left is %v", web.Annotations)
+	}
+}
+
+// TestLastHolderCounts: a workload is not given back while another run may hold it.
+func TestLastHolderCounts(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	suite.Create(s.Env, deployment("web", 3))
+	first, second := s.backup("first"), s.backup("second")
+	restore := suite.Create(s.Env, &v1alpha1.Restore{
+		ObjectMeta: metav1.ObjectMeta{Name: "third"}, Spec: v1alpha1.RestoreSpec{BackupName: "first"},
+	})
+	s.quiesce(string(first.UID), time.Minute)
+	s.quiesce(string(second.UID), 3*time.Minute)
+	s.quiesce(string(restore.UID), 2*time.Minute)
+	if again := s.sleeps(2 * time.Minute); again != time.Minute {
+		t.Errorf("it looks again after %s", again)
+	}
+	s.expectStopped("Deployment web")
+	if _, err := s.at(3 * time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	s.expectStopped()
+	s.expectTold("Deployment web: ", "Backup first: ", "Backup second: ", "Restore third: ")
+}
+
+// TestNoMaximum: what may be quiesced for any time is not looked at in intervals.
+func TestNoMaximum(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	suite.Create(s.Env, deployment("web", 3))
+	s.quiesce(string(s.backup("long").UID), 0)
+	if again := s.sleeps(10000 * time.Hour); again != 0 {
+		t.Errorf("it looks again after %s", again)
+	}
+	s.expectStopped("Deployment web")
+}
+
+// TestLeftAlone: what nobody here quiesced, no deadline here wakes. A person wins.
+func TestLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	web := suite.Create(s.Env, deployment("web", 3))
+	scaled := suite.Create(s.Env, deployment("scaled", 3))
+	s.quiesce(string(s.backup("a").UID), time.Minute)
+	suite.UpdateWithRetry(s.Env, scaled, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(7)) })
+	suite.GetIfExists(s.Env, web)
+	restored := deployment("restored", 0)
+	restored.Annotations, restored.Labels = web.Annotations, web.Labels
+	suite.Create(s.Env, restored)
+	strange := deployment("strange", 0)
+	strange.Annotations, strange.Labels = map[string]string{state.Annotation: "{"}, map[string]string{state.Label: "true"}
+	suite.Create(s.Env, strange)
+	if _, err := s.at(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	s.expectStopped("Deployment restored", "Deployment strange")
+	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was given back",
+		"Deployment scaled: Warning QuiesceOverdue Unquiesce: It is left as it is…it was set to 7 replicas meanwhile", "Backup a: Warning QuiesceOverdue")
+	if suite.GetIfExists(s.Env, scaled); *scaled.Spec.Replicas != 7 || scaled.Labels[state.Label] != "" {
+		t.Errorf("what a person scaled has %d replicas and the labels %v", *scaled.Spec.Replicas, scaled.Labels)
+	}
+}
+
+// refusing is an API server that refuses to change one workload.
+type refusing struct {
+	client.Client
+	mu   sync.Mutex
+	name string
+}
+
+func (r *refusing) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if object.GetName() == r.name {
+		return errors.New("no connection")
+	}
+	return r.Client.Patch(ctx, object, patch, options...)
+}
+
+// TestOneFails: the others are given back, people are told, and it is tried again.
+func TestOneFails(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	suite.Create(s.Env, deployment("web", 3))
+	suite.Create(s.Env, deployment("api", 3))
+	s.quiesce(string(s.backup("a").UID), time.Minute)
+	broken := &refusing{Client: s.Client, name: "web"}
+	s.r.Quiescer = kubequiesce.New(broken, workloads.Options{Now: s.r.Now})
+	if _, err := s.at(time.Minute); err == nil {
+		t.Error("nothing failed, so it is not tried again")
+	}
+	s.expectStopped("Deployment web")
+	s.expectTold("Deployment api: Warning QuiesceOverdue Unquiesce: It was given back", "Deployment web: Warning QuiesceOverdue…no connection",
+		"Backup a: Warning QuiesceOverdue…/api")
+	broken.name = ""
+	if _, err := s.at(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	s.expectStopped()
+	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was given back", "Backup a: Warning QuiesceOverdue…/web")
+}
+
+// TestTwoLeaders: two operators that both believe to be the leader do what one does.
+func TestTwoLeaders(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.shop()
+	s.quiesce(string(s.backup("a").UID), time.Minute)
+	s.now = s.start.Add(time.Minute)
+	var done sync.WaitGroup
+	for range 2 {
+		done.Go(func() {
+			other := *s.r
+			other.Recorder = nobody{}
+			if _, err := other.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	done.Wait()
+	s.expectStopped()
+}

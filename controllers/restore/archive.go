@@ -1,0 +1,64 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/restore/job"
+)
+
+// reconcileVerification downloads and verifies the archive before the first PreRestore action is called: an
+// archive that cannot be restored must not leave anything to undo. The scratch file waits for
+// the restore in this process. If another process takes over when actions have begun, the
+// restore downloads the archive again. Without such actions the restore verifies it anyway,
+// before it writes.
+func (r *Reconciler) reconcileVerification(ctx context.Context, s *scope) (bool, error) {
+	if run.IsFinished(s.Object) {
+		r.Runner.ReleaseArchive(string(s.Object.UID)) // clean-up that is owed may hold the run for long
+		return true, nil
+	}
+	if run.HasProcessedItems(s.Object) || len(s.Pre) == 0 || slices.ContainsFunc(s.Pre, isHookRunRequested) {
+		return true, nil
+	}
+	r.driver.ReacquireSlot(s) // slots bound what is in the scratch directory, after a restart, too
+	if s.IsCancelRequested() {
+		busy := r.driver.CancelSteps(s, stepVerify)
+		if busy {
+			s.MarkRunning(v1alpha1.ReasonCancelling, "Stopping; no action has begun")
+		}
+		return !busy, nil
+	}
+	if !r.driver.HasStepStarted(s, stepVerify) {
+		if admission, err := r.driver.AdmitAttempt(ctx, s, stepVerify); admission == run.AttemptHeld {
+			return false, err
+		}
+	}
+	r.driver.EnforceWorkTimeout(s, stepVerify, "restore")
+	source := r.newBackupSource(s)
+	verified := run.ExecuteStepWithStore(r.driver, s, stepVerify, r.newRunnerRequest, run.WithoutValue(
+		func(ctx context.Context, store *backupstore.Store, request job.Request) (err error) {
+			if request.Origin, err = source.readOrigin(ctx, r.Client); err != nil {
+				return err
+			}
+			return r.Runner.VerifyArchive(ctx, store, request)
+		}))
+	switch {
+	case verified == nil:
+		s.MarkRunning(v1alpha1.ReasonVerifyingArchive, "Downloading and verifying the archive")
+		return false, nil
+	case verified.Err != nil:
+		r.recordFailedOutcome(s, &run.Result[job.Result]{Err: verified.Err})
+	}
+	return true, nil
+}
+
+// isHookRunRequested reports whether a PreRestore action was asked to run, or to end without it.
+func isHookRunRequested(run *v1alpha1.HookRun) bool {
+	return run.Spec.DesiredState != v1alpha1.HookDesiredStateWait || run.Status.StartTimestamp != nil
+}

@@ -1,0 +1,35 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/restore/job"
+)
+
+// TestIsInconclusiveError: only an error that leaves open what is stored is retried. A damaged backup stays so.
+func TestIsInconclusiveError(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"the manifest was read":       {},
+		"there is no such backup":     {err: fmt.Errorf("reading: %w", job.ErrBackupNotFound)},
+		"the backup is damaged":       {err: fmt.Errorf("reading: %w", job.ErrDamaged)},
+		"Grapnel's manifest is gone":  {err: fmt.Errorf("reading: %w", job.ErrUnverified)},
+		"the store did not answer":    {err: errors.New("503 Service Unavailable"), want: true},
+		"the API server did not list": {err: errors.New("listing the Plugins: 500"), want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := isInconclusiveError(tc.err); got != tc.want {
+				t.Errorf("isUnknown(%v) = %v, want %v", tc.err, got, tc.want)
+			}
+		})
+	}
+}

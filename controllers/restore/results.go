@@ -1,0 +1,129 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/restore/job"
+)
+
+// reconcileUnstoredResults keeps the log of a run that did not restore, or what became of each object if that
+// could not be stored. It goes on beside the PostRestore actions: a store that is down must
+// not hold up clean-up.
+func (r *Reconciler) reconcileUnstoredResults(_ context.Context, s *scope) (bool, error) {
+	o := s.Object
+	restored := run.IsCompletedOrPartiallyFailed(o)
+	if run.IsFinalized(o) || !run.IsPlanned(o) || hasLostResults(o) || (restored && !hasUnstoredResults(o)) {
+		return true, nil
+	}
+	why, what := run.OutcomeMessage(o), "storing the log of the run"
+	if restored {
+		what = "storing what became of each object"
+	}
+	tidied := run.ExecuteStepWithStore(r.driver, s, stepAbandon, r.newRunnerRequest, run.WithoutValue(
+		func(ctx context.Context, store *backupstore.Store, request job.Request) error {
+			if restored {
+				return r.Runner.StorePendingReport(ctx, store, request)
+			}
+			return r.Runner.Abandon(ctx, store, request, why)
+		}))
+	switch {
+	case tidied != nil && tidied.Err == nil:
+		recordResultsStored(o)
+	case tidied != nil && (objectstore.IsUnwritable(tidied.Err) || errors.Is(tidied.Err, job.ErrResultsUnreadable)):
+		r.recordResultsNotStored(s, v1alpha1.ReasonLogLost, fmt.Errorf("%s: %w", what, tidied.Err), nil)
+		recordResultsLost(s)
+	default:
+		if s.CleanupPending = run.AwaitStep(r.driver, s, stepAbandon, what, tidied); !s.CleanupPending && restored {
+			recordResultsLost(s)
+		}
+	}
+	return true, nil
+}
+
+// recordResultsNotStored notes, once, that something a Restore has to say could not be stored, as a
+// warning that has some of its errors in words. It is tried again until recordResultsLost.
+func (r *Reconciler) recordResultsNotStored(s *scope, reason string, err error, errs []string) {
+	if conditions.Get(s.Object, v1alpha1.ConditionResultsStored) != nil {
+		return
+	}
+	message := r.Redactor.String(err.Error())
+	if len(errs) > 0 {
+		var first []string
+		for _, text := range errs {
+			first = append(first, fmt.Sprintf("%.300s", r.Redactor.String(text)))
+		}
+		message += "; the first errors: " + strings.Join(first, ", ")
+	}
+	if !run.IsFinished(s.Object) {
+		s.Object.Status.Warnings++
+	}
+	conditions.Set(s.Object, v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, reason, run.TruncateMessage(message))
+}
+
+// recordResultsLost records that what could not be stored is not tried again.
+func recordResultsLost(s *scope) {
+	if c := conditions.Get(s.Object, v1alpha1.ConditionResultsStored); c != nil {
+		conditions.Set(s.Object, v1alpha1.ConditionResultsStored, metav1.ConditionFalse, c.Reason, c.Message)
+	}
+}
+
+// recordResultsStored records that what could not be stored was stored after all.
+func recordResultsStored(o *v1alpha1.Restore) {
+	if hasUnstoredResults(o) {
+		conditions.Set(o, v1alpha1.ConditionResultsStored, metav1.ConditionTrue, v1alpha1.ReasonResultsStored, "What could not be stored was stored later")
+	}
+}
+
+// hasUnstoredResults reports whether something that the Restore has to say could not be stored.
+func hasUnstoredResults(o *v1alpha1.Restore) bool {
+	c := conditions.Get(o, v1alpha1.ConditionResultsStored)
+	return c != nil && c.Status != metav1.ConditionTrue
+}
+
+// hasLostResults reports whether storing it is not tried again.
+func hasLostResults(o *v1alpha1.Restore) bool {
+	c := conditions.Get(o, v1alpha1.ConditionResultsStored)
+	return c != nil && c.Status == metav1.ConditionFalse
+}
+
+// uploadPostActionLog stores what the PostRestore actions logged.
+func (r *Reconciler) uploadPostActionLog(s *scope) *run.Result[bool] {
+	return run.ExecuteStepWithStore(r.driver, s, run.StepPostLog, r.newRunnerRequest, r.Runner.UploadPostActionLog)
+}
+
+// recordStoredFiles writes down what was stored where.
+func (r *Reconciler) recordStoredFiles(ctx context.Context, s *scope, postLog bool) {
+	o := s.Object
+	prefix, there := r.driver.LocationPrefix(ctx, o)
+	if !run.IsPlanned(o) || !there {
+		return
+	}
+	stored := conditions.Get(o, v1alpha1.ConditionResultsStored)
+	hasFiles := stored == nil || stored.Status == metav1.ConditionTrue || stored.Reason == v1alpha1.ReasonOperationsNotStored
+	if !hasFiles && !postLog {
+		return
+	}
+	key := func(file backupstore.RestoreFile) string { return backupstore.RestoreFileKey(prefix, o.Name, file) }
+	o.Status.Files = &v1alpha1.RestoreFiles{}
+	if hasFiles {
+		o.Status.Files = &v1alpha1.RestoreFiles{
+			Log: key(backupstore.RestoreLogs), Results: key(backupstore.RestoreResults), ResourceList: key(backupstore.RestoreResourceList),
+		}
+	}
+	if postLog {
+		o.Status.Files.PostLog = key(backupstore.RestorePostLogs)
+	}
+}

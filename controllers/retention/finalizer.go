@@ -1,0 +1,137 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package retention
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
+	"github.com/grapnel-dev/grapnel/internal/kube/run"
+)
+
+// reconcileDeletedBackup keeps a Backup that is deleted until its stored data is gone, if that is to go
+// with it.
+func (r *Reconciler) reconcileDeletedBackup(ctx context.Context, b *v1alpha1.Backup) error {
+	if !controllerutil.ContainsFinalizer(b, v1alpha1.FinalizerStoredData) {
+		return nil
+	}
+	if b.Spec.DeletionPolicy != v1alpha1.DeletionPolicyDelete {
+		if claimed, err := r.hasActiveDeletionRun(ctx, b); claimed || err != nil {
+			return err
+		}
+		return r.removeFinalizer(ctx, b)
+	}
+	var deletions v1alpha1.DeletionRunList
+	if err := r.Client.List(ctx, &deletions, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the DeletionRuns: %w", err)
+	}
+	open := false
+	for i := range deletions.Items {
+		d := &deletions.Items[i]
+		if !destroy.Matches(d, b) {
+			continue
+		}
+		if conditions.IsTrue(d, v1alpha1.ConditionDataDeleted) {
+			return r.removeFinalizer(ctx, b)
+		}
+		open = open || isActiveDeletionRun(d)
+	}
+	if open {
+		return nil // its end has the Backup looked at again
+	}
+	return r.createDeletionRunForDeleted(ctx, b)
+}
+
+// hasActiveDeletionRun says whether a DeletionRun that destroys the data works on a Backup, and has not
+// destroyed it yet.
+func (r *Reconciler) hasActiveDeletionRun(ctx context.Context, b *v1alpha1.Backup) (bool, error) {
+	by := b.Annotations[v1alpha1.AnnotationDeletedBy]
+	if by == "" {
+		return false, nil
+	}
+	var deletions v1alpha1.DeletionRunList
+	if err := r.Client.List(ctx, &deletions, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing the DeletionRuns: %w", err)
+	}
+	return slices.ContainsFunc(deletions.Items, func(d v1alpha1.DeletionRun) bool {
+		return string(d.UID) == by && isActiveDeletionRun(&d) && !conditions.IsTrue(&d, v1alpha1.ConditionDataDeleted)
+	}), nil
+}
+
+// isActiveDeletionRun says whether a DeletionRun will destroy something. One that is deleted itself does
+// so only if it has begun.
+func isActiveDeletionRun(d *v1alpha1.DeletionRun) bool {
+	return !run.IsFinished(d) && (d.DeletionTimestamp.IsZero() || run.IsPlanned(d))
+}
+
+// createDeletionRunForDeleted creates the DeletionRun of a Backup that is deleted. Where nothing can be
+// created any more, the data stays.
+func (r *Reconciler) createDeletionRunForDeleted(ctx context.Context, b *v1alpha1.Backup) error {
+	switch _, err := r.createDeletionRun(ctx, b, v1alpha1.DeletionCauseBackupDeleted); {
+	case err == nil:
+		return nil // the watch brings it
+	case !isNamespaceTerminating(err):
+		return fmt.Errorf("creating a DeletionRun for Backup %s, which is deleted: %w", b.Name, err)
+	case b.Status.StorageLocation == "":
+		return r.removeFinalizer(ctx, b) // nothing was stored
+	}
+	note := fmt.Sprintf("The stored data of Backup %s stays in BackupStorageLocation %s: its namespace is being deleted, so that nothing can be created that destroys it",
+		b.StoredName(), b.Status.StorageLocation)
+	ctrl.LoggerFrom(ctx).Info(note)
+	r.Recorder.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.ReasonDataLeftBehind, "Delete", "%s", run.TruncateEventNote(note))
+	if err := r.removeFinalizer(ctx, b); err != nil {
+		return err
+	}
+	r.dataLeftBehind.Inc() // once: what failed so far is done again
+	return nil
+}
+
+// createDeletionRun creates the DeletionRun of a Backup for a cause, and returns it; nil if there is one
+// of its name. One that ended and did nothing makes way for another after a while: what was
+// wrong may have been mended.
+func (r *Reconciler) createDeletionRun(ctx context.Context, b *v1alpha1.Backup, cause v1alpha1.DeletionCause) (*v1alpha1.DeletionRun, error) {
+	d := destroy.NewDeletionRun(b, cause)
+	err := r.Client.Create(ctx, d)
+	if !apierrors.IsAlreadyExists(err) {
+		return d, err
+	}
+	var there v1alpha1.DeletionRun
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(d), &there); err != nil {
+		return nil, client.IgnoreNotFound(err) // the watch brings it, or its end
+	}
+	end := there.Status.CompletionTimestamp
+	if end == nil || !there.DeletionTimestamp.IsZero() || isWithinLast(end.Time, r.Now(), recheckInterval) {
+		return nil, nil
+	}
+	err = r.Client.Delete(ctx, &there, client.Preconditions{UID: &there.UID})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil, nil
+	}
+	return nil, err
+}
+
+// removeFinalizer lets go of a Backup.
+func (r *Reconciler) removeFinalizer(ctx context.Context, b *v1alpha1.Backup) error {
+	patch := client.MergeFromWithOptions(b.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	controllerutil.RemoveFinalizer(b, v1alpha1.FinalizerStoredData)
+	if err := r.Client.Patch(ctx, b, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("releasing Backup %s: %w", b.Name, err)
+	}
+	return nil
+}
+
+// isNamespaceTerminating says whether nothing can be created in a namespace, as it is being deleted.
+func isNamespaceTerminating(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}

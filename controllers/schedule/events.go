@@ -1,0 +1,58 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/schedule"
+)
+
+// emitDecisionEvents tells what was skipped, once the status says so, too.
+func (p *reconcileScope) emitDecisionEvents(ctx context.Context) {
+	was := &p.original.Status
+	if p.createError != nil {
+		if was.Message != p.s.Status.Message {
+			p.emitEvent(ctx, nil, corev1.EventTypeWarning, v1alpha1.ReasonBackupNotCreated, "Create", p.s.Status.Message)
+		}
+		return
+	}
+	for _, skip := range p.decision.Skipped {
+		told := skip.Time.Equal(fromStatusTime(was.LastSkippedTime)) && string(skip.Reason) == was.LastSkippedReason
+		if skip.Reason == schedule.ReasonTooManyMissed {
+			told = !p.backupCreated
+		}
+		if told {
+			continue
+		}
+		p.r.Metrics.recordSkipped(p.s.Name, string(skip.Reason))
+		p.emitEvent(ctx, nil, eventTypeForReason(skip.Reason), v1alpha1.ReasonSkipped, string(skip.Reason), skip.Message)
+	}
+}
+
+// eventTypeForReason says whether somebody should look at what was skipped.
+func eventTypeForReason(reason schedule.SkipReason) string {
+	switch reason {
+	case schedule.ReasonPaused, schedule.ReasonSkipImmediately, schedule.ReasonConcurrencyForbid:
+		return corev1.EventTypeNormal // as asked
+	default:
+		return corev1.EventTypeWarning
+	}
+}
+
+// emitEvent logs a line and emits an event about the Schedule, and perhaps a Backup.
+func (p *reconcileScope) emitEvent(ctx context.Context, about *v1alpha1.Backup, level, reason, action, note string) {
+	note = executor.OneLine(note)
+	ctrl.LoggerFrom(ctx).Info(note, "reason", reason)
+	if about == nil {
+		p.r.Recorder.Eventf(p.s, nil, level, reason, action, "%s", note)
+		return
+	}
+	p.r.Recorder.Eventf(p.s, about, level, reason, action, "%s", note)
+}

@@ -1,0 +1,41 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storagelocation_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// TestClockSetBack has a check recorded by a clock that was a month ahead.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	env, root := cluster.NewEnv(t), t.TempDir()
+	operator(t, env, root)
+	if err := os.Mkdir(filepath.Join(root, "main"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	bsl := folder(env, "main")
+	await(env, bsl, available)
+	ahead := metav1.NewTime(time.Now().Add(720 * time.Hour))
+	patch := client.MergeFrom(bsl.DeepCopy())
+	bsl.Status.LastValidationTime = &ahead
+	if err := env.Client.Status().Patch(t.Context(), bsl, patch); err != nil {
+		t.Fatal(err)
+	}
+	suite.WaitFor(env, bsl, func(l *v1alpha1.BackupStorageLocation) string {
+		if l.Status.LastValidationTime.After(time.Now()) {
+			return "it is not checked again before " + l.Status.LastValidationTime.String()
+		}
+		return ""
+	})
+}

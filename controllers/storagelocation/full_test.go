@@ -1,0 +1,103 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storagelocation_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// refusing is an S3 server with an empty bucket that answers every write with an error.
+func refusing(t *testing.T, status int, code string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = fmt.Fprint(w, `<ListBucketResult><Name>bucket</Name><IsTruncated>false</IsTruncated></ListBucketResult>`)
+			return
+		}
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `<Error><Code>%s</Code><Message>no more</Message></Error>`, code)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestFullLocation: what is stored in a location without space can be read and deleted.
+func TestFullLocation(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	operator(t, env, "")
+	credentials(env, "keys", map[string]string{"accessKeyID": "key", "secretAccessKey": "secret"})
+	for code, status := range map[string]int{
+		"XMinioStorageFull": http.StatusInsufficientStorage, "XMinioAdminBucketQuotaExceeded": http.StatusBadRequest,
+		"QuotaExceeded": http.StatusForbidden, "InsufficientStorageSpace": http.StatusForbidden,
+	} {
+		bsl := suite.Create(env, &v1alpha1.BackupStorageLocation{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "full-"},
+			Spec: v1alpha1.BackupStorageLocationSpec{S3: &v1alpha1.S3Location{
+				Bucket: "bucket", Region: "us-east-1", Endpoint: refusing(t, status, code), ForcePathStyle: true,
+				CredentialsSecret: &v1alpha1.SecretReference{Name: "keys"},
+			}},
+		})
+		suite.WaitFor(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) string {
+			available, writable := conditions.Get(bsl, v1alpha1.ConditionAvailable), conditions.Get(bsl, v1alpha1.ConditionWritable)
+			if available == nil || available.Status != metav1.ConditionTrue || writable == nil || writable.Status != metav1.ConditionFalse ||
+				writable.Reason != v1alpha1.ReasonFull || bsl.Status.Phase != v1alpha1.LocationPhaseFull ||
+				!strings.Contains(bsl.Status.Message, "delete backups") || !strings.Contains(bsl.Status.Message, code) {
+				return fmt.Sprintf("%s: status is %+v", code, bsl.Status)
+			}
+			return ""
+		})
+		env.WaitForEvent(bsl, "Warning Full: The location is full")
+	}
+}
+
+// deaf is an Opener that hangs for one location, whatever becomes of the context.
+type deaf struct {
+	storagelocation.Opener
+	path    string
+	release chan struct{}
+}
+
+func (d *deaf) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*location.Store, error) {
+	if bsl.Spec.Filesystem.Path == d.path {
+		<-d.release
+	}
+	return d.Opener.Open(ctx, bsl)
+}
+
+// TestLocationThatDoesNotAnswer becomes Unavailable, and disturbs no other one. It is
+// available again when the check has ended.
+func TestLocationThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	env := cluster.NewEnv(t)
+	release := make(chan struct{})
+	resume := sync.OnceFunc(func() { close(release) })
+	defer resume()
+	operator(t, env, t.TempDir(), func(r *storagelocation.Reconciler) {
+		r.Timeout, r.Interval = 500*time.Millisecond, time.Second
+		r.Opener = &deaf{Opener: r.Opener, path: "hung", release: release}
+	})
+	hung, good := folder(env, "hung"), folder(env, "good")
+	await(env, good, available)
+	await(env, hung, unavailable("does not answer"))
+	env.WaitForEvent(hung, "Warning Unavailable: the location does not answer")
+	await(env, good, available)
+	resume()
+	await(env, hung, available)
+}

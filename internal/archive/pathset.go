@@ -1,0 +1,51 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package archive
+
+import (
+	"hash/maphash"
+	"sync"
+)
+
+// pathSet is a set of paths. It keeps 128 bits of hash per path instead of the
+// path: 20 to 40 bytes whatever its length, and a chance of confusing two of a
+// billion paths below 10^-20. It is safe for concurrent use.
+type pathSet struct {
+	seeds [2]maphash.Seed
+
+	mu     sync.Mutex
+	hashes map[[2]uint64]struct{}
+}
+
+func newPathSet() *pathSet {
+	return &pathSet{
+		seeds:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		hashes: map[[2]uint64]struct{}{},
+	}
+}
+
+// addPath reports whether path was new.
+func (s *pathSet) addPath(path []byte) bool {
+	key := s.hashPath(path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.hashes[key]; taken {
+		return false
+	}
+	s.hashes[key] = struct{}{}
+	return true
+}
+
+// hasPath reports whether path was added.
+func (s *pathSet) hasPath(path []byte) bool {
+	key := s.hashPath(path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, taken := s.hashes[key]
+	return taken
+}
+
+func (s *pathSet) hashPath(path []byte) [2]uint64 {
+	return [2]uint64{maphash.Bytes(s.seeds[0], path), maphash.Bytes(s.seeds[1], path)}
+}

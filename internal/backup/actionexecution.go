@@ -1,0 +1,196 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/results"
+)
+
+// runActions shows objects that are on their way into the archive to the actions
+// and notes what follows from that. Objects that an action failed on are taken
+// out of the batch; the others keep their order. The error is that the run has ended.
+func (c *collection) runActions(ctx context.Context, batch *list.Batch) error {
+	for _, s := range slices.Concat(c.actions.sequential, c.actions.concurrent) {
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	kept := batch.Items[:0]
+	for _, item := range batch.Items {
+		if c.runActionsOn(ctx, c.actions.sequential, &item) {
+			kept = append(kept, item)
+		}
+	}
+	kept, err := c.runActionsConcurrently(ctx, kept)
+	if err != nil {
+		return err
+	}
+	namespace := ""
+	for _, item := range kept {
+		if item.Namespace != namespace {
+			namespace = item.Namespace
+			c.nonEmptyNamespaces.LoadOrStore(namespace, struct{}{})
+		}
+		if err := recoverPanic(func() error { c.recordVolume(item); return nil }); err != nil {
+			c.recordError(results.ObjectScope(item.Namespace), fmt.Errorf("%s %q: noting its volume: %w", c.resource.GroupResource(), item.Key, err))
+		}
+	}
+	batch.Items = kept
+	return nil
+}
+
+// runActionsConcurrently shows objects to the rest of the actions, several at a time, and returns
+// those with which all went well. The run has a number of places for that, whatever
+// kinds the objects are of, so that no plugin is asked more at a time than it was told.
+func (c *collection) runActionsConcurrently(ctx context.Context, items []list.Item) ([]list.Item, error) {
+	if len(c.actions.concurrent) == 0 {
+		return items, nil
+	}
+	lost := make([]bool, len(items))
+	var wg sync.WaitGroup
+	for i := range items {
+		shownTo, err := c.matchingActions(items[i])
+		if err != nil {
+			c.recordItemError(ctx, &items[i], err)
+			lost[i] = true
+		}
+		if len(shownTo) == 0 {
+			continue
+		}
+		select {
+		case c.actionSlots <- struct{}{}:
+		case <-ctx.Done():
+			wg.Wait() // the memory of the items is given back after this
+			return nil, context.Cause(ctx)
+		}
+		wg.Go(func() {
+			defer func() { <-c.actionSlots }()
+			lost[i] = !c.runActionsOn(ctx, shownTo, &items[i])
+		})
+	}
+	wg.Wait()
+	kept := items[:0]
+	for i, item := range items {
+		if !lost[i] {
+			kept = append(kept, item)
+		}
+	}
+	return kept, nil
+}
+
+// matchingActions returns those of the rest of the actions that an object concerns. Its labels
+// are those of the cluster: what one action makes of them does not hide the object from
+// another.
+func (c *collection) matchingActions(item list.Item) (out []*resourceAction, err error) {
+	defer panics.Recover(&err)
+	labels := func() map[string]string {
+		set, _ := item.Labels() // the API server has checked them
+		return set
+	}
+	for _, s := range c.actions.concurrent {
+		if s.external == nil || s.external.Matches(item.Namespace, labels) {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// runActionsOn shows one object to actions, one after the other, and reports whether it is to
+// be archived.
+func (c *collection) runActionsOn(ctx context.Context, steps []*resourceAction, item *list.Item) (archived bool) {
+	if len(steps) == 0 {
+		return true
+	}
+	err := recoverPanic(func() error {
+		archived = c.applyActions(ctx, steps, item)
+		return nil
+	})
+	if err != nil {
+		c.recordItemError(ctx, item, err)
+		return false
+	}
+	return archived
+}
+
+func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, item *list.Item) (archived bool) {
+	for _, s := range steps {
+		if s.action.failed {
+			continue
+		}
+		s.executed.Add(1)
+		result, err := s.executeTimed(ctx, itemaction.Item{
+			Resource:  c.resource.GVR,
+			Namespace: item.Namespace,
+			Name:      item.Name,
+			JSON:      item.JSON,
+		})
+		if err != nil {
+			s.failed.Add(1)
+			c.recordActionError(ctx, s.action, results.ObjectScope(item.Namespace), fmt.Errorf(
+				"%s %q is missing from this backup: item action %s: %w",
+				c.resource.GroupResource(), item.Key, s.Name(), err))
+			return false
+		}
+		c.recordActionResult(ctx, s, item, result)
+		if result.Skip != "" {
+			s.skipped.Add(1)
+			logr.FromContextOrDiscard(ctx).Info("Leaving out an object", "resource", c.resource.GroupResource().String(),
+				"name", item.Key, "action", s.Name(), "reason", result.Skip)
+			return false
+		}
+		if result.JSON != nil {
+			s.changed.Add(1)
+			item.JSON = result.JSON
+		}
+		c.addRelatedItems(s, item, result.RelatedItems)
+	}
+	return true
+}
+
+// executeTimed takes the time of actions of plugins; that of others is not worth it.
+func (s *resourceAction) executeTimed(ctx context.Context, item itemaction.Item) (result itemaction.Result, err error) {
+	defer panics.Recover(&err)
+	if s.external == nil {
+		return s.Execute(ctx, item)
+	}
+	start := time.Now()
+	result, err = s.Execute(ctx, item)
+	s.duration.Add(int64(time.Since(start)))
+	return result, err
+}
+
+// recordActionResult notes what an action says about an object besides what becomes of it.
+func (c *collection) recordActionResult(ctx context.Context, s *resourceAction, item *list.Item, result itemaction.Result) {
+	scope := results.ObjectScope(item.Namespace)
+	about := func() string {
+		return fmt.Sprintf("%s %q: item action %s: ", c.resource.GroupResource(), item.Key, s.Name())
+	}
+	for _, warning := range result.Warnings {
+		c.results.Warn(scope, about()+warning)
+	}
+	for _, warning := range c.reports.addBackupLabels(result.BackupLabels) {
+		c.results.Warn(scope, about()+warning)
+	}
+	if result.Operation == nil {
+		return
+	}
+	if err := c.recordOrCancelOperation(ctx, s, item, *result.Operation); err != nil {
+		err = fmt.Errorf("%s%w", about(), err)
+		c.recordError(scope, err)
+		logr.FromContextOrDiscard(ctx).Error(err, "Nobody waits for what an item action started")
+	}
+}

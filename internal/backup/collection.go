@@ -1,0 +1,351 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+const (
+	// objectsPerListRequest is how many objects more a LIST may yield in the time
+	// of one more request: what decides between one LIST across all namespaces
+	// and one per namespace. Measured: 2.6 ms against 36 µs.
+	objectsPerListRequest = 64
+	// maxConcurrentNamespaces is how many namespaces of one kind are listed together.
+	maxConcurrentNamespaces = 16
+)
+
+// collection is one resource being collected.
+type collection struct {
+	*enginePass
+	resource discovery.Resource
+	actions  actionChain
+	// alwaysIncluded are the related objects, by key, that are archived even if they are
+	// excluded. It is set before any of them is read.
+	alwaysIncluded map[string]struct{}
+
+	// announced is the part of run.expected that is not read yet. It belongs
+	// to the goroutine that lists across namespaces.
+	announced int64
+
+	listed, selectedCount atomic.Int64
+	bytes                 atomic.Int64
+	failed                atomic.Bool
+	// refusedKeys are the keys of objects that cannot be read.
+	refusedKeys sync.Map
+	// notFoundRetries counts requests for the kind that were repeated after a 404, and removed
+	// says that the cluster no longer serves it.
+	notFoundRetries atomic.Int64
+	removed         atomic.Bool
+	reportRemoval   sync.Once
+}
+
+// collectResources collects all selected resources at the same time.
+func (r *enginePass) collectResources(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, preferred := range r.plan.resources {
+		for _, resource := range r.archivedVersions(preferred) {
+			wg.Go(func() {
+				c := &collection{enginePass: r, resource: resource, actions: r.actionsForResource(resource)}
+				if err := recoverPanic(func() error { c.collectResource(ctx); return nil }); err != nil {
+					c.recordListError(ctx, "", err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// archivedVersions returns the versions of a resource that are archived, the preferred
+// one first.
+func (r *enginePass) archivedVersions(preferred discovery.Resource) []discovery.Resource {
+	out := []discovery.Resource{preferred}
+	if !r.req.AllVersions {
+		return out
+	}
+	for _, version := range r.plan.cluster.Versions[preferred.GroupResource()] {
+		if version.GVR != preferred.GVR {
+			out = append(out, version)
+		}
+	}
+	return out
+}
+
+// collectResource reads the objects of the resource, drops those that are not
+// selected, and sends the others to the writer.
+func (c *collection) collectResource(ctx context.Context) {
+	log := logr.FromContextOrDiscard(ctx).WithValues("resource", c.resource.GroupResource().String(),
+		"version", c.resource.GVR.Version)
+	start := time.Now()
+	c.collectOrderedItems(ctx)
+	p := c.plan
+	switch {
+	case !c.resource.Namespaced || p.allNamespaces:
+		c.listAllNamespaces(ctx, 0)
+	case len(p.includedNamespaces) == 1:
+		c.listIncludedNamespaces(ctx)
+	case len(p.includedNamespaces) > 1:
+		if c.listAllNamespaces(ctx, len(p.includedNamespaces)) {
+			c.listIncludedNamespaces(ctx)
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	level := 0
+	if c.listed.Load() == 0 && !c.failed.Load() {
+		level = 1
+	}
+	log.V(level).Info("Collected objects", "listed", c.listed.Load(), "selected", c.selectedCount.Load(),
+		"bytes", c.bytes.Load(), "failed", c.failed.Load(), "duration", time.Since(start).String())
+}
+
+// collectOrderedItems reads the objects that the user wants before all others.
+func (c *collection) collectOrderedItems(ctx context.Context) {
+	for _, name := range c.plan.selection.OrderedItems(c.resource.GroupResource()) {
+		if ctx.Err() != nil || (name.Namespace != "") != c.resource.Namespaced {
+			continue
+		}
+		if name.Namespace != "" && !c.plan.selection.IncludesNamespace(name.Namespace) {
+			continue
+		}
+		item, err := c.getWithRetry(ctx, name.Namespace, name.Name)
+		switch {
+		case apierrors.IsNotFound(err) && !isKindNotFound(err), errors.Is(err, errResourceRemoved):
+			c.results.Warn(results.ObjectScope(name.Namespace), fmt.Sprintf(
+				"%s %q is named in orderedResources and does not exist", c.resource.GroupResource(), name.String()))
+		case err != nil:
+			c.recordListError(ctx, name.Namespace, err)
+		default:
+			if err := c.sendSelectedItems(ctx, list.NewBatch(item)); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// listAllNamespaces lists the resource across namespaces. Of named namespaces it reports
+// true, before it has taken anything, if listing them one by one costs less.
+func (c *collection) listAllNamespaces(ctx context.Context, named int) (tooWide bool) {
+	req := c.newListRequest("")
+	if named > 0 {
+		req.FirstPageSize = named * objectsPerListRequest
+	}
+	summary, err := c.listWithRetry(ctx, req, list.Handler{
+		Page: func(page list.Page) error {
+			if page.First && named > 0 && c.shouldListPerNamespace(page, named) {
+				tooWide = true
+				return list.ErrStop
+			}
+			c.updateExpectedCount(page)
+			return nil
+		},
+		Batch:   func(batch *list.Batch) error { return c.sendSelectedItems(ctx, batch) },
+		Refused: func(err *list.RefusedError) { c.recordRefusedItem(ctx, err) },
+	})
+	c.expected.Add(-c.announced)
+	c.announced = 0
+	switch {
+	case tooWide:
+		return true
+	case ctx.Err() == nil && c.canFallBackToNamespaces(err):
+		c.recordListSummary("", summary)
+		c.fallBackToNamespaces(ctx, err)
+	default:
+		c.recordListSummary("", summary)
+		c.recordListError(ctx, "", err)
+	}
+	return false
+}
+
+// shouldListPerNamespace reports whether reading the rest of a list, most of which may be
+// in other namespaces, costs more than a request for each of the named ones.
+func (c *collection) shouldListPerNamespace(page list.Page, named int) bool {
+	all := len(c.plan.namespaces)
+	if page.Remaining <= 0 || named >= all {
+		return false
+	}
+	elsewhere := page.Remaining * int64(all-named) / int64(all)
+	return elsewhere > int64(named)*objectsPerListRequest
+}
+
+// updateExpectedCount tells the progress how many objects are still to come.
+func (c *collection) updateExpectedCount(page list.Page) {
+	coming := max(page.Remaining, 0)
+	if c.resource.Namespaced && !c.plan.allNamespaces && len(c.plan.namespaces) > 0 {
+		coming = coming * int64(len(c.plan.includedNamespaces)) / int64(len(c.plan.namespaces))
+	}
+	c.expected.Add(coming - c.announced)
+	c.announced = coming
+}
+
+// listIncludedNamespaces lists the resource in every included namespace.
+func (c *collection) listIncludedNamespaces(ctx context.Context) {
+	c.listEachNamespace(ctx, 0, func(namespace string, err error) { c.recordListError(ctx, namespace, err) })
+}
+
+// listEachNamespace lists the resource in every included namespace and tells which of them
+// failed. Pages are asked for attempts times if they fail because of their objects, 0 means
+// the default.
+func (c *collection) listEachNamespace(ctx context.Context, attempts int, failed func(namespace string, err error)) {
+	places := make(chan struct{}, maxConcurrentNamespaces)
+	var wg sync.WaitGroup
+	for _, namespace := range c.plan.includedNamespaces {
+		places <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-places }()
+			if err := recoverPanic(func() error { return c.listOneNamespace(ctx, namespace, attempts) }); err != nil {
+				failed(namespace, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// listOneNamespace lists the resource in one namespace.
+func (c *collection) listOneNamespace(ctx context.Context, namespace string, attempts int) error {
+	req := c.newListRequest(namespace)
+	req.MaxObjectFailures = attempts
+	summary, err := c.listWithRetry(ctx, req, list.Handler{
+		Batch:   func(batch *list.Batch) error { return c.sendSelectedItems(ctx, batch) },
+		Refused: func(err *list.RefusedError) { c.recordRefusedItem(ctx, err) },
+	})
+	c.recordListSummary(namespace, summary)
+	return err
+}
+
+func (c *collection) newListRequest(namespace string) list.Request {
+	return list.Request{
+		ResourceKind:    toListKind(c.resource),
+		Namespace:       namespace,
+		LabelSelector:   c.plan.labelSelector,
+		ResourceVersion: c.plan.resourceVersionFor(c.resource.GVR.GroupResource()),
+		Slots:           c.listSlots,
+	}
+}
+
+// recordListSummary records what became of one LIST, besides its error.
+func (c *collection) recordListSummary(namespace string, summary list.Summary) {
+	c.bytes.Add(summary.Bytes)
+	gr := c.resource.GroupResource()
+	scope := results.RunScope()
+	if namespace != "" {
+		scope = results.ObjectScope(namespace)
+	}
+	if summary.Expired > 0 {
+		c.results.Warn(scope, fmt.Sprintf("The list of %s expired %d times while it was read; "+
+			"its objects are not all of the same moment", gr, summary.Expired))
+	}
+	if summary.Nameless > 0 {
+		c.recordError(scope, fmt.Errorf("%d objects of %s have no name and cannot be archived", summary.Nameless, gr))
+	}
+}
+
+// recordListError records that a part of the resource could not be read.
+func (c *collection) recordListError(ctx context.Context, namespace string, err error) {
+	if err == nil || ctx.Err() != nil {
+		return // the run says why it ended
+	}
+	c.failed.Store(true)
+	scope := results.RunScope()
+	if namespace != "" {
+		scope = results.ObjectScope(namespace)
+	}
+	log := logr.FromContextOrDiscard(ctx)
+	if errors.Is(err, errResourceRemoved) {
+		c.reportRemoval.Do(func() {
+			c.results.Warn(results.RunScope(), fmt.Sprintf("The cluster no longer serves %s: it was removed after the backup began",
+				c.resource.GVR.GroupResource()))
+			log.Info("Passing over a resource that the cluster no longer serves", "resource", c.resource.GVR.String())
+		})
+		return
+	}
+	c.recordError(scope, fmt.Errorf("objects are missing from this backup: %w", err))
+	log.Error(err, "Failed collecting objects", "resource", c.resource.GVR.String(), "namespace", namespace)
+}
+
+// sendSelectedItems keeps what is selected of a batch and sends it to the writer.
+func (c *collection) sendSelectedItems(ctx context.Context, batch *list.Batch) error {
+	c.listed.Add(int64(len(batch.Items)))
+	kept := batch.Items[:0]
+	for i := range batch.Items {
+		item := &batch.Items[i]
+		claimed, err := c.reserveIfSelected(item)
+		if err != nil {
+			c.recordItemError(ctx, item, err)
+		}
+		if claimed {
+			kept = append(kept, *item)
+		}
+	}
+	return c.runActionsAndSend(ctx, batch, kept)
+}
+
+// reserveIfSelected reports whether an object is to be archived, which no other goroutine may do then.
+func (c *collection) reserveIfSelected(item *list.Item) (claimed bool, err error) {
+	defer panics.Recover(&err)
+	return c.isSelected(*item) && c.archive.ReserveObject(archiveIdentity(c.resource, item.Namespace, item.Name)), nil
+}
+
+// shouldArchive is selects for an object that cannot be read, where anything may be wrong.
+func (c *collection) shouldArchive(item *list.Item) (selected bool, err error) {
+	defer panics.Recover(&err)
+	return c.isSelected(*item), nil
+}
+
+// runActionsAndSend shows the kept objects of a batch to the actions and sends them to
+// the writer.
+func (c *collection) runActionsAndSend(ctx context.Context, batch *list.Batch, kept []list.Item) error {
+	batch.Items = kept
+	if err := c.runActions(ctx, batch); err != nil {
+		batch.Release()
+		return err
+	}
+	c.selectedCount.Add(int64(len(batch.Items)))
+	return c.sendBatchToWriter(ctx, c.resource, batch)
+}
+
+// isSelected reports whether an object that was listed belongs into the backup.
+func (c *collection) isSelected(item list.Item) bool {
+	if item.Deleting {
+		return false
+	}
+	s := c.plan.selection
+	if item.Namespace != "" && !c.plan.allNamespaces && !s.IncludesNamespace(item.Namespace) {
+		return false
+	}
+	if !c.plan.hasLabelSelector {
+		return !isExcludedByLabel(item)
+	}
+	labels, err := item.Labels()
+	return err == nil && s.MatchesLabels(labels) && !selection.IsExcludedByLabel(labels)
+}
+
+// isExcludedByLabel reports whether an object carries one of the labels that keep it
+// out of every backup. Labels are decoded only where they might.
+func isExcludedByLabel(item list.Item) bool {
+	if item.RawLabels == nil || !bytes.Contains(item.RawLabels, []byte("exclude-from-backup")) {
+		return false
+	}
+	labels, err := item.Labels()
+	return err == nil && selection.IsExcludedByLabel(labels)
+}

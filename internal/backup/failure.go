@@ -1,0 +1,68 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+// recoverPanic calls f and returns a panic of it as its error.
+func recoverPanic(f func() error) (err error) {
+	defer panics.Recover(&err)
+	return f()
+}
+
+// logPanicStack writes the stack of an error that was a panic to the operator's log. Those who
+// read the results of a backup have no use for it.
+func (r *enginePass) logPanicStack(err error) {
+	var panicked *panics.Error
+	if errors.As(err, &panicked) {
+		r.engine.opts.Log.Error(err, "Recovered from a panic of a backup", "stack", string(panicked.Stack))
+	}
+}
+
+// recordError records an error.
+func (r *enginePass) recordError(scope results.Scope, err error) {
+	r.logPanicStack(err)
+	r.results.Error(scope, err)
+}
+
+// recordItemError records that an object is not in the archive.
+func (c *collection) recordItemError(ctx context.Context, item *list.Item, err error) {
+	if ctx.Err() != nil {
+		return // the run says why it ended
+	}
+	err = fmt.Errorf("%s %q is missing from this backup: %w", c.resource.GroupResource(), item.Key, err)
+	c.recordError(results.ObjectScope(item.Namespace), err)
+	logr.FromContextOrDiscard(ctx).Error(err, "Failed backing up an object")
+}
+
+// recordRefusedItem records that an object that was listed cannot be read, unless it is not
+// selected. What is not known of it counts as selected. A LIST that begins again brings an
+// object twice.
+func (c *collection) recordRefusedItem(ctx context.Context, refused *list.RefusedError) {
+	item := &refused.Item
+	if item.Key == "" {
+		c.recordListError(ctx, "", fmt.Errorf("an object of %s: %w", c.resource.GroupResource(), refused.Reason))
+		return
+	}
+	if selected, err := c.shouldArchive(item); err == nil && !selected {
+		return
+	}
+	if _, twice := c.refusedKeys.LoadOrStore(item.Key, struct{}{}); twice {
+		return
+	}
+	c.failed.Store(true)
+	c.recordItemError(ctx, item, fmt.Errorf("it cannot be read: %w; fix the object, or exclude it with the label %s=true",
+		refused.Reason, selection.GrapnelExcludeLabel))
+}

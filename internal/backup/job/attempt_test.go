@@ -1,0 +1,186 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/backup/job"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
+)
+
+// TestCountsOfAnotherProcess has another process of the same Backup commit first: the
+// counts are those of what is stored, not those of the archive that is not.
+func TestCountsOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]string{"before the archive": "*.tar.gz", "before the manifest": "*/velero-backup.json"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := memory.New()
+			started, release := make(chan struct{}), make(chan struct{})
+			held := storetest.NewFaultyStore(objects, storetest.Fault{Method: storetest.MethodPut, Key: key, Started: started, Release: release})
+			type answer struct {
+				result job.Result
+				err    error
+			}
+			first := make(chan answer, 1)
+			go func() {
+				result, err := archive(t.Context(), worker(t, t.TempDir(), &engine{}), open(held))
+				first <- answer{result, err}
+			}()
+			<-started
+			other := worker(t, t.TempDir(), &engine{})
+			req := request()
+			req.Warnings = []string{"only the other process knows this"}
+			second, err := other.Archive(t.Context(), open(objects), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			close(release)
+			got := <-first
+			if got.err == nil && (second.Warnings != 1 || got.result.Warnings != 1) {
+				t.Errorf("told %+v, and stored is %+v", got.result, second)
+			}
+			if got.err != nil && !errors.Is(got.err, backupstore.ErrSuperseded) {
+				t.Errorf("error %v", got.err)
+			}
+			if err := open(objects).Verify(t.Context(), "nightly"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestArchiveOverwritten has a process of an earlier attempt overwrite the archive once:
+// the archive is made again.
+func TestArchiveOverwritten(t *testing.T) {
+	t.Parallel()
+	objects := memory.New(memory.WithoutPutIfAbsent())
+	once := false
+	store := &afterManifest{Store: objects, do: func() error {
+		if !once {
+			once = true
+			_, err := objects.Put(t.Context(), "backups/nightly/nightly.tar.gz", strings.NewReader("of another"), objectstore.PutOptions{})
+			return err
+		}
+		return nil
+	}}
+	made := &engine{}
+	result, err := archive(t.Context(), worker(t, t.TempDir(), made), open(store))
+	if err != nil || result.Items != 3 || !once {
+		t.Errorf("Archive: %+v, %v", result, err)
+	}
+	if err := open(objects).Verify(t.Context(), "nightly"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLateStepOfAbandonedRun: a step that goes on after its run was canceled and
+// abandoned makes no backup, and says that there is none.
+func TestLateStepOfAbandonedRun(t *testing.T) {
+	t.Parallel()
+	objects := memory.New()
+	started, release := make(chan struct{}), make(chan struct{})
+	held := storetest.NewFaultyStore(objects, storetest.Fault{
+		Method: storetest.MethodPut, Key: "*/velero-backup.json", Started: started, Release: release, IgnoreContext: true,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := archive(ctx, worker(t, t.TempDir(), &engine{}), open(held))
+		ended <- err
+	}()
+	<-started
+	cancel()
+	if err := worker(t, t.TempDir(), &engine{}).Abandon(t.Context(), open(objects), request(), "canceled"); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if err := <-ended; err == nil {
+		t.Error("the late step says that there is a backup")
+	}
+	wantFiles(t, objects, "nightly-logs.gz", "nightly-results.gz")
+}
+
+// TestAbandonOfCommittedBackup: a process that lost its lease completes the archive of a run
+// that its successor cancels. The successor can give up the files at once, whatever it knows of
+// the archive, and a step of the old process that goes on finds that there is none.
+func TestAbandonOfCommittedBackup(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]func(ctx context.Context, old *backupstore.Attempt) error{
+		"it has ended": nil,
+		"it stores a file again": func(ctx context.Context, old *backupstore.Attempt) error {
+			_, err := old.PutContents(ctx, strings.NewReader("late"))
+			return err
+		},
+		"it completes the backup again": func(ctx context.Context, old *backupstore.Attempt) error {
+			return old.Commit(ctx, backupstore.Manifest{VeleroBackup: []byte("{}")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := memory.New()
+			store, successor := open(objects), worker(t, t.TempDir(), &engine{})
+			if err := store.Claim(t.Context(), "nightly", backupstore.Claim{BackupUID: request().UID}); err != nil {
+				t.Fatal(err)
+			}
+			old, err := store.BeginAttempt(t.Context(), "nightly", request().UID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := archive(t.Context(), worker(t, t.TempDir(), &engine{}), open(objects)); err != nil {
+				t.Fatal(err)
+			}
+			wantFiles(t, objects, complete()...)
+			for range 2 { // an operator that starts anew repeats it
+				if err := successor.Abandon(t.Context(), open(objects), request(), "canceled"); err != nil {
+					t.Fatalf("Abandon: %v", err)
+				}
+			}
+			if again != nil && again(t.Context(), old) == nil {
+				t.Error("the late write went through")
+			}
+			wantFiles(t, objects, "nightly-logs.gz", "nightly-results.gz")
+		})
+	}
+}
+
+// TestAbandonInFullStore: a run whose archive filled the store frees what it took, also
+// where nothing can be written any more.
+func TestAbandonInFullStore(t *testing.T) {
+	t.Parallel()
+	full := &objectstore.Error{Op: "putting", Key: "any", Kind: objectstore.ErrNoSpace}
+	for name, tc := range map[string]struct {
+		fault storetest.Fault
+		want  []string
+	}{
+		"for ever":                 {storetest.Fault{Method: storetest.MethodPut, Before: full}, nil},
+		"until something is freed": {storetest.Fault{Method: storetest.MethodPut, Before: full, Nth: 1}, []string{"nightly-logs.gz", "nightly-results.gz"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := memory.New()
+			j := worker(t, t.TempDir(), &engine{})
+			if err := j.Claim(t.Context(), open(objects), request()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := putContents(t.Context(), open(objects), "nightly", "u-1", strings.NewReader("half an archive")); err != nil {
+				t.Fatal(err)
+			}
+			if err := j.Abandon(t.Context(), open(storetest.NewFaultyStore(objects, tc.fault)), request(), "no space"); err != nil {
+				t.Fatal(err)
+			}
+			wantFiles(t, objects, tc.want...)
+			if err := open(objects).CheckClaim(t.Context(), "nightly", "u-2"); err != nil {
+				t.Errorf("the name is not free: %v", err)
+			}
+		})
+	}
+}

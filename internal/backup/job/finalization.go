@@ -1,0 +1,105 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+	"github.com/grapnel-dev/grapnel/internal/velero"
+)
+
+// Finalize makes a backup of what Archive stored, when all of its operations have ended:
+// it archives the objects that those which completed asked for, records those which did
+// not end well as errors of their objects, and stores everything, the manifests last.
+//
+// With an error there is no backup, and Finalize may be called again until it succeeds,
+// with the same operations; ErrNoDraft means that this is of no use. A backup that is
+// complete already is left as it is.
+func (j *Runner) Finalize(ctx context.Context, store *backupstore.Store, req Request, ended []velero.Operation) (Result, error) {
+	log := j.Logs.Logger(req.UID, runlog.Main)
+	ctx = logr.NewContext(ctx, log)
+	attempt, done, err := j.beginAttempt(ctx, store, req)
+	if attempt == nil {
+		if err == nil {
+			removeDraft(ctx, store, req)
+		}
+		return done, err
+	}
+	log.Info("Completing the archive", "backup", req.Namespace+"/"+req.Name, "operations", len(ended))
+	result, err := j.finalizeDraft(ctx, store, attempt, req, ended)
+	if err != nil {
+		result, err = j.resultIfCommitted(ctx, store, req, err)
+	}
+	if err != nil {
+		log.Error(err, "Completing the archive failed")
+		return Result{}, err
+	}
+	removeDraft(ctx, store, req)
+	return result, nil
+}
+
+func (j *Runner) finalizeDraft(ctx context.Context, store *backupstore.Store, attempt *backupstore.Attempt, req Request, ended []velero.Operation) (Result, error) {
+	d, err := readDraft(ctx, store, req)
+	if err != nil {
+		return Result{}, err
+	}
+	if refs := completedPostItems(ended); len(refs) > 0 && !d.Merged {
+		if d, err = j.archivePostOperationItems(ctx, attempt, req, d, phaseForDraft(d, ended), refs); err != nil {
+			return Result{}, err
+		}
+	}
+	if d.Merged {
+		if err := replaceContents(ctx, attempt, req, d); err != nil {
+			return Result{}, err
+		}
+		d.ETag = attempt.ETag(backupstore.Contents)
+	}
+	d.recordFailedOperations(ctx, ended)
+	result, err := j.storeAndCommit(ctx, attempt, req, d, ended)
+	if errors.Is(err, backupstore.ErrOverwritten) && !d.Merged {
+		err = fmt.Errorf("%w: %w; make another backup", ErrNoDraft, err)
+	}
+	return result, err
+}
+
+// recordFailedOperations records the operations that did not end well as errors of their objects, which
+// Velero does not.
+func (d *draft) recordFailedOperations(ctx context.Context, ended []velero.Operation) {
+	for _, operation := range ended {
+		failure := operation.Failure()
+		if failure == nil {
+			continue
+		}
+		key := operation.Object.Name
+		if operation.Object.Namespace != "" {
+			key = operation.Object.Namespace + "/" + key
+		}
+		text := fmt.Sprintf("%s %q: %s", operation.Object.GroupResource, key, failure)
+		d.addItemError(operation.Object.Namespace, text)
+		logr.FromContextOrDiscard(ctx).Info("An operation did not end well", "reason", text)
+	}
+	if lost := d.Operations - len(ended); lost > 0 {
+		d.addRunError(fmt.Sprintf("%d of the %d operations that item actions started are not known any more: "+
+			"look in what the plugins work with how they ended", lost, d.Operations))
+	}
+}
+
+// phaseForDraft returns the phase of the backup that item actions see.
+func phaseForDraft(d draft, ended []velero.Operation) string {
+	for _, operation := range ended {
+		if operation.Failure() != nil {
+			return velero.PhaseFinalizingPartiallyFailed
+		}
+	}
+	if d.Errors > 0 {
+		return velero.PhaseFinalizingPartiallyFailed
+	}
+	return velero.PhaseFinalizing
+}

@@ -1,0 +1,111 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/kube/request"
+)
+
+const (
+	// minMissingDiscoveries is how many discoveries in a row must not have a kind that answers 404
+	// until it counts as removed: the API servers of a cluster do not learn of a kind at
+	// the same moment.
+	minMissingDiscoveries = 3
+	// maxNotFoundRetries is how many repeated requests the 404s of one kind cost altogether: an API
+	// server that answers 404 in every namespace is not asked seven times in each.
+	maxNotFoundRetries = 16 * request.MaxAttempts
+)
+
+// errResourceRemoved means that the cluster no longer serves a kind, and that nothing of it was
+// read.
+var errResourceRemoved = errors.New("the cluster no longer serves it")
+
+// isKindNotFound reports whether the API server did not find a kind, instead of an object
+// of it.
+func isKindNotFound(err error) bool {
+	if !apierrors.IsNotFound(err) {
+		return false
+	}
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		return true
+	}
+	details := status.Status().Details
+	return details == nil || details.Name == ""
+}
+
+// listWithRetry reads a LIST. A 404 does not mean that the kind was removed: it is also what an API
+// server answers that is being replaced, that does not know of a new kind yet, or that a
+// proxy cannot reach. So the LIST is repeated until it succeeds, or discovery agrees and
+// nothing of the kind was read, which is errResourceRemoved.
+func (c *collection) listWithRetry(ctx context.Context, req list.Request, handler list.Handler) (summary list.Summary, err error) {
+	err = c.retryUntilFound(ctx, func() error {
+		summary, err = c.cluster.List(ctx, req, handler)
+		return err
+	})
+	return summary, err
+}
+
+// getWithRetry reads an object, with the same treatment of a kind that is not found.
+func (c *collection) getWithRetry(ctx context.Context, namespace, name string) (item list.Item, err error) {
+	err = c.retryUntilFound(ctx, func() error {
+		item, err = c.cluster.Get(ctx, toListKind(c.resource), namespace, name)
+		return err
+	})
+	return item, err
+}
+
+func (c *collection) retryUntilFound(ctx context.Context, read func() error) error {
+	missing := 0
+	for n := 1; ; n++ {
+		if c.removed.Load() {
+			return errResourceRemoved
+		}
+		err := read()
+		if ctx.Err() != nil || !isKindNotFound(err) {
+			return err
+		}
+		if missing++; c.isResourceServed(ctx) {
+			missing = 0
+		}
+		if missing >= minMissingDiscoveries && c.listed.Load() == 0 {
+			c.removed.Store(true)
+			return errResourceRemoved
+		}
+		if n >= request.MaxAttempts || c.notFoundRetries.Add(1) > maxNotFoundRetries {
+			return fmt.Errorf("%w, also after %d attempts", err, n)
+		}
+		logr.FromContextOrDiscard(ctx).Info("Repeating a request for a kind that was not found",
+			"resource", c.resource.GVR.String(), "attempt", n, "reason", err.Error())
+		if sleepErr := c.engine.opts.Sleep(ctx, request.BackoffDelay(n)); sleepErr != nil {
+			return sleepErr
+		}
+	}
+}
+
+// isResourceServed discovers again whether the cluster serves the resource in its version. While
+// that is not known it counts as served.
+func (c *collection) isResourceServed(ctx context.Context) bool {
+	now, err := c.cluster.Discover(ctx)
+	if err != nil {
+		return true
+	}
+	if _, unknown := now.Failed[c.resource.GVR.GroupVersion()]; unknown {
+		return true
+	}
+	for _, version := range now.Versions[c.resource.GVR.GroupResource()] {
+		if version.GVR == c.resource.GVR {
+			return true
+		}
+	}
+	return false
+}

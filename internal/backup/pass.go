@@ -1,0 +1,148 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/results"
+)
+
+// maxQueuedBatches bounds what waits for the writer.
+const maxQueuedBatches = 8
+
+// enginePass is one backup under way. Its fields are set by newEnginePass or by makePlan,
+// before anything is listed, unless they say otherwise.
+type enginePass struct {
+	engine  *Engine
+	cluster Cluster
+	req     ArchiveRequest
+	archive *archive.Writer
+	results results.Collector
+	plan    *plan
+	actions []*action
+
+	// listSlots are the run's own, so that a slow store holds up nobody else.
+	listSlots *list.Slots
+
+	// actionSlots bounds how many objects external actions see at a time.
+	actionSlots chan struct{}
+	reports     actionReports
+
+	// batches is the way of everything to the writer.
+	batches chan resourceBatch
+
+	// related are the objects that actions named.
+	related relatedSet
+	// nonEmptyNamespaces are the namespaces with at least one archived object.
+	nonEmptyNamespaces sync.Map
+	volumes            volumeList
+
+	// expected is how many objects were collected or announced by the API
+	// server but not read yet.
+	expected atomic.Int64
+
+	// written and names belong to the writing goroutine.
+	written         int
+	namesByResource map[discovery.Resource][]string
+}
+
+// resourceBatch is a batch of objects of one resource, claimed and ready to be
+// written. Whoever takes it releases the batch.
+type resourceBatch struct {
+	resource discovery.Resource
+	batch    *list.Batch
+}
+
+func newEnginePass(e *Engine, req ArchiveRequest, w *archive.Writer) *enginePass {
+	return &enginePass{
+		engine:          e,
+		cluster:         e.cluster,
+		req:             req,
+		archive:         w,
+		listSlots:       list.NewSlots(e.opts.InFlight, e.opts.Readers),
+		actionSlots:     make(chan struct{}, e.opts.ActionWorkers),
+		batches:         make(chan resourceBatch, maxQueuedBatches),
+		related:         relatedSet{capacity: maxExternalRefs},
+		namesByResource: map[discovery.Resource][]string{},
+	}
+}
+
+// collectAllObjects finds and sends everything that belongs into the archive.
+func (r *enginePass) collectAllObjects(ctx context.Context) (err error) {
+	defer panics.Recover(&err)
+	if err := r.makePlan(ctx); err != nil {
+		return err
+	}
+	prepared := r.prepareActions(ctx)
+	gather := r.collectSelected
+	if r.req.hasOnlyItems() {
+		gather = r.collectOnlyItems
+	}
+	err = gather(ctx)
+	prepared.Wait()
+	if err != nil {
+		return err
+	}
+	r.logActionCounts(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("collecting objects: %w", err)
+	}
+	return nil
+}
+
+// collectSelected sends the objects that are selected and those that they need.
+func (r *enginePass) collectSelected(ctx context.Context) error {
+	r.collectResources(ctx)
+	for more := true; more; more = r.related.hasPendingItems() {
+		if err := r.collectAllRelated(ctx); err != nil {
+			return err
+		}
+		// Last, since it depends on what lives in them; but they may need more.
+		if err := r.collectNamespaces(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendBatchToWriter hands a parcel to the writer, and returns false if the run has ended.
+func (r *enginePass) sendBatchToWriter(ctx context.Context, resource discovery.Resource, batch *list.Batch) error {
+	if len(batch.Items) == 0 {
+		batch.Release()
+		return nil
+	}
+	r.expected.Add(int64(len(batch.Items)))
+	select {
+	case r.batches <- resourceBatch{resource: resource, batch: batch}:
+		return nil
+	case <-ctx.Done():
+		batch.Release()
+		return context.Cause(ctx)
+	}
+}
+
+// archiveIdentity returns the place of an object in the archive.
+func archiveIdentity(resource discovery.Resource, namespace, name string) archive.Identity {
+	return archive.Identity{
+		Group:     resource.GVR.Group,
+		Version:   resource.GVR.Version,
+		Resource:  resource.GVR.Resource,
+		Preferred: resource.Preferred,
+		Namespace: namespace,
+		Name:      name,
+	}
+}
+
+// toListKind returns what the list package calls a resource.
+func toListKind(resource discovery.Resource) list.ResourceKind {
+	return list.ResourceKind{Resource: resource.GVR, Kind: resource.Kind}
+}

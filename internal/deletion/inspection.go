@@ -1,0 +1,118 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletion
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+)
+
+// StoredBackup is what there is under a name in a location.
+type StoredBackup struct {
+	// Exists says that there is a manifest of Velero's, which makes a backup. Without
+	// it there may be files of a backup that was never finished, or is half removed.
+	Exists bool
+	// UID of the Backup that made it; empty if that is not known, as of one of Velero.
+	UID string
+	// VeleroUID is what Velero's manifest says; empty if it can not be read.
+	VeleroUID string
+	// Damaged says in one line why the manifests can not be understood; empty if they can.
+	Damaged string
+	// VeleroManifest and Grapnel are the manifests. Both are empty of a damaged backup, and
+	// Grapnel is nil for one of Velero.
+	VeleroManifest  []byte
+	GrapnelManifest *backupstore.GrapnelManifest
+}
+
+// Inspect reads the manifests of a stored backup. The error is that of the store; that there
+// is no backup, or a damaged one, is none.
+func (j *Runner) Inspect(ctx context.Context, store *backupstore.Store, name string) (StoredBackup, error) {
+	velero, grapnel, err := store.ReadManifest(ctx, name)
+	damaged := (*backupstore.CorruptError)(nil)
+	switch {
+	case errors.Is(err, objectstore.ErrNotExist), errors.Is(err, backupstore.ErrInvalidName):
+		return StoredBackup{}, nil
+	case errors.As(err, &damaged):
+		return StoredBackup{Exists: true, Damaged: j.redactedLine(damaged.Error())}, nil
+	case err != nil:
+		return StoredBackup{}, err
+	}
+	found := StoredBackup{Exists: true, VeleroManifest: velero, GrapnelManifest: grapnel}
+	if grapnel != nil {
+		found.UID = grapnel.BackupUID
+	}
+	uid, readable := uidFromManifest(velero)
+	if !readable {
+		return StoredBackup{Exists: true, UID: found.UID, Damaged: "velero-backup.json is no object as JSON"}, nil
+	}
+	found.VeleroUID = uid
+	return found, nil
+}
+
+// uidFromManifest returns the UID that Velero's manifest tells.
+func uidFromManifest(manifest []byte) (uid string, readable bool) {
+	var object struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
+	}
+	err := json.Unmarshal(manifest, &object)
+	return object.Metadata.UID, err == nil
+}
+
+// CreatorUID is the UID of who made it, Grapnel or Velero, as far as that is known.
+func (f StoredBackup) CreatorUID() string { return cmp.Or(f.UID, f.VeleroUID) }
+
+// matchesRequest reports whether a complete backup may be that of a request.
+func (f StoredBackup) matchesRequest(req Request) bool {
+	if req.Force {
+		return f.Exists && (f.CreatorUID() == "" || req.UID == "" || f.CreatorUID() == req.UID)
+	}
+	return f.Exists && f.UID == req.UID
+}
+
+// archiveOwnership is what actions may be shown of what is stored under a name.
+type archiveOwnership struct {
+	// mayHaveArchive says that there may be an archive, and complete that there has to be one.
+	mayHaveArchive, mustHaveArchive bool
+	// digest is what the archive has to be, as far as that is known.
+	digest backupstore.Digest
+	// nameConflict says who has the name, if another backup has it.
+	nameConflict string
+}
+
+// resolveOwnership finds out whose backup it is. The error is that of the store, or a
+// *backupstore.CorruptError if nobody can say.
+func (j *Runner) resolveOwnership(ctx context.Context, store *backupstore.Store, req Request) (archiveOwnership, error) {
+	if !req.Force && req.UID == "" {
+		return archiveOwnership{}, errNoUID
+	}
+	found, err := j.Inspect(ctx, store, req.Name)
+	if err != nil {
+		return archiveOwnership{}, err
+	}
+	if found.matchesRequest(req) {
+		own := archiveOwnership{mayHaveArchive: true, mustHaveArchive: true}
+		if found.GrapnelManifest != nil {
+			own.digest = found.GrapnelManifest.Files[backupstore.Contents]
+		}
+		return own, nil
+	}
+	if req.UID == "" {
+		return archiveOwnership{mayHaveArchive: backupstore.ValidateName(req.Name) == nil}, nil
+	}
+	there, err := store.IsOwnedBy(ctx, req.Name, req.UID)
+	if other := (*backupstore.TakenError)(nil); errors.As(err, &other) {
+		return archiveOwnership{nameConflict: j.redactedLine(other.Error())}, nil
+	}
+	if damaged := (*backupstore.CorruptError)(nil); req.Force && errors.As(err, &damaged) {
+		return archiveOwnership{mayHaveArchive: true}, nil
+	}
+	return archiveOwnership{mayHaveArchive: there, mustHaveArchive: there && found.Exists}, ignoreInvalidName(err)
+}

@@ -1,0 +1,66 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podexec
+
+import (
+	"context"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+)
+
+// runInEachPod treats every pod once, and goes on after a failure: an action that thaws must
+// reach as many as it can. It lists until there is nothing new.
+func (r *invocation) runInEachPod(ctx context.Context) error {
+	for range maxListPasses {
+		pods, err := r.listPods(ctx)
+		if err != nil {
+			return err
+		}
+		if r.initialPods == nil {
+			r.initialPods = pods
+		}
+		r.updateFailedResults(pods)
+		targets := r.selectNewTargets(ctx, pods)
+		if len(targets) == 0 {
+			r.recordPendingPods(pods)
+			return nil
+		}
+		r.runInTargets(ctx, targets)
+		if ctx.Err() != nil && r.hasUnfinishedCommand(len(targets)) {
+			return r.newContextError(ctx)
+		}
+	}
+	return executor.NewError(executor.Unreachable, r.call,
+		"new pods kept appearing while the command ran: let the selector find those that last", nil)
+}
+
+// runInTargets runs the command in several pods, at most Parallel at once, and begins in
+// their order.
+func (r *invocation) runInTargets(ctx context.Context, targets []target) {
+	results := make([]*podResult, len(targets))
+	var group errgroup.Group
+	group.SetLimit(r.Parallel)
+	for i, t := range targets {
+		group.Go(func() error {
+			results[i] = r.runInPod(ctx, t)
+			return nil
+		})
+	}
+	// A failure is a result here, no error.
+	_ = group.Wait()
+	for _, res := range results {
+		if res != nil {
+			r.results = append(r.results, res)
+		}
+	}
+}
+
+// hasUnfinishedCommand reports whether one of the last commands did not end.
+func (r *invocation) hasUnfinishedCommand(targets int) bool {
+	last := r.results[max(0, len(r.results)-targets):]
+	return len(last) < targets || slices.ContainsFunc(last, func(res *podResult) bool { return res.connectionLost })
+}

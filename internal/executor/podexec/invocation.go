@@ -1,0 +1,180 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+)
+
+// maxListPasses is how often pods are listed and treated in one call: the first time, and
+// as long as new ones appeared meanwhile.
+const maxListPasses = 6
+
+// invocation is one call.
+type invocation struct {
+	Options
+	call       executor.Call
+	namespaces []string
+	// initialPods are the pods of the first list.
+	initialPods []*corev1.Pod
+	// skipReasons says why a pod that was found is not treated.
+	skipReasons map[types.UID]string
+	// results are those of the pods that were treated, in the order of their treatment.
+	results []*podResult
+}
+
+// runInPods treats the pods.
+func (r *invocation) runInPods(ctx context.Context) error {
+	if err := r.resolveNamespaces(ctx); err != nil {
+		return err
+	}
+	if r.Target == Any {
+		return r.runInAnyPod(ctx)
+	}
+	return r.runInEachPod(ctx)
+}
+
+// resolveNamespaces finds out which namespaces may be touched.
+func (r *invocation) resolveNamespaces(ctx context.Context) error {
+	names, err := r.Namespaces(ctx, r.call)
+	var known *executor.Error
+	switch {
+	case errors.As(err, &known):
+		return known
+	case err != nil:
+		return r.newReadError(ctx, "the namespaces that it includes could not be found out", err)
+	case slices.Contains(names, ""):
+		// To a list, it means all of them.
+		return executor.NewError(executor.Invalid, r.call, "a namespace without a name is included: name the namespaces", nil)
+	}
+	names = slices.Clone(names)
+	slices.Sort(names)
+	r.namespaces = slices.Compact(names)
+	return nil
+}
+
+// listPods returns the pods that the selector finds, by namespace and name.
+func (r *invocation) listPods(ctx context.Context) ([]*corev1.Pod, error) {
+	var pods []*corev1.Pod
+	for _, namespace := range r.namespaces {
+		found, err := r.listPodsWithRetry(ctx, namespace)
+		if err != nil {
+			return nil, r.newReadError(ctx, fmt.Sprintf("the pods of namespace %s could not be listed", namespace), err)
+		}
+		for i := range found {
+			if found[i].Namespace == namespace {
+				pods = append(pods, &found[i])
+			}
+		}
+	}
+	slices.SortStableFunc(pods, comparePodsByName)
+	return pods, nil
+}
+
+// listPodsWithRetry lists the pods of one namespace. An API server that is away for a moment must
+// not make a command that is done count as failed.
+func (r *invocation) listPodsWithRetry(ctx context.Context, namespace string) (found []corev1.Pod, err error) {
+	pauses := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Steps: 4}
+	waited := wait.ExponentialBackoffWithContext(ctx, pauses, func(ctx context.Context) (bool, error) {
+		found, err = r.Reader.ListPods(ctx, namespace, r.Selector)
+		return err == nil || apierrors.IsForbidden(err), nil
+	})
+	if err == nil && ctx.Err() != nil {
+		err = waited
+	}
+	return found, err
+}
+
+// newReadError is the error of a call for which something could not be read.
+func (r *invocation) newReadError(ctx context.Context, text string, err error) error {
+	if ctx.Err() != nil {
+		return r.newContextError(ctx)
+	}
+	logr.FromContextOrDiscard(ctx).Info("Reading failed", "what", text, "error", r.Redactor.String(err.Error()))
+	if apierrors.IsForbidden(err) {
+		text += ": the operator may not do it"
+	}
+	return executor.NewError(executor.Unreachable, r.call, r.Redactor.String(text), err)
+}
+
+// newContextError is the error of a call whose ctx ended.
+func (r *invocation) newContextError(ctx context.Context) error {
+	where := ""
+	for _, res := range r.results {
+		if res.connectionLost {
+			where = "; the command may go on in pod " + namespacedName(res.pod)
+			break
+		}
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return executor.NewError(executor.Timeout, r.call, r.Redactor.String(
+			"did not end before its deadline: raise its timeout or check what it waits for"+where), ctx.Err())
+	}
+	return executor.NewError(executor.Interrupted, r.call, r.Redactor.String("was interrupted before it ended"+where), ctx.Err())
+}
+
+// selectNewTargets returns the candidates that were not treated yet, in order.
+func (r *invocation) selectNewTargets(ctx context.Context, pods []*corev1.Pod) []target {
+	var targets []target
+	for _, pod := range pods {
+		if r.resultForPod(pod.UID) != nil {
+			continue
+		}
+		why := skipReason(pod)
+		if why == "" {
+			delete(r.skipReasons, pod.UID)
+			targets = append(targets, newTarget(pod, r.Container))
+		} else if why != r.skipReasons[pod.UID] {
+			logr.FromContextOrDiscard(ctx).Info("The pod is left out", "pod", namespacedName(pod), "why", why)
+			r.skipReasons[pod.UID] = why
+		}
+	}
+	return targets
+}
+
+// resultForPod returns the result of a pod, nil if it was not treated.
+func (r *invocation) resultForPod(uid types.UID) *podResult {
+	for _, res := range r.results {
+		if res.pod.UID == uid {
+			return res
+		}
+	}
+	return nil
+}
+
+// updateFailedResults looks at what became of the pods in which the command failed.
+func (r *invocation) updateFailedResults(pods []*corev1.Pod) {
+	for _, res := range r.results {
+		if res.outcome != outcomeFailed && res.outcome != outcomeUnreachable {
+			continue
+		}
+		at := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return pod.UID == res.pod.UID })
+		switch {
+		case at < 0 || isTerminatingOrTerminal(pods[at]):
+			res.outcome = outcomePodGone
+		case res.connectionLost && hasContainerRestarted(res.target, pods[at]):
+			res.text = fmt.Sprintf("its container %s restarted while the command ran, which ended it", res.container)
+		}
+	}
+}
+
+// hasContainerRestarted reports whether another container runs, or none, where the command ran.
+func hasContainerRestarted(t target, now *corev1.Pod) bool {
+	id, _ := runningContainerID(now, t.container)
+	return id != t.containerID
+}
+
+func namespacedName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }

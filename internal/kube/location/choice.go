@@ -1,0 +1,127 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package location
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+)
+
+// Choice is the location that a run means. At most one field is set.
+type Choice struct {
+	// Location can be used.
+	Location *v1alpha1.BackupStorageLocation
+	// Missing says that there is none, and what to do. It may come yet.
+	Missing string
+	// Waiting says what is not known of it yet.
+	Waiting string
+	// Problem says why it can not be used, and what to do.
+	Problem string
+}
+
+// Use is what a run does in a location.
+type Use int
+
+// The uses of a location. A location that is full can be read, and what is stored there
+// can be deleted.
+const (
+	ForReading Use = iota
+	ForDeleting
+	ForWriting
+)
+
+// Choose finds the location of that name in a namespace, or the default one if
+// the name is empty, for what a run does there.
+func Choose(ctx context.Context, reader client.Reader, namespace, name string, use Use) (Choice, error) {
+	var list v1alpha1.BackupStorageLocationList
+	if err := reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return Choice{}, fmt.Errorf("listing the BackupStorageLocations: %w", err)
+	}
+	found, missing := selectLocation(name, list.Items)
+	if found == nil {
+		return Choice{Missing: missing}, nil
+	}
+	available := conditions.Get(found, v1alpha1.ConditionAvailable)
+	switch {
+	case available == nil || available.ObservedGeneration != found.Generation:
+		return Choice{Waiting: fmt.Sprintf("Waiting until BackupStorageLocation %s has been checked", found.Name)}, nil
+	case available.Status != metav1.ConditionTrue:
+		return Choice{Problem: fmt.Sprintf("BackupStorageLocation %s can not be used: %s", found.Name, available.Message)}, nil
+	case use != ForReading && found.Spec.AccessMode == v1alpha1.AccessModeReadOnly:
+		return Choice{Problem: fmt.Sprintf(
+			"BackupStorageLocation %s is read-only; set its spec.accessMode to ReadWrite or choose another one", found.Name)}, nil
+	case use == ForWriting && isLocationFull(found):
+		return Choice{Problem: fmt.Sprintf("BackupStorageLocation %s can not be used: %s",
+			found.Name, conditions.Get(found, v1alpha1.ConditionWritable).Message)}, nil
+	}
+	return Choice{Location: found}, nil
+}
+
+// isLocationFull reports whether there is no space for new backups in a location.
+func isLocationFull(l *v1alpha1.BackupStorageLocation) bool {
+	writable := conditions.Get(l, v1alpha1.ConditionWritable)
+	return writable != nil && writable.Status == metav1.ConditionFalse && writable.Reason == v1alpha1.ReasonFull
+}
+
+// WithOpenStore opens the location of that name for the time of some work.
+func WithOpenStore[R any](
+	ctx context.Context, reader client.Reader, opener *Opener, key types.NamespacedName, work func(*Store) (R, error),
+) (result R, err error) {
+	var bsl v1alpha1.BackupStorageLocation
+	if err := reader.Get(ctx, key, &bsl); err != nil {
+		return result, fmt.Errorf("reading BackupStorageLocation %s: %w", key.Name, err)
+	}
+	opened, err := opener.Open(ctx, &bsl)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	return work(opened)
+}
+
+// defaultLocationName is the name that stands in where no location is marked.
+const defaultLocationName = "default"
+
+// selectLocation returns the location that is meant, or says why there is none.
+func selectLocation(name string, list []v1alpha1.BackupStorageLocation) (found *v1alpha1.BackupStorageLocation, missing string) {
+	var names, defaults []string
+	for i := range list {
+		l := &list[i]
+		if !l.DeletionTimestamp.IsZero() {
+			continue
+		}
+		names = append(names, l.Name)
+		switch {
+		case name != "" && l.Name == name:
+			return l, ""
+		case name == "" && l.Spec.Default:
+			defaults = append(defaults, l.Name)
+			found = l
+		case name == "" && l.Name == defaultLocationName && len(defaults) == 0:
+			found = l
+		}
+	}
+	switch {
+	case len(defaults) > 1:
+		return nil, fmt.Sprintf("several BackupStorageLocations are marked as default (%s); set spec.storageLocation, or mark one only",
+			strings.Join(defaults, ", "))
+	case found != nil:
+		return found, ""
+	case len(names) == 0:
+		return nil, "there is no BackupStorageLocation in this namespace; create one"
+	case name == "":
+		return nil, fmt.Sprintf("no BackupStorageLocation is marked as default; set spec.storageLocation to one of: %s", strings.Join(names, ", "))
+	}
+	return nil, fmt.Sprintf("BackupStorageLocation %q does not exist in this namespace; create it, or set spec.storageLocation to one of: %s",
+		name, strings.Join(names, ", "))
+}

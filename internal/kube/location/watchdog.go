@@ -1,0 +1,116 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package location
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
+	"github.com/grapnel-dev/grapnel/internal/objectstore/watchdog"
+)
+
+// volumeLimits are how long a volume may do nothing. Its system calls cannot be ended;
+// what is written to it may be kept in memory until the end, when it takes time.
+func volumeLimits() watchdog.Timeouts {
+	return watchdog.Timeouts{Call: 2 * time.Minute, Stream: time.Minute, Finish: 15 * time.Minute}
+}
+
+// locationStuckCalls has the calls that hang in the store of a location, by the name of the location.
+type locationStuckCalls struct {
+	mu    sync.Mutex
+	calls map[types.NamespacedName]*watchdog.StuckCalls
+}
+
+func (s *locationStuckCalls) callsForLocation(key types.NamespacedName) *watchdog.StuckCalls {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls == nil {
+		s.calls = map[types.NamespacedName]*watchdog.StuckCalls{}
+	}
+	if s.calls[key] == nil {
+		s.calls[key] = &watchdog.StuckCalls{}
+	}
+	return s.calls[key]
+}
+
+// pruneLocation drops the count of a location that was deleted, unless calls hang: another
+// location of that name may be in the same store.
+func (s *locationStuckCalls) pruneLocation(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.calls[key]; c != nil && c.Count() == 0 {
+		delete(s.calls, key)
+	}
+}
+
+// watchdogOptions returns how the store of a location is watched. A bucket or the store of a
+// plugin has no limits here: both end a transfer that stalls themselves, as they know
+// which bytes move on the wire.
+func (o *Opener) watchdogOptions(bsl *v1alpha1.BackupStorageLocation) watchdog.Options {
+	options := watchdog.Options{
+		Name:       "the store of BackupStorageLocation " + bsl.Name,
+		Hint:       "check the service that keeps it",
+		StuckCalls: o.stuckCalls.callsForLocation(client.ObjectKeyFromObject(bsl)),
+	}
+	if bsl.Spec.Filesystem != nil {
+		options.Name = "the volume of BackupStorageLocation " + bsl.Name
+		options.Hint = "check the volume and what serves it (an NFS server, the node's disk)"
+		options.Timeouts = volumeLimits()
+	}
+	return options
+}
+
+// openVolumeStore opens the store of a filesystem location.
+func (o *Opener) openVolumeStore(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*Store, error) {
+	if o.Root == "" {
+		return nil, fmt.Errorf("%w: filesystem locations need the flag --store-root on the operator", ErrInvalidSpec)
+	}
+	options := o.watchdogOptions(bsl)
+	store, err := watchdog.RunWithTimeout(ctx, options, options.Timeouts.Call, func(context.Context) (*filesystem.Store, error) {
+		return filesystem.Open(o.Root, bsl.Spec.Filesystem.Path)
+	}, func(late *filesystem.Store) { _ = late.Close() })
+	if err != nil {
+		return nil, fmt.Errorf("opening folder: %w", err)
+	}
+	return o.newStore(store, bsl, store.Close), nil
+}
+
+// newStore makes a Store whose calls end, whatever the object store does.
+func (o *Opener) newStore(objects objectstore.Store, bsl *v1alpha1.BackupStorageLocation, closer func() error) *Store {
+	return &Store{Store: backupstore.New(o.guardObjectStore(objects, bsl), bsl.Spec.Prefix), closeFunc: closer}
+}
+
+// guardObjectStore puts everything around an object store that bounds or refuses its calls. The fence
+// is outside, so that the time for which it holds back a write is not the store's.
+func (o *Opener) guardObjectStore(objects objectstore.Store, bsl *v1alpha1.BackupStorageLocation) objectstore.ExtendedStore {
+	var guarded objectstore.ExtendedStore = watchdog.New(objects, o.watchdogOptions(bsl))
+	if bsl.Spec.AccessMode == v1alpha1.AccessModeReadOnly {
+		guarded = readOnly{guarded}
+	}
+	return o.Fence.WrapObjectStore(guarded)
+}
+
+// readOnly is the store of a location with spec.accessMode ReadOnly. What a Restore from it has
+// to say is stored there all the same if its credentials allow that.
+type readOnly struct{ objectstore.ExtendedStore }
+
+// Put implements objectstore.Store. A refusal is what is to be expected there.
+func (s readOnly) Put(ctx context.Context, key string, r io.Reader, opts objectstore.PutOptions) (objectstore.Info, error) {
+	info, err := s.ExtendedStore.Put(ctx, key, r, opts)
+	if errors.Is(err, objectstore.ErrAccess) {
+		err = fmt.Errorf("%w: %w", objectstore.ErrReadOnly, err)
+	}
+	return info, err
+}

@@ -1,0 +1,61 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"slices"
+	"unique"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// CompactForCache makes an AsyncOperation smaller for the cache, where ten thousand of them may be for
+// hours: texts that many of them have are there once, lists have no room left, and nobody
+// reads who wrote which field. It is a transformation of a cache, and leaves what is no
+// AsyncOperation as it is.
+func CompactForCache(object any) (any, error) {
+	op, ok := object.(*v1alpha1.AsyncOperation)
+	if !ok {
+		return object, nil
+	}
+	op.ManagedFields = nil
+	op.Finalizers = slices.Clone(op.Finalizers)
+	op.OwnerReferences = slices.Clone(op.OwnerReferences)
+	op.Status.Conditions = slices.Clone(op.Status.Conditions)
+	internStrings(&op.APIVersion, &op.Kind, &op.Namespace)
+	for i := range op.Finalizers {
+		internStrings(&op.Finalizers[i])
+	}
+	for i := range op.OwnerReferences {
+		owner := &op.OwnerReferences[i]
+		internStrings(&owner.APIVersion, &owner.Kind, &owner.Name, (*string)(&owner.UID))
+	}
+	if op.Labels != nil {
+		labels := make(map[string]string, len(op.Labels))
+		for key, value := range op.Labels {
+			internStrings(&key, &value)
+			labels[key] = value
+		}
+		op.Labels = labels
+	}
+	spec, subject, item := &op.Spec, &op.Spec.Subject, &op.Spec.Item
+	internStrings((*string)(&spec.Kind), &spec.PluginName, &spec.PluginRef.Name, (*string)(&spec.DesiredState), &spec.CancelReason,
+		&subject.Kind, &subject.Name, &subject.UID, &item.Group, &item.Version, &item.Resource, &item.Namespace)
+	internStrings((*string)(&op.Status.Phase), &op.Status.Message)
+	for i := range op.Status.Conditions {
+		c := &op.Status.Conditions[i]
+		internStrings(&c.Type, (*string)(&c.Status), &c.Reason, &c.Message)
+	}
+	if p := op.Status.Progress; p != nil {
+		internStrings(&p.Units, &p.Description)
+	}
+	return op, nil
+}
+
+// internStrings replaces texts by the same ones that others have, too.
+func internStrings(texts ...*string) {
+	for _, text := range texts {
+		*text = unique.Make(*text).Value()
+	}
+}

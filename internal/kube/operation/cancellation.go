@@ -1,0 +1,160 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+)
+
+// decideCancel decides what follows from the time and from what somebody wants: that an
+// operation is cancelled, or that its end was waited for long enough. It says whether
+// that changed something.
+func (m *Machine) decideCancel(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now time.Time) bool {
+	cancel := op.Status.Cancel
+	if cancel == nil {
+		cause := cancelCause(op, mem, seen, now)
+		if cause == "" {
+			return false
+		}
+		op.Status.Phase = v1alpha1.AsyncOperationPhaseCancelling
+		op.Status.Cancel = &v1alpha1.AsyncOperationCancel{Cause: cause}
+		m.stampCancelRequest(op, mem, now)
+		return true
+	}
+	if mem.writtenStatus.Cancel == nil {
+		// It could not be written, and so the plugin was not asked. Its time begins then.
+		m.stampCancelRequest(op, mem, now)
+		return false
+	}
+	if !now.Before(mem.giveUpTime(seen)) {
+		finishUnconfirmed(op, now)
+		return true
+	}
+	return false
+}
+
+// giveUpTime is when the end of an operation that is cancelled is not waited for any more.
+// The plugin must have been asked, for its end and whether it has ended, also after a
+// restart that comes late; if it lets others wait for hours that is not the operation's
+// fault, but it does not hold up its Backup or Restore for ever.
+func (mem *Memory) giveUpTime(seen Observed) time.Time {
+	at := mem.confirmDeadline
+	if mem.firstSeen.After(at) {
+		at = mem.firstSeen
+	}
+	switch {
+	case seen.CancelQueued:
+		return at.Add(cancelQueueGracePeriod)
+	case !mem.hasPolled:
+		return at.Add(firstAnswerGracePeriod)
+	}
+	return mem.confirmDeadline
+}
+
+// stampCancelRequest dates a request that is not written yet.
+func (m *Machine) stampCancelRequest(op *v1alpha1.AsyncOperation, mem *Memory, now time.Time) {
+	op.Status.Cancel.RequestTimestamp = metav1.NewTime(now)
+	m.setConfirmDeadline(op, mem, now)
+	mem.nextCancel = now
+	if soon := now.Add(initialPollInterval(op)); soon.Before(mem.nextPoll) {
+		mem.nextPoll = soon
+	}
+}
+
+// setConfirmDeadline gives the plugin its time to confirm a cancel.
+func (m *Machine) setConfirmDeadline(op *v1alpha1.AsyncOperation, mem *Memory, now time.Time) {
+	op.Status.Cancel.Deadline = roundUpToSecond(now.Add(m.ConfirmTimeout))
+	mem.confirmDeadline = now.Add(timeUntilDeadline(op.Status.Cancel.Deadline, m.ConfirmTimeout, now))
+}
+
+// cancelCause says why an operation is to be cancelled now; "" if it is not.
+func cancelCause(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now time.Time) v1alpha1.CancelCause {
+	switch {
+	case op.Spec.DesiredState == v1alpha1.DesiredStateCancel, !op.DeletionTimestamp.IsZero(), seen.Orphaned:
+		return v1alpha1.CancelCauseRequested
+	case !now.Before(mem.deadline):
+		return v1alpha1.CancelCauseTimedOut
+	case isStalled(op, mem, seen, now):
+		return v1alpha1.CancelCauseStalled
+	}
+	return ""
+}
+
+// isStalled says whether the plugin answered all the time and never told that more was
+// done. It is asked only when the plugin has just answered.
+func isStalled(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now time.Time) bool {
+	if op.Spec.StallTimeout == nil || seen.Poll == nil || seen.Poll.Failure != nil || op.Status.LastProgressTimestamp == nil {
+		return false
+	}
+	since := op.Status.LastProgressTimestamp.Time
+	if mem.answeringSince.After(since) {
+		since = mem.answeringSince
+	}
+	return now.Sub(since) >= op.Spec.StallTimeout.Duration
+}
+
+// handleCancelResult takes note of what a call of Cancel came to.
+func (m *Machine) handleCancelResult(op *v1alpha1.AsyncOperation, mem *Memory, failure *Failure, now time.Time) {
+	cancel := op.Status.Cancel
+	if cancel == nil {
+		return
+	}
+	mem.cancelSent = true
+	if mem.cancelQueued && (failure == nil || failure.Answered) {
+		m.setConfirmDeadline(op, mem, now) // its time begins when it was asked
+		mem.cancelQueued = false
+	}
+	switch {
+	case failure == nil:
+		cancel.Answer, cancel.Message = v1alpha1.CancelAnswerAcknowledged, ""
+	case failure.Unknown:
+		// It refuses nothing. Progress tells whether the operation is lost.
+		cancel.Answer, cancel.Message = v1alpha1.CancelAnswerAcknowledged, executor.OneLine(failure.Text)
+	case failure.Answered:
+		// Perhaps not for ever: what it needs for that may be there a little later.
+		cancel.Answer, cancel.Message = v1alpha1.CancelAnswerRefused, executor.OneLine(failure.Text)
+		m.scheduleCancelRetry(mem, now)
+	default:
+		cancel.Message = executor.OneLine(failure.Text)
+		m.scheduleCancelRetry(mem, now)
+		return
+	}
+	if soon := now.Add(initialPollInterval(op)); soon.Before(mem.nextPoll) {
+		mem.nextPoll = soon
+	}
+}
+
+// scheduleCancelRetry plans another call of Cancel.
+func (m *Machine) scheduleCancelRetry(mem *Memory, now time.Time) {
+	mem.cancelFailures++
+	mem.nextCancel = now.Add(m.addJitter(exponentialBackoff(initialCancelBackoff, mem.cancelFailures-1, maxCancelBackoff)))
+}
+
+// cancelReason says in words why an operation is or was to be cancelled.
+func cancelReason(op *v1alpha1.AsyncOperation) string {
+	switch op.Status.Cancel.Cause {
+	case v1alpha1.CancelCauseTimedOut:
+		return fmt.Sprintf("it took longer than %s", op.Spec.Timeout.Duration)
+	case v1alpha1.CancelCauseStalled:
+		return fmt.Sprintf("nothing more of it was done for %s", stallTimeout(op))
+	default:
+	}
+	if op.Spec.CancelReason != "" {
+		return executor.OneLine(op.Spec.CancelReason)
+	}
+	return "that was asked for"
+}
+
+func stallTimeout(op *v1alpha1.AsyncOperation) time.Duration {
+	if op.Spec.StallTimeout == nil {
+		return 0
+	}
+	return op.Spec.StallTimeout.Duration
+}

@@ -1,0 +1,82 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// When progress alone is worth a write.
+const (
+	// minFractionChange is the part of the total by which it has to move.
+	minFractionChange = fullFraction / 20
+	// uncountedInterval is how long it waits where there is no total, and overdue how long any
+	// change waits. Both count from the last question before the last write.
+	uncountedInterval, maxUnwrittenAge = 10 * time.Second, 30 * time.Second
+)
+
+// writeUrgency says whether the status is worth a write.
+func (mem *Memory) writeUrgency(op *v1alpha1.AsyncOperation, now time.Time) WriteUrgency {
+	written, status := &mem.writtenStatus, &op.Status
+	switch {
+	case op.Ended() && written.CompletionTimestamp == nil, (written.Cancel == nil) != (status.Cancel == nil):
+		return RequiredWrite
+	case op.Ended():
+		return NoWrite
+	case written.Phase == "" && status.Phase == v1alpha1.AsyncOperationPhaseNew:
+		if mem.hasPolled || now.Sub(mem.createdAt) >= newPhaseDelay {
+			return OptionalWrite
+		}
+		return NoWrite
+	case written.Phase != status.Phase:
+		return RequiredWrite
+	case mem.writtenReason != succeededReason(status), isWorthWriting(written, status, now):
+		return OptionalWrite
+	}
+	return NoWrite
+}
+
+// isWorthWriting says whether a change within a phase is worth a write, of what written has.
+func isWorthWriting(written, status *v1alpha1.AsyncOperationStatus, now time.Time) bool {
+	if !equality.Semantic.DeepEqual(written.Cancel, status.Cancel) {
+		return true
+	}
+	moved := progressFraction(status.Progress) - progressFraction(written.Progress)
+	if moved >= minFractionChange || moved <= -minFractionChange {
+		return true
+	}
+	var silent time.Duration
+	if last := written.LastPollTimestamp; last != nil {
+		silent = now.Sub(last.Time)
+	}
+	if silent >= uncountedInterval && hasUncountedProgress(written.Progress, status.Progress) {
+		return true
+	}
+	if silent < maxUnwrittenAge {
+		return false
+	}
+	// That a question was asked is no change.
+	same := *status
+	same.LastPollTimestamp, same.Conditions = written.LastPollTimestamp, nil
+	return !equality.Semantic.DeepEqual(written, &same)
+}
+
+func hasUncountedProgress(written, progress *v1alpha1.AsyncOperationProgress) bool {
+	if progress == nil || progress.Total != 0 {
+		return false
+	}
+	return written == nil || written.Completed != progress.Completed
+}
+
+func succeededReason(status *v1alpha1.AsyncOperationStatus) string {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
+		return c.Reason
+	}
+	return ""
+}

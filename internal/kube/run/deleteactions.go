@@ -1,0 +1,54 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// RunDeleteActions is the phase of a kind with one point. It runs the actions one after the
+// other, those behind one that failed as well, and whoever asks for an end.
+func (d *Driver[T]) RunDeleteActions(_ context.Context, s *Scope[T]) (bool, error) {
+	if IsFinished(s.Object) {
+		return true, nil
+	}
+	for _, run := range s.Pre {
+		if isHookRunFinished(run) {
+			continue
+		}
+		d.queue.acquireSlot(s.Object, true)
+		if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait {
+			d.setDesiredState(s, run, v1alpha1.HookDesiredStateRun)
+		}
+		s.MarkRunning(d.Kind.RunningPre, "Running "+describeAction(run))
+		return false, nil
+	}
+	return true, nil
+}
+
+// CancelPreActions asks the actions before the work to end, and reports whether one still goes on.
+func (d *Driver[T]) CancelPreActions(s *Scope[T]) (busy bool) {
+	for _, run := range s.Pre {
+		if !isHookRunFinished(run) {
+			d.setDesiredState(s, run, v1alpha1.HookDesiredStateCancel)
+			busy = true
+		}
+	}
+	return busy
+}
+
+// FailedActionMessages says of each action that did not end well what it said last, of those too
+// whose failures are ignored.
+func FailedActionMessages(runs []*v1alpha1.HookRun) []string {
+	var failed []string
+	for _, run := range runs {
+		if isHookRunFinished(run) && !isHookRunCompleted(run) {
+			failed = append(failed, fmt.Sprintf("%s: %s", describeAction(run), run.Status.Message))
+		}
+	}
+	return failed
+}

@@ -1,0 +1,41 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+)
+
+// wrapWithFence returns a connection whose calls wait for Options.Fence.
+func (c *Catalog) wrapWithFence(conn caller.Connection) caller.Connection {
+	if c.fence == nil {
+		return conn
+	}
+	return &fencedConnection{Connection: conn, fence: c.fence}
+}
+
+type fencedConnection struct {
+	caller.Connection
+	fence func(context.Context) error
+}
+
+// Do makes a call once the fence lets it. One that is not made was interrupted: it says
+// nothing about the plugin.
+func (f *fencedConnection) Do(
+	ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error,
+) error {
+	if err := f.fence(ctx); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("not called: %w", err)
+		}
+		return fmt.Errorf("not called: %w: %w", err, context.Canceled)
+	}
+	return f.Connection.Do(ctx, call, fn)
+}

@@ -1,0 +1,38 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deletable
+
+import (
+	"context"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// SelectorRequest is about one action.
+type SelectorRequest struct {
+	// Action is its registered name, and Key the UID of the DeletionRun.
+	Action, Key string
+	// Parameters are what the user configured for it.
+	Parameters map[string]string
+}
+
+// RequestSelector asks an action once which Backups concern it, by their labels. The error is a
+// *caller.Error, whose text can be shown. The logger of ctx gets what the plugin logs.
+func RequestSelector(ctx context.Context, resolve caller.ResolveFunc[adapter.DeleteAction], redactor *redact.Redactor, q SelectorRequest) (labels.Selector, error) {
+	log := logr.FromContextOrDiscard(ctx)
+	var selector labels.Selector
+	err := caller.New(resolve, redactor).Do(ctx, process.Call{Key: q.Key, Log: log, RunLog: log},
+		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action adapter.DeleteAction) (err error) {
+			selector, err = action.AppliesTo(ctx, conn, adapter.ItemCall{Action: q.Action, CallID: callID, Key: q.Key, Parameters: q.Parameters})
+			return err
+		})
+	return selector, err
+}

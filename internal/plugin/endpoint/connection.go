@@ -1,0 +1,253 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/backoff"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+)
+
+// minAddressTimeout is the least time for one of several addresses: a server that is slow is not
+// passed over for one that does not exist.
+const minAddressTimeout = 2 * time.Second
+
+// redialTimeLimit is how long it is waited for the first packet from an address at which a plugin
+// was a moment ago: that may be gone, and its place taken by something that another attempt
+// reaches.
+const redialTimeLimit = 4 * time.Second
+
+// minRetryDelay is that after the first attempt to reach a plugin that was there a moment ago.
+// It doubles up to maxRetryDelay.
+const minRetryDelay, maxRetryDelay = 100 * time.Millisecond, time.Second
+
+var (
+	errConnectTimeout = errors.New("connect timeout")
+	errDialTimeout    = errors.New("dial timeout")
+)
+
+// pendingConnect is an attempt to connect that is under way. It belongs to the Endpoint and not
+// to the call that began it: a server that needs longer than its callers have time would
+// never be reached otherwise.
+type pendingConnect struct {
+	// cancel ends the attempt.
+	cancel context.CancelFunc
+	// done is closed when the attempt has ended. err is set before that.
+	done chan struct{}
+	err  error
+}
+
+// waitForConnect waits for the end of the attempt, or of ctx, and returns the error of either.
+func (c *pendingConnect) waitForConnect(ctx context.Context) error {
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return newInterruptedError(ctx)
+	}
+}
+
+// connectOrJoinLocked returns the attempt that is under way, and begins one if there is none. It
+// is called with mu held.
+func (e *Endpoint) connectOrJoinLocked(ctx context.Context, force bool) (*pendingConnect, error) {
+	switch {
+	case e.pendingConnect != nil:
+		return e.pendingConnect, nil
+	case ctx.Err() != nil:
+		return nil, newInterruptedError(ctx)
+	case !force && e.config.Now().Before(e.nextAttempt):
+		return nil, &process.StartError{Reason: ReasonConnectBackOff, Err: e.lastErr, Message: fmt.Sprintf(
+			"the plugin could not be reached repeatedly and is tried again later; the last failure: %s", e.lastErr)}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	under := &pendingConnect{cancel: cancel, done: make(chan struct{})}
+	e.pendingConnect = under
+	e.watchers.Go(func() {
+		defer cancel()
+		e.runPendingConnect(ctx, under)
+	})
+	return under, nil
+}
+
+// runPendingConnect connects, which takes no longer than Config.ConnectTimeout, after
+// Config.ReconnectTimeout if the plugin was there a moment ago.
+func (e *Endpoint) runPendingConnect(ctx context.Context, under *pendingConnect) {
+	e.mu.Lock()
+	// As long as current is set, nobody has noticed yet that it was lost.
+	wasThere := e.wasConnected || e.currentSession != nil
+	e.wasConnected = false
+	e.mu.Unlock()
+	var s *session
+	var err error
+	if wasThere {
+		s, err = e.reconnectWithRetry(ctx)
+	} else {
+		s, err = e.openVerifiedSession(ctx, e.config.ConnectTimeout)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer close(under.done)
+	e.pendingConnect = nil
+	switch {
+	case err != nil && e.closed:
+		under.err = newUnloadedError()
+		return
+	case err != nil:
+		e.recordFailureLocked(err, e.failures+1)
+		under.err = err
+		return
+	}
+	e.currentSession = s
+	e.sessions[s] = true
+	e.watchers.Go(func() { e.watchSession(s) })
+}
+
+// reconnectWithRetry does what open does, and again while nobody is there, for
+// Config.ReconnectTimeout.
+func (e *Endpoint) reconnectWithRetry(ctx context.Context) (*session, error) {
+	waiting, cancel := context.WithTimeout(ctx, e.config.ReconnectTimeout)
+	defer cancel()
+	dialling := min(e.config.ConnectTimeout, redialTimeLimit)
+	s, err := e.openVerifiedSession(ctx, dialling)
+	for wait := minRetryDelay; isAddressUnreachable(err) && sleepWithContext(waiting, wait); wait = min(2*wait, maxRetryDelay) {
+		s, err = e.openVerifiedSession(ctx, dialling)
+	}
+	return s, err
+}
+
+// sleepWithContext waits, and reports whether ctx is not over after that.
+func sleepWithContext(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// isAddressUnreachable reports whether an error says that nobody is at the address.
+func isAddressUnreachable(err error) bool {
+	start, ok := errors.AsType[*process.StartError](err)
+	return ok && (start.Reason == ReasonUnreachable || errors.Is(err, errDialTimeout))
+}
+
+// recordFailureLocked notes a failure. The pause after it is that of the n-th one.
+func (e *Endpoint) recordFailureLocked(err error, n int) {
+	e.failures++
+	e.lastErr = err
+	e.nextAttempt = e.config.Now().Add(backoffDelay(n))
+}
+
+// backoffDelay returns that after the n-th failure in a row: gRPC's own, without what it adds by
+// chance, for there is one operator.
+func backoffDelay(n int) time.Duration {
+	if n < 1 {
+		return 0
+	}
+	grow, length := backoff.DefaultConfig, backoff.DefaultConfig.BaseDelay
+	for ; n > 1 && length < grow.MaxDelay; n-- {
+		length = time.Duration(float64(length) * grow.Multiplier)
+	}
+	return min(length, grow.MaxDelay)
+}
+
+// openVerifiedSession returns a verified session at the first address of the target where there can be
+// one. Dialling is how long it waits for the first packet from each.
+func (e *Endpoint) openVerifiedSession(ctx context.Context, dialling time.Duration) (*session, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, e.config.ConnectTimeout, errConnectTimeout)
+	defer cancel()
+	secure, err := e.loadSecurity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	secure.dialTimeout = dialling
+	addresses, err := e.resolveAddresses(ctx)
+	if err != nil {
+		return nil, e.explainFailure(ctx, &failureRecorder{err: err})
+	}
+	var failures []error
+	for i, address := range addresses {
+		s, err := e.openWithTimeShare(ctx, address, len(addresses)-i, secure)
+		if err == nil {
+			return s, nil
+		}
+		failures = append(failures, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	// Names are resolved to their addresses in any order: the text must not change with it.
+	return nil, slices.MinFunc(failures, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+}
+
+// openWithTimeShare gives one of the addresses that are left its share of the time.
+func (e *Endpoint) openWithTimeShare(ctx context.Context, address string, left int, secure transportSecurity) (*session, error) {
+	if deadline, ok := ctx.Deadline(); ok && left > 1 {
+		share := max(time.Until(deadline)/time.Duration(left), minAddressTimeout)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, share, errConnectTimeout)
+		defer cancel()
+	}
+	return e.openSessionAt(ctx, address, secure)
+}
+
+// resolveAddresses returns what can be dialled.
+func (e *Endpoint) resolveAddresses(ctx context.Context) ([]string, error) {
+	if e.targetAddress.network == "unix" {
+		return []string{e.targetAddress.path}, nil
+	}
+	hosts, err := e.lookupHost(ctx, e.targetAddress.host)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, host := range hosts {
+		out = append(out, net.JoinHostPort(host, e.targetAddress.port))
+	}
+	if len(out) == 0 {
+		return nil, &net.DNSError{Err: "no addresses", Name: e.targetAddress.host, IsNotFound: true}
+	}
+	return out, nil
+}
+
+// watchSession waits for the end of a session and removes what is left of it.
+func (e *Endpoint) watchSession(s *session) {
+	<-s.retired
+	e.mu.Lock()
+	unexpected := !e.closed
+	if e.currentSession == s {
+		e.currentSession = nil
+	}
+	if unexpected {
+		e.wasConnected = true
+		// The first end in a row costs no pause: the next call connects again.
+		e.recordFailureLocked(&process.LostError{Message: "the connection to " + e.config.Address + " was lost"}, e.failures)
+	}
+	s.signalIdleLocked()
+	e.mu.Unlock()
+	if unexpected {
+		e.config.Logger.Info("Lost the connection to a plugin", "plugin", e.config.Name, "address", e.config.Address)
+		if e.config.OnLost != nil {
+			e.config.OnLost(e.config.Name)
+		}
+	}
+	select {
+	case <-s.idle:
+	case <-s.terminated:
+	}
+	s.closeAndWait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.sessions, s)
+}

@@ -1,0 +1,170 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package folder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// defaultDebounce is how long nothing must happen before a change is told.
+	defaultDebounce = 500 * time.Millisecond
+	// maxDebounce bounds how long a change is held back while others follow.
+	maxDebounce = 10 * time.Second
+)
+
+// Watcher tells of changes below a folder. Set the fields, then call Run once.
+type Watcher struct {
+	// Dir is the absolute path of the folder. It may come later, and go and come
+	// again.
+	Dir string
+	// OnChange is called, in one goroutine, with the paths that were created, written,
+	// removed, renamed or whose permissions changed, sorted. One of a folder stands for
+	// everything below it. It must not block.
+	OnChange func(paths []string)
+	// OnError, if set, is told what keeps a folder from being watched. Its changes are
+	// not seen then.
+	OnError func(err error)
+	// DebounceInterval replaces the half second that nothing must happen before Changed is
+	// called.
+	DebounceInterval time.Duration
+}
+
+// Run watches until ctx is done, and calls Changed for what changed since it began. Its
+// error says that nothing can be watched at all.
+func (w *Watcher) Run(ctx context.Context) error {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watching the plugin folder %s: %w", w.Dir, err)
+	}
+	defer func() { _ = watcher.Close() }()
+	r := &activeWatch{Watcher: w, watcher: watcher, paths: map[string]bool{}}
+	if r.DebounceInterval <= 0 {
+		r.DebounceInterval = defaultDebounce
+	}
+	r.watchRootAndParent()
+	return r.processEvents(ctx)
+}
+
+// activeWatch is a Watch that runs.
+type activeWatch struct {
+	*Watcher
+	watcher *fsnotify.Watcher
+	// paths changed since the last call of Changed, the first at since.
+	paths       map[string]bool
+	firstChange time.Time
+}
+
+func (r *activeWatch) processEvents(ctx context.Context) error {
+	settled := time.NewTimer(time.Hour)
+	settled.Stop()
+	defer settled.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case event := <-r.watcher.Events:
+			if r.handleFSEvent(event) {
+				settled.Reset(min(r.DebounceInterval, max(0, maxDebounce-time.Since(r.firstChange))))
+			}
+		case err := <-r.watcher.Errors:
+			r.reportWatchError(err)
+			if errors.Is(err, fsnotify.ErrEventOverflow) {
+				r.recordChangedPath(r.Dir) // anything may have changed
+				settled.Reset(r.DebounceInterval)
+			}
+		case <-settled.C:
+			paths := slices.Sorted(maps.Keys(r.paths))
+			clear(r.paths)
+			r.OnChange(paths)
+		}
+	}
+}
+
+// handleFSEvent notes one event and reports whether it concerns the folder.
+func (r *activeWatch) handleFSEvent(event fsnotify.Event) bool {
+	if event.Name == r.Dir || !r.isInWatchedDir(event.Name) {
+		// The folder itself came or went, or something on the way to it.
+		if !r.isDirOrAncestor(event.Name) {
+			return false
+		}
+		r.watchRootAndParent()
+		r.recordChangedPath(r.Dir)
+		return true
+	}
+	if event.Has(fsnotify.Create) {
+		r.watchRecursively(event.Name)
+	}
+	r.recordChangedPath(event.Name)
+	return true
+}
+
+func (r *activeWatch) recordChangedPath(path string) {
+	if len(r.paths) == 0 {
+		r.firstChange = time.Now()
+	}
+	r.paths[path] = true
+}
+
+// isInWatchedDir reports whether a path lies in the folder.
+func (r *activeWatch) isInWatchedDir(path string) bool {
+	relative, err := filepath.Rel(r.Dir, path)
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// isDirOrAncestor reports whether the folder is at path or below it.
+func (r *activeWatch) isDirOrAncestor(path string) bool {
+	relative, err := filepath.Rel(path, r.Dir)
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// watchRootAndParent watches the folder, and the next one above it, so that its coming and going is
+// seen.
+func (r *activeWatch) watchRootAndParent() {
+	for dir := filepath.Dir(r.Dir); ; dir = filepath.Dir(dir) {
+		if err := r.watcher.Add(dir); err == nil || dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	r.watchRecursively(r.Dir)
+}
+
+// watchRecursively watches a folder and those below it. What is no folder, or gone, is passed over.
+func (r *activeWatch) watchRecursively(path string) {
+	if path == r.Dir {
+		path += string(filepath.Separator) // it may be a link to the folder
+	}
+	err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return ignoreNotExist(err)
+		}
+		return ignoreNotExist(r.watcher.Add(filepath.Clean(path)))
+	})
+	if err != nil {
+		r.reportWatchError(err)
+	}
+}
+
+func ignoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	return err
+}
+
+func (r *activeWatch) reportWatchError(err error) {
+	if r.OnError != nil {
+		r.OnError(fmt.Errorf("watching the plugin folder %s: %w", r.Dir, err))
+	}
+}

@@ -1,0 +1,175 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package folder_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/folder"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is only reached by a test that fails.
+const patience = 30 * time.Second
+
+// watch watches dir until the test ends.
+func watch(t *testing.T, dir string) <-chan []string {
+	t.Helper()
+	changes := make(chan []string, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	w := &folder.Watcher{
+		Dir: dir, DebounceInterval: 20 * time.Millisecond,
+		OnChange: func(paths []string) { changes <- paths },
+		OnError:  func(err error) { t.Errorf("Failed: %v", err) },
+	}
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return changes
+}
+
+// await does something, again and again until the watch has begun, and waits until it
+// is told of path.
+func await(t *testing.T, changes <-chan []string, path string, do func()) {
+	t.Helper()
+	do()
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	for {
+		select {
+		case paths := <-changes:
+			if slices.Contains(paths, path) {
+				return
+			}
+		case <-again.C:
+			do()
+		case <-end.C:
+			t.Fatalf("nobody told of %s", path)
+		}
+	}
+}
+
+func write(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "plugin")
+	changes := watch(t, dir)
+	await(t, changes, file, func() { write(t, file) })
+	await(t, changes, file, func() {
+		next := filepath.Join(dir, ".next")
+		write(t, next)
+		if err := os.Rename(next, file); err != nil {
+			t.Fatal(err)
+		}
+	})
+	mode := os.FileMode(0o700)
+	await(t, changes, file, func() {
+		mode ^= 0o100
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+	})
+	sub := filepath.Join(dir, "vendor", "v2")
+	if err := os.MkdirAll(sub, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	deep := filepath.Join(sub, "plugin")
+	await(t, changes, deep, func() { write(t, deep) })
+	removed := false
+	await(t, changes, file, func() {
+		if !removed && os.Remove(file) == nil {
+			removed = true
+		}
+	})
+}
+
+// TestLinkToFolder watches a folder by another name.
+func TestLinkToFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "plugins")
+	if err := os.Symlink(t.TempDir(), dir); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "plugin")
+	changes := watch(t, dir)
+	await(t, changes, file, func() { write(t, file) })
+}
+
+// TestFolderComesLater begins before there is a folder.
+func TestFolderComesLater(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mnt", "plugins")
+	file := filepath.Join(dir, "plugin")
+	changes := watch(t, dir)
+	await(t, changes, dir, func() {
+		if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	})
+	await(t, changes, file, func() { write(t, file) })
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	await(t, changes, dir, func() {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, file)
+	})
+	await(t, changes, file, func() { write(t, file) })
+}
+
+// TestElsewhere is not told of what happens beside the folder.
+func TestElsewhere(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "plugins")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	changes := watch(t, dir)
+	file := filepath.Join(dir, "plugin")
+	await(t, changes, file, func() { write(t, file) })
+	write(t, filepath.Join(parent, "other"))
+	await(t, changes, file, func() {
+		write(t, file)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for {
+		select {
+		case paths := <-changes:
+			for _, path := range paths {
+				if path != file {
+					t.Errorf("told of %s", path)
+				}
+			}
+			continue
+		default:
+		}
+		return
+	}
+}

@@ -1,0 +1,121 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// minBackoff and maxBackoff bound the pause before another start.
+const (
+	minBackoff = time.Second
+	maxBackoff = time.Minute
+)
+
+// pendingStart is a start that is under way. It belongs to the Process and not to the call
+// that began it: a binary that needs longer to start than its callers have time would
+// never be ready otherwise.
+type pendingStart struct {
+	// cancel ends the start.
+	cancel context.CancelFunc
+	// done is closed when the start has ended. err is set before that.
+	done chan struct{}
+	err  error
+}
+
+// waitForStart waits for the end of the start, or of ctx, and returns the error of either.
+func (s *pendingStart) waitForStart(ctx context.Context) error {
+	if err := waitUntilClosed(ctx, s.done); err != nil {
+		return err
+	}
+	return s.err
+}
+
+// startOrJoinLocked returns the start that is under way, and begins one if there is none. It
+// is called with mu held.
+func (p *Process) startOrJoinLocked(ctx context.Context, force bool) (*pendingStart, error) {
+	switch now := p.host.Now(); {
+	case p.pendingStart != nil:
+		return p.pendingStart, nil
+	case ctx.Err() != nil:
+		return nil, newInterruptedError(ctx)
+	case !force && now.Before(p.nextStart):
+		return nil, &StartError{Reason: ReasonCrashLoop, Err: p.lastErr, Message: fmt.Sprintf(
+			"the plugin failed repeatedly and is started again later; the last failure: %s", p.lastErr)}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	under := &pendingStart{cancel: cancel, done: make(chan struct{})}
+	p.pendingStart = under
+	p.watchers.Go(func() {
+		defer cancel()
+		p.runPendingStart(ctx, under)
+	})
+	return under, nil
+}
+
+// runPendingStart starts a child, which takes no longer than Config.StartTimeout.
+func (p *Process) runPendingStart(ctx context.Context, under *pendingStart) {
+	i, err := startInstance(ctx, p.host, p.config)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer close(under.done)
+	p.pendingStart = nil
+	switch {
+	case err != nil && p.closed:
+		under.err = newUnloadedError()
+		return
+	case err != nil:
+		p.failures++
+		p.lastErr = err
+		p.nextStart = p.host.Now().Add(backoffDelay(p.failures))
+		under.err = err
+		return
+	}
+	s := &session{instance: i, overdueCalls: map[string]overdueCall{}, terminated: make(chan struct{})}
+	p.currentSession = s
+	p.watchers.Go(func() { p.watchChildExit(s) })
+	if p.host.MaxMemory > 0 {
+		p.watchers.Go(func() { p.enforceMemoryLimit(s) })
+	}
+}
+
+// backoffDelay returns the pause after the n-th failure in a row.
+func backoffDelay(n int) time.Duration {
+	if n < 1 {
+		return 0
+	}
+	pause := minBackoff
+	for ; n > 1 && pause < maxBackoff; n-- {
+		pause *= 2
+	}
+	return min(pause, maxBackoff)
+}
+
+// watchChildExit waits for the end of a child and removes what is left of it.
+func (p *Process) watchChildExit(s *session) {
+	<-s.child.exited
+	s.stopInstance(stopGrace)
+	p.mu.Lock()
+	unexpected := !s.stopping
+	if unexpected {
+		p.failures++
+		p.lastErr = &LostError{Message: fmt.Sprintf("%s %s", filepath.Base(p.config.Path), s.child.exitDescription())}
+		// The first exit in a row costs no pause: the next call starts a new child.
+		p.nextStart = p.host.Now().Add(backoffDelay(p.failures - 1))
+	}
+	if p.currentSession == s {
+		p.currentSession = nil
+	}
+	p.mu.Unlock()
+	close(s.terminated)
+	if unexpected {
+		p.host.Logger.Info("Plugin process ended unexpectedly", "plugin", p.config.Name, "exit", s.child.exitDescription())
+		if p.host.OnExit != nil {
+			p.host.OnExit(p.config.Name)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quiesce
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+)
+
+// newObjectAndList returns an empty object and an empty list of a kind.
+func newObjectAndList(kind state.WorkloadKind) (Object, List) {
+	switch kind {
+	case state.CronJob:
+		return &batchv1.CronJob{}, &batchv1.CronJobList{}
+	case state.Job:
+		return &batchv1.Job{}, &batchv1.JobList{}
+	case state.ReplicaSet:
+		return &appsv1.ReplicaSet{}, &appsv1.ReplicaSetList{}
+	case state.DaemonSet:
+		return &appsv1.DaemonSet{}, &appsv1.DaemonSetList{}
+	case state.StatefulSet:
+		return &appsv1.StatefulSet{}, &appsv1.StatefulSetList{}
+	default:
+		return &appsv1.Deployment{}, &appsv1.DeploymentList{}
+	}
+}
+
+// toWorkload returns a workload as package state sees it. What is no workload has no Kind.
+func toWorkload(from runtime.Object) state.Workload {
+	switch o := from.(type) {
+	case *batchv1.CronJob:
+		w := workloadFromMetadata(state.CronJob, o)
+		w.Suspend = o.Spec.Suspend != nil && *o.Spec.Suspend
+		return w
+	case *batchv1.Job:
+		return jobToWorkload(o)
+	case *appsv1.Deployment:
+		w := withReplicas(workloadFromMetadata(state.Deployment, o), o.Spec.Replicas)
+		w.Rollout = deploymentRollout(o)
+		return w
+	case *appsv1.ReplicaSet:
+		return withReplicas(workloadFromMetadata(state.ReplicaSet, o), o.Spec.Replicas)
+	case *appsv1.DaemonSet:
+		w := workloadFromMetadata(state.DaemonSet, o)
+		w.NodeSelector, w.Rollout = o.Spec.Template.Spec.NodeSelector, daemonSetRollout(o)
+		return w
+	case *appsv1.StatefulSet:
+		w := withReplicas(workloadFromMetadata(state.StatefulSet, o), o.Spec.Replicas)
+		w.Rollout = statefulSetRollout(o)
+		policy := o.Spec.PersistentVolumeClaimRetentionPolicy
+		w.DeletesVolumes = len(o.Spec.VolumeClaimTemplates) > 0 && policy != nil &&
+			policy.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+		return w
+	}
+	return state.Workload{}
+}
+
+func jobToWorkload(o *batchv1.Job) state.Workload {
+	w := workloadFromMetadata(state.Job, o)
+	w.Suspend = o.Spec.Suspend != nil && *o.Spec.Suspend
+	if by := o.Spec.ManagedBy; by != nil && *by != batchv1.JobControllerName {
+		w.JobController = *by
+	}
+	for _, c := range o.Status.Conditions {
+		switch c.Type {
+		case batchv1.JobComplete, batchv1.JobFailed, batchv1.JobSuccessCriteriaMet, batchv1.JobFailureTarget:
+			w.Finished = w.Finished || c.Status == corev1.ConditionTrue
+		case batchv1.JobSuspended:
+		}
+	}
+	return w
+}
+
+func workloadFromMetadata(kind state.WorkloadKind, o metav1.Object) state.Workload {
+	return state.Workload{
+		Ref: state.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()},
+		UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
+		Labels: o.GetLabels(), Annotations: o.GetAnnotations(),
+		Owner: metav1.GetControllerOf(o), ManagedFields: o.GetManagedFields(), Deleting: o.GetDeletionTimestamp() != nil,
+	}
+}
+
+// withReplicas adds the number of replicas; the API server takes none for one.
+func withReplicas(w state.Workload, replicas *int32) state.Workload {
+	w.Replicas = 1
+	if replicas != nil {
+		w.Replicas = *replicas
+	}
+	return w
+}
+
+// toAutoscaler returns an autoscaler and what it scales.
+func toAutoscaler(o *autoscalingv2.HorizontalPodAutoscaler) (state.Ref, state.Autoscaler) {
+	target := o.Spec.ScaleTargetRef
+	s := state.Autoscaler{Name: o.Name, MinReplicas: 1, Owner: metav1.GetControllerOf(o)}
+	if o.Spec.MinReplicas != nil {
+		s.MinReplicas = *o.Spec.MinReplicas
+	}
+	return state.Ref{Kind: state.WorkloadKind(target.Kind), Namespace: o.Namespace, Name: target.Name}, s
+}

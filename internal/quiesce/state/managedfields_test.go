@@ -1,0 +1,67 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package state_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+)
+
+// TestManagedFieldsPatch gives the field back to those who had written it, in the entries that are left of
+// them.
+func TestManagedFieldsPatch(t *testing.T) {
+	t.Parallel()
+	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "apps/v1",
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
+		}
+	}
+	owner := func(manager string) state.FieldManager {
+		return state.FieldManager{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "apps/v1"}
+	}
+	ours := entry(state.FieldOwner, `{"f:spec":{"f:replicas":{}}}`)
+	for name, tc := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		owners  []state.FieldManager
+		want    []string // parts of the patch; none if there is none
+	}{
+		"Grapnel is not among them": {entries: []metav1.ManagedFieldsEntry{entry("flux", `{}`)}, owners: []state.FieldManager{owner("flux")}},
+		"Grapnel is the only one":   {entries: []metav1.ManagedFieldsEntry{ours}},
+		"nobody had written it": {
+			entries: []metav1.ManagedFieldsEntry{ours, entry("flux", `{"f:spec":{"f:template":{}}}`)},
+			want:    []string{`"managedFields":[{`, `"fieldsV1":{"f:spec":{"f:template":{}}}`},
+		},
+		"it had other fields, too": {
+			entries: []metav1.ManagedFieldsEntry{entry("flux", `{"f:spec":{"f:template":{"f:spec":{}}}}`), ours}, owners: []state.FieldManager{owner("flux")},
+			want: []string{`"manager":"flux"`, `"fieldsV1":{"f:spec":{"f:replicas":{},"f:template":{"f:spec":{}}}}`},
+		},
+		"somebody else wrote it since": {
+			entries: []metav1.ManagedFieldsEntry{entry(state.FieldOwner, `{"f:metadata":{}}`), entry("kubectl", `{"f:spec":{}}`)},
+			owners:  []state.FieldManager{owner("kubectl")}, want: []string{`"fieldsV1":{"f:spec":{}}`},
+		},
+		"it had no other fields": {
+			entries: []metav1.ManagedFieldsEntry{ours}, owners: []state.FieldManager{owner("kubectl")},
+			want: []string{`"manager":"kubectl"`, `"operation":"Apply"`, `"fieldsV1":{"f:spec":{"f:replicas":{}}}`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ManagedFields: tc.entries}}
+			patch, needed := state.ManagedFieldsPatch(object, state.Deployment, tc.owners)
+			if needed != (len(tc.want) > 0) || strings.Contains(string(patch), state.FieldOwner) {
+				t.Fatalf("the patch is %s", patch)
+			}
+			for _, part := range tc.want {
+				if !strings.Contains(string(patch), part) {
+					t.Errorf("%s has no %s", patch, part)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/request"
+	"github.com/grapnel-dev/grapnel/internal/panics"
+)
+
+// errorAdvice says what to do about an error of the API server.
+type errorAdvice struct {
+	applies func(err error, message string) bool
+	text    string
+}
+
+func messageContains(parts ...string) func(error, string) bool {
+	return func(_ error, message string) bool {
+		for _, part := range parts {
+			if strings.Contains(message, part) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// advices are tried in this order.
+var advices = []errorAdvice{
+	{
+		func(err error, _ string) bool { return errors.As(err, new(*panics.Error)) },
+		"this is a fault of Grapnel, whose stack is in the log of the operator: report it; all other objects are restored",
+	},
+	{
+		func(err error, _ string) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) },
+		"the namespace is being deleted: restore again when it is gone",
+	},
+	{messageContains("exceeded quota"), "raise the quota of the namespace and restore again"},
+	{
+		messageContains("failed calling webhook", "failed to call webhook"),
+		"a webhook does not answer: repair it, or remove its configuration, and restore again",
+	},
+	{messageContains("admission webhook", "ValidatingAdmissionPolicy"), "a policy of the cluster refuses it: change the policy or the object"},
+	{
+		messageContains("port is already allocated"),
+		"another Service has the port: change that Service or, if nobody stated this port, restore without preserveNodePorts",
+	},
+	{
+		func(err error, _ string) bool { return errors.Is(err, errStillDeleting) },
+		"restore again when it is gone",
+	},
+	{
+		messageContains("field is immutable", "updates to", "may not be changed", "may not change"),
+		"it cannot be changed in place: existingResourcePolicy recreate replaces it",
+	},
+	{func(err error, _ string) bool { return apierrors.IsRequestEntityTooLargeError(err) }, "the API server takes no object of this size"},
+	{
+		func(err error, message string) bool {
+			return apierrors.IsForbidden(err) && strings.Contains(message, " cannot ")
+		},
+		"the operator has no right to do that",
+	},
+	{
+		func(err error, _ string) bool {
+			return apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
+		},
+		"the API server was too busy for too long: restore again",
+	},
+}
+
+// explainError adds to an error of an object which one it is, if the error does not
+// say so, and what to do about it.
+func explainError(about string, err error) error {
+	message := err.Error()
+	if !strings.Contains(message, about) {
+		err = fmt.Errorf("%s: %w", about, err)
+	}
+	for _, a := range advices {
+		if a.applies(err, message) {
+			return fmt.Errorf("%w; %s", err, a.text)
+		}
+	}
+	return err
+}
+
+// hasNoResponse reports whether there was no answer.
+func hasNoResponse(err error) bool { return request.IsConnectionError(err) }

@@ -1,0 +1,234 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/restore/compare"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/pv"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/serviceaccount"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/standby"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+// maxReportedFields is how many fields a warning names.
+const maxReportedFields = 5
+
+// errConcurrentlyModified is the end for an object that somebody else keeps changing.
+var errConcurrentlyModified = errors.New("something else keeps changing it, or creates it again")
+
+// updateOnlyResources are the resources whose objects are never deleted to be created again: what they
+// hold would go with them, and a Schedule or location that works would be paused or
+// read-only.
+var updateOnlyResources = newUpdateOnlyResources()
+
+func newUpdateOnlyResources() map[schema.GroupResource]bool {
+	all := map[schema.GroupResource]bool{
+		namespaceResource:                    true,
+		crdResource:                          true,
+		{Resource: "persistentvolumes"}:      true,
+		{Resource: "persistentvolumeclaims"}: true,
+	}
+	for _, resource := range standby.AffectedResources() {
+		all[resource] = true
+	}
+	return all
+}
+
+// compareItem decides about an object that exists.
+func (r *enginePass) compareItem(ctx context.Context, it *item, found list.Item) itemResult {
+	if it.comparisons++; it.comparisons > maxComparisons {
+		return failedResult(errConcurrentlyModified)
+	}
+	existing := &unstructured.Unstructured{}
+	if err := json.Unmarshal(found.JSON, &existing.Object); err != nil {
+		return failedResult(fmt.Errorf("decoding the existing object: %w", err))
+	}
+	if found.Deleting {
+		return r.createAfterDeletion(ctx, it, existing)
+	}
+	if v, own := r.adoptStampedOutcome(ctx, it, existing); own {
+		return v
+	}
+	switch it.resource {
+	case schema.GroupResource{Resource: "serviceaccounts"}:
+		return r.mergeServiceAccount(ctx, it, existing)
+	case schema.GroupResource{Resource: "persistentvolumes"}:
+		if rebound, ok := pv.RebindVolume(existing, it.archived, r.actionRun); ok {
+			return r.replaceExisting(ctx, it, rebound)
+		}
+	}
+	patch := compare.MergePatch(compare.Objects{
+		Resource: it.resource, Desired: it.object.Object,
+		Existing: r.normalizeExisting(ctx, it, existing), Archived: it.archived.Object,
+	})
+	switch {
+	case patch == nil:
+		return newItemResult(Unchanged, nil)
+	case r.req.Policy == ExistingRecreate && !updateOnlyResources[it.resource]:
+		return r.recreateObject(ctx, it, existing, patch)
+	case r.req.Policy == ExistingNone:
+		return itemResult{outcome: Skipped, warnings: []string{leftUnchangedWarning(it, patch)}}
+	}
+	return r.patchExisting(ctx, it, existing, patch)
+}
+
+// adoptStampedOutcome reports an object that this restore wrote before it was interrupted.
+func (r *enginePass) adoptStampedOutcome(ctx context.Context, it *item, existing *unstructured.Unstructured) (v itemResult, own bool) {
+	outcome, own, foreign := r.readStamp(it.target, existing.Object)
+	if foreign && !slices.Contains(it.unconditionalWarnings, foreignStampWarning) {
+		it.unconditionalWarnings = append(it.unconditionalWarnings, foreignStampWarning)
+	}
+	if !own {
+		return itemResult{}, false
+	}
+	v = newItemResult(outcome, r.restoreStatus(ctx, it))
+	if outcome == Created || outcome == Recreated {
+		v.warnings = it.creationWarnings // who created it did not live to tell them
+	}
+	return v, true
+}
+
+// leftUnchangedWarning is the warning about an object that differs and stays.
+func leftUnchangedWarning(it *item, patch map[string]any) string {
+	text := fmt.Sprintf("it exists and differs from the backup in %s; it was left as it is (existingResourcePolicy none)",
+		strings.Join(compare.ChangedFields(patch, maxReportedFields), ", "))
+	if len(it.skippedPluginActions) > 0 {
+		text += fmt.Sprintf("; restore action %s, which is not asked about objects that stay, may be why it differs",
+			strings.Join(it.skippedPluginActions, ", "))
+	}
+	return text
+}
+
+// normalizeExisting returns an existing object without what the actions take from
+// archived ones.
+func (r *enginePass) normalizeExisting(ctx context.Context, it *item, existing *unstructured.Unstructured) map[string]any {
+	normal := it.kind.normalizers
+	if it.converted {
+		normal = actionsForResource(r.normalizers, it.resource)
+	}
+	if len(normal) == 0 {
+		return existing.Object
+	}
+	object, err := clean.CopyForRestore(existing, r.labels)
+	if err != nil {
+		return existing.Object
+	}
+	here := *r.actionRun
+	here.NamespaceMapping = nil // it is in its place already
+	shown := &restoreaction.Item{Resource: it.target.Resource, Object: object, Archived: existing, Restore: &here}
+	for _, action := range normal {
+		result, err := action.Execute(ctx, shown)
+		if err != nil || result.Skip != "" {
+			break // what they did until then is all they would do
+		}
+	}
+	return shown.Object.Object
+}
+
+// patchExisting patches an existing object.
+func (r *enginePass) patchExisting(ctx context.Context, it *item, existing *unstructured.Unstructured, patch map[string]any) itemResult {
+	if r.req.DryRun {
+		return newItemResult(Updated, nil)
+	}
+	metadata, _ := patch["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		patch["metadata"] = metadata
+	}
+	// Only what was compared is changed.
+	metadata["resourceVersion"] = existing.GetResourceVersion()
+	setMetadataEntry(metadata, "labels", clean.LabelBackupName, shortname.LabelValue(r.req.BackupName))
+	setMetadataEntry(metadata, "labels", clean.LabelRestoreName, shortname.LabelValue(r.req.RestoreName))
+	if stamps := r.newStamper(); stamps.isEnabled() {
+		setMetadataEntry(metadata, "annotations", compare.RestoredAnnotation, stamps.annotationValue(it.target, Updated))
+	}
+	body, err := stdjson.Marshal(patch)
+	if err != nil {
+		return failedResult(fmt.Errorf("encoding the patch: %w", err))
+	}
+	err = r.cluster.Patch(ctx, it.target, "", body)
+	return r.handleWriteResult(ctx, it, err)
+}
+
+// setMetadataEntry sets a label or an annotation in a patch.
+func setMetadataEntry(metadata map[string]any, key, name, value string) {
+	entries, _ := metadata[key].(map[string]any)
+	if entries == nil {
+		entries = map[string]any{}
+		metadata[key] = entries
+	}
+	entries[name] = value
+}
+
+// handleWriteResult decides about an object after it was changed.
+func (r *enginePass) handleWriteResult(ctx context.Context, it *item, err error) itemResult {
+	r.trackUnanswered(err)
+	switch {
+	case err == nil:
+		return newItemResult(Updated, r.restoreStatus(ctx, it))
+	case apierrors.IsConflict(err):
+		// It changed since it was read, or this is our own change, whose answer
+		// was lost.
+		if v, exists := r.compareIfExists(ctx, it); exists {
+			return v
+		}
+		return r.createObject(ctx, it, Created)
+	}
+	return failedResult(err)
+}
+
+// mergeServiceAccount adds to a ServiceAccount what it lacks.
+func (r *enginePass) mergeServiceAccount(ctx context.Context, it *item, existing *unstructured.Unstructured) itemResult {
+	wanted := it.object.DeepCopy()
+	field.RemoveKeys(wanted.Object, []string{"metadata", "labels"}, clean.LabelBackupName, clean.LabelRestoreName)
+	field.RemoveKeys(wanted.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
+	merged, changed := serviceaccount.MergeAccount(existing, wanted)
+	if !changed {
+		return newItemResult(Unchanged, nil)
+	}
+	return r.replaceExisting(ctx, it, merged)
+}
+
+// replaceExisting replaces an existing object by one with its resourceVersion.
+func (r *enginePass) replaceExisting(ctx context.Context, it *item, object *unstructured.Unstructured) itemResult {
+	if r.req.DryRun {
+		return newItemResult(Updated, nil)
+	}
+	metadata := field.GetMap(object.Object, "metadata")
+	setMetadataEntry(metadata, "labels", clean.LabelBackupName, shortname.LabelValue(r.req.BackupName))
+	setMetadataEntry(metadata, "labels", clean.LabelRestoreName, shortname.LabelValue(r.req.RestoreName))
+	r.stampObject(it.target, object, Updated)
+	body, err := stdjson.Marshal(object.Object)
+	if err != nil {
+		return failedResult(fmt.Errorf("encoding the object: %w", err))
+	}
+	err = r.cluster.Replace(ctx, it.target, body)
+	return r.handleWriteResult(ctx, it, err)
+}
+
+// createAfterDeletion waits for the end of an object that somebody deleted.
+func (r *enginePass) createAfterDeletion(ctx context.Context, it *item, existing *unstructured.Unstructured) itemResult {
+	if !r.req.DryRun {
+		if err := r.waitUntilDeleted(ctx, it, string(existing.GetUID())); err != nil {
+			return failedResult(err)
+		}
+	}
+	return r.createObject(ctx, it, Created)
+}

@@ -1,0 +1,121 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+)
+
+// converts is an action that makes objects of a resource into others, by their names:
+// "apiVersion kind".
+func converts(resource string, into map[string]string) *plugged {
+	return &plugged{name: "converts", of: []string{resource}, execute: func(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+		if apiVersion, kind, ok := strings.Cut(into[item.Archived.GetName()], " "); ok {
+			delete(item.Object.Object, "spec")
+			item.Object.SetAPIVersion(apiVersion)
+			item.Object.SetKind(kind)
+		}
+		return restoreaction.Result{}, nil
+	}}
+}
+
+// TestConvertedObjects become what the cluster serves, also those that it does not
+// serve as they were archived; each error is one of its object.
+func TestConvertedObjects(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns, mapped, group = "plug-convert", "plug-convert-mapped", "plug-convert.example.org"
+	acts := converts("widgets."+group, map[string]string{
+		"map": "v1 ConfigMap", "unheard": "example.org/v1 Gadget", "wide": "rbac.authorization.k8s.io/v1 ClusterRole",
+		"event": "v1 Event", "taken": "v1 ConfigMap", "bad": "a/b/c ConfigMap", "again": "v1 ConfigMap",
+	})
+	objects := []*unstructured.Unstructured{configMap(t, ns, "taken", "of the backup")}
+	for _, name := range []string{"map", "unheard", "wide", "event", "taken", "bad", "left"} {
+		objects = append(objects, widget(t, group, "v1", ns, name))
+	}
+	request := restore.Request{
+		Archive: spool(t, objects), NamespaceMapping: map[string]string{ns: mapped}, Actions: []restoreaction.PluginAction{acts}, RestoreUID: "u",
+	}
+	result := c.run(request)
+	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 3, restore.Failed: 6})
+	at := "error " + mapped + `: widgets.` + group + ` "` + mapped + "/"
+	const action = `restore action converts: made `
+	wantMessages(t, result,
+		at+`unheard": `+action+`"example.org/v1/Gadget" of "`+group+`/v1/Widget", which the cluster does not serve`,
+		at+`bad": `+action+`"a/b/c/ConfigMap"|which the cluster does not serve`,
+		at+`wide": `+action+`"rbac.authorization.k8s.io/v1/ClusterRole"|one has a namespace`,
+		at+`event": `+action+`"v1/Event"|never restored that way`,
+		at+`taken": `+action+`"v1/ConfigMap"|the backup has another object that becomes configmaps "`+mapped+`/taken"`,
+		"error run: 1 object of widgets."+group+" is not restored: the cluster does not serve them")
+	if got := data(c.get(configMap(t, mapped, "taken", "")))["key"]; got != "of the backup" {
+		t.Errorf("the other object became %q", got)
+	}
+	c.get(configMap(t, mapped, "map", ""))
+	if diff := cmp.Diff([]string{mapped + "/map(created)", mapped + "/taken(created)"}, listOf(result)["v1/ConfigMap"]); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+	// It is known again, in the version of the cluster.
+	if again := c.run(request); again.Counts[restore.Created] != 3 {
+		t.Errorf("again: %v", again.Counts)
+	}
+}
+
+// TestNotConvertedAfterAll: what the action did for the object is told although the
+// object is not restored, and a dry run names the action that might convert it.
+func TestNotConvertedAfterAll(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns, group = "plug-not-converted", "plug-not-converted.example.org"
+	acts := &plugged{name: "acts", of: []string{"widgets." + group}, execute: func(context.Context, *restoreaction.Item) (restoreaction.Result, error) {
+		return restoreaction.Result{
+			Operation: &restoreaction.StartedOperation{ID: "op-1"}, Warnings: []string{"beware"}, ReadyTimeout: time.Millisecond,
+			AreRelatedItemsReady: func(context.Context, []restoreaction.ItemRef) (bool, error) { return false, nil },
+		}, nil
+	}}
+	request := restore.Request{
+		Archive: spool(t, []*unstructured.Unstructured{widget(t, group, "v1", ns, "w")}), Actions: []restoreaction.PluginAction{acts}, DryRun: true,
+	}
+	const refused = "error run: 1 object of widgets." + group + " is not restored: the cluster does not serve them"
+	wantMessages(t, c.run(request), refused, "warning run: |restore action acts|is not called in a dry run")
+	request.DryRun = false
+	about := ns + ": widgets." + group + ` "` + ns + `/w": `
+	wantMessages(t, c.run(request), refused, "warning "+about+"beware", "error "+about+`|the operation "op-1"`, "error "+about+"|were not ready after 1ms")
+}
+
+// TestConvertedVersions of a resource that is served in another one.
+func TestConvertedVersions(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns, group = "plug-version", "plug-version.example.org"
+	c.create(widgets(t, group, "v2"))
+	c.awaitServed(widget(t, group, "v2", ns, "w"))
+	acts := converts("widgets."+group, map[string]string{"w": group + "/v2 Widget"})
+	result := c.run(restore.Request{
+		Archive: spool(t, []*unstructured.Unstructured{widget(t, group, "v1", ns, "w"), widget(t, group, "v1", ns, "left")}),
+		Actions: []restoreaction.PluginAction{acts}, RestoreUID: "u",
+	})
+	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Failed: 1})
+	wantMessages(t, result, "error run: 1 object of widgets."+group+" is not restored: the cluster does not serve version v1 of them")
+	c.get(widget(t, group, "v2", ns, "w"))
+}
+
+// TestTwoObjectsThatBecomeOne: the second is an error, not the first one again.
+func TestTwoObjectsThatBecomeOne(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns, one, other = "plug-one", "plug-one.example.org", "plug-other.example.org"
+	acts := converts("widgets."+one, map[string]string{"w": "v1 ConfigMap"})
+	acts.of = append(acts.of, "widgets."+other)
+	result := c.run(restore.Request{
+		Archive: spool(t, []*unstructured.Unstructured{widget(t, one, "v1", ns, "w"), widget(t, other, "v1", ns, "w")}),
+		Actions: []restoreaction.PluginAction{acts}, RestoreUID: "u",
+	})
+	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Failed: 1})
+	wantMessages(t, result, "error "+ns+": |the backup has another object that becomes configmaps")
+}

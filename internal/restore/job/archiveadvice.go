@@ -1,0 +1,41 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/scratch"
+)
+
+// unusableArchiveError says why nothing of an archive was restored, and what to do.
+func unusableArchiveError(backup string, err error) error {
+	return fmt.Errorf("nothing was restored, because the archive can not be used: %w; %s",
+		err, adviceForArchive(backupstore.FileName(backup, backupstore.Contents), err))
+}
+
+// adviceForArchive says what a person can do about an archive, which is that file of the
+// backup.
+func adviceForArchive(file string, err error) string {
+	for _, forged := range []error{archive.ErrInvalidName, archive.ErrDuplicate, archive.ErrTrailingData, archive.ErrAmbiguous} {
+		if errors.Is(err, forged) {
+			return "no backup writes such an archive: find out who put " + file + " there, and restore another backup"
+		}
+	}
+	switch {
+	case errors.Is(err, objectstore.ErrNotExist):
+		return file + " is missing: bring it back from a copy or restore another backup"
+	case errors.Is(err, archive.ErrLimitExceeded):
+		return "find out who put " + file + " there; if a backup did, raise --max-archive-size, otherwise restore another backup"
+	case errors.Is(err, scratch.ErrFull):
+		return "free space in the directory given by --scratch-dir, or give it a larger volume and raise --max-scratch-size, and restore again"
+	case errors.Is(err, scratch.ErrUnusable):
+		return "make the directory given by --scratch-dir writable for the operator and restore again"
+	}
+	return file + " is damaged or was not read to its end: restore again; if that does not help, bring back the file from a copy or restore another backup"
+}

@@ -1,0 +1,125 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-logr/logr"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+	"github.com/grapnel-dev/grapnel/internal/velero"
+)
+
+// Finalize stores how the operations ended that the actions of a restored backup had
+// started: among the results, as an error of its object for each that did not complete,
+// and in Velero's file of operations. It returns how many errors that are. It may be
+// called again, with or without an error: what it said before is replaced. What Restore could
+// not store is stored as well. The error matches ErrResultsUnreadable if the results of the restore
+// cannot be read, whatever is done.
+func (j *Runner) Finalize(ctx context.Context, store *backupstore.Store, req Request, ended []velero.Operation) (int, error) {
+	log := j.Logs.Logger(req.UID, runlog.Main)
+	ctx = logr.NewContext(ctx, log)
+	what, err := j.pendingOrStoredReport(ctx, store, req)
+	if err != nil {
+		return 0, fmt.Errorf("storing how operations ended: %w", err)
+	}
+	failures := operationFailures(ended, req.Operations-len(ended))
+	what.results.addOperationErrors(failures)
+	log.Info("Storing how operations ended", "operations", len(ended), "failed", failures.ErrorCount)
+	logFinishedOperations(log, ended)
+	if err = putRestoreFile(ctx, store, req.Name, backupstore.RestoreResults, what.results.encodeJSON); err == nil && !what.fromStore {
+		err = putRestoreFile(ctx, store, req.Name, backupstore.RestoreResourceList, what.resourceListWriter)
+	}
+	if err == nil {
+		err = putRestoreFile(ctx, store, req.Name, backupstore.RestoreItemOperations, operationsWriter(req, ended))
+	}
+	if err == nil {
+		err = j.storeCompleteLog(ctx, store, req)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("storing how operations ended: %w", err)
+	}
+	j.removePendingReport(req.UID) // the store knows more now
+	return failures.ErrorCount, nil
+}
+
+// pendingOrStoredReport returns what became of the objects: what is kept because it could not be stored, or
+// else what is in the store.
+func (j *Runner) pendingOrStoredReport(ctx context.Context, store *backupstore.Store, req Request) (itemReport, error) {
+	what, err := j.readPendingReport(req.UID)
+	if err == nil && what.resourceListWriter != nil {
+		what.results.Restore.UID = req.UID
+		what.results.addRunWarning(storedLateWarning)
+		return what, nil
+	}
+	found, err := j.readStoredResults(ctx, store, req)
+	return itemReport{results: found, fromStore: true}, err
+}
+
+// CountOperationFailures returns how many errors Finalize adds to the results.
+func CountOperationFailures(ended []velero.Operation, started int) int {
+	return operationFailures(ended, started-len(ended)).ErrorCount
+}
+
+// operationFailures returns the errors of the objects whose operations did not complete, and one
+// if the end of some is not known at all.
+func operationFailures(ended []velero.Operation, lost int) results.Results {
+	var collected results.Collector
+	if lost > 0 {
+		collected.Error(results.RunScope(), fmt.Errorf("%d of %d operations were removed by force, and nobody knows how they ended: "+
+			"look yourself what became of the work of the plugin", lost, lost+len(ended)))
+	}
+	for _, op := range ended {
+		if err := op.Failure(); err != nil {
+			collected.Error(results.ObjectScope(op.Object.Namespace), fmt.Errorf("%s: %w", describeObject(op.Object), err))
+		}
+	}
+	return collected.Results()
+}
+
+// logFinishedOperations says in the log of the restore how each operation ended.
+func logFinishedOperations(log logr.Logger, ended []velero.Operation) {
+	for _, op := range ended {
+		log.Info("An operation ended", "action", op.Action, "plugin", op.Plugin, "operation", fmt.Sprintf("%.100q", op.ID),
+			"item", describeObject(op.Object), "phase", op.Phase, "message", op.Message)
+	}
+}
+
+// describeObject names an object as the engine does.
+func describeObject(object velero.ResourceIdentifier) string {
+	key := object.Name
+	if object.Namespace != "" {
+		key = object.Namespace + "/" + key
+	}
+	return fmt.Sprintf("%s %q", object.GroupResource, key)
+}
+
+// addOperationErrors adds the errors of operations, in the place of those that were added
+// before.
+func (r *resultsFile) addOperationErrors(failures results.Results) {
+	if r.BeforeOperations != nil {
+		r.Errors = *r.BeforeOperations
+	}
+	r.BeforeOperations = nil
+	if failures.ErrorCount == 0 {
+		return
+	}
+	before := r.Errors
+	r.BeforeOperations = &before
+	r.Errors = results.Messages{
+		Velero:     slices.Concat(before.Velero, failures.Errors.Velero),
+		Cluster:    slices.Concat(before.Cluster, failures.Errors.Cluster),
+		Namespaces: map[string][]string{},
+	}
+	for _, messages := range []map[string][]string{before.Namespaces, failures.Errors.Namespaces} {
+		for namespace, added := range messages {
+			r.Errors.Namespaces[namespace] = slices.Concat(r.Errors.Namespaces[namespace], added)
+		}
+	}
+}

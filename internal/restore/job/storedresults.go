@@ -1,0 +1,100 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-logr/logr"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/objectstore"
+)
+
+// maxResultsBytes is how many bytes of results are read back. They have at most
+// results.MaxMessages warnings and as many errors.
+const maxResultsBytes = 128 << 20
+
+// ErrResultsUnreadable says that the store has no results of this restore that could be read.
+var ErrResultsUnreadable = errors.New("what became of each object can not be read back")
+
+// readStoredResults reads the results of this restore back. The error is ErrResultsUnreadable if there are
+// none that could be read, whatever is done.
+func (j *Runner) readStoredResults(ctx context.Context, store *backupstore.Store, req Request) (resultsFile, error) {
+	data, err := readResultsFile(ctx, store, req.Name, maxResultsBytes)
+	if err != nil {
+		return resultsFile{}, err
+	}
+	var found resultsFile
+	if err := json.Unmarshal(data, &found); err != nil {
+		return resultsFile{}, fmt.Errorf("%w: the results of restore %q are damaged: %w", ErrResultsUnreadable, req.Name, err)
+	}
+	if found.Restore.UID != req.UID {
+		return resultsFile{}, fmt.Errorf("%w: the results in the store are those of another restore that is called %q, too: "+
+			"give restores into one location different names", ErrResultsUnreadable, req.Name)
+	}
+	return found, nil
+}
+
+// readResultsFile reads the results file, if it has at most so many bytes.
+func readResultsFile(ctx context.Context, store *backupstore.Store, name string, most int) ([]byte, error) {
+	file, err := store.GetRestoreFile(ctx, name, backupstore.RestoreResults)
+	if errors.Is(err, objectstore.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", ErrResultsUnreadable, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	source := &errorRecordingReader{Reader: file}
+	var data []byte
+	uncompressed, err := gzip.NewReader(source)
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(uncompressed, int64(most)+1))
+	}
+	switch {
+	case source.err != nil:
+		return nil, fmt.Errorf("reading the results of restore %q: %w", name, source.err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: the results of restore %q are damaged: %w", ErrResultsUnreadable, name, err)
+	case len(data) > most:
+		return nil, fmt.Errorf("%w: the results of restore %q have more than %d bytes", ErrResultsUnreadable, name, most)
+	}
+	return data, nil
+}
+
+// errorRecordingReader keeps the error of a Reader, to tell a store that does not answer from a file
+// that is damaged.
+type errorRecordingReader struct {
+	io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (a *errorRecordingReader) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		a.err = err
+	}
+	return n, err
+}
+
+// readStoredReport returns what this restore told of its objects as far as it is in the store.
+// It tells nothing if it stored nothing, or nothing that can be read.
+func (j *Runner) readStoredReport(ctx context.Context, store *backupstore.Store, req Request) (itemReport, error) {
+	found, err := j.readStoredResults(ctx, store, req)
+	switch {
+	case err == nil:
+		return itemReport{results: found, fromStore: true}, nil
+	case errors.Is(err, ErrResultsUnreadable):
+		logr.FromContextOrDiscard(ctx).Info("Nothing is known of what became of each object", "reason", err.Error())
+		return itemReport{}, nil
+	}
+	return itemReport{}, err
+}

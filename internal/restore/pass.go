@@ -1,0 +1,221 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/restore/version"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+// errUnreachable ends a run whose API server is gone. What is left would fail
+// object by object otherwise, and could not be told from what is wrong.
+var errUnreachable = errors.New("the API server does not answer any more")
+
+// enginePass is one restore under way.
+type enginePass struct {
+	engine   *Engine
+	cluster  Cluster
+	req      Request
+	labels   clean.RestoreNames
+	cancel   context.CancelCauseFunc
+	results  results.Collector
+	outcomes outcomeTracker
+
+	// workerSlots are the places of those who restore objects, and waiting those of
+	// objects that wait for others without one; see place.
+	workerSlots, waitingSlots chan struct{}
+	// listSlots are the places of LISTs, whose handlers wait for workers. The GETs
+	// of workers must not wait for these in turn.
+	listSlots *list.Slots
+	// unansweredCount counts objects in a row that got no answer.
+	unansweredCount atomic.Int64
+
+	// What the plan sets, and nobody changes while objects are restored.
+	served    *discovery.Resources
+	selection *selection.Selection
+	kinds     map[schema.GroupResource]*kind
+	choices   map[string]version.Choice
+	// namespaceMapping are the names the namespaces of the archive have in the cluster.
+	namespaceMapping namespaceMapping
+	// dryRunCRDVersions has the versions that the definitions would serve that a dry run
+	// would create.
+	dryRunCRDVersions map[schema.GroupResource][]string
+	// writtenCRDs are those that this run created.
+	writtenCRDs writtenCRDList
+
+	// allPlanned says that all kinds are planned, and not only the definitions.
+	allPlanned bool
+
+	namespaces   namespaceTracker
+	dependencies dependencyTracker
+	// converted has the targets that objects of other resources were made into.
+	converted sync.Map
+
+	// actions are asked about the objects to restore, in the context of
+	// actionRun, and normal are those that the same is done to existing objects
+	// with before they are compared: built-in ones, which only look at what they
+	// are given.
+	actions     []restoreaction.Action
+	normalizers []restoreaction.Action
+	actionRun   *restoreaction.RestoreContext
+	// pluginActions are the actions of the request that were not left out.
+	pluginActions []*pluginAction
+	operations    operationList
+	backupLabels  backupLabels
+
+	progressMu sync.Mutex
+}
+
+func newEnginePass(e *Engine, req Request, cancel context.CancelCauseFunc) *enginePass {
+	if req.Policy == "" {
+		req.Policy = ExistingNone
+	}
+	r := &enginePass{
+		engine:            e,
+		cluster:           e.cluster,
+		req:               req,
+		labels:            clean.RestoreNames{Backup: req.BackupName, Restore: req.RestoreName},
+		cancel:            cancel,
+		workerSlots:       make(chan struct{}, e.opts.Workers),
+		waitingSlots:      make(chan struct{}, waitersPerWorker*e.opts.Workers),
+		listSlots:         list.NewSlots(0, 0),
+		kinds:             map[schema.GroupResource]*kind{},
+		choices:           map[string]version.Choice{},
+		dryRunCRDVersions: map[schema.GroupResource][]string{},
+		actions:           e.opts.Actions(),
+		normalizers:       builtin.NewActions(),
+	}
+	r.dependencies.initWaits()
+	r.actionRun = &restoreaction.RestoreContext{
+		BackupName:         req.BackupName,
+		RestoreName:        req.RestoreName,
+		NamespaceMapping:   req.NamespaceMapping,
+		PreserveNodePorts:  req.PreserveNodePorts,
+		HasUnquiesceAction: req.StartsQuiesced,
+		TakeOver:           req.TakeOver,
+		IsArchived:         r.isArchived,
+		HasVolumeData:      func(string, string) bool { return false },
+	}
+	return r
+}
+
+// restoreArchive goes through the stages of a run.
+func (r *enginePass) restoreArchive(ctx context.Context) error {
+	if err := r.discoverResources(ctx); err != nil {
+		return err
+	}
+	p, err := r.newPlanner()
+	if err != nil {
+		return err
+	}
+	if err := r.resolveActionSelectors(ctx, p.resolver); err != nil {
+		return err
+	}
+	if err := r.restoreCRDs(ctx, p); err != nil {
+		return err
+	}
+	if err := r.makePlan(ctx); err != nil {
+		return err
+	}
+	if err := r.restoreNamespaces(ctx); err != nil {
+		return err
+	}
+	waves := r.orderedWaves()
+	r.compareExisting(ctx, waves)
+	for _, wave := range waves {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("restoring: %w", context.Cause(ctx))
+		}
+		r.restoreKinds(ctx, wave)
+	}
+	r.outcomes.reportRefusals(&r.results)
+	r.warnAboutUncalledActions()
+	r.reportProgress(true)
+	return nil
+}
+
+func (r *enginePass) discoverResources(ctx context.Context) error {
+	served, err := r.cluster.Discover(ctx)
+	if err != nil {
+		return err
+	}
+	r.served = served
+	return nil
+}
+
+// isArchived reports whether an object is in the archive, for actions.
+func (r *enginePass) isArchived(resource schema.GroupResource, namespace, name string) bool {
+	k, ok := r.kinds[resource]
+	if !ok {
+		return false
+	}
+	_, found := k.findEntry(namespace, name)
+	return found
+}
+
+// acquireWorkerSlot takes the place of a worker, and returns false if the run has ended.
+func (r *enginePass) acquireWorkerSlot(ctx context.Context) bool {
+	select {
+	case r.workerSlots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *enginePass) releaseWorkerSlot() { <-r.workerSlots }
+
+// reportProgress tells the caller how far the run is, unless somebody is doing that
+// already. The last word must be heard.
+func (r *enginePass) reportProgress(last bool) {
+	if r.req.Progress == nil {
+		return
+	}
+	if last {
+		r.progressMu.Lock()
+	} else if !r.progressMu.TryLock() {
+		return
+	}
+	defer r.progressMu.Unlock()
+	total, done := r.outcomes.total.Load(), r.outcomes.done.Load()
+	r.req.Progress(int(max(total, done)), int(done))
+}
+
+// buildResult is called when nothing is restored any more.
+func (r *enginePass) buildResult() Result {
+	out := r.outcomes.toResult()
+	out.ResourceList = r.newResourceList()
+	out.Results = r.results.Results()
+	out.Choices = r.choices
+	out.Actions = map[string][]string{}
+	for gr, k := range r.kinds {
+		if names := k.matchedActionNames(); len(names) > 0 {
+			out.Actions[gr.String()] = names
+		}
+	}
+	r.addActionReports(&out)
+	return out
+}
+
+// toListKind returns what the list package calls a resource.
+func toListKind(resource discovery.Resource) list.ResourceKind {
+	return list.ResourceKind{Resource: resource.GVR, Kind: resource.Kind}
+}
+
+func loggerFrom(ctx context.Context) logr.Logger { return logr.FromContextOrDiscard(ctx) }

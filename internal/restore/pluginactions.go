@@ -1,0 +1,281 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/restore/compare"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+// pluginAction is an action of the request: its calls leave this program.
+type pluginAction struct {
+	restoreaction.PluginAction
+	// callSlots are the places of calls to it.
+	callSlots                            chan struct{}
+	callCount, skippedCount, failedCount atomic.Int64
+}
+
+// resourceAction is an action of the request that may concern the objects of one kind.
+type resourceAction struct {
+	*pluginAction
+	// matched says that it concerned one of them.
+	matched atomic.Bool
+}
+
+// resolveActionSelectors asks the actions of the request which objects concern them, all at
+// once. Nothing has been written by then.
+func (r *enginePass) resolveActionSelectors(ctx context.Context, names itemaction.ResourceResolver) error {
+	errs := make([]error, len(r.req.Actions))
+	var wg sync.WaitGroup
+	for i, action := range r.req.Actions {
+		wg.Go(func() { errs[i] = recoverPanic(func() error { return action.ResolveSelector(ctx, names) }) })
+	}
+	wg.Wait()
+	var wrong []error
+	for i, action := range r.req.Actions {
+		leftOut := (*itemaction.SkippedActionError)(nil)
+		switch {
+		case errors.As(errs[i], &leftOut):
+			r.recordRunWarning(leftOut.Reason)
+		case errs[i] != nil:
+			wrong = append(wrong, errs[i])
+		default:
+			r.pluginActions = append(r.pluginActions, &pluginAction{PluginAction: action, callSlots: make(chan struct{}, r.engine.opts.ActionWorkers)})
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("no object was touched: %w", errors.Join(wrong...))
+	}
+	return nil
+}
+
+// pluginActionsForResource returns the actions of the request that may concern a resource. Velero's
+// are not asked about Namespaces either, and what needs a namespace would wait for
+// what the action wants to have in it.
+func (r *enginePass) pluginActionsForResource(resource schema.GroupResource) []*resourceAction {
+	if resource == namespaceResource {
+		return nil
+	}
+	var all []*resourceAction
+	for _, action := range r.pluginActions {
+		if action.AppliesTo(resource) {
+			all = append(all, &resourceAction{pluginAction: action})
+		}
+	}
+	return all
+}
+
+// matchingPluginActions returns the names of the actions of the request that an object
+// concerns as it is.
+func (r *enginePass) matchingPluginActions(it *item) []string {
+	var names []string
+	for _, action := range it.kind.pluginActions {
+		if action.Matches(r.newActionItem(it)) {
+			action.matched.Store(true)
+			names = append(names, action.Name())
+		}
+	}
+	return names
+}
+
+// canConvert reports whether an action of the request may make something of an
+// object that the cluster serves.
+func (r *enginePass) canConvert(it *item) bool {
+	return len(r.matchingPluginActions(it)) > 0 && !r.req.DryRun
+}
+
+// shouldExecutePluginActions reports whether the actions of the request are asked about an object.
+// What they do cannot be taken back, so one that exists is looked for first: this
+// restore may have made it before it was interrupted, or may have to leave it alone.
+func (r *enginePass) shouldExecutePluginActions(ctx context.Context, it *item) (bool, error) {
+	names := r.matchingPluginActions(it)
+	if len(names) == 0 || r.req.DryRun {
+		return false, nil
+	}
+	if err := r.findExisting(ctx, it); err != nil || it.existing == nil {
+		return err == nil, err
+	}
+	if r.isLeftUnchanged(it) {
+		it.skippedPluginActions = names
+		return false, nil
+	}
+	return true, nil
+}
+
+// findExisting looks for an object in the cluster, unless it is known whether it is there.
+func (r *enginePass) findExisting(ctx context.Context, it *item) error {
+	known := it.kind.existingListed.Load() && it.entry.selected ||
+		it.target.Namespace != "" && it.unserved == nil && r.ensureNamespace(ctx, it.target.Namespace).created
+	if it.existing != nil || it.unserved != nil || known {
+		return nil
+	}
+	found, err := r.getExisting(ctx, it)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	it.existing, it.existingGVR = &found, it.target.Resource
+	return nil
+}
+
+// isLeftUnchanged reports whether an object that exists is not going to be changed.
+func (r *enginePass) isLeftUnchanged(it *item) bool {
+	if it.existing.Deleting {
+		return false
+	}
+	var existing struct {
+		Metadata struct{ Annotations map[string]string }
+	}
+	// What cannot be decoded is told when it is met.
+	if err := json.Unmarshal(it.existing.JSON, &existing); err != nil {
+		return true
+	}
+	if _, own, _ := r.newStamper().parseAnnotation(it.target, existing.Metadata.Annotations[compare.RestoredAnnotation]); own {
+		return true
+	}
+	return r.req.Policy == ExistingNone && it.resource != schema.GroupResource{Resource: "serviceaccounts"}
+}
+
+// executePluginActions shows an object to the actions of the request, one after the other. The
+// verdict has an outcome if that is the end of it.
+func (r *enginePass) executePluginActions(ctx context.Context, it *item) itemResult {
+	for _, action := range it.kind.pluginActions {
+		shown := r.newActionItem(it)
+		if !action.Matches(shown) {
+			continue
+		}
+		action.matched.Store(true)
+		action.callCount.Add(1)
+		v := r.executePluginAction(ctx, it, action.pluginAction, shown)
+		switch v.outcome {
+		case "":
+			continue
+		case Skipped:
+			action.skippedCount.Add(1)
+		default:
+			action.failedCount.Add(1)
+			v.err = fmt.Errorf("restore action %s: %w", action.Name(), v.err)
+		}
+		return v
+	}
+	return itemResult{}
+}
+
+// executePluginAction shows an object to one action, and restores what that wants to have first.
+func (r *enginePass) executePluginAction(ctx context.Context, it *item, action *pluginAction, shown *restoreaction.Item) itemResult {
+	var result restoreaction.Result
+	err := action.callWithSlot(ctx, func() (err error) {
+		result, err = action.Execute(ctx, shown)
+		return err
+	})
+	if err != nil {
+		return failedResult(err)
+	}
+	it.unconditionalWarnings = append(it.unconditionalWarnings, result.Warnings...)
+	if result.Skip != "" {
+		r.recordOrCancelOperation(ctx, it, action, result.Operation)
+		return skippedResult(result.Skip)
+	}
+	it.unconditionalWarnings = append(it.unconditionalWarnings, r.backupLabels.addLabels(result.BackupLabels)...)
+	it.object = shown.Object
+	if err := r.sanitizeReturnedObject(it); err != nil {
+		return failedResult(cancelRefusedOperation(ctx, result.Operation, err))
+	}
+	// From here on the operation counts, whatever becomes of the object.
+	r.recordOrCancelOperation(ctx, it, action, result.Operation)
+	if it.existing != nil && r.req.Policy != ExistingRecreate {
+		r.restoreRelatedItems(ctx, it, result.RelatedItems)
+		return itemResult{} // it exists, and needs nothing first
+	}
+	there := r.restoreRelatedItems(ctx, it, result.RelatedItems)
+	if err := r.waitUntilReady(ctx, it, action, result, there); err != nil {
+		it.deferredErrors = append(it.deferredErrors, fmt.Errorf("restore action %s: %w", action.Name(), err))
+	}
+	return itemResult{}
+}
+
+// callWithSlot makes a call to an action when there is a place for it.
+func (o *pluginAction) callWithSlot(ctx context.Context, make func() error) error {
+	select {
+	case o.callSlots <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-o.callSlots }()
+	return make()
+}
+
+// sanitizeReturnedObject makes sure that an object which an action returned is that of its item.
+func (r *enginePass) sanitizeReturnedObject(it *item) error {
+	if err := clean.NormalizePluginResult(it.object, it.archived, r.labels); err != nil {
+		return fmt.Errorf("returned an object whose %w", err)
+	}
+	it.object.SetName(it.target.Name)
+	if it.target.Namespace != "" {
+		it.object.SetNamespace(it.target.Namespace)
+	}
+	field.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
+	return r.retargetItem(it)
+}
+
+// matchedActionNames returns the names of the actions that objects of a kind concerned.
+func (k *kind) matchedActionNames() []string {
+	var names []string
+	if k.engineActionsExecuted.Load() {
+		for _, action := range k.actions {
+			names = append(names, action.Name())
+		}
+	}
+	for _, action := range k.pluginActions {
+		if action.matched.Load() {
+			names = append(names, action.Name())
+		}
+	}
+	return names
+}
+
+// warnAboutUncalledActions says which actions a dry run did not call, because what they would do
+// is not foretold.
+func (r *enginePass) warnAboutUncalledActions() {
+	if !r.req.DryRun {
+		return
+	}
+	for _, action := range r.pluginActions {
+		if slices.ContainsFunc(slices.Collect(maps.Values(r.kinds)), func(k *kind) bool {
+			return slices.Contains(k.matchedActionNames(), action.Name())
+		}) {
+			r.recordRunWarning(fmt.Sprintf("restore action %s of plugin %s is not called in a dry run: what it would change is not foretold",
+				action.Name(), action.Plugin()))
+		}
+	}
+}
+
+// addActionReports adds to a Result what the actions of the request did.
+func (r *enginePass) addActionReports(out *Result) {
+	for _, action := range r.pluginActions {
+		out.ActionReports = append(out.ActionReports, ActionReport{
+			Name: action.Name(), Plugin: action.Plugin(),
+			Calls: int(action.callCount.Load()), Skipped: int(action.skippedCount.Load()), Failed: int(action.failedCount.Load()),
+		})
+	}
+	out.Operations = r.operations.sortedOperations()
+	out.BackupLabels = r.backupLabels.copyLabels()
+}

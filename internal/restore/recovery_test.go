@@ -1,0 +1,83 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+)
+
+// TestRestoreObjects_PanicOfAnObject has an action panic about one object of several kinds: it fails,
+// and all others are restored.
+func TestRestoreObjects_PanicOfAnObject(t *testing.T) {
+	for _, kind := range []string{"ConfigMap", "Namespace", "CustomResourceDefinition"} {
+		t.Run(kind, func(t *testing.T) {
+			bad := func(item *restoreaction.Item) bool {
+				return item.Archived.GetKind() == kind && strings.Contains(item.Archived.GetName(), "bad")
+			}
+			panics := &plugged{name: "panics", of: []string{"configmaps", "namespaces", "customresourcedefinitions.apiextensions.k8s.io"}}
+			panics.execute = func(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+				item.Object.SetNamespace(item.Archived.GetNamespace())
+				if bad(item) {
+					panic("boom")
+				}
+				return restoreaction.Result{}, nil
+			}
+			c := newTarget(t, restore.Options{Actions: func() []restoreaction.Action { return []restoreaction.Action{panics} }})
+			ns, group := "panic-"+strings.ToLower(kind), "bad."+strings.ToLower(kind)+".example.org"
+			objects := []*unstructured.Unstructured{
+				obj(t, "v1", "Namespace", "", ns, ""), obj(t, "v1", "Namespace", "", ns+"-bad", ""), widgets(t, group, "v1"),
+				configMap(t, ns, "bad", "x"), configMap(t, ns, "good", "x"), configMap(t, ns, "fine", "x"),
+			}
+			result := c.run(restore.Request{Archive: spool(t, objects), RestoreUID: "u"})
+			wantCounts(t, result, map[restore.Outcome]int{restore.Created: len(objects) - 1, restore.Failed: 1})
+			if got := messages(result); !strings.Contains(got, "internal error: boom; this is a fault of Grapnel") || strings.Contains(got, ".go:") {
+				t.Errorf("messages:\n%s", got)
+			}
+		})
+	}
+}
+
+// TestRestoreObjects_PanicOfAPlugin has the code that asks plugins panic.
+func TestRestoreObjects_PanicOfAPlugin(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns = "panic-plugin"
+	acts := &plugged{name: "acts", of: []string{"configmaps"}, only: func(item *restoreaction.Item) bool {
+		if item.Archived.GetName() == "bad" {
+			panic("boom")
+		}
+		return true
+	}}
+	objects := []*unstructured.Unstructured{configMap(t, ns, "bad", "x"), configMap(t, ns, "good", "x")}
+	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []restoreaction.PluginAction{acts}})
+	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Failed: 1})
+	wantMessages(t, result, "error "+ns+`: configmaps "`+ns+`/bad": internal error: boom`)
+
+	acts.choose = func(itemaction.ResourceResolver) error { panic("boom") }
+	_, err := c.engine.RestoreObjects(t.Context(), restore.Request{Archive: spool(t, objects), Actions: []restoreaction.PluginAction{acts}})
+	if !errors.As(err, new(*panics.Error)) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestRestoreObjects_PanicOfTheRun is about what is no object's fault: the run ends with an error.
+func TestRestoreObjects_PanicOfTheRun(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	_, err := c.engine.RestoreObjects(t.Context(), restore.Request{
+		Archive:  spool(t, []*unstructured.Unstructured{configMap(t, "panic-run", "c", "x")}),
+		Progress: func(int, int) { panic("boom") },
+	})
+	if !errors.As(err, new(*panics.Error)) {
+		t.Errorf("the error is %v", err)
+	}
+}

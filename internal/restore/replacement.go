@@ -1,0 +1,209 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"cmp"
+	"context"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+// recreateObject replaces an existing object. It deletes nothing before the API server has
+// said that it would take the successor, and puts the old object back if the successor
+// is refused all the same. Where a quota has no room for both, it patches the old object.
+func (r *enginePass) recreateObject(ctx context.Context, it *item, existing *unstructured.Unstructured, patch map[string]any) itemResult {
+	if it.createErr != nil {
+		return failedResult(it.createErr)
+	}
+	if r.req.DryRun {
+		return itemResult{outcome: Recreated, warnings: it.creationWarnings}
+	}
+	switch err := r.checkCreateAccepted(ctx, it, existing); {
+	case isQuotaExceeded(err):
+		return r.updateInstead(ctx, it, existing, patch, err)
+	case err != nil:
+		return failedResult(err)
+	}
+	if ctx.Err() != nil {
+		return failedResult(context.Cause(ctx))
+	}
+	// Until the successor exists, the object is missing: a run that ends finishes this.
+	ctx, cancel := contextWithGrace(ctx, r.engine.opts.GracePeriod)
+	defer cancel()
+	uid := string(existing.GetUID())
+	err := r.cluster.Delete(ctx, it.target, uid)
+	r.trackUnanswered(err)
+	switch {
+	case apierrors.IsConflict(err):
+		return r.handleWriteResult(ctx, it, err) // it is another one by now
+	case err != nil && hasNoResponse(err):
+		it.deleted = true
+		return failedResult(fmt.Errorf("the API server did not say whether it deleted the object, so it may be missing: %w", err))
+	case err != nil && !apierrors.IsNotFound(err):
+		return failedResult(err)
+	}
+	it.deleted = true
+	if err := r.waitUntilDeleted(ctx, it, uid); err != nil {
+		err = fmt.Errorf("it was deleted, to be created as it is in the backup, and is not created yet: %w", err)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w; restore again when it is gone", err)
+		}
+		return failedResult(err)
+	}
+	v := r.createObject(ctx, it, Recreated)
+	if v.outcome == Failed {
+		v.err = r.recreateOriginal(ctx, it, existing, v.err)
+	}
+	return v
+}
+
+// checkCreateAccepted returns an error unless the API server would create the object if no
+// other had its name. It answers that a name is taken only after validation and
+// admission, so a dry run of the same request asks nothing else: webhooks see the right
+// name, and no name has to be made up.
+func (r *enginePass) checkCreateAccepted(ctx context.Context, it *item, existing *unstructured.Unstructured) error {
+	if it.createAccepted {
+		return nil
+	}
+	body, err := stdjson.Marshal(withoutUniqueFields(it, existing).Object)
+	if err != nil {
+		return fmt.Errorf("encoding the object: %w", err)
+	}
+	err = r.cluster.CreateDryRun(ctx, it.target, body)
+	r.trackUnanswered(err)
+	switch {
+	case r.addRequiredStatus(it, err):
+		return r.checkCreateAccepted(ctx, it, existing)
+	case err == nil || isNameTaken(it.target, err):
+		it.createAccepted = true
+		return nil
+	}
+	return fmt.Errorf("it was not deleted, and stays as it is, because the API server would refuse what is to replace it: %w", err)
+}
+
+// isQuotaExceeded reports whether a quota has no room for an object. A dry run counts the object
+// beside the one that it replaces.
+func isQuotaExceeded(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+}
+
+// updateInstead updates an object that a quota does not let recreate. Of an update the quota counts
+// what it adds. To delete the object first would not do: its share is free only when a controller
+// has counted again, and until then whatever waits for room may take it.
+func (r *enginePass) updateInstead(
+	ctx context.Context, it *item, existing *unstructured.Unstructured, patch map[string]any, refused error,
+) itemResult {
+	v := r.patchExisting(ctx, it, existing, patch)
+	if v.outcome == Failed {
+		v.err = fmt.Errorf("%w; nor can it be updated in its place: %w", refused, v.err)
+	}
+	if v.outcome == Updated {
+		v.warnings = append(v.warnings, "it was updated in its place instead of recreated: exceeded quota of its namespace")
+	}
+	return v
+}
+
+// isNameTaken reports whether the API server refused an object for no other reason than that
+// one of its name exists. A webhook may use the same reason, but not the same details.
+func isNameTaken(target write.Target, err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsAlreadyExists(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	details := status.Status().Details
+	return details.Name == target.Name && details.Kind == target.Resource.Resource
+}
+
+// withoutUniqueFields returns the object to create without what only one object can have at a
+// time and the existing one still has: the API server would refuse it for that.
+func withoutUniqueFields(it *item, existing *unstructured.Unstructured) *unstructured.Unstructured {
+	switch it.resource {
+	case schema.GroupResource{Resource: "services"}:
+		probe := it.object.DeepCopy()
+		field.RemoveKeys(probe.Object, []string{"spec"}, "healthCheckNodePort")
+		for port := range field.EachMap(probe.Object, "spec", "ports") {
+			delete(port, "nodePort")
+		}
+		return probe
+	case schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}:
+		if field.Get[bool](existing.Object, "globalDefault") {
+			probe := it.object.DeepCopy()
+			delete(probe.Object, "globalDefault")
+			return probe
+		}
+	}
+	return it.object
+}
+
+// serverSetMetadata are the fields of metadata that an API server sets.
+var serverSetMetadata = []string{
+	"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds",
+}
+
+// recreateOriginal creates a deleted object again as it was, because its successor was refused. It
+// returns the reason, with what became of the object.
+func (r *enginePass) recreateOriginal(ctx context.Context, it *item, existing *unstructured.Unstructured, reason error) error {
+	reason = fmt.Errorf("it was deleted, and then the API server refused what was to replace it: %w", reason)
+	old := existing.DeepCopy()
+	field.RemoveKeys(old.Object, []string{"metadata"}, serverSetMetadata...)
+	// Some kinds are refused with what their controllers have written into them.
+	clean := &unstructured.Unstructured{Object: r.normalizeExisting(ctx, it, existing)}
+	if owners := existing.GetOwnerReferences(); len(owners) > 0 {
+		clean = clean.DeepCopy()
+		clean.SetOwnerReferences(owners)
+	}
+	field.RemoveKeys(clean.Object, []string{"metadata"}, serverSetMetadata...)
+	var first error
+	for _, object := range []*unstructured.Unstructured{old, clean} {
+		body, err := stdjson.Marshal(object.Object)
+		if err == nil {
+			err = r.cluster.Create(ctx, it.target, body)
+		}
+		if err == nil {
+			return fmt.Errorf("%w; the object that was there before is back, without its status", reason)
+		}
+		if isNameTaken(it.target, err) {
+			return fmt.Errorf("%w; something else has created it again by now", reason)
+		}
+		first = cmp.Or(first, err)
+	}
+	return fmt.Errorf("%w; the object that was there before could not be put back, and is missing: %w; create it by hand, as it is in the backup", reason, first)
+}
+
+// addMissingObjectHint adds to an error of creating an object what an attempt that ended with its
+// process may have done to it.
+func (r *enginePass) addMissingObjectHint(it *item, err error) error {
+	if r.req.Policy != ExistingRecreate || !r.req.Resumed || updateOnlyResources[it.resource] || it.deleted {
+		return err
+	}
+	return fmt.Errorf("%w; the object does not exist, and an earlier attempt of this restore may have deleted it: "+
+		"if it is missing, create it by hand, as it is in the backup", err)
+}
+
+// contextWithGrace returns a context that ends a while after ctx did.
+func contextWithGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(grace):
+			cancel(context.Cause(ctx))
+		case <-longer.Done():
+		}
+	})
+	return longer, func() {
+		stop()
+		cancel(nil)
+	}
+}

@@ -1,0 +1,29 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/kube/write"
+)
+
+// FuzzReadStamp reads annotations as everyone may write them: none is believed, and none
+// is both believed and foreign.
+func FuzzReadStamp(f *testing.F) {
+	target := write.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: "ns", Name: "web"}
+	theirs := stamper{uid: "u", key: []byte("another key")}
+	ours := stamper{uid: "u", key: []byte("key")}
+	for _, value := range []string{"", " ", "boom u", " u", "created u", "created u ", theirs.annotationValue(target, Created), "created u \xff", "u u u"} {
+		f.Add(value)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		outcome, own, foreign := ours.parseAnnotation(target, value)
+		if own || outcome != "" {
+			t.Errorf("%q is believed: %s, foreign %t", value, outcome, foreign)
+		}
+	})
+}

@@ -1,0 +1,63 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+// Validate returns everything that is wrong with a Request whatever the archive
+// and the cluster have, as *selection.FieldError where it is about a field of
+// the spec.
+func Validate(req Request) []error {
+	errs := selection.Validate(req.Selection)
+	switch req.Policy {
+	case "", ExistingNone, ExistingUpdate, ExistingRecreate:
+	default:
+		errs = append(errs, &selection.FieldError{
+			Field: "spec.existingResourcePolicy", Problem: fmt.Sprintf("%q is none of none, update, recreate", req.Policy),
+		})
+	}
+	return append(errs, validateNamespaceMapping(req)...)
+}
+
+func validateNamespaceMapping(req Request) []error {
+	var errs []error
+	excluded, err := selection.Compile(selection.Spec{ExcludedNamespaces: req.Selection.ExcludedNamespaces}, emptyResolver{}, nil)
+	if err != nil {
+		return nil // Validate reports what is wrong with the list
+	}
+	for _, original := range slices.Sorted(maps.Keys(req.NamespaceMapping)) {
+		target := req.NamespaceMapping[original]
+		field := fmt.Sprintf("spec.namespaceMapping[%s]", original)
+		if problems := validation.IsDNS1123Label(target); len(problems) > 0 {
+			errs = append(errs, &selection.FieldError{
+				Field: field, Problem: fmt.Sprintf("%q is no name of a namespace: %s", target, strings.Join(problems, ", ")),
+			})
+			continue
+		}
+		if target != original && !excluded.IncludesNamespace(target) {
+			errs = append(errs, &selection.FieldError{
+				Field: field, Problem: fmt.Sprintf("it is mapped onto %q, which spec.excludedNamespaces excludes", target),
+			})
+		}
+	}
+	return errs
+}
+
+// emptyResolver is a selection.Resolver for a selection of namespaces only.
+type emptyResolver struct{}
+
+func (emptyResolver) Resolve(string) (schema.GroupResource, bool) {
+	return schema.GroupResource{}, false
+}
+func (emptyResolver) Scopes() map[schema.GroupResource]bool { return nil }

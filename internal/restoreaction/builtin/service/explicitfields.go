@@ -1,0 +1,83 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+)
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// portKey is what tells the ports of a Service apart.
+type portKey struct {
+	Port     int64  `json:"port"`
+	Protocol string `json:"protocol"`
+}
+
+// toPortKey returns what tells an entry of spec.ports from the others.
+func toPortKey(entry map[string]any) portKey {
+	protocol := field.Get[string](entry, "protocol")
+	if protocol == "" {
+		protocol = "TCP"
+	}
+	return portKey{Port: field.GetInt(entry, "port"), Protocol: protocol}
+}
+
+// explicitFields says which fields that Kubernetes fills in by itself were somebody's
+// choice.
+type explicitFields struct {
+	nodePorts   map[portKey]bool
+	healthCheck bool
+	ipFamilies  bool
+}
+
+// findExplicitFields finds what was stated about an archived Service.
+func findExplicitFields(service map[string]any) explicitFields {
+	by := explicitFields{nodePorts: map[portKey]bool{}}
+	by.addLastApplied(field.Get[string](service, "metadata", "annotations", lastApplied))
+	for manager := range field.EachMap(service, "metadata", "managedFields") {
+		if field.Get[string](manager, "subresource") == "" {
+			by.addManagedFields(field.GetMap(manager, "fieldsV1", "f:spec"))
+		}
+	}
+	return by
+}
+
+// addLastApplied adds what kubectl applied. An annotation that cannot be read states
+// nothing.
+func (s *explicitFields) addLastApplied(annotation string) {
+	var manifest map[string]any
+	if annotation == "" || json.Unmarshal([]byte(annotation), &manifest) != nil {
+		return
+	}
+	spec := field.GetMap(manifest, "spec")
+	s.healthCheck = s.healthCheck || field.GetInt(spec, "healthCheckNodePort") != 0
+	s.ipFamilies = s.ipFamilies || len(field.Get[[]any](spec, "ipFamilies")) > 0
+	for entry := range field.EachMap(spec, "ports") {
+		if field.GetInt(entry, "nodePort") != 0 {
+			s.nodePorts[toPortKey(entry)] = true
+		}
+	}
+}
+
+// addManagedFields adds the fields of the spec that a manager set. What the API server
+// allocated has no manager.
+func (s *explicitFields) addManagedFields(spec map[string]any) {
+	s.healthCheck = s.healthCheck || field.Has(spec, "f:healthCheckNodePort")
+	s.ipFamilies = s.ipFamilies || field.Has(spec, "f:ipFamilies")
+	for key := range field.GetMap(spec, "f:ports") {
+		var which portKey
+		name, isKey := strings.CutPrefix(key, "k:")
+		if !isKey || !field.Has(spec, "f:ports", key, "f:nodePort") {
+			continue
+		}
+		if json.Unmarshal([]byte(name), &which) == nil {
+			s.nodePorts[which] = true
+		}
+	}
+}

@@ -1,0 +1,173 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package runlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// Stream is one of the logs of a run.
+type Stream string
+
+// The streams of a run.
+const (
+	// Main is what is logged up to the outcome.
+	Main Stream = "main"
+	// PostActions is what the actions after it log.
+	PostActions Stream = "post"
+)
+
+// MaxFileBytes is how many bytes of lines one file takes.
+const MaxFileBytes = 64 << 20
+
+// Store holds the open logs. It is safe for concurrent use.
+type Store struct {
+	dir      string
+	redactor *redact.Redactor
+
+	mu        sync.Mutex
+	openFiles map[string]*limitedFile
+}
+
+// New returns a Book that keeps its files in dir, which it creates.
+func New(dir string, redactor *redact.Redactor) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the folder for run logs: %w", err)
+	}
+	return &Store{dir: dir, redactor: redactor, openFiles: map[string]*limitedFile{}}, nil
+}
+
+// Redactor returns what keeps secrets out of the logs.
+func (b *Store) Redactor() *redact.Redactor { return b.redactor }
+
+// Logger returns a logger that writes to a stream of the run. Where the file
+// can not be written, the lines are dropped: a full disk must not end a backup.
+func (b *Store) Logger(run string, stream Stream) logr.Logger {
+	f, err := b.openFile(run, stream)
+	if err != nil {
+		return logr.Discard()
+	}
+	handler := slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: b.redactor.ReplaceAttr})
+	return logr.FromSlogHandler(handler)
+}
+
+// OpenReader returns everything that a stream of the run holds now; nil if nothing
+// was ever logged there.
+func (b *Store) OpenReader(run string, stream Stream) (io.ReadCloser, error) {
+	f, err := os.Open(b.filePath(run, stream))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening a run's log: %w", err)
+	}
+	return f, nil
+}
+
+// OpenCompressed is Reader with gzip over it. A log that can not be read ends with the
+// error.
+func (b *Store) OpenCompressed(run string, stream Stream) (io.ReadCloser, error) {
+	log, err := b.OpenReader(run, stream)
+	if err != nil || log == nil {
+		return nil, err
+	}
+	reader, writer := io.Pipe()
+	go func() {
+		_ = writer.CloseWithError(writeCompressed(writer, log)) // always nil
+	}()
+	return reader, nil
+}
+
+// writeCompressed writes what it reads with gzip over it, and closes what it read. A panic is an
+// error: nothing else would recover it.
+func writeCompressed(to io.Writer, from io.ReadCloser) (err error) {
+	defer func() { err = errors.Join(err, from.Close()) }()
+	defer panics.Recover(&err)
+	compressed := gzip.NewWriter(to)
+	_, err = io.Copy(compressed, from)
+	return errors.Join(err, compressed.Close())
+}
+
+// Remove closes and deletes every log of the run.
+func (b *Store) Remove(run string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, stream := range []Stream{Main, PostActions} {
+		path := b.filePath(run, stream)
+		if f, ok := b.openFiles[path]; ok {
+			f.close()
+			delete(b.openFiles, path)
+		}
+		_ = os.Remove(path) // a log left behind costs space and nothing else
+	}
+}
+
+var unsafeChars = regexp.MustCompile(`[^a-zA-Z0-9-]`)
+
+func (b *Store) filePath(run string, stream Stream) string {
+	return filepath.Join(b.dir, unsafeChars.ReplaceAllString(run, "_")+"-"+string(stream)+".log")
+}
+
+func (b *Store) openFile(run string, stream Stream) (*limitedFile, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	path := b.filePath(run, stream)
+	if f, ok := b.openFiles[path]; ok {
+		return f, nil
+	}
+	opened, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening a run's log: %w", err)
+	}
+	info, err := opened.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("opening a run's log: %w", err)
+	}
+	f := &limitedFile{file: opened, remaining: MaxFileBytes - info.Size()}
+	b.openFiles[path] = f
+	return f, nil
+}
+
+// limitedFile is one log with its limit.
+type limitedFile struct {
+	mu        sync.Mutex
+	file      *os.File
+	remaining int64
+}
+
+// Write writes one line, or drops it when the file is full or closed.
+func (f *limitedFile) Write(line []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil || f.remaining < 0 {
+		return len(line), nil
+	}
+	if f.remaining < int64(len(line)) {
+		f.remaining = -1
+		_, err := f.file.WriteString("level=WARN msg=\"This log is full, what follows is dropped\"\n")
+		return len(line), err
+	}
+	f.remaining -= int64(len(line))
+	return f.file.Write(line)
+}
+
+func (f *limitedFile) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_ = f.file.Close() // every write went to the kernel already
+	f.file = nil
+}

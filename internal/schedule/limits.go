@@ -1,0 +1,80 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// NewestSucceeded returns the names of that many of the newest runs that succeeded and are
+// not being deleted: what keepLast protects, from expiry as well. A run whose data is missing
+// does not count, and is protected with the others: it may come back. One of a time that has
+// not come yet, by a clock that was wrong, is the oldest.
+func NewestSucceeded(runs []Run, count int, now time.Time) map[string]bool {
+	names := map[string]bool{}
+	for _, run := range slices.Backward(newestRuns(dropFutureRunTimes(runs, now), len(runs), Succeeded)) {
+		if count <= 0 {
+			break
+		}
+		names[run.Name] = true
+		if !run.DataMissing {
+			count--
+		}
+	}
+	return names
+}
+
+// surplusRunNames returns the names of the runs that are to be deleted, oldest first.
+func surplusRunNames(in Input) []string {
+	kept := NewestSucceeded(in.Runs, int(in.KeepLast), in.Now)
+	for _, keep := range []struct {
+		count   *int32
+		classes []RunState
+	}{{in.KeepSucceeded, []RunState{Succeeded, Partial}}, {in.KeepFailed, []RunState{Failed}}} {
+		limit := len(in.Runs)
+		if keep.count != nil {
+			limit = int(*keep.count)
+		}
+		for _, run := range newestRuns(in.Runs, limit, keep.classes...) {
+			kept[run.Name] = true
+		}
+	}
+	var names []string
+	for _, run := range sortedRuns(in.Runs) {
+		if run.State != Active && !run.Deleting && !run.InUse && !kept[run.Name] {
+			names = append(names, run.Name)
+		}
+	}
+	return names
+}
+
+// newestRuns returns that many of the newest runs of some classes that are not being deleted.
+func newestRuns(runs []Run, count int, classes ...RunState) []Run {
+	var of []Run
+	for _, run := range sortedRuns(runs) {
+		if slices.Contains(classes, run.State) && !run.Deleting {
+			of = append(of, run)
+		}
+	}
+	return of[max(0, len(of)-max(0, count)):]
+}
+
+// sortedRuns returns runs from the oldest to the newest.
+func sortedRuns(runs []Run) []Run { return slices.SortedFunc(slices.Values(runs), compareRuns) }
+
+// compareRuns says which of two runs is older.
+func compareRuns(a, b Run) int {
+	return cmp.Or(approximateStart(a).Compare(approximateStart(b)), a.Completed.Compare(b.Completed), cmp.Compare(a.Name, b.Name))
+}
+
+// approximateStart is about when a run began. Not every run says so, for example one that another
+// cluster wrote.
+func approximateStart(run Run) time.Time {
+	if run.Scheduled.IsZero() {
+		return run.Completed
+	}
+	return run.Scheduled
+}

@@ -1,0 +1,105 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storeplugin
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+)
+
+// Provider is the registered name of the ObjectStore.
+const Provider = "test.example.io/folder"
+
+// What makes the process die: keys that begin with these, when they are put or read.
+const (
+	KillOnPutPrefix = "kill-put"
+	KillOnGetPrefix = "kill-get"
+)
+
+// The environment of the process.
+const (
+	envServe = "STOREPLUGIN_SERVE"
+	envRoot  = "STOREPLUGIN_ROOT"
+)
+
+// BucketDir is where the buckets of an ObjectStore are, each a folder in it.
+type BucketDir struct {
+	t    *testing.T
+	root string
+}
+
+// NewBucketDir returns a Folder with these buckets.
+func NewBucketDir(t *testing.T, buckets ...string) *BucketDir {
+	t.Helper()
+	f := &BucketDir{t: t, root: t.TempDir()}
+	for _, bucket := range buckets {
+		f.CreateBucket(bucket)
+	}
+	return f
+}
+
+// CreateBucket adds a bucket.
+func (f *BucketDir) CreateBucket(name string) {
+	f.t.Helper()
+	if err := os.Mkdir(f.Path(name), 0o700); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Path returns the path of a file in a bucket.
+func (f *BucketDir) Path(elements ...string) string {
+	return filepath.Join(append([]string{f.root}, elements...)...)
+}
+
+// Env is the environment of a process that serves the Folder.
+func (f *BucketDir) Env() map[string]string {
+	return map[string]string{envServe: "1", envRoot: f.root}
+}
+
+// PluginSpec returns what a catalog loads under a name.
+func (f *BucketDir) PluginSpec(name string) catalog.Spec {
+	f.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return catalog.Spec{Name: name, Process: catalog.ProcessSpec{Path: self, Env: f.Env()}}
+}
+
+// AcceptedInit is one Init that a process accepted.
+type AcceptedInit struct {
+	// PID is the process, Config what it was given.
+	PID    int
+	Config map[string]string
+	// Credentials is what was in the credentials file, if there was one, and Mode the
+	// permissions of that file.
+	Credentials string
+	Mode        os.FileMode
+}
+
+// AcceptedInits returns every Init so far, in their order.
+func (f *BucketDir) AcceptedInits() []AcceptedInit {
+	f.t.Helper()
+	content, err := os.ReadFile(f.Path(initsFile))
+	if err != nil && !os.IsNotExist(err) {
+		f.t.Fatal(err)
+	}
+	var starts []AcceptedInit
+	for line := range strings.Lines(string(content)) {
+		var start AcceptedInit
+		if err := json.Unmarshal([]byte(line), &start); err != nil {
+			f.t.Fatal(err)
+		}
+		starts = append(starts, start)
+	}
+	return starts
+}
+
+// initsFile is beside the buckets.
+const initsFile = "starts"

@@ -1,0 +1,136 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/grpclog"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// TestSetRedactingLogger: a secret that the operator knows is in no line, whoever writes it.
+func TestSetRedactingLogger(t *testing.T) {
+	const secret = "hunter2-3f0c"
+	var out bytes.Buffer
+	redactor := redact.New()
+	setRedactingLogger(redactor, &zap.Options{DestWriter: &out})
+	redactor.AddValues(secret) // a location is opened long after the start
+	ctx := ctrl.LoggerInto(t.Context(), ctrl.Log.WithValues("answer", "403 for "+secret))
+	for name, write := range map[string]func(){
+		"a message":                 func() { ctrl.Log.Info("Opening with " + secret) },
+		"a value":                   func() { ctrl.Log.Info("Opening", "with", secret) },
+		"a value of a context":      func() { ctrl.LoggerFrom(ctx).Info("Opening") },
+		"an error":                  func() { ctrl.Log.Error(fmt.Errorf("wrapped: %w", errors.New(secret)), "Failed") },
+		"a library of Kubernetes":   func() { klog.ErrorS(errors.New(secret), "Failed") },
+		"a line of such a library":  func() { klog.Warningf("failed: %s", secret) },
+		"a server of net/http":      func() { panicInServer(t, secret) },
+		"gRPC":                      func() { grpclog.Errorf("failed: %s", secret) },
+		"an error that is handled":  func() { utilruntime.HandleError(errors.New(secret)) },
+		"a panic of a worker":       func() { panics(t.Context(), secret) },
+		"an error with its details": func() { ctrl.Log.WithName("x").V(0).Info("Failed", "error", detailed{secret}) },
+	} {
+		out.Reset()
+		write()
+		if text := out.String(); text == "" || strings.Contains(text, secret) {
+			t.Errorf("%s is logged as %q", name, text)
+		}
+	}
+}
+
+// panicInServer has a handler panic, which its server logs.
+func panicInServer(t *testing.T, with string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(with) }))
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err := server.Client().Do(request); err == nil {
+		_ = response.Body.Close()
+		t.Error("the handler did not panic")
+	}
+}
+
+// detailed is a value that shows its fields.
+type detailed struct{ Token string }
+
+// panics is a worker of a library.
+func panics(ctx context.Context, with string) {
+	defer func() { _ = recover() }()
+	defer utilruntime.HandleCrashWithContext(ctx)
+	panic(reconcile.TerminalError(errors.New(with)))
+}
+
+// TestLeaseTimes: what cannot be is said with the names of the flags.
+func TestLeaseTimes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		times leaderElectionTimes
+		want  string
+	}{
+		"the defaults":     {times: leaderElectionTimes{duration: 15 * time.Second, renewDeadline: 10 * time.Second, retryPeriod: 2 * time.Second}},
+		"short ones":       {times: leaderElectionTimes{duration: 3 * time.Second, renewDeadline: 2 * time.Second, retryPeriod: 500 * time.Millisecond}},
+		"no pause at all":  {times: leaderElectionTimes{duration: 3 * time.Second, renewDeadline: 2 * time.Second}, want: "--leader-elect-retry-period is 0s"},
+		"too few tries":    {times: leaderElectionTimes{duration: 3 * time.Second, renewDeadline: 2 * time.Second, retryPeriod: 2 * time.Second}, want: "--leader-elect-renew-deadline is 2s"},
+		"no time to end":   {times: leaderElectionTimes{duration: 3 * time.Second, renewDeadline: 3 * time.Second, retryPeriod: time.Second}, want: "--leader-elect-lease-duration is 3s"},
+		"parts of seconds": {times: leaderElectionTimes{duration: 3500 * time.Millisecond, renewDeadline: 3 * time.Second, retryPeriod: time.Second}, want: "whole seconds"},
+	} {
+		err := tc.times.validateFlags()
+		if (err == nil) != (tc.want == "") || (err != nil && !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: error is %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+func TestSoftMemoryLimit(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		container   int64
+		environment string
+		want        int64
+	}{
+		"a container with a limit": {container: 1 << 30, want: 858993456},
+		"no limit":                 {},
+		"GOMEMLIMIT says more":     {container: 1 << 30, environment: "2GiB"},
+	} {
+		if got := softMemoryLimit(tc.container, tc.environment); got != tc.want {
+			t.Errorf("%s: the limit is %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// TestNewLeaderElection: the client of the lease is one of its own. What it may not wait for, others
+// may: an archive is read and a watch goes on for longer.
+func TestNewLeaderElection(t *testing.T) {
+	t.Parallel()
+	cfg := &rest.Config{Host: "http://127.0.0.1:1", UserAgent: "grapnel"}
+	want := rest.CopyConfig(cfg)
+	made, err := newLeaderElection(cfg, options{leaderElect: true, lease: leaderElectionTimes{
+		duration: 15 * time.Second, renewDeadline: 10 * time.Second, retryPeriod: 2 * time.Second,
+	}})
+	if err != nil || made.fence == nil {
+		t.Fatalf("the election is %+v: %v", made, err)
+	}
+	if cfg.Timeout != want.Timeout || cfg.UserAgent != want.UserAgent {
+		t.Errorf("the other clients have the timeout %s and the user agent %q, want %s and %q",
+			cfg.Timeout, cfg.UserAgent, want.Timeout, want.UserAgent)
+	}
+}

@@ -1,7 +1,0 @@
-// Copyright The Grapnel Authors.
-// SPDX-License-Identifier: Apache-2.0
-
-// Package asyncrestoreitemactionv1 is the service of actions that start operations on objects
-// of a restore. It is generated from the .proto file beside it; see package proto for the
-// protocol.
-package asyncrestoreitemactionv1

@@ -1,0 +1,29 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+)
+
+// world is what all specs share: a control plane, the programs, and a client.
+var world stage.Env
+
+func TestMain(m *testing.M) {
+	os.Exit(world.RunTests(m, stage.Options{ControllerManager: true}))
+}
+
+func TestFaults(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(2 * time.Minute)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	RunSpecs(t, "Faults")
+}

@@ -1,0 +1,146 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+)
+
+// labels installs a RestoreItemAction for Restores with its label, which it returns.
+func labels(t *testing.T) (action string) {
+	t.Helper()
+	name := "labels-" + strings.ToLower(rand.Text()[:8])
+	action = "own.example.io/" + name
+	plugin := stage.Create(t, world.Client, world.NewFaultPlugin(name, []v1alpha1.PluginAction{{
+		Name: action, Kind: v1alpha1.ActionKindRestoreItem, Selector: stage.SelectorForAction(name),
+	}}))
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(world.Client.Delete(context.WithoutCancel(t.Context()), plugin)); err != nil {
+			t.Error(err)
+		}
+	})
+	world.WaitForPlugins(t, plugin)
+	return action
+}
+
+// asking creates a ConfigMap whose restore asks for a label of the Backup.
+func asking(t *testing.T, namespace, name, label string) {
+	t.Helper()
+	stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Annotations: map[string]string{"fault.example.io/do": "label:" + label},
+	}})
+}
+
+// labelsOf returns the labels of a Backup.
+func labelsOf(t *testing.T, b *v1alpha1.Backup) map[string]string {
+	t.Helper()
+	if err := world.Client.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Labels
+}
+
+// TestARestoreItemActionLabelsTheBackup: the Backup has what is asked for when the Restore has
+// ended, keeps its own labels, and gets none that is reserved or not one of Kubernetes, of which
+// the results warn.
+func TestARestoreItemActionLabelsTheBackup(t *testing.T) {
+	t.Parallel()
+	s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 0), labels(t)
+	asking(t, app, "good", "example.io/restored=database")
+	asking(t, app, "own", "taken=no")
+	asking(t, app, "reserved", v1alpha1.LabelScheduleName+"=mine")
+	asking(t, app, "invalid", "example.io/odd=not a value")
+	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Labels = map[string]string{"taken": "yes"} })
+	r, _ := s.restoreOf(b.Name, app)
+	r.Labels = stage.LabelsForActions(action)
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 warnings")
+	if got, want := labelsOf(t, b), map[string]string{"taken": "yes", "example.io/restored": "database"}; !maps.Equal(got, want) {
+		t.Errorf("the labels of the Backup are %v, want %v", got, want)
+	}
+	for _, part := range []string{"the prefix grapnel.dev is reserved", "example.io/odd", "its value is not one of a label"} {
+		says(t, s.stored(t, r.Status.Files.Results), part)
+	}
+}
+
+// TestTheAPIServerRefusesALabel has a policy that refuses a label which is asked for: an event
+// says so, and the Restore is none the worse.
+func TestTheAPIServerRefusesALabel(t *testing.T) {
+	t.Parallel()
+	s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 0), labels(t)
+	key := "refused.example.io/" + strings.ToLower(rand.Text()[:8])
+	asking(t, app, "refused", key+"=x")
+	b := s.backUp(t, app)
+	refuse(t, b, key)
+	r, _ := s.restoreOf(b.Name, app)
+	r.Labels = stage.LabelsForActions(action)
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+	if got := labelsOf(t, b); got[key] != "" {
+		t.Errorf("the labels are %v", got)
+	}
+	suite.Eventually(t, func() string {
+		var events eventsv1.EventList
+		if err := world.Client.List(t.Context(), &events, client.InNamespace(s.Name)); err != nil {
+			return err.Error()
+		}
+		for _, e := range events.Items {
+			if e.Regarding.UID == r.UID && e.Reason == v1alpha1.ReasonLabelsRefused && strings.Contains(e.Note, "nobody labels it so") {
+				return ""
+			}
+		}
+		return "no event says that the labels were refused"
+	})
+}
+
+// refuse has the API server refuse a label of Backups until the test ends.
+func refuse(t *testing.T, b *v1alpha1.Backup, key string) {
+	t.Helper()
+	name := strings.ReplaceAll(key, "/", ".")
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	policy.Spec.MatchConstraints = &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+		RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Update},
+			Rule: admissionv1.Rule{
+				APIGroups: []string{v1alpha1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"backups"},
+			},
+		},
+	}}}
+	policy.Spec.Validations = []admissionv1.Validation{{
+		Expression: "!('" + key + "' in object.metadata.?labels.orValue({}))", Message: "nobody labels it so",
+	}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	binding.Spec.PolicyName, binding.Spec.ValidationActions = name, []admissionv1.ValidationAction{admissionv1.Deny}
+	for _, o := range []client.Object{policy, binding} {
+		if err := world.Client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := world.Client.Delete(context.WithoutCancel(t.Context()), o); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+key+`":"x"}}}`))
+	suite.Eventually(t, func() string {
+		if err := world.Client.Patch(t.Context(), b.DeepCopy(), patch, client.DryRunAll); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+			return "the policy has no effect yet"
+		}
+		return ""
+	})
+}

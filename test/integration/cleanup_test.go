@@ -164,7 +164,7 @@ func TestOwedCleanupIsGivenUpWithAnAnnotation(t *testing.T) {
 	if got := reasonOf(b, v1alpha1.ConditionCleanupOwed); got != v1alpha1.ReasonCleanupAbandoned {
 		t.Errorf("CleanupOwed has the reason %s", got)
 	}
-	awaitEvent(t, b, "Warning CleanupAbandoned: given up with the annotation: PostBackup action "+action)
+	awaitEvent(t, b, "Warning CleanupAbandoned: abandoned with the annotation: PostBackup action "+action)
 }
 
 // TestOwedCleanupSurvivesDeletion is not parallel: an operator of another namespace

@@ -38,7 +38,7 @@ func TestOneOperationIsCancelled(t *testing.T) {
 		t.Error("the API server took the cancel back")
 	}
 	give()
-	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations completed (1 cancelled)")
+	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations completed (1 canceled)")
 	counted(t, b, 2, 1, 0, 1)
 	says(t, s.results(t, b).Errors.Namespaces[app], "cancelled", operates, "it is not needed")
 	contains(t, s.archived(t, b), configMap(app, "cancelled"))

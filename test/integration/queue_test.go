@@ -40,7 +40,7 @@ func TestBackupsQueue(t *testing.T) {
 	world.Delete(t, queued[1])
 	awaitGone(t, queued[1])
 	cancelBackup(t, queued[3])
-	outcome(t, queued[3], v1alpha1.BackupPhaseCancelled, "Cancelled before it began")
+	outcome(t, queued[3], v1alpha1.BackupPhaseCancelled, "Cancelled before it started")
 	for _, i := range []int{0, 2, 4} {
 		if b := latest(queued[i]); hasBegun(b) {
 			t.Errorf("%s does not wait any more: %s", b.Name, b.Status.Message)

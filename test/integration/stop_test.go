@@ -97,7 +97,7 @@ func TestABackupIsCancelledBeforeItsLocationComes(t *testing.T) {
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonWaitingForLocation)
 	cancelBackup(t, b)
-	outcome(t, b, v1alpha1.BackupPhaseCancelled, "Cancelled before it began")
+	outcome(t, b, v1alpha1.BackupPhaseCancelled, "Cancelled before it started")
 }
 
 func TestTheNameOfACancelledBackupIsFreeAgain(t *testing.T) {
@@ -120,7 +120,7 @@ func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Spec.DesiredState = v1alpha1.DesiredStateCancel
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCancelled, "Cancelled before it began: spec.desiredState is Cancel")
+	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCancelled, "Cancelled before it started: spec.desiredState is Cancel")
 	b = b.DeepCopy()
 	b.Spec.DesiredState = v1alpha1.DesiredStateRun
 	if err := world.Client.Update(t.Context(), b); err == nil {

@@ -193,7 +193,7 @@ func TestARestoreIsStoppedWhileOperationsGoOn(t *testing.T) {
 			if name == "deleted" {
 				world.WaitForDeletion(t, r)
 			} else {
-				outcome(t, r, v1alpha1.RestorePhaseCancelled, "2 cancelled")
+				outcome(t, r, v1alpha1.RestorePhaseCancelled, "2 canceled")
 			}
 			awaitStates(t, r, target+"/a I: Cancelled", target+"/b I: Cancelled")
 			for _, o := range operationsOf(t, r) { // nothing keeps them from the garbage collector

@@ -117,7 +117,7 @@ func TestMalformedPriorities(t *testing.T) {
 	t.Run("of the Restore", func(t *testing.T) {
 		r, target := s.restoreOf(b.Name, app)
 		r.Spec.APIVersionPriorities = "configmaps=v1\n\ndeployments.apps v1\n=v2\n"
-		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "2 things must be changed",
+		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "2 problems must be fixed",
 			`spec.apiVersionPriorities: line 3, "deployments.apps v1": there is no "="`, "spec.apiVersionPriorities: line 4")
 		untouched(t, target)
 	})

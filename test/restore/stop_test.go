@@ -125,7 +125,7 @@ func TestARestoreIsCancelledBeforeItBegins(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DesiredState = v1alpha1.DesiredStateCancel
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCancelled, "Cancelled before it began")
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCancelled, "Cancelled before it started")
 	untouched(t, target)
 	r.Spec.DesiredState = v1alpha1.DesiredStateRun
 	if err := world.Client.Update(t.Context(), r); err == nil {

@@ -16,16 +16,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/hook"
 )
 
-// deletionAdmissionGrace is how long a DeletionRun waits at most for its location: what it deletes
-// was not created together with it.
+// deletionAdmissionGrace is the longest time that a DeletionRun waits for its location. It is
+// short because what it deletes was not created together with it.
 const deletionAdmissionGrace = 5 * time.Second
 
-// admissionTracker remembers since when this process knows of runs that wait for their
-// admission, and the last outage that each of them met. It is safe for concurrent use; the
-// zero one is empty.
+// admissionTracker remembers when this process first saw each run that waits for admission, and
+// the last outage that affected each of them. It is safe for concurrent use; the zero value is
+// empty.
 type admissionTracker struct{ firstSeen, outages sync.Map }
 
-// outage is from when to when the location of a run did not work, as far as the run met that.
+// outage is the period in which the location of a run did not work, as far as the run observed
+// it.
 type outage struct{ first, last time.Time }
 
 func (a *admissionTracker) forgetRun(uid types.UID) {
@@ -33,19 +34,21 @@ func (a *admissionTracker) forgetRun(uid types.UID) {
 	a.outages.Delete(uid)
 }
 
-// AwaitAdmission makes a run wait for what it needs and what may come from the same kubectl
-// apply, as long as the grace of its creation lasts. It reports whether the run waits; it
-// holds no slot then. The watches of locations and Plugins end the wait.
+// AwaitAdmission makes a run wait for objects that it needs and that may come from the same
+// kubectl apply. The wait ends when a watched location or Plugin changes, or when the grace
+// period after the creation of the run is over. AwaitAdmission reports whether the run waits; a
+// waiting run holds no slot.
 func (d *Driver[T]) AwaitAdmission(s *Scope[T], reason string, missing []string) (waiting bool) {
 	if len(missing) == 0 {
 		return false
 	}
-	return d.awaitUntil(s, d.admissionDeadline(s.Object, d.Now()), reason, "Waiting until %s for what may still be created: %s", missing)
+	return d.awaitUntil(s, d.admissionDeadline(s.Object, d.Now()), reason, "Waiting until %s for objects that may still be created: %s", missing)
 }
 
-// AwaitLocationRecovery makes a run wait whose location does not work, as long as the grace since the
-// first such problem lasts, however long the run has waited for its turn: the error of a moment
-// must not end it. It reports whether the run waits; it holds no slot then.
+// AwaitLocationRecovery makes a run wait while its location does not work, until the grace
+// period since the first such problem is over. How long the run has waited for its turn does not
+// count, because a transient error must not end the run. AwaitLocationRecovery reports whether
+// the run waits; a waiting run holds no slot.
 func (d *Driver[T]) AwaitLocationRecovery(s *Scope[T], problems []string) (waiting bool) {
 	if len(problems) == 0 {
 		return false
@@ -53,7 +56,7 @@ func (d *Driver[T]) AwaitLocationRecovery(s *Scope[T], problems []string) (waiti
 	now, uid := d.Now(), s.Object.GetUID()
 	met := outage{first: now}
 	if known, ok := d.admissions.outages.Load(uid); ok {
-		// After a pause that is longer than the wait it is another outage.
+		// A gap that is longer than the wait starts a new outage.
 		if before, ok := known.(outage); ok && now.Sub(before.last) <= 2*d.AdmissionGrace {
 			met = before
 		}
@@ -63,7 +66,7 @@ func (d *Driver[T]) AwaitLocationRecovery(s *Scope[T], problems []string) (waiti
 	return d.awaitUntil(s, met.first.Add(d.AdmissionGrace), v1alpha1.ReasonWaitingForLocation, "Retrying until %s: %s", problems)
 }
 
-// awaitUntil makes a run wait without a slot, unless the end is reached.
+// awaitUntil makes a run wait without a slot until end. It returns false once end is reached.
 func (d *Driver[T]) awaitUntil(s *Scope[T], end time.Time, reason, format string, problems []string) (waiting bool) {
 	left := end.Sub(d.Now())
 	if left <= 0 {
@@ -75,8 +78,8 @@ func (d *Driver[T]) awaitUntil(s *Scope[T], end time.Time, reason, format string
 	return true
 }
 
-// AwaitPlugins is AwaitAdmission for Plugins: those that are not ready and those that are
-// not there yet. A plan with other errors is not waited for.
+// AwaitPlugins is AwaitAdmission for Plugins that are not ready or do not exist yet. It does not
+// wait if the plan has other errors.
 func (d *Driver[T]) AwaitPlugins(s *Scope[T], plan hook.Plan) (waiting bool) {
 	for _, err := range plan.Errors {
 		if !slices.Contains(plan.Recoverable, err) {
@@ -86,8 +89,9 @@ func (d *Driver[T]) AwaitPlugins(s *Scope[T], plan hook.Plan) (waiting bool) {
 	return d.AwaitAdmission(s, v1alpha1.ReasonWaitingForPlugins, plan.Recoverable)
 }
 
-// admissionDeadline returns when the grace of a run ends. The clock of the API server counts, but if
-// the two clocks differ, no run waits longer than the grace.
+// admissionDeadline returns when the grace period of a run ends. It starts at the creation time,
+// which the API server recorded. If the two clocks differ, no run waits longer than the grace
+// period.
 func (d *Driver[T]) admissionDeadline(object T, now time.Time) time.Time {
 	grace := d.AdmissionGrace
 	if d.Kind.SinglePoint != "" {

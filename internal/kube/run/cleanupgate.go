@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// cleanupGateTimeout is how long owed clean-up goes first after a start: some of it may not be
-	// possible for days.
+	// cleanupGateTimeout is how long owed clean-up takes precedence after a start. Some clean-up
+	// may stay impossible for days.
 	cleanupGateTimeout = 30 * time.Second
-	// cleanupGatePollInterval is between two looks whether it was tried.
+	// cleanupGatePollInterval is the time between two checks whether the clean-up was attempted.
 	cleanupGatePollInterval = 500 * time.Millisecond
 )
 
-// cleanupGate holds up steps that take long after a start of the operator. It is safe for concurrent
-// use; the zero gate is closed.
+// cleanupGate delays long steps after a start of the operator. It is safe for concurrent use;
+// the zero gate is closed.
 type cleanupGate struct {
 	mu   sync.Mutex
 	open bool
-	// startedAt is when this process began to work.
+	// startedAt is when this process began to reconcile.
 	startedAt time.Time
 }
 
-// shouldAwaitCleanup reports whether a step that takes long has to wait, because owed clean-up
-// was not tried since the operator started. If the step crashes the operator, the clean-up
-// would never have its turn.
+// shouldAwaitCleanup reports whether a long step has to wait, because owed clean-up was not
+// attempted since the operator started. If the step crashed the operator first, the clean-up
+// would never run.
 func (d *Driver[T]) shouldAwaitCleanup(ctx context.Context) (waits bool, err error) {
 	d.cleanupGate.mu.Lock()
 	defer d.cleanupGate.mu.Unlock()
@@ -51,7 +51,7 @@ func (d *Driver[T]) shouldAwaitCleanup(ctx context.Context) (waits bool, err err
 	return false, nil
 }
 
-// recordGateStart notes when this process began to work.
+// recordGateStart records when this process began to reconcile.
 func (d *Driver[T]) recordGateStart() {
 	d.cleanupGate.mu.Lock()
 	defer d.cleanupGate.mu.Unlock()
@@ -60,8 +60,8 @@ func (d *Driver[T]) recordGateStart() {
 	}
 }
 
-// hasUntriedCleanup reports whether a run with an outcome owes clean-up of which no attempt
-// began since a time.
+// hasUntriedCleanup reports whether a finished run owes clean-up that was not attempted since
+// the given time.
 func (d *Driver[T]) hasUntriedCleanup(ctx context.Context, since time.Time) (bool, error) {
 	owing, err := d.listRunsOwingCleanup(ctx)
 	if err != nil || len(owing) == 0 {
@@ -80,7 +80,7 @@ func (d *Driver[T]) hasUntriedCleanup(ctx context.Context, since time.Time) (boo
 	return false, nil
 }
 
-// listRunsOwingCleanup returns the Backups and Restores that have an outcome and owe clean-up.
+// listRunsOwingCleanup returns the finished Backups and Restores that owe clean-up.
 func (d *Driver[T]) listRunsOwingCleanup(ctx context.Context) (map[types.UID]bool, error) {
 	owing := map[types.UID]bool{}
 	note := func(o Object) {
@@ -105,8 +105,8 @@ func (d *Driver[T]) listRunsOwingCleanup(ctx context.Context) (map[types.UID]boo
 	return owing, nil
 }
 
-// hasAttemptSince reports whether an attempt of a HookRun began at a time or later. The API keeps
-// whole seconds.
+// hasAttemptSince reports whether an attempt of a HookRun started at or after the given time.
+// The API stores whole seconds.
 func hasAttemptSince(run *v1alpha1.HookRun, since time.Time) bool {
 	last := len(run.Status.Attempts) - 1
 	return last >= 0 && !run.Status.Attempts[last].StartTimestamp.Time.Before(since.Truncate(time.Second))

@@ -12,12 +12,14 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// maxCrashes is how often in a row one step of a run may crash the operator. The last time it
-// is tried alone, so that a run which only went on beside one that crashes is not blamed.
+// maxCrashes is how often in a row one step of a run may crash the operator. The last attempt
+// runs alone, to avoid blaming a run that was only active while another one crashed the
+// operator.
 const maxCrashes = 3
 
-// maxUnisolatedCrashes is how many it may be while other work went on each time: what began since may
-// have done it. If it did, it has to wait its turn after as many crashes as make the difference.
+// maxUnisolatedCrashes is the limit for a step that never crashed alone: newer work may have
+// caused those crashes. Such work has to wait for its turn as well, after as many crashes as the
+// difference between the two limits.
 const maxUnisolatedCrashes = 5
 
 var errCrashed = errors.New("the operator crashed")
@@ -25,15 +27,15 @@ var errCrashed = errors.New("the operator crashed")
 // IsCrashed reports whether a step failed because it has crashed the operator too often.
 func IsCrashed(err error) bool { return errors.Is(err, errCrashed) }
 
-// isolationRetryInterval is between two tries to be the run that is tried alone.
+// isolationRetryInterval is the time between two attempts to become the run that is tried alone.
 const isolationRetryInterval = 5 * time.Second
 
-// isolationTimeout is how long a run waits for that which has called Pre actions: an application may
-// be down meanwhile.
+// isolationTimeout is how long a run that has called Pre actions waits for its turn. Its
+// application may be down meanwhile.
 const isolationTimeout = 10 * time.Minute
 
-// countCrash counts a crash of the operator in a step of a run, once, and returns an error if
-// that was the last one. See docs/adr/0013.
+// countCrash counts a crash of the operator in a step of a run, once. It returns an error if
+// that crash was the last one allowed. See docs/adr/0013.
 func (d *Driver[T]) countCrash(s *Scope[T], step string) error {
 	status, id := s.Object.Run(), journalID(s.Object.GetUID(), step)
 	if d.Journal.HasCrashed(id) && !s.countedCrashes[step] {
@@ -53,42 +55,42 @@ func (d *Driver[T]) countCrash(s *Scope[T], step string) error {
 		})
 	}
 	if c := status.Crashes; c != nil && c.Step == step && (c.Count >= maxUnisolatedCrashes || c.Count >= maxCrashes && d.Journal.HasCrashedAlone(id)) {
-		return fmt.Errorf("%w %d times in the step %s of this %s; the log of the operator that ended, and its last state "+
-			"(OOMKilled, or a panic), say why: give it more memory, leave out the object that it names, or report it; then create a new %s",
+		return fmt.Errorf("%w %d times in the step %s of this %s; the log of the crashed operator, and its last state "+
+			"(OOMKilled, or a panic), show why: increase its memory limit, exclude the object that the log names, or report a bug; then create a new %s",
 			errCrashed, c.Count, step, d.Kind.Name, d.Kind.Name)
 	}
 	if c := status.Crashes; c != nil && d.throttle.isStepRefused(s.Object.GetUID(), step) {
-		return fmt.Errorf("%w %d times in the step %s of this %s, and it was not its turn within %s to be tried alone for the last time, "+
-			"as another run that crashed the operator goes on; what its actions did does not wait any longer; create a new %s when that run has ended",
+		return fmt.Errorf("%w %d times in the step %s of this %s, and the last attempt, which runs alone, could not start within %s, "+
+			"because another run that crashed the operator is still active; the clean-up does not wait any longer; create a new %s when that run has finished",
 			errCrashed, c.Count, step, d.Kind.Name, isolationTimeout, d.Kind.Name)
 	}
 	return nil
 }
 
-// AttemptAdmission is what Admit says.
+// AttemptAdmission is the result of AdmitAttempt.
 type AttemptAdmission int
 
 const (
-	// AttemptAdmitted lets a new attempt begin.
+	// AttemptAdmitted means that a new attempt may start.
 	AttemptAdmitted AttemptAdmission = iota
-	// AttemptHeld means that it has to wait; the Scope says for what.
+	// AttemptHeld means that the attempt has to wait; the status says for what.
 	AttemptHeld
-	// AttemptRefused means that there is none any more: Step returns an error.
+	// AttemptRefused means that no further attempt is allowed; ExecuteStep returns the error.
 	AttemptRefused
 )
 
-// AdmitAttempt decides whether a step that takes long may begin a new attempt. After a start of the
-// operator, clean-up that is owed by other runs goes first.
+// AdmitAttempt decides whether a long step may start a new attempt. After a start of the
+// operator, owed clean-up of other runs takes precedence.
 func (d *Driver[T]) AdmitAttempt(ctx context.Context, s *Scope[T], step string) (AttemptAdmission, error) {
 	if err := d.countCrash(s, step); err != nil {
-		return AttemptRefused, nil //nolint:nilerr // Step returns it
+		return AttemptRefused, nil //nolint:nilerr // ExecuteStep returns it
 	}
 	waits, err := d.shouldAwaitCleanup(ctx)
 	switch c := s.Object.Run().Crashes; {
 	case err != nil:
 		return AttemptHeld, err
 	case waits:
-		s.MarkRunning(v1alpha1.ReasonWaitingForCleanup, "Waiting for a moment until owed clean-up of other runs was tried, as the operator has just started")
+		s.MarkRunning(v1alpha1.ReasonWaitingForCleanup, "Waiting briefly until owed clean-up of other runs was attempted, because the operator has just started")
 		s.RequeueAfter(cleanupGatePollInterval)
 		return AttemptHeld, nil
 	case c != nil && c.Step == step && c.Count >= maxCrashes-1 && !d.Journal.ReserveExclusive(journalID(s.Object.GetUID(), step)):
@@ -97,14 +99,14 @@ func (d *Driver[T]) AdmitAttempt(ctx context.Context, s *Scope[T], step string) 
 	return AttemptAdmitted, nil
 }
 
-// awaitIsolation has a step wait until it may be tried alone, but not for ever if its run called Pre
-// actions.
+// awaitIsolation makes a step wait until it may run alone. If the run has called Pre actions,
+// the wait is limited by isolationTimeout.
 func (d *Driver[T]) awaitIsolation(s *Scope[T], step string) AttemptAdmission {
 	if since := d.throttle.recordIsolationWait(s.Object.GetUID(), d.Now()); since >= isolationTimeout && HasStartedHookRun(s.Pre) {
 		d.throttle.markStepRefused(s.Object.GetUID(), step)
 		return AttemptRefused
 	}
-	s.MarkRunning(v1alpha1.ReasonIsolated, fmt.Sprintf("The operator crashed %d times in this step; it is tried for the last time when no other such run goes on",
+	s.MarkRunning(v1alpha1.ReasonIsolated, fmt.Sprintf("The operator crashed %d times in this step; the last attempt starts when no other such run is active",
 		s.Object.Run().Crashes.Count))
 	s.RequeueAfter(isolationRetryInterval)
 	return AttemptHeld

@@ -192,7 +192,7 @@ func TestAdmitAttempt_IsolationEnds(t *testing.T) {
 				t.Errorf("it is %v while its outcome is decided, want that it is refused", got)
 			}
 			ended := ExecuteStep(p.d, newScope(BackupKind, b), "archive", func() (func(context.Context) (NoValue, error), error) { return nil, nil })
-			if ended == nil || !IsCrashed(ended.Err) || !strings.Contains(ended.Err.Error(), "not its turn within 10m0s") {
+			if ended == nil || !IsCrashed(ended.Err) || !strings.Contains(ended.Err.Error(), "could not start within 10m0s") {
 				t.Errorf("the step ends with %+v", ended)
 			}
 		})

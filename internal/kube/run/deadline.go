@@ -20,20 +20,20 @@ import (
 
 // Limits bound how long runs and their steps may take.
 type Limits struct {
-	// RunTimeout is how long a run may take from its recorded plan to its outcome if its spec does
-	// not say; 24 hours by default.
+	// RunTimeout is how long a run may take from its recorded plan to its outcome, unless its
+	// spec sets a timeout; 24 hours by default.
 	RunTimeout time.Duration
-	// StuckStepTimeout is how long a cancelled step has to end, before the outcome is decided
+	// StuckStepTimeout is how long a canceled step has to end before the outcome is decided
 	// without it; a minute by default.
 	StuckStepTimeout time.Duration
 }
 
-// WithDefaults returns them with the default of each that is 0.
+// WithDefaults returns the limits with zero values replaced by defaults.
 func (l Limits) WithDefaults() Limits {
 	return Limits{RunTimeout: cmp.Or(l.RunTimeout, 24*time.Hour), StuckStepTimeout: cmp.Or(l.StuckStepTimeout, time.Minute)}
 }
 
-// Validate says what is wrong with them, by the names of the operator's flags.
+// Validate returns an error that names the flag of the first invalid limit.
 func (l Limits) Validate() error {
 	switch {
 	case l.RunTimeout <= 0:
@@ -44,11 +44,11 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// shortStepTimeout is how long steps may take that move little: one that does not answer within
-// it fails, and is carried out again where that makes sense.
+// shortStepTimeout is the timeout of steps that transfer little data. A step that exceeds it
+// fails, and is retried where that makes sense.
 const shortStepTimeout = 5 * time.Minute
 
-// ShortStepTimeouts returns the timeouts of steps that move little.
+// ShortStepTimeouts returns the timeouts of steps that transfer little data.
 func ShortStepTimeouts(names ...string) map[string]time.Duration {
 	timeouts := map[string]time.Duration{}
 	for _, name := range names {
@@ -57,7 +57,7 @@ func ShortStepTimeouts(names ...string) map[string]time.Duration {
 	return timeouts
 }
 
-// deadlineError is why something ended that took too long.
+// deadlineError is the cause of canceling a run or step that took too long.
 type deadlineError struct {
 	what  string
 	limit time.Duration
@@ -67,8 +67,8 @@ func (e *deadlineError) Error() string {
 	return fmt.Sprintf("the deadline of %s of the %s has passed", e.limit, e.what)
 }
 
-// checkDeadline notes whether the run has reached its deadline, and plans the pass in which
-// it will. The clock of this machine alone ends no run: it may be ahead.
+// checkDeadline records whether the run has reached its deadline, or else requeues the run for
+// that time. The clock of this machine alone ends no run, because it may be ahead.
 func (d *Driver[T]) checkDeadline(ctx context.Context, s *Scope[T]) {
 	if s.Object.Run().StartTimestamp == nil || IsFinished(s.Object) {
 		return
@@ -85,8 +85,8 @@ func (d *Driver[T]) checkDeadline(ctx context.Context, s *Scope[T]) {
 	s.expired = &deadlineError{what: d.Kind.Name, limit: limit}
 }
 
-// startTimeOf returns when a run began. The clock that recorded that may have been behind, but not
-// that of the API server, which recorded when it was created.
+// startTimeOf returns when a run started. The clock that recorded the start may have been
+// behind, so the start is never before the creation, which the API server recorded.
 func startTimeOf(o Object) time.Time {
 	start, created := o.Run().StartTimestamp.Time, o.GetCreationTimestamp().Time
 	if start.Before(created) {
@@ -95,25 +95,25 @@ func startTimeOf(o Object) time.Time {
 	return start
 }
 
-// serverTimeRetryInterval is the time between two questions for the time that are not answered.
+// serverTimeRetryInterval is the time between two requests for the server time while they fail.
 const serverTimeRetryInterval = time.Minute
 
-// ageByServerTime returns how old a run is by the clock of the API server. As long as that is not told,
-// the run goes on, at the longest for as long as it may take in the life of this process.
+// ageByServerTime returns how old a run is by the clock of the API server. While the server time
+// is unknown, the run continues, for at most its timeout as measured by this process.
 func (d *Driver[T]) ageByServerTime(ctx context.Context, o T, start time.Time, limit time.Duration) time.Duration {
 	age, sure := limit-serverTimeRetryInterval, false
 	serverNow, err := d.ServerTime(ctx, o.GetNamespace())
 	if err == nil {
 		age, sure = max(serverNow.Sub(start), 0), true
 	} else {
-		ctrl.LoggerFrom(ctx).Error(err, "Finding out whether the deadline of a run has passed")
+		ctrl.LoggerFrom(ctx).Error(err, "Reading the server time to check the deadline of a run failed")
 	}
 	d.throttle.setVerifiedAge(o.GetUID(), age, sure, d.Now())
 	return age
 }
 
-// runTimeout returns how long a run may take. Unless its spec says so, its operations may
-// take the time that they are given, too.
+// runTimeout returns how long a run may take. Unless its spec sets a timeout, the time that its
+// operations are allowed is added to the default.
 func (d *Driver[T]) runTimeout(o T) time.Duration {
 	if timeout := o.RunTimeout(); timeout > 0 {
 		return timeout
@@ -129,7 +129,7 @@ func (d *Driver[T]) runTimeout(o T) time.Duration {
 	return min(d.Limits.RunTimeout+longest, maxDuration)
 }
 
-// setStepTimeout gives a step that has begun its time.
+// setStepTimeout sets the timeout of a step that has just started.
 func (d *Driver[T]) setStepTimeout(s *Scope[T], name string) {
 	if timeout := d.StepTimeouts[name]; timeout > 0 {
 		d.steps.CancelAfter(stepID(s.Object.GetUID(), name), timeout, &deadlineError{what: "step " + name, limit: timeout})
@@ -137,37 +137,37 @@ func (d *Driver[T]) setStepTimeout(s *Scope[T], name string) {
 	d.cancelStepIfRequested(s, name)
 }
 
-// cancelStepIfRequested gives a step of a run that is being stopped a moment to end by itself: what it stores
-// is worth that, and owed clean-up waits for it.
+// cancelStepIfRequested gives a step of a run that is being canceled a short time to end by
+// itself. The step may still store something useful, but owed clean-up waits for it.
 func (d *Driver[T]) cancelStepIfRequested(s *Scope[T], name string) {
 	if s.IsCancelRequested() && !IsFinished(s.Object) {
 		d.steps.CancelAfter(stepID(s.Object.GetUID(), name), d.Limits.StuckStepTimeout/4, errRunCanceled)
 	}
 }
 
-// observeStep takes note of how a step stands that has begun.
+// observeStep updates bookkeeping for a step that has started.
 func (d *Driver[T]) observeStep(s *Scope[T], name string, outcome *runner.Outcome[any]) {
 	if outcome == nil {
 		d.cancelStepIfRequested(s, name)
 		return
 	}
 	if errors.Is(outcome.Err, runner.ErrStuck) {
-		d.Journal.ForgetWork(journalID(s.Object.GetUID(), name)) // it may hang for ever, and others wait to be tried alone
+		d.Journal.ForgetWork(journalID(s.Object.GetUID(), name)) // it may hang forever, while other steps wait to run alone
 	}
 	if crashes := s.Object.Run().Crashes; outcome.Err == nil && crashes != nil && crashes.Step == name {
 		s.Object.Run().Crashes = nil
 	}
 }
 
-// EnforceWorkTimeout cancels the step that does the work of a run when it has taken longer than the
-// spec says.
+// EnforceWorkTimeout cancels the step that does the work of a run once it exceeds the timeout in
+// the spec.
 func (d *Driver[T]) EnforceWorkTimeout(s *Scope[T], step, what string) {
 	id, limit := stepID(s.Object.GetUID(), step), s.Object.WorkTimeout()
 	age, running := d.steps.RunningTime(id)
 	switch {
 	case limit <= 0:
 	case !running:
-		s.RequeueAfter(limit) // it begins after this pass
+		s.RequeueAfter(limit) // the step starts after this pass
 	case age >= limit:
 		d.steps.Cancel(id, &deadlineError{what: what, limit: limit})
 	default:
@@ -175,8 +175,8 @@ func (d *Driver[T]) EnforceWorkTimeout(s *Scope[T], step, what string) {
 	}
 }
 
-// FailedOutcome is the outcome of a run whose work came to an error, and says who or what
-// ended it.
+// FailedOutcome returns the outcome of a run whose work returned an error. Its reason and
+// message tell whether a user, a deadline, a crash or the work itself ended the run.
 func (d *Driver[T]) FailedOutcome(s *Scope[T], what string, err error) Outcome {
 	late, stuck := (*deadlineError)(nil), errors.Is(err, runner.ErrStuck)
 	text := d.Redactor.String(err.Error())
@@ -184,7 +184,7 @@ func (d *Driver[T]) FailedOutcome(s *Scope[T], what string, err error) Outcome {
 	case s.isCancelRequestedByUser():
 		o := s.CancelledOutcome()
 		if stuck {
-			o.Message += "; " + d.stuckStepMessage(s) + ", and may do so later"
+			o.Message += "; " + d.stuckStepMessage(s) + ", and may still take effect later"
 		}
 		return o
 	case stuck:
@@ -202,12 +202,12 @@ func (d *Driver[T]) FailedOutcome(s *Scope[T], what string, err error) Outcome {
 	return Outcome{PhaseFailed, v1alpha1.ReasonFailed, what + ": " + text}
 }
 
-// stuckStepMessage says what a step that was left behind waits for, as far as is known.
+// stuckStepMessage returns what a step that was left behind probably waits for.
 func (d *Driver[T]) stuckStepMessage(s *Scope[T]) string {
-	return fmt.Sprintf("its last step did not end when it was cancelled, as if BackupStorageLocation %s did not answer", d.Location(s.Object))
+	return fmt.Sprintf("the last step did not end when it was canceled, probably because BackupStorageLocation %s does not respond", d.Location(s.Object))
 }
 
-// timeoutHint says how a person gives the next run more time.
+// timeoutHint returns how a user can give the next run more time.
 func (k KindTraits) timeoutHint() string {
 	if k.SinglePoint != "" {
 		return "find out what takes so long, or raise the operator's flag --default-run-timeout, then create a new " + k.Name

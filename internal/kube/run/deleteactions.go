@@ -10,8 +10,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// RunDeleteActions is the phase of a kind with one point. It runs the actions one after the
-// other, those behind one that failed as well, and whoever asks for an end.
+// RunDeleteActions is the phase that runs the actions of a kind with a single hook point, one
+// after the other. A failed action does not stop the following ones, and neither does a cancel
+// request.
 func (d *Driver[T]) RunDeleteActions(_ context.Context, s *Scope[T]) (bool, error) {
 	if IsFinished(s.Object) {
 		return true, nil
@@ -30,7 +31,8 @@ func (d *Driver[T]) RunDeleteActions(_ context.Context, s *Scope[T]) (bool, erro
 	return true, nil
 }
 
-// CancelPreActions asks the actions before the work to end, and reports whether one still goes on.
+// CancelPreActions cancels the actions before the work, and reports whether one is still
+// running.
 func (d *Driver[T]) CancelPreActions(s *Scope[T]) (busy bool) {
 	for _, run := range s.Pre {
 		if !isHookRunFinished(run) {
@@ -41,8 +43,8 @@ func (d *Driver[T]) CancelPreActions(s *Scope[T]) (busy bool) {
 	return busy
 }
 
-// FailedActionMessages says of each action that did not end well what it said last, of those too
-// whose failures are ignored.
+// FailedActionMessages returns the last message of each action that did not complete, including
+// those whose failures are ignored.
 func FailedActionMessages(runs []*v1alpha1.HookRun) []string {
 	var failed []string
 	for _, run := range runs {

@@ -18,43 +18,43 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
-// Dependencies is what an operator gives to the runs of every kind. Every field without a
-// default is required.
+// Dependencies are what the drivers of all kinds share. Every field without a default is
+// required.
 type Dependencies struct {
 	// Client reads from a cache.
 	Client client.Client
-	// Reader reads past it.
+	// Reader bypasses the cache.
 	Reader client.Reader
 	// Opener opens storage locations.
 	Opener *location.Opener
-	// Logs keeps what runs log until it is stored.
+	// Logs keeps the logs of runs until they are stored.
 	Logs     *runlog.Store
 	Recorder events.EventRecorder
 	Redactor *redact.Redactor
-	// Metrics is where metrics are registered.
+	// Metrics is the registry for metrics.
 	Metrics prometheus.Registerer
 	// Now is the clock.
 	Now func() time.Time
-	// ServerTime returns the time of the API server; by default it is asked for it.
+	// ServerTime returns the time of the API server; the default is servertime.Clock.
 	ServerTime func(ctx context.Context, namespace string) (time.Time, error)
-	// Operations says how operations of plugins are watched; its zero values have
+	// Operations configures how operations of plugins are watched; zero values are replaced by
 	// defaults.
 	Operations OperationDefaults
-	// Limits bound how long runs and their steps may take; its zero values have defaults.
+	// Limits bound how long runs and their steps may take; zero values are replaced by defaults.
 	Limits Limits
-	// AdmissionGrace is how long a new run waits for a location, a backup and Plugins that it
-	// needs and that are not there or not ready. 0 fails its validation at once.
+	// AdmissionGrace is how long a new run waits for a location, a backup and Plugins that do
+	// not exist or are not ready. With 0, their absence fails validation at once.
 	AdmissionGrace time.Duration
-	// Journal remembers which steps go on, for the case that one crashes the operator.
-	// Without one, no crash is counted.
+	// Journal records which steps are running, in order to detect that one crashed the operator.
+	// If it is nil, crashes are not counted.
 	Journal *journal.Journal
 }
 
-// validateRequiredFields says whether something is missing.
+// validateRequiredFields returns an error if a required field is not set.
 func (e *Dependencies) validateRequiredFields() error {
 	if e.Client == nil || e.Reader == nil || e.Opener == nil || e.Logs == nil || e.Recorder == nil || e.Redactor == nil ||
 		e.Metrics == nil || e.Now == nil {
-		return errors.New("a field of the Environment is missing")
+		return errors.New("a required field of Dependencies is missing")
 	}
 	return nil
 }

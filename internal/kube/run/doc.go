@@ -1,29 +1,28 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package run drives Backups and Restores through what they have in common:
-// hooks before and after, clean-up that is owed, outcomes, and work that takes
-// time.
+// Package run drives Backups, Restores and DeletionRuns through what they have in
+// common: hooks before and after the work, owed clean-up, outcomes, and background
+// work.
 //
-// A controller describes its kind with a [Kind] and its life with a list of
-// phases, some of its own and some from here, and hands both to a [Driver],
-// together with the [Environment] that the operator made for all of them:
+// A controller describes its kind with [KindTraits] and the life of a run with a list
+// of phases, some of its own and some from this package. It passes both to a [Driver],
+// together with the [Dependencies] that all kinds share:
 //
-//	driver := &run.Driver[*v1alpha1.Backup]{Environment: env, Kind: run.Backup, ...}
-//	driver.Phases = []run.Phase[*v1alpha1.Backup]{
-//		driver.Plan(plan), driver.RunPreActions, archive, abandon, driver.RunPostActions,
-//		driver.Finish(storePostLog, name),
+//	driver := &run.Driver[*v1alpha1.Backup]{Dependencies: deps, Kind: run.BackupKind, ...}
+//	driver.ReconcileFuncs = []run.ReconcileFunc[*v1alpha1.Backup]{
+//		driver.NewPlanFunc(plan), driver.RunPreActions, archive, abandon, driver.RunPostActions,
+//		driver.NewFinalizeFunc(storePostLog, recordFiles),
 //	}
 //
-// Each reconcile makes a [Scope], goes through the phases until one has to wait,
-// writes the status once, and then does what the status says ([Scope.Then]).
-// What takes time is a step: it runs in the background, with the storage location
-// open, and wakes the object ([ExecuteStepWithStore]).
+// Each reconcile creates a [Scope], calls the phases until one has to wait, writes the
+// status once, and then calls the functions that depend on the write
+// ([Scope.AfterStatusUpdate]). Long work is a step: it runs in the background, with the
+// storage location open, and enqueues the object when it ends ([ExecuteStepWithStore]).
 //
-// What every kind tells people is told here, too: conditions and messages,
+// This package also reports what all kinds have in common: conditions and messages,
 // events, and metrics.
 //
-// The plan of a run is its HookRuns, created before the first of them may run.
-// They are found by deterministic names, so that doing everything twice is
-// harmless.
+// The plan of a run is its HookRuns, created before the first of them may run. They are
+// found by deterministic names, so that repeating a reconcile is harmless.
 package run

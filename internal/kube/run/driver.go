@@ -32,48 +32,47 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-// ReconcileFunc is one part of the life of a run. It finds out from the world whether it
-// is done, does what can be done now, and returns whether the next phase may
-// follow in the same pass.
+// ReconcileFunc is one phase in the life of a run. It observes the world, does what can be done
+// now, and returns whether the next phase may follow in the same pass.
 type ReconcileFunc[T Object] func(ctx context.Context, s *Scope[T]) (done bool, err error)
 
-// Driver moves the objects of one kind through their phases. Every field without
+// Driver reconciles the objects of one kind. Every field without
 // a default is required.
 type Driver[T Object] struct {
 	Dependencies
 	Kind KindTraits
-	// Slots is how many runs may go on at a time; 4 by default.
+	// Slots is how many runs may be active at a time; 4 by default.
 	Slots int
 	// New returns an empty object, NewList an empty list of them.
 	New     func() T
 	NewList func() client.ObjectList
-	// Location returns the name of the storage location in use.
+	// Location returns the name of the storage location that a run uses.
 	Location func(T) string
 	// Schedule returns the name of the Schedule that a run belongs to, for metrics.
 	Schedule func(T) string
-	// ShouldIgnore, if set, says which objects are no runs at all.
+	// ShouldIgnore, if set, reports whether an object is never run.
 	ShouldIgnore func(T) bool
-	// ReconcileFuncs in the order they are gone through.
+	// ReconcileFuncs are called in this order.
 	ReconcileFuncs []ReconcileFunc[T]
 	// StepNames are the names of all steps that the phases use.
 	StepNames []string
-	// StepTimeouts are how long steps may take that have no deadline of their own but that
-	// of the run.
+	// StepTimeouts are the timeouts of steps. Other steps end at the deadline of the run.
 	StepTimeouts map[string]time.Duration
-	// OnStatusUpdate, if set, is told what a status write changed.
+	// OnStatusUpdate, if set, is called after each status write with the object before and
+	// after.
 	OnStatusUpdate func(before, after T)
-	// OnForget, if set, is told when a run is over for this process.
+	// OnForget, if set, is called when this process drops its state of a run.
 	OnForget func(uid types.UID)
-	// Watches are objects of other kinds that matter to runs.
+	// Watches are objects of other kinds whose changes enqueue runs.
 	Watches []Watch
-	// TTL, if set, says how long a run is kept that has ended and owes nothing.
+	// TTL, if set, returns how long a finalized run is kept.
 	TTL func(T) time.Duration
 
-	// ttls are until when runs are kept that have ended.
+	// ttls tracks when finalized runs are due for removal.
 	ttls     due.Tracker[types.NamespacedName]
 	progress progressTracker
 	throttle operationThrottle
-	// admissions has runs that wait for what they need.
+	// admissions has the runs that wait for what they need.
 	admissions  admissionTracker
 	steps       *runner.Runner[any]
 	queue       *queue
@@ -82,18 +81,18 @@ type Driver[T Object] struct {
 	cleanupGate cleanupGate
 }
 
-// Watch has runs looked at when objects of a kind change.
+// Watch enqueues runs when objects of another kind change.
 type Watch struct {
 	Object client.Object
-	// ToRequests returns the runs that an object matters to.
+	// ToRequests returns the runs that an object affects.
 	ToRequests handler.MapFunc
 }
 
-// maxConcurrentReconciles is how many objects are looked at in parallel; a pass never blocks on
-// more than the API server.
+// maxConcurrentReconciles is how many objects are reconciled in parallel. A pass blocks on
+// nothing but the API server.
 const maxConcurrentReconciles = 4
 
-// minErrorBackoff is the first wait after an error; many are over at once.
+// minErrorBackoff is the first wait after an error; many errors are transient.
 const minErrorBackoff = 5 * time.Millisecond
 
 // SetupWithManager registers the controller of the kind and its background steps.
@@ -140,12 +139,12 @@ func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
 	return b.Complete(d)
 }
 
-// mapToPendingRuns returns the objects whose plan is not recorded: those that a location
-// or a Plugin can change.
+// mapToPendingRuns returns the runs whose plan is not recorded. Only those are affected by a
+// change of a location or a Plugin.
 func (d *Driver[T]) mapToPendingRuns(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := d.NewList()
 	if err := d.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache can not fail once it has started
+		return nil // the cache cannot fail once it has started
 	}
 	var requests []reconcile.Request
 	_ = meta.EachListItem(list, func(item runtime.Object) error { // the function returns no error
@@ -157,7 +156,7 @@ func (d *Driver[T]) mapToPendingRuns(ctx context.Context, _ client.Object) []rec
 	return requests
 }
 
-// Enqueue has an object looked at again.
+// Enqueue requests that an object is reconciled.
 func (d *Driver[T]) Enqueue(owner types.NamespacedName) {
 	object := d.New()
 	object.SetNamespace(owner.Namespace)
@@ -165,17 +164,18 @@ func (d *Driver[T]) Enqueue(owner types.NamespacedName) {
 	d.events <- event.GenericEvent{Object: object}
 }
 
-// AcquireSlot takes a slot for a run, or a place in the queue.
+// AcquireSlot acquires a slot for a run, or adds the run to the queue. It reports whether the
+// run has a slot.
 func (d *Driver[T]) AcquireSlot(s *Scope[T]) bool {
 	s.needsSlot = true
 	return d.queue.acquireSlot(s.Object, false)
 }
 
-// ReleaseSlot gives the slot of a run back that waits for something that may take long. The run
-// acquires one again when it goes on.
+// ReleaseSlot releases the slot of a run that waits for something that may take long. The run
+// acquires a slot again before it continues.
 func (d *Driver[T]) ReleaseSlot(s *Scope[T]) { d.queue.removeRun(s.Object.GetUID()) }
 
-// Reconcile moves one object as far as it can go now.
+// Reconcile advances one object as far as possible.
 func (d *Driver[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := d.New()
 	if err := d.Client.Get(ctx, req.NamespacedName, object); err != nil {
@@ -219,7 +219,8 @@ func (d *Driver[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{RequeueAfter: s.requeue}, nil
 }
 
-// reconcileFinalized lets go of a run, and removes it when its time is over.
+// reconcileFinalized removes the finalizer of a finalized run, and deletes the run when its TTL
+// expires.
 func (d *Driver[T]) reconcileFinalized(ctx context.Context, object T) (ctrl.Result, error) {
 	if err := ignoreConflictAndNotFound(d.RemoveFinalizer(ctx, object)); err != nil || d.TTL == nil || object.GetDeletionTimestamp() != nil {
 		return ctrl.Result{}, err
@@ -227,25 +228,25 @@ func (d *Driver[T]) reconcileFinalized(ctx context.Context, object T) (ctrl.Resu
 	ttl := d.TTL(object)
 	end := object.Run().CompletionTimestamp.Add(ttl)
 	if left := d.ttls.TimeUntilDue(namespacedNameOf(object), end, ttl, d.Now()); left > 0 {
-		return ctrl.Result{RequeueAfter: min(left, time.Hour)}, nil // a clock may be set
+		return ctrl.Result{RequeueAfter: min(left, time.Hour)}, nil // the clock may be changed meanwhile
 	}
 	uid := object.GetUID()
 	if err := d.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); ignoreConflictAndNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("removing %s %s, which has ended: %w", d.Kind.Name, object.GetName(), err)
+		return ctrl.Result{}, fmt.Errorf("deleting the finished %s %s: %w", d.Kind.Name, object.GetName(), err)
 	}
 	return ctrl.Result{}, nil
 }
 
-// yieldUnneededSlot gives the slot, or the place in the queue, of a run back that waits for something
-// else than its turn: no other run has to wait for that, too.
+// yieldUnneededSlot releases the slot or queue position of a run that waits for something other
+// than its turn, so that it does not hold up other runs.
 func (d *Driver[T]) yieldUnneededSlot(s *Scope[T]) {
 	if !s.needsSlot {
-		d.queue.yieldSlot(s.Object.GetUID(), IsPlanned(s.Object)) // what it has begun keeps its slot
+		d.queue.yieldSlot(s.Object.GetUID(), IsPlanned(s.Object)) // a run that has started keeps its slot
 	}
 }
 
-// stopOrphanedSteps stops what runs for an object that was removed by force, finalizer and
-// all. Each step that ends comes here again.
+// stopOrphanedSteps stops the steps of a run that was deleted after its finalizer was removed by
+// hand. Each step that ends enqueues the name again.
 func (d *Driver[T]) stopOrphanedSteps(owner types.NamespacedName) {
 	for _, uid := range d.queue.uidsForName(owner) {
 		if d.cancelRunSteps(uid, d.StepNames...) {
@@ -256,7 +257,7 @@ func (d *Driver[T]) stopOrphanedSteps(owner types.NamespacedName) {
 	}
 }
 
-// forgetRun drops what this process knows of a run.
+// forgetRun drops the state that this process has of a run.
 func (d *Driver[T]) forgetRun(uid types.UID) {
 	for _, step := range d.StepNames {
 		d.steps.Forget(stepID(uid, step))
@@ -271,7 +272,7 @@ func (d *Driver[T]) forgetRun(uid types.UID) {
 	}
 }
 
-// addFinalizer keeps the object until it owes nothing.
+// addFinalizer keeps the object until it is finalized.
 func (d *Driver[T]) addFinalizer(ctx context.Context, object T) error {
 	patch := client.MergeFromWithOptions(deepCopyOf(object), client.MergeFromWithOptimisticLock{})
 	controllerutil.AddFinalizer(object, v1alpha1.FinalizerRun)
@@ -281,7 +282,7 @@ func (d *Driver[T]) addFinalizer(ctx context.Context, object T) error {
 	return nil
 }
 
-// reconcileRun goes through the phases until one has to wait.
+// reconcileRun calls the phases in order until one has to wait.
 func (d *Driver[T]) reconcileRun(ctx context.Context, s *Scope[T]) error {
 	for _, phase := range d.ReconcileFuncs {
 		done, err := phase(ctx, s)
@@ -298,7 +299,7 @@ func (d *Driver[T]) reconcileRun(ctx context.Context, s *Scope[T]) error {
 	return nil
 }
 
-// patchStatus records the pass, and then does what the record says.
+// patchStatus writes the status, and then calls the functions that depend on the write.
 func (d *Driver[T]) patchStatus(ctx context.Context, s *Scope[T]) error {
 	written := deepCopyOf(s.Object)
 	if !equality.Semantic.DeepEqual(s.original, s.Object) {
@@ -312,7 +313,7 @@ func (d *Driver[T]) patchStatus(ctx context.Context, s *Scope[T]) error {
 			d.OnStatusUpdate(s.original, written)
 		}
 		if IsFinished(s.Object) {
-			d.queue.removeRun(s.Object.GetUID()) // the next one need not wait for the watch
+			d.queue.removeRun(s.Object.GetUID()) // the next run need not wait for the watch
 		}
 	}
 	for _, f := range s.afterUpdate {
@@ -323,28 +324,28 @@ func (d *Driver[T]) patchStatus(ctx context.Context, s *Scope[T]) error {
 	return nil
 }
 
-// RemoveFinalizer ends what holds a settled run: its HookRuns, its log, its finalizer.
-// Everything in it may be repeated.
+// RemoveFinalizer releases the HookRuns, the log and the finalizer of a finalized run. It is
+// idempotent.
 func (d *Driver[T]) RemoveFinalizer(ctx context.Context, object T) error {
 	d.queue.removeRun(object.GetUID())
 	if !controllerutil.ContainsFinalizer(object, v1alpha1.FinalizerRun) {
 		return nil
 	}
 	if all, err := d.finalizeHookRuns(ctx, object); !all || err != nil {
-		return err // the watch of HookRuns brings those for which nothing is left
+		return err // the watch enqueues the run when the remaining HookRuns are released
 	}
 	d.forgetRun(object.GetUID())
 	released := deepCopyOf(object)
 	patch := client.MergeFromWithOptions(deepCopyOf(object), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(released, v1alpha1.FinalizerRun)
 	if err := d.Client.Patch(ctx, released, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("releasing %s %s: %w", d.Kind.Name, object.GetName(), err)
+		return fmt.Errorf("removing the finalizer of %s %s: %w", d.Kind.Name, object.GetName(), err)
 	}
 	return nil
 }
 
-// ignoreConflictAndNotFound drops the error of a write that lost against a newer one, or whose object
-// is gone: the watch brings what is newer.
+// ignoreConflictAndNotFound drops the error of a write that lost against a newer one, or whose
+// object no longer exists: the watch delivers the newer state.
 func ignoreConflictAndNotFound(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil

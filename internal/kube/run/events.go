@@ -15,16 +15,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// maxEventNoteBytes is what an event may say.
+// maxEventNoteBytes is the maximum length of an event note.
 const maxEventNoteBytes = 1000
 
-// emitEvent tells people, in an event and in the operator's log.
+// emitEvent publishes an event, and logs its message.
 func (d *Driver[T]) emitEvent(ctx context.Context, o T, level, reason, action, message string) {
 	log.FromContext(ctx).Info(message, "phase", o.GetPhase(), "reason", reason)
 	d.Recorder.Eventf(o, nil, level, reason, action, "%s", TruncateEventNote(message))
 }
 
-// TruncateEventNote cuts a message to what an event may say.
+// TruncateEventNote truncates a message to the maximum length of an event note.
 func TruncateEventNote(message string) string {
 	if len(message) <= maxEventNoteBytes {
 		return message
@@ -32,12 +32,12 @@ func TruncateEventNote(message string) string {
 	return strings.ToValidUTF8(message[:maxEventNoteBytes], "") + "…"
 }
 
-// emitEvents emits an event for everything a status write changed that a person would
-// want to know.
+// emitEvents publishes an event for each change of the status that is relevant to a user.
 func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
 	if !IsPlanned(before) && IsPlanned(o) {
 		d.emitEvent(ctx, o, corev1.EventTypeNormal, v1alpha1.ReasonPlanRecorded, "Plan", conditions.Get(o, v1alpha1.ConditionPlanned).Message)
-		// Of events that differ only in their notes, the recorder keeps the first.
+		// The recorder drops events that differ only in their notes, so there is one for all
+		// warnings.
 		if warnings := o.Run().PlanWarnings; len(warnings) > 0 {
 			d.emitEvent(ctx, o, corev1.EventTypeWarning, "PlanWarning", "Plan", strings.Join(warnings, "; "))
 		}
@@ -77,7 +77,7 @@ func (d *Driver[T]) emitOutcome(ctx context.Context, o T) {
 	d.emitEvent(ctx, o, level, succeededReason(o), action, OutcomeMessage(o))
 }
 
-// emitConditionChange tells of a condition whose reason changed.
+// emitConditionChange publishes an event for a condition whose reason changed.
 func (d *Driver[T]) emitConditionChange(ctx context.Context, before, o T, conditionType, action string, good metav1.ConditionStatus) {
 	c, was := conditions.Get(o, conditionType), conditions.Get(before, conditionType)
 	if c == nil || (was != nil && was.Reason == c.Reason) || c.Reason == v1alpha1.ReasonCleanupPending {

@@ -8,12 +8,13 @@ import (
 	"fmt"
 )
 
-// StepPostLog is the step that stores the log of the Post actions.
+// StepPostLog is the step that uploads the log of the Post actions.
 const StepPostLog = "postlog"
 
-// NewFinalizeFunc returns the last phase. It has the log of the Post actions stored, which
-// says whether there was one, waits for what is left beside them, and ends the
-// work; named is told then, to write down what was stored where.
+// NewFinalizeFunc returns the last phase. It calls storePostLog to upload the log of the Post
+// actions, waits for remaining clean-up, and finalizes the run. The result of storePostLog says
+// whether there was a log. NewFinalizeFunc passes it to named, which records where the files are
+// stored.
 func (d *Driver[T]) NewFinalizeFunc(storePostLog func(*Scope[T]) *Result[bool], named func(ctx context.Context, s *Scope[T], postLog bool)) ReconcileFunc[T] {
 	return func(ctx context.Context, s *Scope[T]) (bool, error) {
 		s.SetPostActionsCondition()

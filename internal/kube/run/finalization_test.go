@@ -23,7 +23,7 @@ import (
 // TestNewFinalizeFunc_SaysWhatHoldsTheRun: a decided run whose files cannot be given up says so and why,
 // whatever else goes on, and also while it is tried again.
 func TestNewFinalizeFunc_SaysWhatHoldsTheRun(t *testing.T) {
-	const failure = "storing the log of the run failed: the store is read-only; it is tried again"
+	const failure = "storing the log of the run failed: the store is read-only; retrying"
 	for name, tc := range map[string]struct {
 		post     v1alpha1.HookRunPhase
 		storeLog func(ctx context.Context) (bool, error)
@@ -47,7 +47,7 @@ func TestNewFinalizeFunc_SaysWhatHoldsTheRun(t *testing.T) {
 		"when that fails, too": {
 			post:     v1alpha1.HookRunPhaseCompleted,
 			storeLog: func(context.Context) (bool, error) { return false, errors.New("it is full") },
-			want:     "storing the log of the PostBackup actions failed: it is full; it is tried again; " + failure,
+			want:     "storing the log of the PostBackup actions failed: it is full; retrying; " + failure,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,21 +17,22 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// defaultDeleteRetries is how often a failed DeleteAction is repeated if nobody declared more:
-// what it does not remove is left behind for good.
+// defaultDeleteRetries is how often a failed DeleteAction is retried if its declaration sets no
+// retries. What a DeleteAction does not remove is left behind permanently.
 const defaultDeleteRetries = 2
 
-// defaultActionTimeout of an action that nobody declared.
+// defaultActionTimeout is the timeout of an action whose declaration sets none.
 const defaultActionTimeout = 10 * time.Minute
 
-// BuildHookPlan makes the plan of a run from what the Plugins provide. Loading names a
-// Plugin that is still being started; the plan is worth nothing then.
+// BuildHookPlan returns the plan of a run, built from what the Plugins provide. If loading is
+// not empty, it names a Plugin that is still starting, and the plan must not be used.
 func (k KindTraits) BuildHookPlan(s Object, plugins []v1alpha1.Plugin) (plan hook.Plan, loading string) {
 	_, parameters := s.Desired()
 	return k.BuildHookPlanFor(s.GetLabels(), s.GetAnnotations(), parameters, plugins)
 }
 
-// BuildHookPlanFor is BuildHookPlan for what has those labels, annotations and parameters.
+// BuildHookPlanFor is BuildHookPlan for an object with the given labels, annotations and
+// parameters.
 func (k KindTraits) BuildHookPlanFor(
 	labels, annotations map[string]string, parameters map[string]v1alpha1.ParameterSet, plugins []v1alpha1.Plugin,
 ) (plan hook.Plan, loading string) {
@@ -71,18 +72,18 @@ func (k KindTraits) BuildHookPlanFor(
 	return plan, ""
 }
 
-// maxItemActions is how many the status can hold.
+// maxItemActions is how many item actions the status can hold.
 const maxItemActions = 256
 
-// isLoadFinished says whether a load of the current generation of a Plugin ended,
-// well or not.
+// isLoadFinished reports whether an attempt to load the current generation of a Plugin has
+// ended, successfully or not.
 func isLoadFinished(p *v1alpha1.Plugin) bool {
 	ready := conditions.Get(p, v1alpha1.ConditionReady)
 	return ready != nil && ready.ObservedGeneration == p.Generation &&
 		(ready.Status == metav1.ConditionTrue || conditions.IsTrue(p, v1alpha1.ConditionStalled))
 }
 
-// notReadyReason says why a Plugin can not be called; empty if it can.
+// notReadyReason returns why a Plugin cannot be called; it is empty if the Plugin is ready.
 func notReadyReason(p *v1alpha1.Plugin) string {
 	ready := conditions.Get(p, v1alpha1.ConditionReady)
 	if ready.Status == metav1.ConditionTrue {
@@ -91,8 +92,7 @@ func notReadyReason(p *v1alpha1.Plugin) string {
 	return ready.Message
 }
 
-// actionsForPlugin returns the actions for this kind of run that a Plugin announced or
-// declares.
+// actionsForPlugin returns the actions for this kind of run that a Plugin provides or declares.
 func (k KindTraits) actionsForPlugin(p *v1alpha1.Plugin, problem string) []hook.Action {
 	sides := k.sidesByActionKind()
 	type key struct {
@@ -115,14 +115,14 @@ func (k KindTraits) actionsForPlugin(p *v1alpha1.Plugin, problem string) []hook.
 		_, missing := declared[key{d.Kind, d.Name}]
 		if side, ok := sides[d.Kind]; ok && missing {
 			actions = append(actions, k.mergeDeclaration(p, d.Kind, d.Name, side, d, cmp.Or(problem,
-				fmt.Sprintf("the plugin does not provide a %s of that name; correct spec.actions", d.Kind))))
+				fmt.Sprintf("the plugin does not provide a %s of that name; fix spec.actions", d.Kind))))
 		}
 	}
 	return actions
 }
 
-// mergeDeclaration joins what a plugin announced with what was declared about it; an
-// empty declaration stands for the defaults.
+// mergeDeclaration merges what a plugin provides with its declaration in the Plugin. The zero
+// declaration stands for the defaults.
 func (k KindTraits) mergeDeclaration(
 	p *v1alpha1.Plugin, kind v1alpha1.ActionKind, name string, side hook.Side, declared v1alpha1.PluginAction, problem string,
 ) hook.Action {
@@ -150,14 +150,14 @@ func (k KindTraits) mergeDeclaration(
 	}
 	selector, err := metav1.LabelSelectorAsSelector(declared.Selector)
 	if err != nil {
-		selector = labels.Everything() // an action that nobody can place must not be left out silently
-		action.NotReady = fmt.Sprintf("its selector can not be read: %v", err)
+		selector = labels.Everything() // an action with an invalid selector must not be skipped silently
+		action.NotReady = fmt.Sprintf("its selector cannot be read: %v", err)
 	}
 	action.Selector = selector
 	return action
 }
 
-// toDuration returns a duration as it can be written again; 0 if it is not set.
+// toDuration returns a duration that the API accepts; 0 if it is not set.
 func toDuration(d *metav1.Duration) time.Duration {
 	if d == nil {
 		return 0
@@ -165,16 +165,16 @@ func toDuration(d *metav1.Duration) time.Duration {
 	return clampDuration(d.Duration)
 }
 
-// maxDuration is the longest time that the API can hold: hours have five digits.
+// maxDuration is the longest duration that the API accepts: hours have at most five digits.
 const maxDuration = 99_999 * time.Hour
 
-// clampDuration returns the nearest duration of which the text is allowed by the API, which
-// knows nothing below milliseconds: "99999h60m" is written back as 100000h.
+// clampDuration returns the nearest duration whose text form the API accepts. The API supports
+// nothing below milliseconds, and "99999h60m" would be written back as 100000h.
 func clampDuration(d time.Duration) time.Duration {
 	return min(max(d.Truncate(time.Millisecond), time.Millisecond), maxDuration)
 }
 
-// ToStrings returns strings without their type.
+// ToStrings converts values of a string type to strings.
 func ToStrings[S ~string](values []S) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
@@ -183,7 +183,7 @@ func ToStrings[S ~string](values []S) []string {
 	return out
 }
 
-// ToStringMap returns values without their type.
+// ToStringMap converts the values of a map to strings.
 func ToStringMap[V ~string](values map[string]V) map[string]string {
 	out := make(map[string]string, len(values))
 	for k, v := range values {

@@ -15,16 +15,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/hook"
 )
 
-// recreateHookRun makes a HookRun again that somebody removed by force, finalizer and
-// all. What had ended is rebuilt from the status of the run; what had not is
-// planned again, so that what is owed is still paid.
+// recreateHookRun recreates a HookRun that a user deleted after removing its finalizer. A
+// HookRun that had finished is reconstructed from the status of the run. Any other is planned
+// again, so that owed clean-up still runs.
 func (d *Driver[T]) recreateHookRun(ctx context.Context, o T, point v1alpha1.HookPoint, action v1alpha1.ActionStatus) (*v1alpha1.HookRun, error) {
 	owed := d.Kind.isCleanupAction(o, point, action)
 	if IsFinalized(o) || (action.CompletionTimestamp != nil && (!owed || !isCleanupLost(o, action))) {
 		return d.Kind.reconstructHookRun(o, point, action), nil
 	}
 	if d.Kind.SinglePoint != "" {
-		return d.Kind.failedHookRun(o, point, action, "its HookRun was removed by force"), nil // nobody is owed it
+		return d.Kind.failedHookRun(o, point, action, "its HookRun was deleted without its finalizer"), nil // delete actions are not owed
 	}
 	plugins, err := d.ListPlugins(ctx, d.Client)
 	if err != nil {
@@ -38,7 +38,7 @@ func (d *Driver[T]) recreateHookRun(ctx context.Context, o T, point v1alpha1.Hoo
 		step.Cleanup = owed
 		return d.createHookRun(ctx, o, point, step)
 	}
-	return d.Kind.failedHookRun(o, point, action, "its HookRun was removed by force, and no Plugin provides the action any more"), nil
+	return d.Kind.failedHookRun(o, point, action, "its HookRun was deleted without its finalizer, and no Plugin provides the action anymore"), nil
 }
 
 // isCleanupAction reports whether an action is the second half of a pair.
@@ -48,14 +48,15 @@ func (k KindTraits) isCleanupAction(s Object, point v1alpha1.HookPoint, action v
 		slices.ContainsFunc(**pre, func(first v1alpha1.ActionStatus) bool { return first.PluginName == action.PluginName })
 }
 
-// isCleanupLost reports whether the status of an owed action is that of a lost one. Owed clean-up fails in
-// no other way than by a person who gives it up.
+// isCleanupLost reports whether the status of an owed action is that of a lost one. Owed
+// clean-up fails in only one other way: a user abandons it.
 func isCleanupLost(s Object, action v1alpha1.ActionStatus) bool {
 	return action.Phase == v1alpha1.ActionPhaseFailed && s.GetAnnotations()[v1alpha1.AnnotationAbandonCleanup] != "true"
 }
 
-// replanAction returns how an action is run that was planned before: by the Plugin that was recorded,
-// as it declares it now, whatever it selects now; or else by one that provides the action now.
+// replanAction returns how to run an action that was planned before. The recorded Plugin runs it
+// as currently declared, regardless of its current selector. If that Plugin no longer exists,
+// another Plugin that provides the action runs it.
 func (k KindTraits) replanAction(
 	s Object, point v1alpha1.HookPoint, action v1alpha1.ActionStatus, plugins []v1alpha1.Plugin,
 ) (step hook.PlannedAction, planned bool, err error) {
@@ -79,8 +80,9 @@ func (k KindTraits) replanAction(
 	return steps[i], true, nil
 }
 
-// planActionOf returns how a Plugin runs an action. One that it neither provides nor declares is
-// called all the same: the error of the call says so, until it does.
+// planActionOf returns how a Plugin runs an action. An action that the Plugin neither provides
+// nor declares is called anyway: the call fails with an error that says so, until the Plugin
+// provides it.
 func (k KindTraits) planActionOf(s Object, point v1alpha1.HookPoint, action v1alpha1.ActionStatus, p *v1alpha1.Plugin) hook.PlannedAction {
 	side := hook.Pre
 	if point == k.PostHookPoint() {
@@ -99,23 +101,23 @@ func (k KindTraits) planActionOf(s Object, point v1alpha1.HookPoint, action v1al
 	return step
 }
 
-// loadingError is why it is not known yet how an action is run.
+// loadingError is returned while it is unknown which Plugin runs an action.
 type loadingError struct{ plugin string }
 
 func (e *loadingError) Error() string {
-	return fmt.Sprintf("its Plugin was removed, and Plugin %s, which may replace it, is still being started", e.plugin)
+	return fmt.Sprintf("its Plugin was deleted, and Plugin %s, which may replace it, is still starting", e.plugin)
 }
 
-// pluginLoadPollInterval is between two looks whether that Plugin is loaded.
+// pluginLoadPollInterval is the time between two checks whether that Plugin is loaded.
 const pluginLoadPollInterval = 5 * time.Second
 
-// newPlaceholderHookRun stands for a HookRun that is made again when a Plugin is loaded: nothing else of the run
-// waits for that.
+// newPlaceholderHookRun returns a placeholder for a HookRun that is recreated once a Plugin is
+// loaded. Nothing else in the run waits for that.
 func (s *Scope[T]) newPlaceholderHookRun(point v1alpha1.HookPoint, action v1alpha1.ActionStatus, loading error) *v1alpha1.HookRun {
 	run := s.kind.reconstructHookRun(s.Object, point, action)
 	s.RequeueAfter(pluginLoadPollInterval)
 	if action.CompletionTimestamp != nil {
-		return run // it was lost before, and remains so until then
+		return run // it was lost before, and stays lost until the Plugin is loaded
 	}
 	run.Spec.DesiredState = v1alpha1.HookDesiredStateWait
 	run.Status = v1alpha1.HookRunStatus{StartTimestamp: action.StartTimestamp, Message: loading.Error()}
@@ -126,14 +128,15 @@ func (s *Scope[T]) newPlaceholderHookRun(point v1alpha1.HookPoint, action v1alph
 	return run
 }
 
-// failedHookRun is gone for one that did not end.
+// failedHookRun is reconstructHookRun for a HookRun that did not finish.
 func (k KindTraits) failedHookRun(s Object, point v1alpha1.HookPoint, action v1alpha1.ActionStatus, why string) *v1alpha1.HookRun {
 	run := k.reconstructHookRun(s, point, action)
 	run.Status.Phase, run.Status.Message = v1alpha1.HookRunPhaseFailed, why
 	return run
 }
 
-// reconstructHookRun is what a run remembers of a HookRun that is no more. It has no UID.
+// reconstructHookRun returns a deleted HookRun as the status of its run records it. The result
+// has no UID.
 func (k KindTraits) reconstructHookRun(s Object, point v1alpha1.HookPoint, action v1alpha1.ActionStatus) *v1alpha1.HookRun {
 	now := metav1.Now()
 	run := k.newHookRun(s, point, hook.PlannedAction{

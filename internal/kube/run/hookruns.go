@@ -21,14 +21,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
-// errStaleCache means that the cache does not show what was written already; the watch
-// will bring it.
-var errStaleCache = errors.New("the cache is behind")
+// errStaleCache means that the cache does not show an earlier write yet. The watch will deliver
+// it.
+var errStaleCache = errors.New("the cache does not show the latest version of the run")
 
-// createHookRuns creates the HookRuns of a plan, all of them waiting. Those of an
-// earlier plan that was not recorded are adopted if they are the same, and
-// replaced otherwise. It must not happen for a run whose plan is recorded
-// already and that the cache still shows as it was before.
+// createHookRuns creates the HookRuns of a plan, all of them waiting. HookRuns of an earlier
+// plan that was not recorded are adopted if they are equal, and replaced otherwise. That must
+// not happen to a run whose plan is recorded while the cache still shows an older version of the
+// run.
 func (d *Driver[T]) createHookRuns(ctx context.Context, s *Scope[T], hooks hook.Plan) error {
 	if len(hooks.Pre)+len(hooks.Post) == 0 {
 		return nil
@@ -60,7 +60,7 @@ func (d *Driver[T]) createHookRuns(ctx context.Context, s *Scope[T], hooks hook.
 func (d *Driver[T]) createHookRun(ctx context.Context, o T, point v1alpha1.HookPoint, step hook.PlannedAction) (*v1alpha1.HookRun, error) {
 	run := d.Kind.newHookRun(o, point, step)
 	if err := controllerutil.SetControllerReference(o, run, d.Client.Scheme()); err != nil {
-		return nil, fmt.Errorf("owning HookRun %s: %w", run.Name, err)
+		return nil, fmt.Errorf("setting the owner of HookRun %s: %w", run.Name, err)
 	}
 	err := d.Client.Create(ctx, run)
 	if err == nil {
@@ -80,10 +80,10 @@ func (d *Driver[T]) createHookRun(ctx context.Context, o T, point v1alpha1.HookP
 	if err := d.deleteHookRun(ctx, &existing); err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("HookRun %s was of another plan and is made anew", run.Name)
+	return nil, fmt.Errorf("recreating HookRun %s, which belongs to another plan", run.Name)
 }
 
-// newHookRun is the HookRun of a planned step.
+// newHookRun returns the HookRun of a planned action.
 func (k KindTraits) newHookRun(o metav1.Object, point v1alpha1.HookPoint, step hook.PlannedAction) *v1alpha1.HookRun {
 	spec := v1alpha1.HookRunSpec{
 		Hook: point, PluginName: step.Name, PluginRef: v1alpha1.PluginReference{Name: step.Plugin},
@@ -121,8 +121,9 @@ func (k KindTraits) newHookRun(o metav1.Object, point v1alpha1.HookPoint, step h
 	}
 }
 
-// listPlannedHookRuns finds the HookRuns that the status names. What a cache does not know
-// is asked for; what is gone was removed by force.
+// listPlannedHookRuns finds the HookRuns that the status names. If the cache does not contain
+// one of them, it is read from the API server. A HookRun that does not exist there either was
+// deleted without its finalizer.
 func (d *Driver[T]) listPlannedHookRuns(ctx context.Context, s *Scope[T]) error {
 	var list v1alpha1.HookRunList
 	err := d.Client.List(ctx, &list, client.InNamespace(s.Object.GetNamespace()),
@@ -171,8 +172,8 @@ func (d *Driver[T]) resolveHookRuns(
 	return runs, nil
 }
 
-// setDesiredState asks the HookRun controller for something, once the status is written.
-// The API lets the switch go one way only, so a second request is harmless.
+// setDesiredState sets the desired state of a HookRun after the status is written. The API
+// allows transitions in one direction only, so a second request is harmless.
 func (d *Driver[T]) setDesiredState(s *Scope[T], run *v1alpha1.HookRun, state v1alpha1.HookDesiredState) {
 	d.patchHookRun(s, run, map[string]any{"spec": map[string]any{"desiredState": state}})
 }
@@ -185,14 +186,15 @@ func (d *Driver[T]) patchHookRun(s *Scope[T], run *v1alpha1.HookRun, change map[
 		}
 		err = d.Client.Patch(ctx, run.DeepCopy(), client.RawPatch(types.MergePatchType, data))
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("changing HookRun %s: %w", run.Name, err)
+			return fmt.Errorf("patching HookRun %s: %w", run.Name, err)
 		}
 		return nil
 	})
 }
 
-// finalizeHookRuns lets go of the HookRuns of a settled Backup, and says whether that held none for
-// which something has to be removed. Of a Backup that never began, none may stay.
+// finalizeHookRuns removes the finalizers of the HookRuns of a finalized run. It returns false
+// if it skipped a HookRun whose resources are still being removed. If the plan was not recorded,
+// it also deletes the HookRuns.
 func (d *Driver[T]) finalizeHookRuns(ctx context.Context, o T) (all bool, err error) {
 	var list v1alpha1.HookRunList
 	err = d.Client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
@@ -224,7 +226,7 @@ func (d *Driver[T]) removeHookRunFinalizer(ctx context.Context, run *v1alpha1.Ho
 	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
 	if err := d.Client.Patch(ctx, run, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("releasing HookRun %s: %w", run.Name, err)
+		return fmt.Errorf("removing the finalizer of HookRun %s: %w", run.Name, err)
 	}
 	return nil
 }
@@ -234,7 +236,7 @@ func (d *Driver[T]) deleteHookRun(ctx context.Context, run *v1alpha1.HookRun) er
 		return err
 	}
 	if err := d.Client.Delete(ctx, run); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing HookRun %s: %w", run.Name, err)
+		return fmt.Errorf("deleting HookRun %s: %w", run.Name, err)
 	}
 	return nil
 }

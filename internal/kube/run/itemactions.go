@@ -20,18 +20,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 )
 
-// PluginLoader tells when plugins were loaded. Plugins are loaded anew by every operator.
+// PluginLoader reports when plugins were loaded. Every operator process loads them again.
 type PluginLoader interface {
-	// LoadAttempted returns a channel that is closed once it was tried to load the plugin.
+	// LoadAttempted returns a channel that is closed after the first attempt to load the plugin.
 	LoadAttempted(pluginObject string) <-chan struct{}
 }
 
-// WaitForPlugins waits until it was tried to load the Plugins of all planned actions: until
-// then, that one can not be called says nothing. A Plugin that is gone is not waited for.
+// WaitForPlugins waits for the first attempt to load the Plugin of each planned action. Until
+// then, the failure of a call means nothing. WaitForPlugins does not wait for a Plugin that does
+// not exist.
 func WaitForPlugins(ctx context.Context, reader client.Reader, loads PluginLoader, planned []v1alpha1.PlannedItemAction) error {
 	for _, action := range planned {
 		if err := waitForPlugin(ctx, reader, loads, action.Plugin); err != nil {
-			return fmt.Errorf("waiting for Plugin %s to be started: %w", action.Plugin, err)
+			return fmt.Errorf("waiting for Plugin %s to start: %w", action.Plugin, err)
 		}
 	}
 	return nil
@@ -46,7 +47,7 @@ func waitForPlugin(ctx context.Context, reader client.Reader, loads PluginLoader
 	}
 	err := reader.Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.Plugin{})
 	if err != nil {
-		return client.IgnoreNotFound(err) // nobody will load it
+		return client.IgnoreNotFound(err) // it will not be loaded
 	}
 	select {
 	case <-tried:
@@ -56,9 +57,9 @@ func waitForPlugin(ctx context.Context, reader client.Reader, loads PluginLoader
 	}
 }
 
-// NewItemActionSpecs returns how the planned actions on objects are called, in order. Resolve
-// returns how to reach an action of a Plugin, which need not be loaded yet; an empty kind
-// means BackupItemAction in a Backup and RestoreItemAction in a Restore.
+// NewItemActionSpecs returns how to call the planned item actions, in order. The function
+// resolve returns how to reach an action of a Plugin, which need not be loaded yet. An empty
+// kind means BackupItemAction in a Backup and RestoreItemAction in a Restore.
 func NewItemActionSpecs[A adapter.SelectorProvider](s Object, resolve func(pluginObject, kind, action string) caller.ResolveFunc[A]) []remote.Spec[A] {
 	_, parameters := s.Desired()
 	var specs []remote.Spec[A]
@@ -76,8 +77,8 @@ func NewItemActionSpecs[A adapter.SelectorProvider](s Object, resolve func(plugi
 	return specs
 }
 
-// plannedActionKind returns the kind of a planned action. Those that an older operator planned have
-// none.
+// plannedActionKind returns the kind of a planned action. Actions that an older operator planned
+// have none.
 func plannedActionKind(s Object, planned v1alpha1.PlannedItemAction) v1alpha1.ActionKind {
 	if _, restores := s.(*v1alpha1.Restore); restores {
 		return cmp.Or(planned.Kind, v1alpha1.ActionKindRestoreItem)
@@ -85,7 +86,7 @@ func plannedActionKind(s Object, planned v1alpha1.PlannedItemAction) v1alpha1.Ac
 	return cmp.Or(planned.Kind, v1alpha1.ActionKindBackupItem)
 }
 
-// toPlannedItemActions returns what is recorded of the actions on objects.
+// toPlannedItemActions returns the item actions as the status records them.
 func toPlannedItemActions(steps []hook.PlannedAction) []v1alpha1.PlannedItemAction {
 	var planned []v1alpha1.PlannedItemAction
 	for _, step := range steps {
@@ -102,7 +103,7 @@ func toPlannedItemActions(steps []hook.PlannedAction) []v1alpha1.PlannedItemActi
 	return planned
 }
 
-// toOperationPolicy returns what is recorded of how operations are watched; nil if nothing was
+// toOperationPolicy returns the policy for operations as the status records it; nil if none was
 // declared.
 func toOperationPolicy(o hook.OperationPolicy) *v1alpha1.OperationPolicy {
 	if o == (hook.OperationPolicy{}) {

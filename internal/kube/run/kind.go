@@ -11,24 +11,24 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/hook"
 )
 
-// KindTraits says how the things are called that every kind of run has.
+// KindTraits has the names and reasons in which the kinds of runs differ.
 type KindTraits struct {
-	// Name is that of the kind, for example Backup.
+	// Name is the name of the kind, for example Backup.
 	Name string
-	// WorkReason is the reason of the condition, and the first word of the event, while
-	// objects are read or written.
+	// WorkReason is the reason of the condition Succeeded, and the first word of the event,
+	// while objects are read or written.
 	WorkReason string
 	// NothingDoneMessage ends the message of a run whose Pre action failed.
 	NothingDoneMessage string
-	// Failure is the word for one in Velero's names for the metrics of the kind.
+	// Failure is the word for a failure in Velero's metric names for the kind.
 	Failure string
 	// FailedPrePhase is the phase of a run whose Pre action failed.
 	FailedPrePhase string
-	// RunningPre, RunningPost, PreActionFailed, PostActionFailed and PostActionsSucceeded
-	// are the reasons of conditions that name a point.
+	// RunningPre, RunningPost, PreActionFailed, PostActionFailed and PostActionsSucceeded are
+	// the reasons that name a hook point.
 	RunningPre, RunningPost, PreActionFailed, PostActionFailed, PostActionsSucceeded string
-	// SinglePoint is the one point at which actions run, in a kind that has none before and
-	// after: one that fails stops nothing. Its kinds of actions are called after it.
+	// SinglePoint is the only hook point of a kind that has none before and after its work. An
+	// action that fails there stops nothing. The action kinds are named after this point.
 	SinglePoint v1alpha1.HookPoint
 }
 
@@ -54,27 +54,27 @@ var (
 	}
 )
 
-// PreHookPoint is the point before the work, or the only one.
+// PreHookPoint is the hook point before the work, or the only one.
 func (k KindTraits) PreHookPoint() v1alpha1.HookPoint {
 	return cmp.Or(k.SinglePoint, v1alpha1.HookPoint("Pre"+k.Name))
 }
 
-// PostHookPoint is the point after the outcome.
+// PostHookPoint is the hook point after the outcome.
 func (k KindTraits) PostHookPoint() v1alpha1.HookPoint { return v1alpha1.HookPoint("Post" + k.Name) }
 
 func (k KindTraits) hookPoints() hook.Points {
 	return hook.Points{Kind: k.actionKindStem(), HasSinglePoint: k.SinglePoint != ""}
 }
 
-// actionKindStem is what kinds of actions are called after.
+// actionKindStem is the stem of the names of action kinds.
 func (k KindTraits) actionKindStem() string { return cmp.Or(string(k.SinglePoint), k.Name) }
 
-// pluralName is what flags are called after, for example backups.
+// pluralName is the plural in the names of flags, for example backups.
 func (k KindTraits) pluralName() string {
 	return strings.ToLower(strings.TrimSuffix(k.Name, "Run")) + "s"
 }
 
-// nameLabelKey is the label with the name of the run.
+// nameLabelKey is the key of the label with the name of the run.
 func (k KindTraits) nameLabelKey() string {
 	switch k.Name {
 	case RestoreKind.Name:
@@ -85,7 +85,7 @@ func (k KindTraits) nameLabelKey() string {
 	return v1alpha1.LabelBackupName
 }
 
-// sidesByActionKind returns which kinds of actions belong to which side.
+// sidesByActionKind maps action kinds to the sides on which they run.
 func (k KindTraits) sidesByActionKind() map[v1alpha1.ActionKind]hook.Side {
 	return map[v1alpha1.ActionKind]hook.Side{
 		v1alpha1.ActionKind(k.PreHookPoint()) + "Action":  hook.Pre,
@@ -95,7 +95,7 @@ func (k KindTraits) sidesByActionKind() map[v1alpha1.ActionKind]hook.Side {
 	}
 }
 
-// itemActionKind and asyncItemActionKind are the kinds of actions that objects are shown to.
+// itemActionKind and asyncItemActionKind are the kinds of item actions.
 func (k KindTraits) itemActionKind() v1alpha1.ActionKind {
 	return v1alpha1.ActionKind(k.actionKindStem()) + "ItemAction"
 }

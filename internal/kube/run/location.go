@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 )
 
-// ChooseLocation returns the name of the location of a run, for what it
-// does there, if it can be used now. What is wrong with it is a problem, also while it is
-// waited for; see AwaitAdmission and AwaitLocationRecovery.
+// ChooseLocation returns the name of the location of a run, if it can be used now for the given
+// purpose. Otherwise it returns the problems, also while the run waits for them to be solved;
+// see AwaitAdmission and AwaitLocationRecovery.
 func (d *Driver[T]) ChooseLocation(ctx context.Context, s *Scope[T], wanted string, use location.Use) (name string, waiting bool, problems []string, err error) {
 	choice, err := location.Choose(ctx, d.Client, s.Object.GetNamespace(), wanted, use)
 	switch {
@@ -27,15 +27,16 @@ func (d *Driver[T]) ChooseLocation(ctx context.Context, s *Scope[T], wanted stri
 		problems = []string{choice.Missing}
 		return "", d.AwaitAdmission(s, v1alpha1.ReasonWaitingForLocation, problems), problems, nil
 	case choice.Problem != "":
-		// Its Secret may come from the same kubectl apply, too. A DeletionRun waits in its own way.
+		// Its Secret may come from the same kubectl apply, too. A DeletionRun has its own way to
+		// wait.
 		problems = []string{choice.Problem}
 		return "", d.Kind.SinglePoint == "" && d.AwaitLocationRecovery(s, problems), problems, nil
 	}
 	return choice.Location.Name, false, nil, nil
 }
 
-// LocationPrefix returns below which prefix of its location the files of a run are, and
-// false if the location is gone.
+// LocationPrefix returns the prefix of the files of a run in its location, and false if the
+// location does not exist.
 func (d *Driver[T]) LocationPrefix(ctx context.Context, object T) (prefix string, there bool) {
 	var location v1alpha1.BackupStorageLocation
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: d.Location(object)}

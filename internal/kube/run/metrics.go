@@ -18,28 +18,26 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// scheduleLabel is the label that every metric which counts runs has; it is empty
-// for runs that no Schedule made.
+// scheduleLabel is a label of every metric that counts runs. It is empty for runs that no
+// Schedule created.
 const scheduleLabel = "schedule"
 
-// metricName returns the name of a metric of the kind: Velero's, with the prefix
-// grapnel_.
+// metricName returns the name of a metric of the kind: Velero's name with the prefix grapnel_.
 func (k KindTraits) metricName(name string) string {
 	return "grapnel_" + strings.ToLower(k.Name) + "_" + name
 }
 
-// NewCounter returns a counter of the kind. Its labels are these and, as the last one,
-// the Schedule of the run.
+// NewCounter returns a counter of the kind. The Schedule of the run is added as its last label.
 func (k KindTraits) NewCounter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: k.metricName(name), Help: help}, append(labels, scheduleLabel))
 }
 
-// NewGauge is like Counter for what goes up and down.
+// NewGauge returns a gauge of the kind, with the same labels as NewCounter.
 func (k KindTraits) NewGauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: k.metricName(name), Help: help}, append(labels, scheduleLabel))
 }
 
-// RegisterMetrics registers metrics, up to the first that can not be.
+// RegisterMetrics registers metrics, and stops at the first error.
 func RegisterMetrics(registry prometheus.Registerer, collectors ...prometheus.Collector) error {
 	for _, c := range collectors {
 		if err := registry.Register(c); err != nil {
@@ -49,9 +47,8 @@ func RegisterMetrics(registry prometheus.Registerer, collectors ...prometheus.Co
 	return nil
 }
 
-// metrics are what every kind of run measures. What can be seen in the objects is
-// read from them when somebody asks, so that it survives a restart. They are safe
-// for concurrent use.
+// metrics are the metrics of every kind of run. What the objects show is read from them during a
+// scrape, so that it survives a restart. They are safe for concurrent use.
 type metrics[T Object] struct {
 	reader   client.Reader
 	newList  func() client.ObjectList
@@ -83,7 +80,7 @@ func newMetrics[T Object](
 		last: prometheus.NewDesc(k.metricName("last_successful_timestamp"),
 			"When the last Completed "+k.Name+" began, in seconds since 1970.", []string{scheduleLabel}, nil),
 		owed: prometheus.NewDesc(k.metricName("cleanup_owed"),
-			"1 for each "+k.Name+" that owes clean-up; overdue says whether it should have ended.",
+			"1 for each "+k.Name+" that owes clean-up; overdue is true if the clean-up should have ended by now.",
 			[]string{"namespace", strings.ToLower(k.Name), "overdue"}, nil),
 	}
 	return m, RegisterMetrics(registry, m, m.attempts, m.successes, m.partial, m.failures, m.invalid, m.cancelled, m.duration)
@@ -127,11 +124,11 @@ const collectTimeout = 5 * time.Second
 
 // Collect implements prometheus.Collector.
 func (m *metrics[T]) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout) //nolint:forbidigo // Collect is given no context
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout) //nolint:forbidigo // Collect receives no context
 	defer cancel()
 	list := m.newList()
 	if err := m.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return // before the cache has started there is nothing to tell
+		return // before the cache has started there is nothing to report
 	}
 	phases, last := map[string]float64{}, map[string]float64{}
 	_ = meta.EachListItem(list, func(item runtime.Object) error { // the function returns no error
@@ -159,10 +156,10 @@ func (m *metrics[T]) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// newStuckStepsGauge returns the gauge of steps that were left behind and still go on.
+// newStuckStepsGauge returns the gauge of steps that were left behind and are still running.
 func newStuckStepsGauge(k KindTraits, count func() int) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: k.metricName("steps_left_behind"),
-		Help: "Steps of " + k.Name + "s that did not end when they were cancelled and still go on, without effect.",
+		Help: "Steps of " + k.Name + "s that did not end when they were canceled and are still running, without effect.",
 	}, func() float64 { return float64(count()) })
 }

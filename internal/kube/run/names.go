@@ -12,11 +12,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
-// maxChildNameLength leaves room for what is made of a HookRun.
+// maxChildNameLength leaves room for the names of objects that are derived from a HookRun.
 const maxChildNameLength = 52
 
-// hookRunName returns a name that is always the same for an action of a run, so
-// that creating twice is harmless.
+// hookRunName returns a deterministic name for an action of a run, so that creating the HookRun
+// twice is harmless.
 func (k KindTraits) hookRunName(o metav1.Object, point v1alpha1.HookPoint, action string) string {
 	_, name, _ := strings.Cut("/"+action, "/")
 	name = name[strings.LastIndex(name, "/")+1:]

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// cancelOperations has operations that go on cancelled, once the status is written.
+// cancelOperations cancels operations that have not ended, after the status is written.
 func (d *Driver[T]) cancelOperations(s *Scope[T], operations []v1alpha1.AsyncOperation, why string) {
 	var open []types.NamespacedName
 	for i := range operations {
@@ -40,8 +40,8 @@ func (d *Driver[T]) cancelOperations(s *Scope[T], operations []v1alpha1.AsyncOpe
 	})
 }
 
-// maxConcurrentCancels bounds the requests by which the operations of one run are cancelled: there
-// may be ten thousand, and one after the other they would hold up a worker for minutes.
+// maxConcurrentCancels limits the concurrent requests that cancel the operations of one run.
+// There may be ten thousand, and sequential requests would hold up a worker for minutes.
 const maxConcurrentCancels = 16
 
 func (d *Driver[T]) cancelOperation(ctx context.Context, key types.NamespacedName, why string) error {
@@ -54,13 +54,13 @@ func (d *Driver[T]) cancelOperation(ctx context.Context, key types.NamespacedNam
 	operation := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	err = d.Client.Patch(ctx, operation, client.RawPatch(types.MergePatchType, change))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsInvalid(err) {
-		return fmt.Errorf("cancelling AsyncOperation %s: %w", key.Name, err)
+		return fmt.Errorf("canceling AsyncOperation %s: %w", key.Name, err)
 	}
 	return nil
 }
 
-// withoutDuplicates returns the repeated operations that are not current ones, too: an action may
-// answer with the same ID for the same object, and to cancel the one is to cancel the other.
+// withoutDuplicates returns the repeated operations that are not also current ones. An action
+// may return the same ID for the same object again, and canceling one of them cancels the other.
 func withoutDuplicates(repeated, current []v1alpha1.AsyncOperation) []v1alpha1.AsyncOperation {
 	type called struct {
 		kind       v1alpha1.ActionKind
@@ -79,14 +79,14 @@ func withoutDuplicates(repeated, current []v1alpha1.AsyncOperation) []v1alpha1.A
 	return slices.DeleteFunc(repeated, func(o v1alpha1.AsyncOperation) bool { return shared[of(&o)] })
 }
 
-// PrepareRetry prepares another attempt that begins from the start, and says whether it may begin:
-// the operations of the one that was interrupted end first, because an action may give the
-// same ID to the same object again.
+// PrepareRetry prepares an attempt that starts over, and reports whether it may start. The
+// operations of the interrupted attempt end first, because an action may return the same ID for
+// the same object again.
 func (d *Driver[T]) PrepareRetry(s *Scope[T]) bool {
 	if s.Object.Run().Attempts == 0 {
 		return true
 	}
-	d.cancelOperations(s, s.Operations, "the "+d.Kind.Name+" is made again, after the operator went away")
+	d.cancelOperations(s, s.Operations, "the "+d.Kind.Name+" starts over, because the operator was interrupted")
 	open := int64(0)
 	for i := range s.Operations {
 		if !s.Operations[i].Ended() {
@@ -94,7 +94,7 @@ func (d *Driver[T]) PrepareRetry(s *Scope[T]) bool {
 		}
 	}
 	if open > 0 {
-		s.MarkRunning(v1alpha1.ReasonCancelling, "Beginning again, as soon as "+Pluralize(open, "operation")+" of the interrupted attempt ended")
+		s.MarkRunning(v1alpha1.ReasonCancelling, "Waiting for "+Pluralize(open, "operation")+" of the interrupted attempt to end before starting over")
 		return false
 	}
 	s.Operations, s.Object.Run().Operations = nil, nil

@@ -20,20 +20,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
-// OperationDefaults says how operations are watched about which neither a Backup or
-// Restore nor a Plugin says anything.
+// OperationDefaults configures how operations are watched. They apply where neither the run nor
+// the Plugin sets a value.
 type OperationDefaults struct {
 	// Timeout is how long an operation may take; 4 hours by default, as in Velero.
 	Timeout time.Duration
-	// PollInterval is the time between two questions how far an operation is; 10
+	// PollInterval is the time between two requests for the progress of an operation; 10
 	// seconds by default, as in Velero.
 	PollInterval time.Duration
-	// CancelTimeout is how long an operation has to end after its Cancel, before that
+	// CancelTimeout is how long an operation has to end after its Cancel. After that, the Cancel
 	// counts as unconfirmed; 5 minutes by default.
 	CancelTimeout time.Duration
 }
 
-// WithDefaults returns them with the default of each that is 0.
+// WithDefaults returns the settings with zero values replaced by defaults.
 func (o OperationDefaults) WithDefaults() OperationDefaults {
 	return OperationDefaults{
 		Timeout: cmp.Or(o.Timeout, 4*time.Hour), PollInterval: cmp.Or(o.PollInterval, 10*time.Second),
@@ -41,7 +41,7 @@ func (o OperationDefaults) WithDefaults() OperationDefaults {
 	}
 }
 
-// Validate says what is wrong with them, by the names of the operator's flags.
+// Validate returns an error that names the flag of the first invalid setting.
 func (o OperationDefaults) Validate() error {
 	switch {
 	case o.Timeout <= 0:
@@ -56,7 +56,7 @@ func (o OperationDefaults) Validate() error {
 	return nil
 }
 
-// The bounds of what an action may ask for.
+// The bounds of the poll interval that an action may request.
 const (
 	minPollInterval = 100 * time.Millisecond
 	maxPollInterval = 24 * time.Hour
@@ -65,36 +65,37 @@ const (
 // recordRetryInterval is the time between two attempts to record an operation.
 const recordRetryInterval = 500 * time.Millisecond
 
-// StartedOperation is what an action said that it started.
+// StartedOperation is an operation that an action reported as started.
 type StartedOperation struct {
-	// Kind, Action and Plugin are the kind and name of the action, and the Plugin that
+	// Kind and Action are the kind and name of the action, and Plugin is the Plugin that
 	// provides it.
 	Kind, Action, Plugin string
 	// ID is the action's name for the operation.
 	ID string
-	// Item is the object that it works on, PostItems those that are archived when it
-	// has ended.
+	// Item is the object that the operation works on. PostItems are the objects that are
+	// archived after the operation has ended.
 	Item      v1alpha1.OperationItem
 	PostItems []v1alpha1.OperationItem
-	// PollInterval is how often the action wants to be asked; 0 if it did not say.
+	// PollInterval is the poll interval that the action requests; 0 if it requests none.
 	PollInterval time.Duration
 }
 
-// NewOperationRecorder returns what makes an AsyncOperation of an operation that an action
-// started in the attempt that begins in this pass. It tries again until ctx ends where
-// that may help. It may be called concurrently, and twice for one operation.
+// NewOperationRecorder returns a function that creates the AsyncOperation of an operation that
+// an action started. It belongs to the attempt that starts in this pass. The function retries
+// transient errors until ctx ends. It is safe for concurrent use, and idempotent for the same
+// operation.
 func (d *Driver[T]) NewOperationRecorder(s *Scope[T]) func(context.Context, StartedOperation) error {
 	owner := deepCopyOf(s.Object)
 	return func(ctx context.Context, started StartedOperation) error {
 		operation := d.newAsyncOperation(owner, started)
 		if err := controllerutil.SetControllerReference(owner, operation, d.Client.Scheme()); err != nil {
-			return fmt.Errorf("owning AsyncOperation %s: %w", operation.Name, err)
+			return fmt.Errorf("setting the owner of AsyncOperation %s: %w", operation.Name, err)
 		}
 		var last error
 		err := wait.PollUntilContextCancel(ctx, recordRetryInterval, true, func(ctx context.Context) (bool, error) {
 			last = d.Client.Create(ctx, operation.DeepCopy())
 			switch {
-			case last == nil, apierrors.IsAlreadyExists(last): // the name stands for this very operation
+			case last == nil, apierrors.IsAlreadyExists(last): // the name is derived from this operation
 				return true, nil
 			case apierrors.IsInvalid(last), apierrors.IsForbidden(last), apierrors.IsNotFound(last), apierrors.IsBadRequest(last):
 				return false, last
@@ -108,7 +109,7 @@ func (d *Driver[T]) NewOperationRecorder(s *Scope[T]) func(context.Context, Star
 	}
 }
 
-// newAsyncOperation is the AsyncOperation of what an action started.
+// newAsyncOperation returns the AsyncOperation of an operation that an action started.
 func (d *Driver[T]) newAsyncOperation(o T, started StartedOperation) *v1alpha1.AsyncOperation {
 	item, attempt := started.Item, max(o.Run().Attempts, 1)
 	spec := v1alpha1.AsyncOperationSpec{
@@ -134,8 +135,8 @@ func (d *Driver[T]) newAsyncOperation(o T, started StartedOperation) *v1alpha1.A
 	}
 }
 
-// applyOperationPolicy says how an operation is watched: as the run asks for, as the Plugin does, or
-// by default.
+// applyOperationPolicy sets how an operation is watched. The run takes precedence over the
+// Plugin, and the Plugin over the defaults.
 func (d *Driver[T]) applyOperationPolicy(spec *v1alpha1.AsyncOperationSpec, o T, started StartedOperation) {
 	spec.Timeout.Duration, spec.PollInterval.Duration = d.Operations.Timeout, d.Operations.PollInterval
 	for _, planned := range o.Run().ItemActions {
@@ -160,8 +161,8 @@ func (d *Driver[T]) applyOperationPolicy(spec *v1alpha1.AsyncOperationSpec, o T,
 	spec.Timeout.Duration, spec.PollInterval.Duration = clampDuration(spec.Timeout.Duration), clampDuration(spec.PollInterval.Duration)
 }
 
-// listOperations finds the AsyncOperations of a run, and tells apart those of an earlier
-// attempt that was repeated. The caller must not change them.
+// listOperations returns the AsyncOperations of a run. It separates those of an earlier attempt
+// that was repeated. The caller must not change them.
 func (d *Driver[T]) listOperations(ctx context.Context, o T) (current, repeated []v1alpha1.AsyncOperation, err error) {
 	var list v1alpha1.AsyncOperationList
 	err = d.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.InNamespace(o.GetNamespace()),
@@ -173,11 +174,11 @@ func (d *Driver[T]) listOperations(ctx context.Context, o T) (current, repeated 
 	return current, repeated, nil
 }
 
-// splitByAttempt tells apart the operations that count and those that a later attempt repeated.
-// An archive is made anew as a whole. A restore goes on, and asks actions only about
-// objects that are not restored yet. It makes use of the slice.
+// splitByAttempt separates the operations that count from those that a later attempt repeated.
+// An archive is recreated as a whole. A restore continues, and calls actions only for objects
+// that are not restored yet. The function reuses the slice.
 func (k KindTraits) splitByAttempt(all []v1alpha1.AsyncOperation, attempt int32) (current, repeated []v1alpha1.AsyncOperation) {
-	// The cache may show a Backup as it was before its last attempt.
+	// The cache may show an older version of the Backup, from before its last attempt.
 	counts := func(o *v1alpha1.AsyncOperation) bool { return o.Spec.Attempt >= attempt }
 	if k.Name == RestoreKind.Name {
 		newest := latestAttempts(all)
@@ -194,7 +195,7 @@ func (k KindTraits) splitByAttempt(all []v1alpha1.AsyncOperation, attempt int32)
 	return current, repeated
 }
 
-// operationKey is what one action started on one object.
+// operationKey identifies the work that one action started for one object.
 type operationKey struct {
 	kind   v1alpha1.ActionKind
 	action string
@@ -205,7 +206,7 @@ func operationKeyFor(o *v1alpha1.AsyncOperation) operationKey {
 	return operationKey{o.Spec.Kind, o.Spec.PluginName, o.Spec.Item}
 }
 
-// latestAttempts returns the last attempt in which each work was started.
+// latestAttempts returns the last attempt in which each piece of work was started.
 func latestAttempts(all []v1alpha1.AsyncOperation) map[operationKey]int32 {
 	newest := map[operationKey]int32{}
 	for i := range all {

@@ -226,7 +226,7 @@ func TestAwaitOperations(t *testing.T) {
 		"all did well": {phases: []v1alpha1.AsyncOperationPhase{completed}, started: 1, done: true, condition: metav1.ConditionTrue, says: "1 of 1 operation done"},
 		"all ended":    {phases: []v1alpha1.AsyncOperationPhase{completed, failed}, started: 2, done: true, condition: metav1.ConditionFalse, says: "1 failed"},
 		"one was removed by force": {
-			phases: []v1alpha1.AsyncOperationPhase{completed}, started: 2, done: true, condition: metav1.ConditionFalse, says: "1 AsyncOperation removed by force",
+			phases: []v1alpha1.AsyncOperationPhase{completed}, started: 2, done: true, condition: metav1.ConditionFalse, says: "1 AsyncOperation deleted without finalizer",
 		},
 		"the Backup is cancelled": {
 			phases: []v1alpha1.AsyncOperationPhase{running, completed}, started: 2,

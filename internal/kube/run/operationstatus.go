@@ -24,22 +24,22 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// HasProcessedItems says whether all objects of a run were archived or restored, so that only
-// operations go on.
+// HasProcessedItems reports whether all objects of a run were archived or restored. After that,
+// only operations may still be running.
 func HasProcessedItems(s Object) bool { return conditions.IsTrue(s, v1alpha1.ConditionItemsProcessed) }
 
-// MarkItemsProcessed records that, and how many operations were started in the attempt that
-// has ended. What the cache shows of them may be less for a while.
+// MarkItemsProcessed records that all objects were processed, and how many operations the
+// finished attempt started. The cache may show fewer operations for a while.
 func (s *Scope[T]) MarkItemsProcessed(started int) {
 	s.Object.Run().Operations = &v1alpha1.OperationCounts{Attempted: int32(started)} //nolint:gosec // as many objects fit into no cluster
 	conditions.Set(s.Object, v1alpha1.ConditionItemsProcessed, metav1.ConditionTrue, v1alpha1.ReasonObjectsProcessed,
-		"Every object was looked at; "+Pluralize(int64(started), "operation")+" of plugins may go on")
+		"Every object was processed; "+Pluralize(int64(started), "operation")+" of plugins may still be running")
 }
 
-// ReconcileOperations writes down how far the operations of a run are, and has those
-// cancelled that are of no use: because a later attempt started them again, a person
-// wants the run to end, or the run has failed (Scope.WorkFailed). While the step works that
-// starts them, it does so now and then if there are thousands.
+// ReconcileOperations records the progress of the operations of a run. It cancels operations
+// that are no longer useful, because a later attempt started them again, a user canceled the
+// run, or the run has failed (Scope.WorkFailed). While the step that starts operations is
+// running and there are thousands of them, ReconcileOperations is throttled.
 func (d *Driver[T]) ReconcileOperations(ctx context.Context, s *Scope[T], step string) error {
 	outcome, known := d.steps.LookupOutcome(stepID(s.Object.GetUID(), step))
 	if known && outcome == nil && d.requeueIfThrottled(s) {
@@ -53,8 +53,8 @@ func (d *Driver[T]) ReconcileOperations(ctx context.Context, s *Scope[T], step s
 	return nil
 }
 
-// requeueIfThrottled says whether the operations were looked at a moment ago, for what it takes to
-// add up thousands of them, and plans the next pass.
+// requeueIfThrottled reports whether the operations were checked recently, given what it costs
+// to summarize thousands of them. If so, it requeues the run.
 func (d *Driver[T]) requeueIfThrottled(s *Scope[T]) bool {
 	rest := d.throttle.timeUntilNextCheck(s.Object.GetUID(), d.Now())
 	if rest <= 0 || s.IsCancelRequested() {
@@ -64,16 +64,16 @@ func (d *Driver[T]) requeueIfThrottled(s *Scope[T]) bool {
 	return true
 }
 
-// updateOperations is ReconcileOperations when the operations were read. It returns how many of those
-// that count go on.
+// updateOperations is ReconcileOperations for operations that were already read. It returns how
+// many of the current ones have not ended.
 func (d *Driver[T]) updateOperations(s *Scope[T], current, repeated []v1alpha1.AsyncOperation) (open int32) {
 	d.throttle.recordCheck(s.Object.GetUID(), len(current)+len(repeated), d.Now())
-	d.cancelOperations(s, withoutDuplicates(repeated, current), "its object was shown to the action again")
+	d.cancelOperations(s, withoutDuplicates(repeated, current), "the action was called again for the same object")
 	switch {
 	case s.IsDeadlineExceeded() && !s.isCancelRequestedByUser():
 		d.cancelOperations(s, current, s.CancelReason())
 	case s.IsCancelRequested() && s.Object.GetDeletionTimestamp() == nil:
-		d.cancelOperations(s, current, "the "+d.Kind.Name+" was cancelled")
+		d.cancelOperations(s, current, "the "+d.Kind.Name+" was canceled")
 	case s.IsCancelRequested():
 		d.cancelOperations(s, current, "the "+d.Kind.Name+" was deleted")
 	case s.WorkFailed:
@@ -85,9 +85,9 @@ func (d *Driver[T]) updateOperations(s *Scope[T], current, repeated []v1alpha1.A
 	return s.updateOperationCounts(current)
 }
 
-// AwaitOperations is the phase that waits until what actions started has ended, and
-// leaves the operations in the Scope. It follows the one that shows objects to actions,
-// well or not. Each operation ends in time by itself.
+// AwaitOperations is the phase that waits until the operations have ended, and sets
+// Scope.Operations. It follows the phase that calls item actions, whether that succeeded or not.
+// Each operation ends by itself within its timeout.
 func (d *Driver[T]) AwaitOperations(ctx context.Context, s *Scope[T]) (bool, error) {
 	if IsFinished(s.Object) {
 		return true, nil
@@ -109,8 +109,8 @@ func (d *Driver[T]) AwaitOperations(ctx context.Context, s *Scope[T]) (bool, err
 	return open == 0, nil
 }
 
-// countLostOperations is how many operations were recorded that nobody knows any more: somebody removed
-// them by force, finalizer and all.
+// countLostOperations returns how many recorded operations no longer exist: a user deleted them
+// after removing their finalizers.
 func (s *Scope[T]) countLostOperations(current []v1alpha1.AsyncOperation) int32 {
 	counts := s.Object.Run().Operations
 	if counts == nil || !HasProcessedItems(s.Object) {
@@ -119,14 +119,15 @@ func (s *Scope[T]) countLostOperations(current []v1alpha1.AsyncOperation) int32 
 	return max(counts.Attempted-int32(len(current)), 0) //nolint:gosec // as many objects fit into no cluster
 }
 
-// updateOperationCounts writes down how far the operations are, and returns how many go on.
+// updateOperationCounts records the progress of the operations, and returns how many have not
+// ended.
 func (s *Scope[T]) updateOperationCounts(current []v1alpha1.AsyncOperation) (open int32) {
 	lost := s.countLostOperations(current)
 	counts, sentence := operation.Summarize(current)
 	counts.Attempted += lost
 	counts.Failed += lost
 	if lost > 0 {
-		sentence += fmt.Sprintf("; %s removed by force, and nobody knows how it ended", Pluralize(int64(lost), "AsyncOperation"))
+		sentence += fmt.Sprintf("; %s deleted without finalizer, outcome unknown", Pluralize(int64(lost), "AsyncOperation"))
 	}
 	s.Object.Run().Operations = &counts
 	status, reason := metav1.ConditionUnknown, v1alpha1.ReasonRunning
@@ -140,7 +141,7 @@ func (s *Scope[T]) updateOperationCounts(current []v1alpha1.AsyncOperation) (ope
 	return open
 }
 
-// OperationsMessage says how far the operations are: "3 of 5 operations done, 61 %".
+// OperationsMessage returns the progress of the operations: "3 of 5 operations done, 61 %".
 func (s *Scope[T]) OperationsMessage() string {
 	if c := conditions.Get(s.Object, v1alpha1.ConditionOperationsSucceeded); c != nil {
 		return c.Message
@@ -148,8 +149,8 @@ func (s *Scope[T]) OperationsMessage() string {
 	return ""
 }
 
-// OperationsOutcomeText says for the outcome what became of the operations, if there were
-// any, and begins with a comma.
+// OperationsOutcomeText returns the results of the operations for the message of the outcome. It
+// begins with a comma, and is empty if there were no operations.
 func (s *Scope[T]) OperationsOutcomeText() string {
 	counts := s.Object.Run().Operations
 	if counts == nil || counts.Attempted == 0 {
@@ -157,12 +158,12 @@ func (s *Scope[T]) OperationsOutcomeText() string {
 	}
 	text := fmt.Sprintf(", %d of %s completed", counts.Completed, Pluralize(int64(counts.Attempted), "operation"))
 	if counts.Cancelled > 0 {
-		text += fmt.Sprintf(" (%d cancelled)", counts.Cancelled)
+		text += fmt.Sprintf(" (%d canceled)", counts.Cancelled)
 	}
 	return text
 }
 
-// ToVeleroOperations returns what became of the operations, as it is stored.
+// ToVeleroOperations returns the operations in the form in which they are stored.
 func (s *Scope[T]) ToVeleroOperations() []velero.Operation {
 	ended := make([]velero.Operation, 0, len(s.Operations))
 	for i := range s.Operations {
@@ -198,18 +199,18 @@ func toResourceIdentifier(item v1alpha1.OperationItem) velero.ResourceIdentifier
 	}
 }
 
-// markWaitingForOperations says what the run waits for.
+// markWaitingForOperations sets the status of a run that waits for operations.
 func (s *Scope[T]) markWaitingForOperations(open int32) {
 	sentence := s.OperationsMessage()
 	if s.IsCancelRequested() || s.WorkFailed {
-		s.setPhaseAfterItems(PhaseWaiting, v1alpha1.ReasonCancelling, fmt.Sprintf("Cancelling %s of plugins: %s", Pluralize(int64(open), "operation"), sentence))
+		s.setPhaseAfterItems(PhaseWaiting, v1alpha1.ReasonCancelling, fmt.Sprintf("Canceling %s of plugins: %s", Pluralize(int64(open), "operation"), sentence))
 		return
 	}
 	s.setPhaseAfterItems(PhaseWaiting, v1alpha1.ReasonWaitingForOperations, "Waiting for operations of plugins: "+sentence)
 }
 
-// setPhaseAfterItems is Running in a later phase, whose name tells whether something went wrong
-// already.
+// setPhaseAfterItems is MarkRunning for a later phase, whose name shows whether there were
+// errors already.
 func (s *Scope[T]) setPhaseAfterItems(phase, reason, message string) {
 	if status := s.Object.Run(); status.Errors > 0 || status.Operations != nil && status.Operations.Failed+status.Operations.Cancelled > 0 {
 		phase += PhasePartiallyFailed
@@ -218,13 +219,13 @@ func (s *Scope[T]) setPhaseAfterItems(phase, reason, message string) {
 	s.markOutcomeUnknown(reason, message)
 }
 
-// SetFinalizingPhase says that what became of the operations is being stored.
+// SetFinalizingPhase records that the results of the operations are being stored.
 func (s *Scope[T]) SetFinalizingPhase(message string) {
 	s.setPhaseAfterItems(PhaseFinalizing, v1alpha1.ReasonFinalizing, message)
 }
 
-// awaitOperationCache says whether the cache shows fewer operations than there are. It asks the API
-// server once: a cache does not forget.
+// awaitOperationCache reports whether the cache shows fewer operations than exist. It asks the
+// API server until the cache has caught up: after that, the cache contains all of them.
 func (d *Driver[T]) awaitOperationCache(ctx context.Context, s *Scope[T], known int) (behind bool, err error) {
 	if s.Object.Run().Operations == nil || d.throttle.isCacheSynced(s.Object.GetUID()) {
 		return false, nil
@@ -242,8 +243,8 @@ func (d *Driver[T]) awaitOperationCache(ctx context.Context, s *Scope[T], known 
 	return true, nil
 }
 
-// countOperations asks the API server how many operations a run has: page by page, because
-// ten thousand at once would need more memory than all that is known of them.
+// countOperations asks the API server how many operations a run has. It reads page by page,
+// because ten thousand at once would need more memory than everything that is cached about them.
 func (d *Driver[T]) countOperations(ctx context.Context, o T) (n int, err error) {
 	options := client.ListOptions{
 		Namespace: o.GetNamespace(), Limit: 500,
@@ -262,7 +263,7 @@ func (d *Driver[T]) countOperations(ctx context.Context, o T) (n int, err error)
 	}
 }
 
-// operationEventHandler wakes the run of an operation that changed.
+// operationEventHandler enqueues the run of an operation that changed.
 func (d *Driver[T]) operationEventHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(q queue, object client.Object, ended bool) {
@@ -277,7 +278,7 @@ func (d *Driver[T]) operationEventHandler() handler.EventHandler {
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { wake(q, e.Object, false) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { wake(q, e.Object, true) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			before, _ := e.ObjectOld.(*v1alpha1.AsyncOperation) // a watch of operations brings nothing else
+			before, _ := e.ObjectOld.(*v1alpha1.AsyncOperation) // a watch of operations delivers nothing else
 			after, _ := e.ObjectNew.(*v1alpha1.AsyncOperation)
 			wake(q, e.ObjectNew, before != nil && after != nil && before.Ended() != after.Ended())
 		},

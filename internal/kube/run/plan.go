@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// NewPlanFunc returns the first phase. It has the plan made, by plan, of the Plugins that
-// the cache shows, and finds the HookRuns of one that is recorded. Until then a
-// person can stop the run, and nothing is owed.
+// NewPlanFunc returns the first phase. It calls plan with the Plugins in the cache until a plan
+// is recorded, and then lists the HookRuns of that plan. Before the plan is recorded, a user can
+// cancel the run, and no clean-up is owed.
 func (d *Driver[T]) NewPlanFunc(plan func(ctx context.Context, s *Scope[T], plugins []v1alpha1.Plugin) (done bool, err error)) ReconcileFunc[T] {
 	return func(ctx context.Context, s *Scope[T]) (bool, error) {
 		switch {
@@ -31,7 +31,7 @@ func (d *Driver[T]) NewPlanFunc(plan func(ctx context.Context, s *Scope[T], plug
 		}
 		for _, step := range d.StepNames {
 			if err := d.countCrash(s, step); err != nil {
-				s.RecordOutcome(d.FailedOutcome(s, "The "+d.Kind.Name+" could not begin", err), d.Now())
+				s.RecordOutcome(d.FailedOutcome(s, "The "+d.Kind.Name+" could not start", err), d.Now())
 				return true, nil
 			}
 		}
@@ -52,14 +52,14 @@ func (d *Driver[T]) ListPlugins(ctx context.Context, reader client.Reader) ([]v1
 	return list.Items, nil
 }
 
-// MarkWaitingForPlugin says that a run waits for a Plugin that is being started. It keeps its place in
-// the queue: every run waits for that Plugin, and they go on in order.
+// MarkWaitingForPlugin records that a run waits for a Plugin that is still starting. The run
+// keeps its place in the queue: every run waits for that Plugin, and they continue in order.
 func (s *Scope[T]) MarkWaitingForPlugin(name string) {
 	s.needsSlot = true
-	s.MarkWaiting(v1alpha1.ReasonWaitingForPlugins, fmt.Sprintf("Waiting for Plugin %s to be started", name))
+	s.MarkWaiting(v1alpha1.ReasonWaitingForPlugins, fmt.Sprintf("Waiting for Plugin %s to start", name))
 }
 
-// MarkWaitingForSlot says that a run waits for its turn.
+// MarkWaitingForSlot records that a run waits for a slot.
 func (d *Driver[T]) MarkWaitingForSlot(s *Scope[T]) {
 	say := s.MarkWaiting
 	if IsPlanned(s.Object) {
@@ -69,18 +69,18 @@ func (d *Driver[T]) MarkWaitingForSlot(s *Scope[T]) {
 		d.Slots, d.Kind.pluralName()))
 }
 
-// cancelPlanning ends a run that was cancelled before its plan was recorded. It
-// returns false while one of its steps still runs.
+// cancelPlanning ends a run that was canceled before its plan was recorded. It returns false
+// while one of its steps is still running.
 func (d *Driver[T]) cancelPlanning(s *Scope[T]) bool {
 	if d.CancelSteps(s, d.StepNames...) {
-		s.MarkWaiting(v1alpha1.ReasonCancelling, "Cancelling")
+		s.MarkWaiting(v1alpha1.ReasonCancelling, "Canceling")
 		return false
 	}
-	s.RecordOutcome(Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled before it began: " + s.CancelReason()}, d.Now())
+	s.RecordOutcome(Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled before it started: " + s.CancelReason()}, d.Now())
 	return true
 }
 
-// RecordPlan creates the HookRuns of a plan and writes down that the run begins.
+// RecordPlan creates the HookRuns of a plan, and records that the run starts.
 func (d *Driver[T]) RecordPlan(ctx context.Context, s *Scope[T], hooks hook.Plan) error {
 	if err := d.createHookRuns(ctx, s, hooks); err != nil {
 		return err

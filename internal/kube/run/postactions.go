@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// RunPostActions is the phase that runs the actions that the outcome asks for, one
-// after the other. Owed clean-up that keeps failing does not hold up the others.
+// RunPostActions is the phase that runs the actions that match the outcome, one after the other.
+// Owed clean-up that keeps failing does not block the others.
 func (d *Driver[T]) RunPostActions(_ context.Context, s *Scope[T]) (bool, error) {
 	for _, run := range slices.Concat(s.Pre, s.Post) {
 		if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait && !s.isHookRunNeeded(run) {
@@ -44,7 +44,7 @@ func (d *Driver[T]) RunPostActions(_ context.Context, s *Scope[T]) (bool, error)
 		}
 		if s.isCancelRequestedAfterOutcome(run) {
 			d.setDesiredState(s, run, v1alpha1.HookDesiredStateCancel)
-			s.ReportRemainingWork(v1alpha1.ReasonCancelling, "stopping "+describeAction(run))
+			s.ReportRemainingWork(v1alpha1.ReasonCancelling, "canceling "+describeAction(run))
 			continue
 		}
 		if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait {
@@ -60,7 +60,7 @@ func (d *Driver[T]) RunPostActions(_ context.Context, s *Scope[T]) (bool, error)
 
 func isHookRunUnfinished(run *v1alpha1.HookRun) bool { return !isHookRunFinished(run) }
 
-// isHookRunNeeded says whether a HookRun has to run now that the outcome is known.
+// isHookRunNeeded reports whether a HookRun has to run now that the outcome is known.
 func (s *Scope[T]) isHookRunNeeded(run *v1alpha1.HookRun) bool {
 	switch {
 	case run.Spec.Hook == s.kind.PreHookPoint():
@@ -72,9 +72,10 @@ func (s *Scope[T]) isHookRunNeeded(run *v1alpha1.HookRun) bool {
 	return len(run.Spec.RunOn) == 0 || slices.Contains(run.Spec.RunOn, outcomeForPhase(s.Object.GetPhase()))
 }
 
-// isCancelRequestedAfterOutcome says whether a person wants an action that nobody is owed to end:
-// they asked after the outcome was known, so it is what runs now that they mean.
-// Both ways to ask make a new generation; the outcome tells which one it knew.
+// isCancelRequestedAfterOutcome reports whether a user wants to cancel an action that is not
+// owed. A cancel request that came after the outcome refers to the actions that are running now.
+// Both ways to request it create a new generation of the object, and the outcome has the
+// generation it observed.
 func (s *Scope[T]) isCancelRequestedAfterOutcome(run *v1alpha1.HookRun) bool {
 	outcome := conditions.Get(s.Object, v1alpha1.ConditionSucceeded)
 	return s.IsCancelRequested() && !run.Spec.Owed && outcome != nil && outcome.ObservedGeneration < s.Object.GetGeneration()
@@ -90,7 +91,7 @@ func (s *Scope[T]) preHookRunFor(post *v1alpha1.HookRun) *v1alpha1.HookRun {
 	return nil
 }
 
-// outcomeForPhase returns the class of an outcome that runOn speaks of.
+// outcomeForPhase returns the value of runOn that matches a phase.
 func outcomeForPhase(phase string) v1alpha1.Outcome {
 	switch phase {
 	case PhaseCompleted, PhasePartiallyFailed, PhaseCancelled:
@@ -100,8 +101,9 @@ func outcomeForPhase(phase string) v1alpha1.Outcome {
 	}
 }
 
-// hasExhaustedRetries says whether owed clean-up has used all the attempts it was given, without those
-// that the end of an operator interrupted. It is tried on, and the others go first.
+// hasExhaustedRetries reports whether owed clean-up has used all its attempts. Attempts that the
+// end of an operator interrupted do not count. The clean-up is still retried, but the others go
+// first.
 func hasExhaustedRetries(run *v1alpha1.HookRun) bool {
 	if !run.Spec.Owed {
 		return false
@@ -110,7 +112,7 @@ func hasExhaustedRetries(run *v1alpha1.HookRun) bool {
 	return last >= 0 && run.Status.Attempts[last].CompletionTimestamp != nil && run.Status.Failures > run.Spec.Retries
 }
 
-// abandonCleanup ends clean-up that a person gave up.
+// abandonCleanup ends clean-up that a user abandoned.
 func (d *Driver[T]) abandonCleanup(s *Scope[T], run *v1alpha1.HookRun) {
 	d.patchHookRun(s, run, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationAbandonCleanup: "true"}},
@@ -119,7 +121,7 @@ func (d *Driver[T]) abandonCleanup(s *Scope[T], run *v1alpha1.HookRun) {
 		d.setDesiredState(s, run, v1alpha1.HookDesiredStateRun)
 	}
 	d.setDesiredState(s, run, v1alpha1.HookDesiredStateCancel)
-	s.ReportRemainingWork(v1alpha1.ReasonCancelling, "giving up the clean-up by "+run.Spec.PluginName)
+	s.ReportRemainingWork(v1alpha1.ReasonCancelling, "abandoning the clean-up by "+run.Spec.PluginName)
 }
 
 // markCleanupOwed records that an action which is about to start must be undone.
@@ -132,7 +134,7 @@ func (s *Scope[T]) markCleanupOwed(pre *v1alpha1.HookRun) {
 	}
 }
 
-// updateCleanupOwed says what is still owed, and returns whether nothing is.
+// updateCleanupOwed records which clean-up is still owed, and reports whether there is none.
 func (s *Scope[T]) updateCleanupOwed(now time.Time, abandoned bool) bool {
 	d := s.collectOwedCleanup(now, abandoned)
 	set := func(status metav1.ConditionStatus, reason, message string) {
@@ -145,34 +147,35 @@ func (s *Scope[T]) updateCleanupOwed(now time.Time, abandoned bool) bool {
 	}
 	switch {
 	case len(d.lost) > 0:
-		message := fmt.Sprintf("clean-up is lost: %s; undo by hand what it would have undone, and then annotate the %s with %s=true",
+		message := fmt.Sprintf("clean-up is lost: %s; undo manually what it would have undone, then annotate the %s with %s=true",
 			strings.Join(d.lost, ", "), s.kind.Name, v1alpha1.AnnotationAbandonCleanup)
 		if len(d.owed) > 0 {
-			message += ", which gives up this as well: " + strings.Join(d.owed, ", ")
+			message += ", which also abandons: " + strings.Join(d.owed, ", ")
 		}
 		stall(v1alpha1.ReasonCleanupLost, message)
 	case d.overdue:
 		stall(v1alpha1.ReasonCleanupOverdue, fmt.Sprintf(
-			"clean-up is overdue and tried again and again: %s; mend what it needs, or annotate the %s with %s=true to give it up",
+			"clean-up is overdue and being retried: %s; fix the cause, or annotate the %s with %s=true to abandon it",
 			strings.Join(d.owed, ", "), s.kind.Name, v1alpha1.AnnotationAbandonCleanup))
 	case len(d.owed) > 0:
 		set(metav1.ConditionTrue, v1alpha1.ReasonCleanupPending, strings.Join(d.owed, ", ")+" must run, whatever happens")
 	case len(d.abandoned) > 0:
-		set(metav1.ConditionFalse, v1alpha1.ReasonCleanupAbandoned, "given up with the annotation: "+strings.Join(d.abandoned, ", "))
+		set(metav1.ConditionFalse, v1alpha1.ReasonCleanupAbandoned, "abandoned with the annotation: "+strings.Join(d.abandoned, ", "))
 	case conditions.IsTrue(s.Object, v1alpha1.ConditionCleanupOwed):
-		set(metav1.ConditionFalse, v1alpha1.ReasonCleanupDone, "nothing is owed any more")
+		set(metav1.ConditionFalse, v1alpha1.ReasonCleanupDone, "no clean-up is owed anymore")
 	}
 	return len(d.owed)+len(d.lost) == 0
 }
 
-// owedCleanup are the owed actions that did not end well, in words.
+// owedCleanup has descriptions of the owed actions that did not complete.
 type owedCleanup struct {
 	owed, lost, abandoned []string
-	// overdue says that one of owed should have ended by now.
+	// overdue means that one of owed should have ended by now.
 	overdue bool
 }
 
-// collectOwedCleanup finds them, and plans the pass at which one of them is overdue.
+// collectOwedCleanup finds the owed actions that did not complete. It requeues the run for when
+// the first of them becomes overdue.
 func (s *Scope[T]) collectOwedCleanup(now time.Time, abandoned bool) owedCleanup {
 	var d owedCleanup
 	for _, run := range s.Post {
@@ -187,7 +190,7 @@ func (s *Scope[T]) collectOwedCleanup(now time.Time, abandoned bool) owedCleanup
 		case abandoned && isHookRunFinished(run):
 			d.abandoned = append(d.abandoned, what)
 			continue
-		case isHookRunFinished(run) && run.UID == "": // see Kind.gone
+		case isHookRunFinished(run) && run.UID == "": // see reconstructHookRun
 			d.lost = append(d.lost, what)
 			s.RequeueAfter(lostCleanupRecheckInterval)
 			continue
@@ -201,12 +204,13 @@ func (s *Scope[T]) collectOwedCleanup(now time.Time, abandoned bool) owedCleanup
 	return d
 }
 
-// lostCleanupRecheckInterval is how often it is tried whether lost clean-up can be run: its Plugin may be created
-// again.
+// lostCleanupRecheckInterval is the time between two checks whether lost clean-up can run: its
+// Plugin may be recreated.
 const lostCleanupRecheckInterval = time.Minute
 
-// cleanupTimeLeft says whether owed clean-up should have ended by now, and how long it
-// still has. It counts from its own start, which a clock may have recorded that was set back since.
+// cleanupTimeLeft reports whether owed clean-up is late, and otherwise how much time it has
+// left. The time counts from the start of the clean-up. The result is never longer than the
+// whole budget, because the clock may have been set back since the start was recorded.
 func cleanupTimeLeft(run *v1alpha1.HookRun, now time.Time) (late bool, left time.Duration) {
 	if run.Status.StartTimestamp == nil {
 		return false, 0
@@ -216,13 +220,13 @@ func cleanupTimeLeft(run *v1alpha1.HookRun, now time.Time) (late bool, left time
 	return left <= 0, left
 }
 
-// HasStartedHookRun says whether any of the actions was called.
+// HasStartedHookRun reports whether any of the actions was called.
 func HasStartedHookRun(runs []*v1alpha1.HookRun) bool {
 	return slices.ContainsFunc(runs, func(run *v1alpha1.HookRun) bool { return run.Status.StartTimestamp != nil })
 }
 
-// SetPostActionsCondition says whether the Post actions that ran did well. It does not
-// change the outcome.
+// SetPostActionsCondition records whether the Post actions that ran succeeded. The outcome does
+// not change.
 func (s *Scope[T]) SetPostActionsCondition() {
 	if !HasStartedHookRun(s.Post) {
 		return
@@ -233,7 +237,7 @@ func (s *Scope[T]) SetPostActionsCondition() {
 			failed = append(failed, fmt.Sprintf("%s (%s)", run.Spec.PluginName, run.Status.Message))
 		}
 	}
-	status, reason, message := metav1.ConditionTrue, s.kind.PostActionsSucceeded, fmt.Sprintf("Every %s action that ran did well", s.kind.PostHookPoint())
+	status, reason, message := metav1.ConditionTrue, s.kind.PostActionsSucceeded, fmt.Sprintf("Every %s action that ran succeeded", s.kind.PostHookPoint())
 	if len(failed) > 0 {
 		status, reason = metav1.ConditionFalse, s.kind.PostActionFailed
 		message = TruncateMessage(fmt.Sprintf("%s action failed: %s", s.kind.PostHookPoint(), strings.Join(failed, ", ")))

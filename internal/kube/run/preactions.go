@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// RunPreActions is the phase that runs the actions before the work, one after the
-// other. One that fails ends the run before anything is done.
+// RunPreActions is the phase that runs the actions before the work, one after the other. If one
+// of them fails, the run ends before the work starts.
 func (d *Driver[T]) RunPreActions(_ context.Context, s *Scope[T]) (bool, error) {
 	if IsFinished(s.Object) {
 		return true, nil
@@ -30,7 +30,7 @@ func (d *Driver[T]) RunPreActions(_ context.Context, s *Scope[T]) (bool, error) 
 			s.RecordOutcome(s.outcomeForFailedPre(run), d.Now())
 		case s.IsCancelRequested():
 			d.setDesiredState(s, run, v1alpha1.HookDesiredStateCancel)
-			s.MarkRunning(v1alpha1.ReasonCancelling, "Stopping "+describeAction(run))
+			s.MarkRunning(v1alpha1.ReasonCancelling, "Canceling "+describeAction(run))
 			return false, nil
 		default:
 			if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait {
@@ -45,11 +45,11 @@ func (d *Driver[T]) RunPreActions(_ context.Context, s *Scope[T]) (bool, error) 
 	return true, nil
 }
 
-// ReacquireSlot takes the slot of a run that has begun, even if all are taken: it had one before
-// the operator was restarted.
+// ReacquireSlot acquires a slot for a run that has started, even if all slots are taken: the run
+// had one before the operator restarted.
 func (d *Driver[T]) ReacquireSlot(s *Scope[T]) { d.queue.acquireSlot(s.Object, true) }
 
-// describeAction names what a HookRun executes.
+// describeAction returns a description of the action that a HookRun executes.
 func describeAction(run *v1alpha1.HookRun) string {
 	return string(run.Spec.Hook) + " action " + run.Spec.PluginName
 }
@@ -60,14 +60,14 @@ func isHookRunCompleted(run *v1alpha1.HookRun) bool {
 	return run.Status.Phase == v1alpha1.HookRunPhaseCompleted
 }
 
-// outcomeForFailedPre is the outcome of a run whose Pre action did not end well.
+// outcomeForFailedPre returns the outcome of a run whose Pre action did not complete.
 func (s *Scope[T]) outcomeForFailedPre(run *v1alpha1.HookRun) Outcome {
 	if s.IsCancelRequested() && run.Status.Phase != v1alpha1.HookRunPhaseFailed {
 		return s.CancelledOutcome()
 	}
 	what := "failed"
 	if run.Status.Phase != v1alpha1.HookRunPhaseFailed {
-		what = "was cancelled"
+		what = "was canceled"
 	}
 	return Outcome{
 		s.kind.FailedPrePhase, s.kind.PreActionFailed,
@@ -75,7 +75,7 @@ func (s *Scope[T]) outcomeForFailedPre(run *v1alpha1.HookRun) Outcome {
 	}
 }
 
-// IgnoredFailureWarnings returns a warning for every failure that a policy covered.
+// IgnoredFailureWarnings returns a warning for each failure that a failure policy ignores.
 func IgnoredFailureWarnings(runs []*v1alpha1.HookRun) []string {
 	var warnings []string
 	for _, run := range runs {
@@ -86,7 +86,7 @@ func IgnoredFailureWarnings(runs []*v1alpha1.HookRun) []string {
 	return warnings
 }
 
-// OutputsByAction returns what actions answered, by registered name.
+// OutputsByAction returns the outputs of actions by registered name.
 func OutputsByAction(runs []*v1alpha1.HookRun) map[string]map[string]string {
 	byName := map[string]map[string]string{}
 	for _, run := range runs {
@@ -97,7 +97,7 @@ func OutputsByAction(runs []*v1alpha1.HookRun) map[string]map[string]string {
 	return byName
 }
 
-// recordActionStatuses writes down how each planned action stands.
+// recordActionStatuses records the state of each planned action.
 func (s *Scope[T]) recordActionStatuses() {
 	pre, post := s.Object.ActionsStatuses()
 	*pre, *post = newActionStatuses(s.Pre), newActionStatuses(s.Post)
@@ -117,7 +117,7 @@ func newActionStatuses(runs []*v1alpha1.HookRun) *[]v1alpha1.ActionStatus {
 	return &list
 }
 
-// toActionPhase translates the phase of a HookRun. What was skipped never had one.
+// toActionPhase converts the phase of a HookRun. Skipped actions have no phase.
 func toActionPhase(run *v1alpha1.HookRun) v1alpha1.ActionPhase {
 	switch run.Status.Phase {
 	case v1alpha1.HookRunPhaseInProgress:

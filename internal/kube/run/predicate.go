@@ -13,9 +13,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// locationChangedPredicate passes changes of a location that may matter to a run: of its spec, of its
-// deletion, and of what its conditions say. Each check of a location writes its status, once in
-// a minute, and most of them find nothing new.
+// locationChangedPredicate passes changes of a location that may affect a run: of its spec,
+// deletion and conditions. Each check of a location writes its status, once a minute, and most
+// of these writes change nothing that matters.
 func locationChangedPredicate() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*v1alpha1.BackupStorageLocation)
@@ -26,7 +26,7 @@ func locationChangedPredicate() predicate.Predicate {
 	}}
 }
 
-// equalIgnoringMessage compares conditions without their messages and times.
+// equalIgnoringMessage compares conditions except for their messages and times.
 func equalIgnoringMessage(a, b metav1.Condition) bool {
 	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.ObservedGeneration == b.ObservedGeneration
 }

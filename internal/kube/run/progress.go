@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// progressTracker knows how far the runs of this process are. It is safe for concurrent
-// use; the zero progress is ready.
+// progressTracker has the progress of the runs of this process. It is safe for concurrent use;
+// the zero value is ready to use.
 type progressTracker struct{ runs sync.Map }
 
 type itemCounters struct{ total, done atomic.Int64 }
 
-// setProgress says how far a run is.
+// setProgress records the progress of a run.
 func (p *progressTracker) setProgress(uid types.UID, total, done int) {
 	v, _ := p.runs.LoadOrStore(uid, &itemCounters{})
 	if c, ok := v.(*itemCounters); ok {
@@ -26,7 +26,7 @@ func (p *progressTracker) setProgress(uid types.UID, total, done int) {
 	}
 }
 
-// getProgress returns how far a run is, and whether that is known.
+// getProgress returns the progress of a run, and whether it is known.
 func (p *progressTracker) getProgress(uid types.UID) (total, done int64, known bool) {
 	v, _ := p.runs.Load(uid)
 	c, known := v.(*itemCounters)
@@ -36,18 +36,16 @@ func (p *progressTracker) getProgress(uid types.UID) (total, done int64, known b
 	return c.total.Load(), c.done.Load(), true
 }
 
-// forgetRun forgets a run.
 func (p *progressTracker) forgetRun(uid types.UID) { p.runs.Delete(uid) }
 
-// Progress returns how far the run of an object is, and whether that is known.
+// Progress returns the progress of a run, and whether it is known.
 func (d *Driver[T]) Progress(object T) (total, done int64, known bool) {
 	return d.progress.getProgress(object.GetUID())
 }
 
-// NewProgressReporter returns what takes note of how far the run of an object is, at most once
-// a second, and has the object looked at again then. What comes in between is not
-// seen by Progress either: an object is looked at after each write of its status
-// too, and would be written over and over.
+// NewProgressReporter returns a function that records the progress of a run and enqueues the
+// run, at most once a second. Progress does not return the values in between. Each write of the
+// status reconciles the object as well, so newer values would cause one write after the other.
 func (d *Driver[T]) NewProgressReporter(object T) func(total, done int) {
 	owner, uid, last := namespacedNameOf(object), object.GetUID(), d.Now()
 	return func(total, done int) {

@@ -12,9 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// queue hands out the slots in which runs may run. First come, first served,
-// by creation time; a run that was running before the operator restarted
-// always gets its slot back. Whoever gives a slot back wakes the next one: no
+// queue hands out the slots for runs, ordered by creation time. A run that was active before the
+// operator restarted always gets its slot back. Releasing a slot enqueues the next run, so no
 // timer decides when a waiting run starts.
 type queue struct {
 	enqueue func(types.NamespacedName)
@@ -23,7 +22,7 @@ type queue struct {
 	limit   int
 	running map[types.UID]types.NamespacedName
 	waiting []waiter
-	// slotReleased are those that need no slot any more, and are not over.
+	// slotReleased has the runs that need no slot anymore but are not finished.
 	slotReleased map[types.UID]types.NamespacedName
 }
 
@@ -37,7 +36,7 @@ func newQueue(limit int, wake func(types.NamespacedName)) *queue {
 	return &queue{limit: limit, enqueue: wake, running: map[types.UID]types.NamespacedName{}, slotReleased: map[types.UID]types.NamespacedName{}}
 }
 
-// acquireSlot takes a slot, or a place in the queue. A resumed run does not wait.
+// acquireSlot acquires a slot, or adds the run to the queue. A resumed run does not wait.
 func (q *queue) acquireSlot(o metav1.Object, resumed bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -61,7 +60,7 @@ func (q *queue) acquireSlot(o metav1.Object, resumed bool) bool {
 	return true
 }
 
-// releaseSlot gives the slot of a run back that only waits for operations, which may take hours.
+// releaseSlot releases the slot of a run that only waits for operations, which may take hours.
 func (q *queue) releaseSlot(o metav1.Object) {
 	q.mu.Lock()
 	_, parked := q.slotReleased[o.GetUID()]
@@ -72,7 +71,7 @@ func (q *queue) releaseSlot(o metav1.Object) {
 	}
 }
 
-// removeRun gives a slot or a place in the queue back, and wakes who is next.
+// removeRun releases the slot or queue position of a run, and enqueues the next runs.
 func (q *queue) removeRun(uid types.UID) {
 	q.mu.Lock()
 	delete(q.slotReleased, uid)
@@ -80,9 +79,9 @@ func (q *queue) removeRun(uid types.UID) {
 	q.dequeue(uid)
 }
 
-// yieldSlot gives the place in the queue, and the slot if it is not kept, of a run back that waits
-// for something else now: it must not hold up those behind it. Its age gives it the same place
-// again.
+// yieldSlot releases the queue position of a run that now waits for something else, and its slot
+// unless keepSlot is set: the run must not hold up those behind it. Because of its creation
+// time, the run gets the same position again later.
 func (q *queue) yieldSlot(uid types.UID, keepSlot bool) {
 	q.mu.Lock()
 	_, runs := q.running[uid]
@@ -105,8 +104,8 @@ func (q *queue) dequeue(uid types.UID) {
 	}
 }
 
-// uidsForName returns the runs of that name that are not over; after one was replaced there may be
-// two.
+// uidsForName returns the UIDs of the unfinished runs with a name. After one of them was
+// replaced, there may be two.
 func (q *queue) uidsForName(owner types.NamespacedName) []types.UID {
 	q.mu.Lock()
 	defer q.mu.Unlock()

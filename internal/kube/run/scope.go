@@ -14,48 +14,48 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// Object is a Backup or Restore.
+// Object is a Backup, Restore or DeletionRun.
 type Object interface {
 	client.Object
 	conditions.Object
-	// Run is what every run has in its status.
+	// Run returns the part of the status that all kinds have in common.
 	Run() *v1alpha1.RunStatus
 	GetPhase() string
 	SetPhase(phase string)
-	// ActionsStatuses returns where the actions before and after are listed.
+	// ActionsStatuses returns pointers to the lists of the actions before and after the work.
 	ActionsStatuses() (pre, post **[]v1alpha1.ActionStatus)
-	// Desired is what a person wants of the run, and what is handed to plugins.
+	// Desired returns the desired state of the run, and the parameters for plugins.
 	Desired() (v1alpha1.DesiredState, map[string]v1alpha1.ParameterSet)
 	Timeouts
 }
 
-// Timeouts are what a spec says about how long something may take; 0 if it does not say.
+// Timeouts are the timeouts in a spec; 0 if one is not set.
 type Timeouts interface {
-	// OperationTimeout is how long an operation on an object may take.
+	// OperationTimeout is the timeout of an operation on an object.
 	OperationTimeout() time.Duration
-	// RunTimeout is how long the run may take, and WorkTimeout one attempt to do its work.
+	// RunTimeout is the timeout of the run, and WorkTimeout that of one attempt to do its work.
 	RunTimeout() time.Duration
 	WorkTimeout() time.Duration
 }
 
-// Scope is what one pass knows and wants. Nothing in it outlives the pass.
+// Scope is the state of one reconcile pass. It does not outlive the pass.
 type Scope[T Object] struct {
-	// Object is changed freely, and its status is written once.
+	// Object may be changed freely; its status is written once.
 	Object T
-	// Pre and Post are the HookRuns of the plan in the order they run. Set once
-	// the plan is recorded.
+	// Pre and Post are the HookRuns of the plan in the order in which they run. They are set
+	// once the plan is recorded.
 	Pre, Post []*v1alpha1.HookRun
-	// CleanupPending says that something of the work is still to be tidied up beside the
-	// Post actions.
+	// CleanupPending means that some work still has to be cleaned up, in parallel with the Post
+	// actions.
 	CleanupPending bool
 
-	// WorkFailed says that the work on objects failed as a whole, so that operations which
-	// actions started in it are of no use.
+	// WorkFailed means that the work on objects failed as a whole, and that operations which
+	// actions started in it are not useful anymore.
 	WorkFailed bool
-	// Operations are those that count. Set when all of them have ended.
+	// Operations are the operations that count. They are set once all of them have ended.
 	Operations []v1alpha1.AsyncOperation
 
-	// unfinishedSteps says which steps after the outcome hold the run.
+	// unfinishedSteps describe the steps after the outcome that hold the run.
 	unfinishedSteps []string
 	// original is the object as it was read.
 	original    T
@@ -64,11 +64,11 @@ type Scope[T Object] struct {
 	requeue     time.Duration
 	// expired is set when the deadline of the run has passed.
 	expired *deadlineError
-	// needsSlot says that the run wants a slot, or has one, and keeps its place.
+	// needsSlot means that the run needs or has a slot, and keeps its place in the queue.
 	needsSlot bool
-	// countedCrashes are the steps whose crashes were looked for.
+	// countedCrashes are the steps whose crashes were counted in this pass.
 	countedCrashes map[string]bool
-	// awaitingPlugin are the names of HookRuns that are made again when a Plugin is loaded.
+	// awaitingPlugin are the names of HookRuns that are recreated when a Plugin is loaded.
 	awaitingPlugin map[string]bool
 }
 
@@ -81,19 +81,21 @@ func deepCopyOf[T Object](object T) T {
 	return copied
 }
 
-// AfterStatusUpdate adds what follows the status write. It is dropped if the write fails.
+// AfterStatusUpdate registers a function that is called after the status write. It is dropped if
+// the write fails.
 func (s *Scope[T]) AfterStatusUpdate(f func(context.Context) error) {
 	s.afterUpdate = append(s.afterUpdate, f)
 }
 
-// RequeueAfter asks for another pass, at the earliest time anyone asked for.
+// RequeueAfter requests another pass. The earliest requested time applies.
 func (s *Scope[T]) RequeueAfter(d time.Duration) {
 	if s.requeue == 0 || d < s.requeue {
 		s.requeue = max(d, time.Millisecond)
 	}
 }
 
-// IsCancelRequested reports whether the run is to end: a person wants that, or its deadline has passed.
+// IsCancelRequested reports whether the run has to end, because a user requests it or because
+// the deadline has passed.
 func (s *Scope[T]) IsCancelRequested() bool {
 	return s.isCancelRequestedByUser() || s.IsDeadlineExceeded()
 }
@@ -106,7 +108,7 @@ func (s *Scope[T]) isCancelRequestedByUser() bool {
 // IsDeadlineExceeded reports whether the run has reached its deadline before its outcome.
 func (s *Scope[T]) IsDeadlineExceeded() bool { return s.expired != nil }
 
-// CancelReason says why.
+// CancelReason returns why the run has to end.
 func (s *Scope[T]) CancelReason() string {
 	switch {
 	case s.Object.GetDeletionTimestamp() != nil:
@@ -117,19 +119,18 @@ func (s *Scope[T]) CancelReason() string {
 	return s.expired.Error()
 }
 
-// IsPlanned says whether the plan of a run is recorded.
+// IsPlanned reports whether the plan of a run is recorded.
 func IsPlanned(s Object) bool { return conditions.IsTrue(s, v1alpha1.ConditionPlanned) }
 
-// IsFinished says whether the outcome is recorded; it never changes then.
+// IsFinished reports whether the outcome is recorded; it never changes after that.
 func IsFinished(s Object) bool { return s.Run().CompletionTimestamp != nil }
 
-// IsCompletedOrPartiallyFailed says whether the outcome is one in which all or most of the work was
-// done.
+// IsCompletedOrPartiallyFailed reports whether all or most of the work was done.
 func IsCompletedOrPartiallyFailed(s Object) bool {
 	return s.GetPhase() == PhaseCompleted || s.GetPhase() == PhasePartiallyFailed
 }
 
-// IsFinalized says whether there is nothing left to do for the run.
+// IsFinalized reports whether the run is finished and nothing is owed.
 func IsFinalized(s Object) bool {
 	reconciling := conditions.Get(s, v1alpha1.ConditionReconciling)
 	return IsFinished(s) && reconciling != nil && reconciling.Status == metav1.ConditionFalse &&

@@ -14,20 +14,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// What the API allows.
+// Limits of the API.
 const (
 	maxMessageBytes = 2048
-	// MaxMessages is how long the lists of messages in a status may be.
+	// MaxMessages is the maximum length of a list of messages in a status.
 	MaxMessages = 64
 )
 
-// MarkWaiting says what a run that has not begun waits for.
+// MarkWaiting records what a run that has not started waits for.
 func (s *Scope[T]) MarkWaiting(reason, message string) {
 	s.Object.SetPhase(PhaseNew)
 	s.markOutcomeUnknown(reason, message)
 }
 
-// MarkRunning says what a run that has begun does now.
+// MarkRunning records what a run that has started does now.
 func (s *Scope[T]) MarkRunning(reason, message string) {
 	s.Object.SetPhase(PhaseInProgress)
 	s.markOutcomeUnknown(reason, message)
@@ -40,23 +40,22 @@ func (s *Scope[T]) markOutcomeUnknown(reason, message string) {
 	conditions.SetSummary(s.Object, conditions.InProgress, reason, message)
 }
 
-// ReportRemainingWork says what a decided run still does. The outcome stays in front: it
-// is what people ask for.
+// ReportRemainingWork records what a finished run still does. The message starts with the
+// outcome, which is what users look for.
 func (s *Scope[T]) ReportRemainingWork(reason, message string) {
 	message = strings.Join(append([]string{message}, s.unfinishedSteps...), "; ")
 	s.Object.Run().Message = TruncateMessage(OutcomeMessage(s.Object) + "; " + message)
 	conditions.SetSummary(s.Object, conditions.InProgress, reason, TruncateMessage(message))
 }
 
-// reportUnfinishedStep says of a decided run which step after the outcome holds it, also beside what else
-// it still does.
+// reportUnfinishedStep records which step after the outcome holds a finished run, in addition to
+// other remaining work.
 func (s *Scope[T]) reportUnfinishedStep(message string) {
 	s.ReportRemainingWork(v1alpha1.ReasonStoringLogs, message)
 	s.unfinishedSteps = append(s.unfinishedSteps, message)
 }
 
-// OutcomeMessage returns what was said when the outcome was known, and what of it is not
-// stored.
+// OutcomeMessage returns the message of the outcome, and which results are not stored.
 func OutcomeMessage(o conditions.Object) string {
 	c := conditions.Get(o, v1alpha1.ConditionSucceeded)
 	if c == nil {
@@ -68,13 +67,13 @@ func OutcomeMessage(o conditions.Object) string {
 	return c.Message
 }
 
-// Outcome is how a run ends.
+// Outcome is the outcome of a run.
 type Outcome struct {
 	Phase, Reason, Message string
 }
 
-// CancelledOutcome is the outcome of a run that was stopped: by a person, or by its deadline,
-// which is a failure.
+// CancelledOutcome returns the outcome of a run that was canceled by a user. If its deadline
+// ended the run, the outcome is a failure.
 func (s *Scope[T]) CancelledOutcome() Outcome {
 	if s.IsDeadlineExceeded() && !s.isCancelRequestedByUser() {
 		return Outcome{PhaseFailed, v1alpha1.ReasonDeadlineExceeded, "Failed: " + s.CancelReason() + "; " + s.kind.timeoutHint()}
@@ -82,7 +81,7 @@ func (s *Scope[T]) CancelledOutcome() Outcome {
 	return Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: " + s.CancelReason()}
 }
 
-// RecordOutcome records the outcome. It is final.
+// RecordOutcome records the outcome, which is final.
 func (s *Scope[T]) RecordOutcome(o Outcome, now time.Time) {
 	at := metav1.NewTime(now)
 	status := s.Object.Run()
@@ -100,17 +99,17 @@ func (s *Scope[T]) RecordOutcome(o Outcome, now time.Time) {
 	conditions.SetSummary(s.Object, conditions.InProgress, o.Reason, status.Message)
 }
 
-// FailValidation records everything that is wrong at once.
+// FailValidation records all validation errors at once.
 func (s *Scope[T]) FailValidation(errs []string, now time.Time) {
 	s.Object.Run().ValidationErrors = truncateMessages(errs)
 	message := errs[0]
 	if len(errs) > 1 {
-		message = fmt.Sprintf("%d things must be changed: %s", len(errs), strings.Join(errs, "; "))
+		message = fmt.Sprintf("%d problems must be fixed: %s", len(errs), strings.Join(errs, "; "))
 	}
 	s.RecordOutcome(Outcome{PhaseFailedValidation, v1alpha1.ReasonFailedValidation, message}, now)
 }
 
-// MarkFinalized ends the work on a run: the summary is what the outcome was.
+// MarkFinalized records that no work is left. The summary conditions show the outcome.
 func (s *Scope[T]) MarkFinalized() {
 	succeeded := conditions.Get(s.Object, v1alpha1.ConditionSucceeded)
 	message := TruncateMessage(OutcomeMessage(s.Object))
@@ -125,7 +124,7 @@ func (s *Scope[T]) MarkFinalized() {
 	conditions.SetSummary(s.Object, state, succeeded.Reason, message)
 }
 
-// truncateMessages cuts a list of messages, and each of them, to what the API allows.
+// truncateMessages truncates a list of messages, and each message, to the limits of the API.
 func truncateMessages(messages []string) []string {
 	list := make([]string, 0, min(len(messages), MaxMessages))
 	for i, message := range messages {
@@ -137,7 +136,7 @@ func truncateMessages(messages []string) []string {
 	return list
 }
 
-// TruncateMessage cuts a message to what the API allows, between characters.
+// TruncateMessage truncates a message to the limit of the API, between characters.
 func TruncateMessage(message string) string {
 	if len(message) <= maxMessageBytes {
 		return message
@@ -145,7 +144,7 @@ func TruncateMessage(message string) string {
 	return strings.ToValidUTF8(message[:maxMessageBytes-len("…")], "") + "…"
 }
 
-// Pluralize says how many there are of something.
+// Pluralize returns a number with a noun, in the plural unless the number is 1.
 func Pluralize(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -22,18 +22,18 @@ import (
 
 func stepID(uid types.UID, step string) string { return string(uid) + "/" + step }
 
-var errRunCanceled = errors.New("the run is being cancelled")
+var errRunCanceled = errors.New("the run is being canceled")
 
-// Result is what a step came to.
+// Result is the result of a step.
 type Result[R any] struct {
 	Value R
 	Err   error
 }
 
-// ExecuteStep carries out a piece of work in the background, once for each run and
-// name. It returns nil while the work goes on, and what it came to afterwards,
-// until [Driver.Restart]. The work begins once the status of this pass is
-// written; prepare returns it then, so that it sees what was written.
+// ExecuteStep runs work in the background, once for each run and name. It returns nil while the
+// work is running, and its result afterwards, until [Driver.ResetStep]. The work starts after
+// the status of this pass is written. Then prepare is called and returns the work, so that it
+// sees the written status.
 func ExecuteStep[R any, T Object](d *Driver[T], s *Scope[T], name string, prepare func() (func(context.Context) (R, error), error)) *Result[R] {
 	id := stepID(s.Object.GetUID(), name)
 	if outcome, known := d.steps.LookupOutcome(id); known {
@@ -61,8 +61,9 @@ func ExecuteStep[R any, T Object](d *Driver[T], s *Scope[T], name string, prepar
 	return nil
 }
 
-// ExecuteStepWithStore is Step for work in the storage location of a run, which is open while
-// the work goes on; request tells the work what is to be done.
+// ExecuteStepWithStore is ExecuteStep for work that needs the storage location of a run. The
+// location is open while the work is running. The function request returns the input of the
+// work.
 func ExecuteStepWithStore[R, Q any, T Object](
 	d *Driver[T], s *Scope[T], name string, request func(*Scope[T]) (Q, error),
 	work func(context.Context, *backupstore.Store, Q) (R, error),
@@ -81,10 +82,10 @@ func ExecuteStepWithStore[R, Q any, T Object](
 	})
 }
 
-// NoValue is what work returns that finds nothing out.
+// NoValue is the value of work that only returns an error.
 type NoValue struct{}
 
-// WithoutValue makes work for ExecuteStepWithStore of a function that finds nothing out.
+// WithoutValue converts a function that only returns an error to work for ExecuteStepWithStore.
 func WithoutValue[Q any](f func(context.Context, *backupstore.Store, Q) error) func(context.Context, *backupstore.Store, Q) (NoValue, error) {
 	return func(ctx context.Context, store *backupstore.Store, request Q) (NoValue, error) {
 		return NoValue{}, f(ctx, store, request)
@@ -103,13 +104,13 @@ func toResult[R any](outcome *runner.Outcome[any]) *Result[R] {
 	return &Result[R]{Value: value, Err: err}
 }
 
-// HasStepStarted says whether a step of a run runs, or has ended in this process.
+// HasStepStarted reports whether a step of a run is running, or has ended in this process.
 func (d *Driver[T]) HasStepStarted(s *Scope[T], name string) bool {
 	_, known := d.steps.LookupOutcome(stepID(s.Object.GetUID(), name))
 	return known
 }
 
-// CancelSteps cancels steps, and says whether one still runs.
+// CancelSteps cancels steps, and reports whether one is still running.
 func (d *Driver[T]) CancelSteps(s *Scope[T], names ...string) (busy bool) {
 	return d.cancelRunSteps(s.Object.GetUID(), names...)
 }
@@ -125,40 +126,40 @@ func (d *Driver[T]) cancelRunSteps(uid types.UID, names ...string) (busy bool) {
 	return busy
 }
 
-// ResetStep lets an ended step be carried out again.
+// ResetStep drops the result of a step, so that it can run again.
 func (d *Driver[T]) ResetStep(s *Scope[T], name string) {
 	d.steps.Forget(stepID(s.Object.GetUID(), name))
 }
 
-// The pause before a step after the outcome is repeated, and how long it is: a
-// store that is gone must not hold a run for ever.
+// Retries of a step that follows the outcome. A store that no longer exists must not hold a run
+// forever.
 const (
 	retryInterval = 5 * time.Second
 	retryTimeout  = 10 * time.Minute
-	// workRetryTimeout is how long work is repeated that completes what took hours.
+	// workRetryTimeout is how long work is retried that completes hours of earlier work.
 	workRetryTimeout = time.Hour
 )
 
-// RetryFor plans to carry out a failed step again that follows operations, until it has
-// failed for too long. An operator that starts anew tries as long.
+// RetryFor schedules a retry of a failed step that follows operations, until the step has failed
+// for workRetryTimeout. A restarted operator starts counting again.
 func (d *Driver[T]) RetryFor(s *Scope[T], step, what string, err error) bool {
 	if errors.Is(err, errCrashed) || d.throttle.recordWorkFailure(s.Object.GetUID(), d.Now()) > workRetryTimeout {
 		return false
 	}
-	s.SetFinalizingPhase(what + " failed: " + d.Redactor.String(err.Error()) + "; it is tried again")
+	s.SetFinalizingPhase(what + " failed: " + d.Redactor.String(err.Error()) + "; retrying")
 	d.scheduleRetry(s, step)
 	return true
 }
 
-// RetryForever plans to carry out a failed step again, however often that takes. The caller says
-// what failed.
+// RetryForever schedules a retry of a failed step without a limit. The caller reports the
+// failure.
 func (d *Driver[T]) RetryForever(s *Scope[T], step string) { d.scheduleRetry(s, step) }
 
-// scheduleRetry plans to carry out a step again after a pause.
+// scheduleRetry schedules a retry of a step after retryInterval.
 func (d *Driver[T]) scheduleRetry(s *Scope[T], step string) {
 	outcome, known := d.steps.LookupOutcome(stepID(s.Object.GetUID(), step))
 	if known && outcome != nil {
-		// The write of what failed has the run looked at again at once.
+		// Writing the failure to the status reconciles the run again at once.
 		if rest := retryInterval - d.Now().Sub(outcome.At); rest > 0 {
 			s.RequeueAfter(rest)
 			return
@@ -171,9 +172,9 @@ func (d *Driver[T]) scheduleRetry(s *Scope[T], step string) {
 	})
 }
 
-// AwaitStep reports whether a step after the outcome holds the run, because it goes on, or
-// has failed and is carried out again. What is said of the run tells then which step that is,
-// and why, whatever else goes on.
+// AwaitStep reports whether a step after the outcome holds the run, because it is running, or
+// because it has failed and is retried. If so, the status names the step and the reason, in
+// addition to other remaining work.
 func AwaitStep[R any, T Object](d *Driver[T], s *Scope[T], step, what string, ended *Result[R]) bool {
 	if ended == nil {
 		s.reportUnfinishedStep(what + d.throttle.lastFailure(s.Object.GetUID(), step))
@@ -182,25 +183,25 @@ func AwaitStep[R any, T Object](d *Driver[T], s *Scope[T], step, what string, en
 	return ended.Err != nil && d.retryAfterOutcome(s, step, what, ended.Err)
 }
 
-// retryAfterOutcome plans to carry out a failed step after the outcome again. When it failed
-// for too long it is given up, which a person should know; so it is at once when a
-// run is deleted whose location is gone.
+// retryAfterOutcome schedules a retry of a failed step after the outcome. It gives up when the
+// step has failed for too long, and emits an event. It gives up at once if the run is being
+// deleted and its location no longer exists.
 func (d *Driver[T]) retryAfterOutcome(s *Scope[T], step, what string, err error) bool {
-	// Of a namespace that is being deleted the location goes first, and no other
-	// can be created in its place.
+	// When a namespace is deleted, the location may be deleted first, and no other can be
+	// created in its place.
 	hopeless := errors.Is(err, errCrashed) || (apierrors.IsNotFound(err) && s.Object.GetDeletionTimestamp() != nil)
 	if hopeless || d.Now().Sub(s.Object.Run().CompletionTimestamp.Time) > retryTimeout {
 		return d.emitLogUploadFailed(s, step, what, err)
 	}
-	failure := d.failureMessage("", err) + "; it is tried again"
+	failure := d.failureMessage("", err) + "; retrying"
 	d.throttle.recordStepFailure(s.Object.GetUID(), step, failure)
 	s.reportUnfinishedStep(what + failure)
 	d.scheduleRetry(s, step)
 	return true
 }
 
-// AwaitUploadStep is Unfinished of a step that does nothing but store something. It is given
-// up at once in a store that takes nothing.
+// AwaitUploadStep is AwaitStep for a step that only stores something. It gives up at once if the
+// store does not accept writes.
 func AwaitUploadStep[R any, T Object](d *Driver[T], s *Scope[T], step, what string, ended *Result[R]) bool {
 	if ended != nil && objectstore.IsUnwritable(ended.Err) {
 		return d.emitLogUploadFailed(s, step, what, ended.Err)
@@ -212,11 +213,12 @@ func (d *Driver[T]) failureMessage(what string, err error) string {
 	return what + " failed: " + d.Redactor.String(err.Error())
 }
 
-// emitLogUploadFailed says, once, that a log is lost. It returns false: nothing is repeated.
+// emitLogUploadFailed emits an event, once, that a log is lost. It returns false: the step is
+// not retried.
 func (d *Driver[T]) emitLogUploadFailed(s *Scope[T], step, what string, err error) bool {
 	s.AfterStatusUpdate(func(ctx context.Context) error {
 		if d.throttle.markStepGivenUp(s.Object.GetUID(), step) {
-			d.emitEvent(ctx, s.Object, corev1.EventTypeWarning, v1alpha1.ReasonLogLost, "Finish", d.failureMessage(what, err)+"; it is not tried again")
+			d.emitEvent(ctx, s.Object, corev1.EventTypeWarning, v1alpha1.ReasonLogLost, "Finish", d.failureMessage(what, err)+"; it is not retried")
 		}
 		return nil
 	})

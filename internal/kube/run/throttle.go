@@ -10,54 +10,54 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// How long a run is let alone after one of its operations changed. Ten thousand of them
-// change a hundred times a second, and adding them up takes as long as hundreds of
-// questions to plugins.
+// How long a run is not reconciled after one of its operations changed. Ten thousand operations
+// change a hundred times a second, and summarizing them takes as long as hundreds of calls to
+// plugins.
 const (
 	minDelayAfterProgress = time.Second
 	minDelayAfterFinish   = 100 * time.Millisecond
 	delayPerOperation     = 500 * time.Microsecond
 )
 
-// operationThrottle remembers what operations runs have. It is safe for concurrent use; the zero one is
-// ready.
+// operationThrottle has what this process knows of the operations and steps of runs. It is safe
+// for concurrent use; the zero value is ready to use.
 type operationThrottle struct {
 	mu   sync.Mutex
 	runs map[types.UID]throttledRun
 }
 
-// throttledRun is what is known of the operations of one run.
+// throttledRun is what this process knows of one run.
 type throttledRun struct {
-	// operations is how many there are.
+	// operations is the number of operations.
 	operations int
-	// checkedAt is when they were looked at last.
+	// checkedAt is when the operations were last checked.
 	checkedAt time.Time
-	// cacheSynced says that the cache shows all that were started.
+	// cacheSynced means that the cache shows all operations that were started.
 	cacheSynced bool
-	// firstFailure is when what follows the operations failed for the first time.
+	// firstFailure is when the work that follows the operations first failed.
 	firstFailure time.Time
-	// stepFailures are what the steps after the outcome failed with last, which are carried out
-	// again.
+	// stepFailures are the last failures of the steps after the outcome, which are retried.
 	stepFailures map[string]string
-	// givenUpSteps are those of these steps that are not carried out again.
+	// givenUpSteps are the steps that are not retried anymore.
 	givenUpSteps map[string]bool
-	// firstSeen is when this process saw the run for the first time, age how old it was then, and
-	// sure says that the API server says so, too.
+	// firstSeen is when this process first saw the run, and ageAtFirstSeen how old the run was
+	// at that time. ageVerified means that the API server confirmed that age.
 	firstSeen      time.Time
 	ageAtFirstSeen time.Duration
 	ageVerified    bool
-	// isolatedSince is since when the run waits for its turn to be tried alone, and refused the step
-	// that waited for too long.
+	// isolatedSince is when the run started to wait for its turn to run alone. refusedStep is
+	// the step that waited for too long.
 	isolatedSince time.Time
 	refusedStep   string
 }
 
-// recordCheck takes note of how many operations a run has now.
+// recordCheck records how many operations a run has now.
 func (p *operationThrottle) recordCheck(uid types.UID, size int, now time.Time) {
 	p.updateRun(uid, func(known *throttledRun) { known.operations, known.checkedAt = size, now })
 }
 
-// timeUntilNextCheck returns how long the operations of a run need not be looked at; 0 if they are few.
+// timeUntilNextCheck returns how long the operations of a run need not be checked; 0 if they are
+// few.
 func (p *operationThrottle) timeUntilNextCheck(uid types.UID, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,20 +69,20 @@ func (p *operationThrottle) timeUntilNextCheck(uid types.UID, now time.Time) tim
 	return max(0, pause-now.Sub(known.checkedAt))
 }
 
-// markCacheSynced takes note that the cache shows all operations of a run.
+// markCacheSynced records that the cache shows all operations of a run.
 func (p *operationThrottle) markCacheSynced(uid types.UID) {
 	p.updateRun(uid, func(known *throttledRun) { known.cacheSynced = true })
 }
 
-// isCacheSynced says whether it does.
+// isCacheSynced reports whether the cache shows all operations of a run.
 func (p *operationThrottle) isCacheSynced(uid types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.runs[uid].cacheSynced
 }
 
-// recordWorkFailure returns for how long what follows the operations of a run has failed, which it
-// does now.
+// recordWorkFailure records that the work that follows the operations has failed, and returns
+// how long it has been failing.
 func (p *operationThrottle) recordWorkFailure(uid types.UID, now time.Time) (since time.Duration) {
 	p.updateRun(uid, func(known *throttledRun) {
 		if known.firstFailure.IsZero() {
@@ -93,7 +93,7 @@ func (p *operationThrottle) recordWorkFailure(uid types.UID, now time.Time) (sin
 	return since
 }
 
-// recordStepFailure takes note of how a step failed that is carried out again.
+// recordStepFailure records the failure of a step that is retried.
 func (p *operationThrottle) recordStepFailure(uid types.UID, step, failure string) {
 	p.updateRun(uid, func(known *throttledRun) {
 		if known.stepFailures == nil {
@@ -103,7 +103,7 @@ func (p *operationThrottle) recordStepFailure(uid types.UID, step, failure strin
 	})
 }
 
-// markStepGivenUp takes note that a step is not carried out again, and reports whether that is news.
+// markStepGivenUp records that a step is not retried anymore, and reports whether that is new.
 func (p *operationThrottle) markStepGivenUp(uid types.UID, step string) (news bool) {
 	p.updateRun(uid, func(known *throttledRun) {
 		if known.givenUpSteps == nil {
@@ -115,15 +115,15 @@ func (p *operationThrottle) markStepGivenUp(uid types.UID, step string) (news bo
 	return news
 }
 
-// lastFailure returns how a step failed last, or "".
+// lastFailure returns the last failure of a step, or "".
 func (p *operationThrottle) lastFailure(uid types.UID, step string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.runs[uid].stepFailures[step]
 }
 
-// ageOfRun returns how old a run is, and how much of that is sure: all of it, or only what has passed
-// since this process saw it first, which is measured with the clock that cannot be set.
+// ageOfRun returns the age of a run, and how much of it is certain: either all of it, or only
+// the time since this process first saw the run, which is measured with the monotonic clock.
 func (p *operationThrottle) ageOfRun(uid types.UID, start, now time.Time) (age, sure time.Duration) {
 	p.updateRun(uid, func(known *throttledRun) {
 		if known.firstSeen.IsZero() {
@@ -137,14 +137,14 @@ func (p *operationThrottle) ageOfRun(uid types.UID, start, now time.Time) (age, 
 	return age, sure
 }
 
-// setVerifiedAge takes note that a run is so old now, and whether that is sure.
+// setVerifiedAge records the current age of a run, and whether it is certain.
 func (p *operationThrottle) setVerifiedAge(uid types.UID, age time.Duration, sure bool, now time.Time) {
 	p.updateRun(uid, func(known *throttledRun) {
 		known.ageAtFirstSeen, known.ageVerified = age-now.Sub(known.firstSeen), sure
 	})
 }
 
-// recordIsolationWait returns for how long a run has waited to be tried alone, which it does now.
+// recordIsolationWait records that a run waits to run alone, and returns how long it has waited.
 func (p *operationThrottle) recordIsolationWait(uid types.UID, now time.Time) (since time.Duration) {
 	p.updateRun(uid, func(known *throttledRun) {
 		if known.isolatedSince.IsZero() {
@@ -155,12 +155,12 @@ func (p *operationThrottle) recordIsolationWait(uid types.UID, now time.Time) (s
 	return since
 }
 
-// markStepRefused lets a step of a run not begin any more.
+// markStepRefused prevents a step of a run from starting.
 func (p *operationThrottle) markStepRefused(uid types.UID, step string) {
 	p.updateRun(uid, func(known *throttledRun) { known.refusedStep = step })
 }
 
-// isStepRefused reports whether a step of a run may not begin any more.
+// isStepRefused reports whether a step of a run must not start anymore.
 func (p *operationThrottle) isStepRefused(uid types.UID, step string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,15 +178,14 @@ func (p *operationThrottle) updateRun(uid types.UID, change func(*throttledRun))
 	p.runs[uid] = known
 }
 
-// forgetRun forgets a run.
 func (p *operationThrottle) forgetRun(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.runs, uid)
 }
 
-// enqueueDelay returns how long a run is let alone after one of its operations has changed, or
-// has ended.
+// enqueueDelay returns the delay before a run is reconciled after one of its operations has
+// changed or ended.
 func (p *operationThrottle) enqueueDelay(uid types.UID, ended bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

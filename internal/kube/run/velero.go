@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// ToVelero returns what plugins see of a Backup or Restore. The caller adds the phase, and
-// how long operations may take.
+// ToVelero returns the object that plugins receive for a Backup or Restore. The caller adds the
+// phase and the timeout of operations.
 func ToVelero(object Object) (velero.Object, error) {
 	shown := velero.Object{
 		Metadata: velero.Metadata{
@@ -40,9 +40,9 @@ func ToVelero(object Object) (velero.Object, error) {
 	return shown, nil
 }
 
-// BackupToVelero returns what delete actions see of a Backup that has ended, in the form of
-// velero.io/v1. Its name is the one that it is stored under, and its UID that of the Backup
-// that made it.
+// BackupToVelero returns the object that delete actions receive for a finished Backup, in the
+// form of velero.io/v1. It has the name under which the backup is stored, and the UID of the
+// Backup that created it.
 func BackupToVelero(b *v1alpha1.Backup) ([]byte, error) {
 	shown, err := ToVelero(b)
 	if err != nil {
@@ -50,7 +50,7 @@ func BackupToVelero(b *v1alpha1.Backup) ([]byte, error) {
 	}
 	shown.Metadata.Name, shown.Phase = b.StoredName(), "Deleting"
 	if from := b.Spec.ImportedFrom; from != nil && from.BackupUID != "" {
-		shown.Metadata.UID = types.UID(from.BackupUID) // by which actions may have kept something
+		shown.Metadata.UID = types.UID(from.BackupUID) // actions may have stored data under this UID
 	}
 	return shown.ToJSON()
 }

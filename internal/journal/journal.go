@@ -15,28 +15,30 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// filePrefix is how the names of the files begin. The work follows, then the boot of the machine: a
-// file that is there has a name, even if the machine lost its power and with it what was in the file.
+// filePrefix is the prefix of the file names. The ID of the work and the boot ID of the machine
+// follow. The information is in the name, because a file that exists has a name even if the
+// machine lost power, and with it the content of the file.
 const filePrefix, bootSeparator = "grapnel-step-", "@"
 
-// bootFile has the identity of the boot of the machine, also in a container.
+// bootFile has the boot ID of the machine, also in a container.
 const bootFile = "/proc/sys/kernel/random/boot_id"
 
-// Journal has the pieces of work that go on, and those that went on when the process before
-// this one crashed. It is safe for concurrent use. A nil Journal remembers nothing.
+// Journal has the pieces of work that are running, and those that were running when the previous
+// process crashed. It is safe for concurrent use. A nil Journal records nothing.
 type Journal struct {
 	dir string
 	log logr.Logger
-	// boot is that of the machine; empty if it tells none.
+	// boot is the boot ID of the machine; empty if it is unknown.
 	boot string
 
 	mu      sync.Mutex
 	crashed map[string]bool
-	// crashedAlone is the only work that went on when an earlier process crashed, if there was no other.
+	// crashedAlone is the only work that was running when an earlier process crashed; empty if
+	// there was more than one.
 	crashedAlone string
 	running      map[string]bool
 	closed       bool
-	// exclusive is the work that has the place for what may crash the process.
+	// exclusive is the only work that may run although it may crash the process.
 	exclusive string
 }
 
@@ -44,13 +46,13 @@ type Journal struct {
 func Open(dir string, log logr.Logger) (*Journal, error) {
 	boot, err := os.ReadFile(bootFile)
 	if err != nil {
-		log.Info("The machine tells no identity of its boot; if it crashes, this counts as a crash of the operator", "error", err.Error())
+		log.Info("The boot ID of the machine is unknown; a crash of the machine counts as a crash of the operator", "error", err.Error())
 	}
 	return openForBoot(dir, strings.TrimSpace(string(boot)), log)
 }
 
-// openForBoot is Open on a machine with this boot. What an earlier boot left is no crash of the operator:
-// the machine lost its power, or its kernel crashed.
+// openForBoot is Open on a machine with the given boot ID. What an earlier boot left is no crash
+// of the operator: the machine lost power, or its kernel crashed.
 func openForBoot(dir, boot string, log logr.Logger) (*Journal, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -67,9 +69,9 @@ func openForBoot(dir, boot string, log logr.Logger) (*Journal, error) {
 			j.crashed[id] = true
 			continue
 		}
-		log.Info("The machine was started anew while work went on", "id", id)
+		log.Info("The machine was restarted while work was running", "id", id)
 		if err := os.Remove(filepath.Join(dir, entry.Name())); err != nil {
-			log.Error(err, "Removing the note that work went on before the machine was started", "id", id)
+			log.Error(err, "Removing the record of work from before the restart of the machine failed", "id", id)
 		}
 	}
 	if len(j.crashed) == 1 {
@@ -80,8 +82,8 @@ func openForBoot(dir, boot string, log logr.Logger) (*Journal, error) {
 	return j, nil
 }
 
-// Begin notes that work goes on until the function that it returns is called. The identity
-// must be a file name. That the note cannot be written stops nothing.
+// Begin records that work is running until the returned function is called. The ID must be a
+// valid file name. If the record cannot be written, the work runs anyway.
 func (j *Journal) Begin(id string) (end func()) {
 	if j == nil {
 		return func() {}
@@ -96,7 +98,7 @@ func (j *Journal) Begin(id string) (end func()) {
 		err = file.Close()
 	}
 	if err != nil {
-		j.log.Error(err, "Noting that work goes on failed; if it crashes the operator, that is not counted", "id", id)
+		j.log.Error(err, "Recording that work is running failed; if the work crashes the operator, the crash is not counted", "id", id)
 	}
 	j.running[id] = true
 	return func() {
@@ -109,7 +111,7 @@ func (j *Journal) Begin(id string) (end func()) {
 	}
 }
 
-// HasCrashed reports whether the work went on when an earlier process crashed.
+// HasCrashed reports whether the work was running when an earlier process crashed.
 func (j *Journal) HasCrashed(id string) bool {
 	if j == nil {
 		return false
@@ -119,12 +121,12 @@ func (j *Journal) HasCrashed(id string) bool {
 	return j.crashed[id]
 }
 
-// HasCrashedAlone reports whether the work, and no other, went on when an earlier process crashed,
-// also when that is forgotten.
+// HasCrashedAlone reports whether the work, and no other, was running when an earlier process
+// crashed. ForgetCrash does not change the result.
 func (j *Journal) HasCrashedAlone(id string) bool { return j != nil && j.crashedAlone == id }
 
-// ForgetCrash drops the note that the work went on when an earlier process crashed, unless it
-// goes on again.
+// ForgetCrash removes the record that the work was running when an earlier process crashed,
+// unless the work is running again.
 func (j *Journal) ForgetCrash(id string) {
 	if j == nil {
 		return
@@ -137,7 +139,7 @@ func (j *Journal) ForgetCrash(id string) {
 	delete(j.crashed, id)
 }
 
-// ForgetWork forgets work that will not go on, or for whose end nothing waits any more.
+// ForgetWork drops work that will not run again, or whose end is not awaited anymore.
 func (j *Journal) ForgetWork(id string) {
 	if j == nil {
 		return
@@ -150,8 +152,9 @@ func (j *Journal) ForgetWork(id string) {
 	}
 }
 
-// ReserveExclusive takes the one place for work that may crash the process, and reports whether
-// it is free, or taken by the same work. It is free again when the work ends or is dropped.
+// ReserveExclusive reserves the only place for work that may crash the process. It reports
+// whether the place was free or is already reserved for the same work. The place is free again
+// when the work ends or is dropped.
 func (j *Journal) ReserveExclusive(id string) bool {
 	if j == nil {
 		return true
@@ -164,7 +167,8 @@ func (j *Journal) ReserveExclusive(id string) bool {
 	return j.exclusive == id
 }
 
-// Close drops the notes of all work that goes on: the process ends because it was asked to.
+// Close removes the records of all running work, because the process is shutting down on
+// request.
 func (j *Journal) Close() {
 	if j == nil {
 		return
@@ -180,7 +184,7 @@ func (j *Journal) Close() {
 func (j *Journal) removeFile(id string) {
 	delete(j.running, id)
 	if err := os.Remove(j.filePath(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		j.log.Error(err, "Removing the note that work goes on failed", "id", id)
+		j.log.Error(err, "Removing the record of running work failed", "id", id)
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/panics"
 )
 
-// reconcileArchive has the objects archived. It is done when that has ended, well or not.
+// reconcileArchive archives the objects. It is done when the step has ended, successfully or
+// not.
 func (r *Reconciler) reconcileArchive(ctx context.Context, s *scope) (bool, error) {
 	if run.IsFinished(s.Object) || run.HasProcessedItems(s.Object) {
 		return true, nil
@@ -31,7 +32,7 @@ func (r *Reconciler) reconcileArchive(ctx context.Context, s *scope) (bool, erro
 	}
 	switch begun := r.driver.HasStepStarted(s, stepArchive); {
 	case s.IsCancelRequested() && r.driver.CancelSteps(s, stepArchive):
-		s.MarkRunning(v1alpha1.ReasonCancelling, "Stopping the archive")
+		s.MarkRunning(v1alpha1.ReasonCancelling, "Canceling the archive")
 		return false, nil
 	case s.IsCancelRequested() && s.Object.Status.Attempts == 0:
 		return true, nil
@@ -58,7 +59,7 @@ func (r *Reconciler) reconcileArchive(ctx context.Context, s *scope) (bool, erro
 	return true, nil
 }
 
-// beginArchiveAttempt counts a new attempt, unless it has to wait.
+// beginArchiveAttempt counts a new attempt, unless the attempt has to wait.
 func (r *Reconciler) beginArchiveAttempt(ctx context.Context, s *scope) (bool, error) {
 	admission, err := r.driver.AdmitAttempt(ctx, s, stepArchive)
 	if admission == run.AttemptAdmitted {
@@ -68,13 +69,13 @@ func (r *Reconciler) beginArchiveAttempt(ctx context.Context, s *scope) (bool, e
 	return admission != run.AttemptHeld, err
 }
 
-// startArchive has the archive made, and returns what came of it when that has ended.
+// startArchive starts archiving the objects, and returns the result when that has ended.
 func (r *Reconciler) startArchive(s *scope) *run.Result[job.Result] {
 	return run.ExecuteStepWithStore(r.driver, s, stepArchive, r.newRunnerRequest, r.newArchiveStep(s))
 }
 
-// newArchiveStep returns the work of the archive step. A run that is being stopped
-// after an operator went away only looks whether it had succeeded already.
+// newArchiveStep returns the work of the archive step. If the run is being canceled after the
+// operator was interrupted, the work only checks whether the archive was committed already.
 func (r *Reconciler) newArchiveStep(s *scope) func(context.Context, *backupstore.Store, job.Request) (job.Result, error) {
 	work, planned := r.Runner.Archive, s.Object.Status.ItemActions
 	if s.IsCancelRequested() {
@@ -95,8 +96,8 @@ func (r *Reconciler) newArchiveStep(s *scope) func(context.Context, *backupstore
 	}
 }
 
-// reconcileOutcome has what became of the operations stored, if there were any, and turns
-// everything into the outcome.
+// reconcileOutcome stores the results of the operations, if there were any, and records the
+// outcome.
 func (r *Reconciler) reconcileOutcome(ctx context.Context, s *scope) (bool, error) {
 	switch {
 	case run.IsFinished(s.Object):
@@ -123,21 +124,20 @@ func (r *Reconciler) reconcileOutcome(ctx context.Context, s *scope) (bool, erro
 	return true, nil
 }
 
-// recordStoredBackup notes that a stored backup has a Backup here. It may be deleted as soon as it has
-// ended, and must not be found in its location and brought back then. What fails is done again
-// by who looks through the location: it is no reason to lose a backup.
+// recordStoredBackup records that a stored backup has a Backup in this cluster. The Backup may
+// be deleted as soon as it is finished, and sync must not import it again then. An error is only
+// logged: sync records the backup later, and a backup must not be lost for that.
 func (r *Reconciler) recordStoredBackup(ctx context.Context, b *v1alpha1.Backup) {
 	one := seen.Records{}
 	one.Add(b.StoredName(), string(b.UID), true)
 	if err := seen.AddRecords(ctx, r.Client, r.Reader, b.Namespace, b.Status.StorageLocation, one); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Noting that a backup is stored")
+		ctrl.LoggerFrom(ctx).Error(err, "Recording that a backup is stored failed")
 	}
 }
 
-// recordOutcome records the outcome.
 func (r *Reconciler) recordOutcome(s *scope, made *run.Result[job.Result]) {
 	if made.Err != nil {
-		s.RecordOutcome(r.driver.FailedOutcome(s, "The archive could not be made", made.Err), r.Now())
+		s.RecordOutcome(r.driver.FailedOutcome(s, "Creating the archive failed", made.Err), r.Now())
 		return
 	}
 	result := made.Value
@@ -166,7 +166,7 @@ func (r *Reconciler) recordOutcome(s *scope, made *run.Result[job.Result]) {
 // maxNamedNamespaces is how many namespaces a message names.
 const maxNamedNamespaces = 10
 
-// describeMissingNamespaces says which of the included namespaces do not exist.
+// describeMissingNamespaces describes which of the included namespaces do not exist.
 func describeMissingNamespaces[S ~string](included []S, missing []string) string {
 	names := make([]string, 0, maxNamedNamespaces+1)
 	for i, name := range missing {
@@ -194,7 +194,7 @@ func (r *Reconciler) recordItemCounts(s *scope, result job.Result) {
 	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
 }
 
-// updateProgress copies the counts into the status and says them.
+// updateProgress copies the progress into the status, and returns a message about it.
 func (r *Reconciler) updateProgress(b *v1alpha1.Backup) string {
 	total, done, known := r.driver.Progress(b)
 	if !known {

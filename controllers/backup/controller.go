@@ -14,13 +14,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// Reconciler moves Backups through their life. Every field without a default is
-// required.
+// Reconciler reconciles Backups. Every field without a default is required.
 type Reconciler struct {
 	run.Dependencies
 	Runner  *job.Runner
 	Actions ActionResolver
-	// MaxConcurrent is how many Backups may run at a time; 4 by default.
+	// MaxConcurrent is how many Backups may be active at a time; 4 by default.
 	MaxConcurrent int
 	// AllVersions archives every served version of a group.
 	AllVersions bool
@@ -29,10 +28,10 @@ type Reconciler struct {
 	metrics *metrics
 }
 
-// scope is one pass over one Backup.
+// scope is the state of one reconcile pass over one Backup.
 type scope = run.Scope[*v1alpha1.Backup]
 
-// The steps of a run that take time. The runner carries them out.
+// The background steps of a run.
 const (
 	stepCheck    = "check"
 	stepClaim    = "claim"
@@ -56,7 +55,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 		NewList:        func() client.ObjectList { return &v1alpha1.BackupList{} },
 		Location:       func(b *v1alpha1.Backup) string { return b.Status.StorageLocation },
 		Schedule:       scheduleName,
-		ShouldIgnore:   func(b *v1alpha1.Backup) bool { return b.Spec.ImportedFrom != nil }, // a catalogue entry is never run
+		ShouldIgnore:   func(b *v1alpha1.Backup) bool { return b.Spec.ImportedFrom != nil }, // an imported Backup is never run
 		StepNames:      []string{stepCheck, stepClaim, stepArchive, stepFinalize, stepRelease, stepAbandon, run.StepPostLog},
 		StepTimeouts:   run.ShortStepTimeouts(stepCheck, stepClaim, stepRelease, stepAbandon, run.StepPostLog),
 		OnStatusUpdate: r.metrics.recordStatusUpdate,

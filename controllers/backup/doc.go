@@ -1,12 +1,12 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup moves Backups through their life: plan, PreBackup actions,
-// archive, PostBackup actions.
+// Package backup reconciles Backups: plan, PreBackup actions, archive, PostBackup
+// actions.
 //
-// A Backup is keyed by its UID. What is to happen is recorded before it happens:
-// the plan is a set of HookRuns that wait, created before the first of them may
-// run, so that an operator that takes over finds what is owed.
+// A Backup is keyed by its UID. Everything is recorded before it happens: the plan is
+// a set of waiting HookRuns, created before the first of them may run. An operator
+// that takes over therefore knows which clean-up is owed.
 package backup
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;update;patch
@@ -18,6 +18,6 @@ package backup
 // +kubebuilder:rbac:groups=grapnel.dev,resources=plugins;backupstoragelocations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 //
-// Anything may be selected, so everything may be read.
+// Backups may select any object, so the operator may read all objects.
 //
 // +kubebuilder:rbac:groups=*,resources=*,verbs=get;list

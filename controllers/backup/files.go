@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// reconcileUncommitted keeps the log of a run that ended without a manifest, and gives its
-// name back. It goes on beside the PostBackup actions: a store that is down must
-// not hold up clean-up.
+// reconcileUncommitted stores the log of a run that ended without a manifest, and releases its
+// name. That happens in parallel with the PostBackup actions: a store that is down must not hold
+// up clean-up.
 func (r *Reconciler) reconcileUncommitted(ctx context.Context, s *scope) (bool, error) {
 	b := s.Object
 	if run.IsCompletedOrPartiallyFailed(b) || run.IsFinalized(b) || b.Status.StorageLocation == "" {
@@ -25,11 +25,11 @@ func (r *Reconciler) reconcileUncommitted(ctx context.Context, s *scope) (bool, 
 		return r.Runner.Abandon(ctx, store, request, why)
 	}
 	if !run.IsPlanned(b) {
-		step, what, work = stepRelease, "giving the name of the stored backup back", r.Runner.Release
+		step, what, work = stepRelease, "releasing the name of the stored backup", r.Runner.Release
 	}
 	tidied := run.ExecuteStepWithStore(r.driver, s, step, r.newRunnerRequest, run.WithoutValue(work))
 	switch {
-	case tidied != nil && !run.IsPlanned(b): // nothing was stored, and giving the name back is tried once
+	case tidied != nil && !run.IsPlanned(b): // nothing was stored, and releasing the name is attempted only once
 	case run.AwaitStep(r.driver, s, step, what, tidied):
 		s.CleanupPending = true
 	case tidied.Err == nil:
@@ -38,12 +38,12 @@ func (r *Reconciler) reconcileUncommitted(ctx context.Context, s *scope) (bool, 
 	return true, nil
 }
 
-// uploadPostActionLog stores what the PostBackup actions logged.
+// uploadPostActionLog uploads the log of the PostBackup actions.
 func (r *Reconciler) uploadPostActionLog(s *scope) *run.Result[bool] {
 	return run.ExecuteStepWithStore(r.driver, s, run.StepPostLog, r.newRunnerRequest, r.Runner.UploadPostActionLog)
 }
 
-// recordStoredFiles writes down what was stored where.
+// recordStoredFiles records where the files are stored.
 func (r *Reconciler) recordStoredFiles(ctx context.Context, s *scope, postLog bool) {
 	if !run.IsCompletedOrPartiallyFailed(s.Object) && !postLog {
 		return
@@ -54,9 +54,9 @@ func (r *Reconciler) recordStoredFiles(ctx context.Context, s *scope, postLog bo
 	}
 }
 
-// recordOutcomeFiles writes down where the files are that are there when the outcome is known,
-// and returns what names others: the key below the root of the location, which is
-// empty if that is gone.
+// recordOutcomeFiles records where the files are stored that exist once the outcome is known. It
+// returns a function that returns the key of any file below the root of the location. The key is
+// empty if the location does not exist.
 func (r *Reconciler) recordOutcomeFiles(ctx context.Context, b *v1alpha1.Backup) (key func(backupstore.File) string) {
 	prefix, there := r.driver.LocationPrefix(ctx, b)
 	key = func(file backupstore.File) string {

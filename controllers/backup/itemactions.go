@@ -20,14 +20,14 @@ import (
 // ActionResolver reaches the BackupItemActions of plugins.
 type ActionResolver interface {
 	run.PluginLoader
-	// BackupItemAction returns how to reach an action of a plugin, which need not be
-	// loaded yet. An empty kind means BackupItemAction.
+	// BackupItemAction returns how to reach an action of a plugin, which need not be loaded yet.
+	// An empty kind means BackupItemAction.
 	BackupItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.BackupItemAction]
 }
 
-// addRequestedLabels adds to the Backup the labels that item actions asked for, and reports whether
-// there were any to add: then the watch brings the Backup again. Those that it has are
-// left alone. If the API server refuses them, the Backup goes on without.
+// addRequestedLabels adds the labels that item actions requested to the Backup. Existing labels
+// do not change. It reports whether it added labels: if so, the watch enqueues the Backup again.
+// If the API server rejects the labels, the Backup continues without them.
 func (r *Reconciler) addRequestedLabels(ctx context.Context, s *scope, labels map[string]string) (added bool, err error) {
 	patched := s.Object.DeepCopy()
 	if patched.Labels == nil {
@@ -46,9 +46,10 @@ func (r *Reconciler) addRequestedLabels(ctx context.Context, s *scope, labels ma
 	case err == nil:
 		return true, nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-		// Somebody's policy. The backup is made, and has them in its store.
+		// A policy of the cluster rejects the labels. The backup was created, and the stored
+		// backup has them.
 		r.Recorder.Eventf(s.Object, nil, corev1.EventTypeWarning, v1alpha1.ReasonLabelsRefused, "Label",
-			"The labels that item actions asked for are in the stored backup, and could not be added to this object: %s", r.Redactor.String(err.Error()))
+			"The labels requested by item actions are in the stored backup, but could not be added to this object: %s", r.Redactor.String(err.Error()))
 		return false, nil
 	}
 	return false, fmt.Errorf("adding the labels of item actions to Backup %s: %w", s.Object.Name, err)

@@ -12,14 +12,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// metrics measure what only Backups have; package run measures the rest. They are
-// safe for concurrent use.
+// metrics are the metrics of Backups only; package run has those of all kinds. They are safe for
+// concurrent use.
 type metrics struct {
 	items, itemErrors, warnings *prometheus.CounterVec
 	tarball                     *prometheus.GaugeVec
 }
 
-// newMetrics registers the metrics.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		items:      run.BackupKind.NewCounter("items_total", "Objects archived."),
@@ -33,7 +32,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// scheduleName returns the name of the Schedule that made a Backup.
+// scheduleName returns the name of the Schedule that created a Backup.
 func scheduleName(b *v1alpha1.Backup) string { return b.Labels[v1alpha1.LabelScheduleName] }
 
 // recordStatusUpdate counts what one status write changed.

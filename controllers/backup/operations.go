@@ -16,7 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// newOperationRecorder returns what the engine tells of operations that actions started.
+// newOperationRecorder returns the function that the engine calls when an action has started an
+// operation.
 func (r *Reconciler) newOperationRecorder(s *scope) func(context.Context, backup.Operation) error {
 	record := r.driver.NewOperationRecorder(s)
 	return func(ctx context.Context, op backup.Operation) error {
@@ -40,12 +41,12 @@ func toOperationItem(ref itemaction.RelatedItem) v1alpha1.OperationItem {
 	}
 }
 
-// startFinalize has the archive completed with what operations left behind, and committed,
-// and returns what came of it when that has ended. Hours of work are not thrown away
-// because a store is silent for a while.
+// startFinalize starts adding the post-operation items to the archive and committing it. It
+// returns the result when that has ended. Failures are retried, to keep hours of work when a
+// store does not respond for a while.
 func (r *Reconciler) startFinalize(s *scope) *run.Result[job.Result] {
 	if s.IsCancelRequested() && r.driver.CancelSteps(s, stepFinalize) {
-		s.SetFinalizingPhase("Stopping before the archive is complete")
+		s.SetFinalizingPhase("Canceling before the archive is complete")
 		return nil
 	}
 	s.SetFinalizingPhase("Completing the archive: " + s.OperationsMessage())
@@ -59,15 +60,15 @@ func (r *Reconciler) startFinalize(s *scope) *run.Result[job.Result] {
 	return made
 }
 
-// newFinalizeStep returns the work of the step. A run that is being stopped after an operator
-// went away only looks whether it had succeeded already.
+// newFinalizeStep returns the work of the step. If the run is being canceled after the operator
+// was interrupted, the work only checks whether the archive was committed already.
 func (r *Reconciler) newFinalizeStep(s *scope) func(context.Context, *backupstore.Store, job.Request) (job.Result, error) {
 	if s.IsCancelRequested() {
 		return r.Runner.FindCommitted
 	}
 	ended, planned := s.ToVeleroOperations(), s.Object.Status.ItemActions
 	if !slices.ContainsFunc(s.Operations, func(o v1alpha1.AsyncOperation) bool { return len(o.Spec.PostOperationItems) > 0 }) {
-		planned = nil // no action is asked
+		planned = nil // no action is called
 	}
 	return func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
 		if err := run.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {

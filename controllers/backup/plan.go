@@ -19,13 +19,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/panics"
 )
 
-// reconcilePlan validates the Backup, waits for a slot, takes the name in the store and
-// records what will run. Nothing runs before, and nothing is owed.
+// reconcilePlan validates the Backup, waits for a slot, claims the name in the store, and
+// records the plan. Before that, nothing runs and no clean-up is owed.
 func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
 	invalid := validateSpec(s.Object)
 	where, waiting, problems, err := r.driver.ChooseLocation(ctx, s, s.Object.Spec.StorageLocation, location.ForWriting)
 	if err != nil || waiting && len(invalid) == 0 {
-		return false, err // what is invalid does not get better
+		return false, err // waiting does not fix an invalid spec
 	}
 	if where != "" {
 		s.Object.Status.StorageLocation = where
@@ -47,8 +47,7 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1al
 	return r.beginRun(ctx, s)
 }
 
-// rejectInvalid ends the Backup with everything that is wrong, which includes a name
-// that is taken.
+// rejectInvalid ends the Backup with all validation errors, including that the name is taken.
 func (r *Reconciler) rejectInvalid(s *scope, errs []string, located bool) bool {
 	if located && backupstore.ValidateName(s.Object.Name) == nil {
 		checked := r.startNameCheck(s)
@@ -61,7 +60,8 @@ func (r *Reconciler) rejectInvalid(s *scope, errs []string, located bool) bool {
 	return true
 }
 
-// reconcileQueued waits for a slot. What is wrong with the name is told before that.
+// reconcileQueued waits for a slot. It checks the name first, so that problems are reported
+// early.
 func (r *Reconciler) reconcileQueued(s *scope) bool {
 	checked := r.startNameCheck(s)
 	if checked == nil {
@@ -78,17 +78,17 @@ func (r *Reconciler) reconcileQueued(s *scope) bool {
 	return false
 }
 
-// startNameCheck asks the store whether the name is free.
+// startNameCheck starts checking whether the name is free in the store.
 func (r *Reconciler) startNameCheck(s *scope) *run.Result[run.NoValue] {
-	s.MarkWaiting(v1alpha1.ReasonValidating, "Asking the storage location whether the name is free")
+	s.MarkWaiting(v1alpha1.ReasonValidating, "Checking whether the name is free in the storage location")
 	return run.ExecuteStepWithStore(r.driver, s, stepCheck, r.newRunnerRequest, run.WithoutValue(r.Runner.CheckClaim))
 }
 
-// beginRun takes the name and records the plan. It is made of what the API server
-// says now, not of what a watch brought so far: a Plugin that was applied right
-// before the Backup must not be left out.
+// beginRun claims the name and records the plan. The Plugins are read from the API server,
+// because the cache may lag: a Plugin that was applied right before the Backup must not be
+// missed.
 func (r *Reconciler) beginRun(ctx context.Context, s *scope) (bool, error) {
-	s.MarkWaiting(v1alpha1.ReasonValidating, "Taking the name in the storage location")
+	s.MarkWaiting(v1alpha1.ReasonValidating, "Claiming the name in the storage location")
 	claimed := run.ExecuteStepWithStore(r.driver, s, stepClaim, r.newRunnerRequest, r.claimNameAndListPlugins)
 	if claimed == nil {
 		return false, nil
@@ -105,7 +105,7 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope) (bool, error) {
 	case loading != "":
 		r.driver.ResetStep(s, stepClaim)
 		s.MarkWaitingForPlugin(loading)
-		s.RequeueAfter(time.Second) // until the watch has brought what was read directly
+		s.RequeueAfter(time.Second) // until the cache has what was read directly
 		return false, nil
 	case r.driver.AwaitPlugins(s, hooks):
 		r.driver.ResetStep(s, stepClaim)
@@ -123,7 +123,7 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope) (bool, error) {
 	return true, r.driver.RecordPlan(ctx, s, hooks)
 }
 
-// claimNameAndListPlugins takes the name and reads the Plugins meanwhile.
+// claimNameAndListPlugins claims the name, and lists the Plugins at the same time.
 func (r *Reconciler) claimNameAndListPlugins(ctx context.Context, store *backupstore.Store, request job.Request) ([]v1alpha1.Plugin, error) {
 	type read struct {
 		plugins []v1alpha1.Plugin
@@ -144,8 +144,8 @@ func (r *Reconciler) claimNameAndListPlugins(ctx context.Context, store *backups
 	return got.plugins, err
 }
 
-// retryAfterStoreError plans to carry out a step again that could not ask the store, and reports whether it
-// did. A name that is taken stays so.
+// retryAfterStoreError schedules a retry of a step that could not reach the store, and reports
+// whether it did. A name that is taken is not retried.
 func (r *Reconciler) retryAfterStoreError(s *scope, step string, err error, problems []string) bool {
 	if job.IsNameTaken(err) || !r.driver.AwaitLocationRecovery(s, problems) {
 		return false
@@ -154,7 +154,7 @@ func (r *Reconciler) retryAfterStoreError(s *scope, step string, err error, prob
 	return true
 }
 
-// storeProblemMessages says what a person can do about what the store answered.
+// storeProblemMessages returns what a user can do about an error of the store.
 func (r *Reconciler) storeProblemMessages(location string, err error) []string {
 	if err == nil {
 		return nil
@@ -163,5 +163,5 @@ func (r *Reconciler) storeProblemMessages(location string, err error) []string {
 	if job.IsNameTaken(err) {
 		return []string{message + "; choose another name, or remove that backup first"}
 	}
-	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", location, message)}
+	return []string{fmt.Sprintf("BackupStorageLocation %s cannot be used: %s", location, message)}
 }

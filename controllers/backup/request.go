@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// toSelectionSpec translates the part of the spec that selects objects.
+// toSelectionSpec converts the part of the spec that selects objects.
 func toSelectionSpec(spec *v1alpha1.BackupSpec) selection.Spec {
 	return selection.Spec{
 		IncludedNamespaces:               run.ToStrings(spec.IncludedNamespaces),
@@ -36,7 +36,7 @@ func toSelectionSpec(spec *v1alpha1.BackupSpec) selection.Spec {
 	}
 }
 
-// validateSpec returns everything that is wrong with the spec by itself.
+// validateSpec returns everything that is wrong with the spec on its own.
 func validateSpec(b *v1alpha1.Backup) []string {
 	var errs []string
 	if err := backupstore.ValidateName(b.Name); err != nil {
@@ -54,7 +54,7 @@ func validateSpec(b *v1alpha1.Backup) []string {
 	return errs
 }
 
-// newRunnerRequest returns what the job is told about a Backup.
+// newRunnerRequest returns the request to the runner for a Backup.
 func (r *Reconciler) newRunnerRequest(s *scope) (job.Request, error) {
 	b := s.Object.DeepCopy()
 	b.ManagedFields = nil
@@ -64,7 +64,7 @@ func (r *Reconciler) newRunnerRequest(s *scope) (job.Request, error) {
 	if err != nil {
 		return job.Request{}, fmt.Errorf("encoding the Backup: %w", err)
 	}
-	// Velero names the default location, too, and its plugins look there.
+	// Velero sets the default location as well, and its plugins read it here.
 	b.Spec.StorageLocation = b.Status.StorageLocation
 	spec, err := json.Marshal(b.Spec)
 	if err != nil {

@@ -23,13 +23,13 @@ func TestAnArchiveThatCanNotBeStored(t *testing.T) {
 	b.Labels = stage.LabelsForActions(pair, afterCompleted, afterFailed)
 	b.Spec.StorageLocation = store.location
 	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseFailed, "The archive could not be made: ", "Not today")
-	awaitEvent(t, b, "Warning Failed: The archive could not be made: ")
+	b = outcome(t, b, v1alpha1.BackupPhaseFailed, "Creating the archive failed: ", "Not today")
+	awaitEvent(t, b, "Warning Failed: Creating the archive failed: ")
 	stage.CheckEqual(t, "PostBackup actions", stage.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{
 		pair + " Completed", afterFailed + " Completed", afterCompleted,
 	})
 	says(t, []string{s.file(t, b, backupstore.Logs)}, "Archiving failed", "Not today")
-	says(t, messages(s.results(t, b).Errors), "The archive could not be made: ", "Not today")
+	says(t, messages(s.results(t, b).Errors), "Creating the archive failed: ", "Not today")
 	if b.Status.Files == nil || b.Status.Files.Archive != "" || b.Status.Files.Log == "" {
 		t.Errorf("the status names the files %+v", b.Status.Files)
 	}
@@ -58,7 +58,7 @@ func TestAStoreThatGoesAway(t *testing.T) {
 		t.Errorf("the phase is %s: %s", waiting.Status.Phase, waiting.Status.Message)
 	}
 	await(t, b, "its message says what it waits for", func(b *v1alpha1.Backup) bool {
-		return contained(b.Status.Message, "Cancelled: ", "storing the log", "Not today", "it is tried again")
+		return contained(b.Status.Message, "Cancelled: ", "storing the log", "Not today", "; retrying")
 	})
 	s.undisturbed(t, app)
 	store.refuse.Store(nil)

@@ -13,24 +13,24 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// reconcileVerification downloads and verifies the archive before the first PreRestore action is called: an
-// archive that cannot be restored must not leave anything to undo. The scratch file waits for
-// the restore in this process. If another process takes over when actions have begun, the
-// restore downloads the archive again. Without such actions the restore verifies it anyway,
-// before it writes.
+// reconcileVerification downloads and verifies the archive before the first PreRestore action is
+// called: an archive that cannot be restored must not leave anything to undo. The scratch file
+// is kept for the restore in this process. If another process takes over after actions have
+// started, the restore downloads the archive again. Without such actions, the restore itself
+// verifies the archive before it writes.
 func (r *Reconciler) reconcileVerification(ctx context.Context, s *scope) (bool, error) {
 	if run.IsFinished(s.Object) {
-		r.Runner.ReleaseArchive(string(s.Object.UID)) // clean-up that is owed may hold the run for long
+		r.Runner.ReleaseArchive(string(s.Object.UID)) // owed clean-up may hold the run for a long time
 		return true, nil
 	}
 	if run.HasProcessedItems(s.Object) || len(s.Pre) == 0 || slices.ContainsFunc(s.Pre, isHookRunRequested) {
 		return true, nil
 	}
-	r.driver.ReacquireSlot(s) // slots bound what is in the scratch directory, after a restart, too
+	r.driver.ReacquireSlot(s) // slots limit what is in the scratch directory, also after a restart
 	if s.IsCancelRequested() {
 		busy := r.driver.CancelSteps(s, stepVerify)
 		if busy {
-			s.MarkRunning(v1alpha1.ReasonCancelling, "Stopping; no action has begun")
+			s.MarkRunning(v1alpha1.ReasonCancelling, "Canceling; no action has started")
 		}
 		return !busy, nil
 	}
@@ -58,7 +58,7 @@ func (r *Reconciler) reconcileVerification(ctx context.Context, s *scope) (bool,
 	return true, nil
 }
 
-// isHookRunRequested reports whether a PreRestore action was asked to run, or to end without it.
+// isHookRunRequested reports whether a PreRestore action was requested to run or to be canceled.
 func isHookRunRequested(run *v1alpha1.HookRun) bool {
 	return run.Spec.DesiredState != v1alpha1.HookDesiredStateWait || run.Status.StartTimestamp != nil
 }

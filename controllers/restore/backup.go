@@ -28,14 +28,14 @@ import (
 
 // storedBackup is a backup in a location.
 type storedBackup struct {
-	// location is where it is; empty means in the default location.
+	// location is where the backup is stored; empty means the default location.
 	location, name string
-	// uid is that of the Backup that must have made it; empty means any.
+	// uid is the UID of the Backup that must have created it; empty means any.
 	uid string
 }
 
-// resolveBackup decides which backup is meant and where it is, as far as the objects
-// say. A backup without an object may still be in the location.
+// resolveBackup determines which backup to restore and where it is stored, as far as the objects
+// show that. A backup without an object may still be in the location.
 func (r *Reconciler) resolveBackup(ctx context.Context, s *scope) (of storedBackup, waiting bool, problems []string, err error) {
 	backups, err := r.readCandidateBackups(ctx, s.Object)
 	if err != nil {
@@ -55,18 +55,17 @@ func (r *Reconciler) resolveBackup(ctx context.Context, s *scope) (of storedBack
 	status.StorageLocation = of.location
 	by, err := r.findActiveDeletionRun(ctx, s.Object.Namespace, of, backups)
 	if by != "" {
-		problems = append(problems, fmt.Sprintf("backup %q in BackupStorageLocation %s is being destroyed by DeletionRun %s; restore another one",
+		problems = append(problems, fmt.Sprintf("backup %q in BackupStorageLocation %s is being destroyed by DeletionRun %s; restore another backup",
 			of.name, of.location, by))
 	}
 	return of, waiting, problems, err
 }
 
-// backupPollInterval is the time between two looks for a backup that may come yet. Backups are
-// not watched: while one is made it changes often.
+// backupPollInterval is the time between two checks for a backup that may still appear. Backups
+// are not watched, because an active Backup changes often.
 const backupPollInterval = 5 * time.Second
 
-// awaitBackupCreation waits for a Backup that is created, made or imported together with the
-// Restore.
+// awaitBackupCreation waits for a Backup that is created or imported together with the Restore.
 func (r *Reconciler) awaitBackupCreation(s *scope, problems []string) (waiting bool) {
 	if !r.driver.AwaitAdmission(s, v1alpha1.ReasonWaitingForBackup, problems) {
 		return false
@@ -75,13 +74,14 @@ func (r *Reconciler) awaitBackupCreation(s *scope, problems []string) (waiting b
 	return true
 }
 
-// canBackupStillAppear reports whether a Backup that cannot be restored now is one that has not
-// ended.
+// canBackupStillAppear reports whether a Backup that cannot be restored now is unfinished or
+// does not exist yet.
 func canBackupStillAppear(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) bool {
 	return !slices.ContainsFunc(backups, func(b v1alpha1.Backup) bool { return b.Name == spec.BackupName && run.IsFinished(&b) })
 }
 
-// selectBackup returns the backup that is meant, as the objects know it, or says why there is none.
+// selectBackup returns the backup to restore according to the objects, or a problem if there is
+// none.
 func selectBackup(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) (of storedBackup, problem string) {
 	choose := selectBackupByName
 	if spec.ScheduleName != "" {
@@ -101,8 +101,8 @@ func selectBackup(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) (of sto
 	return of, ""
 }
 
-// selectBackupByName returns the Backup of that name. It is nil if there is none: its object is not
-// needed if the location has the backup.
+// selectBackupByName returns the Backup with the name in the spec. It is nil if there is none,
+// because the location may have a backup without an object.
 func selectBackupByName(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) (found *v1alpha1.Backup, problem string) {
 	i := slices.IndexFunc(backups, func(b v1alpha1.Backup) bool { return b.Name == spec.BackupName })
 	if i < 0 {
@@ -116,7 +116,7 @@ func selectBackupByName(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) (
 		return nil, fmt.Sprintf("Backup %s has not ended (%s); wait for it, and create a new Restore", b.Name, cmp.Or(b.GetPhase(), "New"))
 	}
 	if b.Spec.ImportedFrom == nil && !run.IsCompletedOrPartiallyFailed(b) {
-		return nil, fmt.Sprintf("Backup %s ended as %s and holds no objects; restore another one", b.Name, b.GetPhase())
+		return nil, fmt.Sprintf("Backup %s ended as %s and has no objects; restore another one", b.Name, b.GetPhase())
 	}
 	return b, ""
 }
@@ -139,18 +139,18 @@ func selectNewestOfSchedule(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backu
 	return found, ""
 }
 
-// isDataMissing says whether the data of a Backup was found to be gone from where it is to be
-// restored from. A copy of its location may still have it.
+// isDataMissing reports whether the data of a Backup was found to be missing in the location to
+// restore from. A copy of its location may still have the data.
 func isDataMissing(spec *v1alpha1.RestoreSpec, b *v1alpha1.Backup) bool {
 	available := conditions.Get(b, v1alpha1.ConditionDataAvailable)
 	return available != nil && available.Status == metav1.ConditionFalse &&
 		(spec.StorageLocation == "" || spec.StorageLocation == b.Location())
 }
 
-// readCandidateBackups returns the Backup that a Restore names, as the API server has it: a Restore may
-// follow right after its Backup, which the cache shows as it was before. Only that one is read
-// past the cache, as a Restore that waits for its turn does this again and again. There is none
-// if no object fits.
+// readCandidateBackups returns the Backup to restore, as the API server has it: a Restore may be
+// created right after its Backup, when the cache still shows an older version. Only that Backup
+// is read past the cache, because a waiting Restore repeats this. The result is empty if no
+// object matches.
 func (r *Reconciler) readCandidateBackups(ctx context.Context, o *v1alpha1.Restore) ([]v1alpha1.Backup, error) {
 	if o.Spec.ScheduleName == "" {
 		return r.getLiveBackup(ctx, types.NamespacedName{Namespace: o.Namespace, Name: o.Spec.BackupName})
@@ -161,7 +161,7 @@ func (r *Reconciler) readCandidateBackups(ctx context.Context, o *v1alpha1.Resto
 	if err != nil {
 		return nil, fmt.Errorf("listing the Backups of Schedule %s: %w", o.Spec.ScheduleName, err)
 	}
-	// One that goes on in the cache may have completed by now.
+	// A Backup that is unfinished in the cache may have completed by now.
 	list.Items = slices.DeleteFunc(slices.Clone(list.Items), func(b v1alpha1.Backup) bool {
 		return run.IsFinished(&b) && b.Status.Phase != v1alpha1.BackupPhaseCompleted
 	})
@@ -178,7 +178,7 @@ func (r *Reconciler) readCandidateBackups(ctx context.Context, o *v1alpha1.Resto
 	return nil, nil
 }
 
-// startTimeOf returns when a Backup began, or is to begin.
+// startTimeOf returns when a Backup started, or was created if it has not started.
 func startTimeOf(b *v1alpha1.Backup) *metav1.Time {
 	if b.Status.StartTimestamp != nil {
 		return b.Status.StartTimestamp
@@ -186,13 +186,13 @@ func startTimeOf(b *v1alpha1.Backup) *metav1.Time {
 	return &b.CreationTimestamp
 }
 
-// isValidBackupName reports whether a Backup can have a name.
+// isValidBackupName reports whether a name is valid for a Backup.
 func isValidBackupName(name string) bool { return backupstore.ValidateName(name) == nil }
 
-// getLiveBackup returns a Backup as the API server has it, if it has one.
+// getLiveBackup reads a Backup past the cache. The result is empty if it does not exist.
 func (r *Reconciler) getLiveBackup(ctx context.Context, key types.NamespacedName) ([]v1alpha1.Backup, error) {
 	if !isValidBackupName(key.Name) {
-		return nil, nil // no Backup has that name, and no client asks for it
+		return nil, nil // no Backup can have that name, and clients reject it
 	}
 	var b v1alpha1.Backup
 	switch err := r.Reader.Get(ctx, key, &b); {
@@ -204,11 +204,12 @@ func (r *Reconciler) getLiveBackup(ctx context.Context, key types.NamespacedName
 	return []v1alpha1.Backup{b}, nil
 }
 
-// findActiveDeletionRun returns the name of the DeletionRun that destroys a stored backup; empty if none
-// does. It is noted on a Backup before it looks for Restores, so that one of the two sees the
-// other, if both look past the cache: the Restore at the Backups of that stored name, and at
-// the DeletionRuns that are noted there or that the cache shows at work. All DeletionRuns are
-// read past the cache only if it does not tell which those are.
+// findActiveDeletionRun returns the name of the DeletionRun that destroys a stored backup; empty
+// if there is none. A DeletionRun is recorded on the Backup before it checks for Restores. So
+// one of the two sees the other if both read past the cache: the Restore reads the Backups with
+// that stored name, and the DeletionRuns that are recorded on them or that are active in the
+// cache. All DeletionRuns are read past the cache only if the cache does not contain a recorded
+// one.
 func (r *Reconciler) findActiveDeletionRun(ctx context.Context, namespace string, of storedBackup, named []v1alpha1.Backup) (name string, err error) {
 	backups, err := r.listLiveBackups(ctx, namespace, of, named)
 	if err != nil {
@@ -241,8 +242,8 @@ func (r *Reconciler) findActiveDeletionRun(ctx context.Context, namespace string
 	return "", nil
 }
 
-// listLiveBackups adds to the Backup that a Restore names the others that the cache shows of the same
-// stored backup, as the API server has them.
+// listLiveBackups returns the Backup to restore, and the other Backups of the same stored backup
+// that the cache shows, as the API server has them.
 func (r *Reconciler) listLiveBackups(ctx context.Context, namespace string, of storedBackup, named []v1alpha1.Backup) ([]v1alpha1.Backup, error) {
 	var list v1alpha1.BackupList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.InNamespace(namespace)); err != nil {
@@ -266,7 +267,8 @@ func (r *Reconciler) listLiveBackups(ctx context.Context, namespace string, of s
 	return live, nil
 }
 
-// isAnnotatedRunMissing reports whether DeletionRuns lack one that is noted on a Backup.
+// isAnnotatedRunMissing reports whether a DeletionRun that is recorded on a Backup is not in a
+// list.
 func isAnnotatedRunMissing(deletions []v1alpha1.DeletionRun, backups []v1alpha1.Backup) bool {
 	return slices.ContainsFunc(backups, func(b v1alpha1.Backup) bool {
 		by := b.Annotations[v1alpha1.AnnotationDeletedBy]
@@ -274,17 +276,17 @@ func isAnnotatedRunMissing(deletions []v1alpha1.DeletionRun, backups []v1alpha1.
 	})
 }
 
-// isAnnotatedBy reports whether a DeletionRun is noted on a Backup.
+// isAnnotatedBy reports whether a DeletionRun is recorded on a Backup.
 func isAnnotatedBy(d *v1alpha1.DeletionRun, backups []v1alpha1.Backup) bool {
 	return slices.ContainsFunc(backups, func(b v1alpha1.Backup) bool { return b.Annotations[v1alpha1.AnnotationDeletedBy] == string(d.UID) })
 }
 
-// isDeletingBackup says whether a DeletionRun that has not ended is at work on a stored backup. One
-// whose plan is recorded is, whatever people did to the Backup. Before, it is noted on a
-// Backup, which says nothing if it is about another one.
+// isDeletingBackup reports whether an unfinished DeletionRun destroys a stored backup. If its
+// plan is recorded, it does, regardless of what users did to the Backup. Before that, it does if
+// it is recorded on a Backup that is its target. An annotation for another backup means nothing.
 func isDeletingBackup(d *v1alpha1.DeletionRun, of storedBackup, backups []v1alpha1.Backup) bool {
 	if run.IsPlanned(d) && d.Status.StoredName == of.name && d.Status.StorageLocation == of.location {
-		return true // its Backup may be gone
+		return true // its Backup may not exist anymore
 	}
 	for i := range backups {
 		b := &backups[i]
@@ -296,7 +298,7 @@ func isDeletingBackup(d *v1alpha1.DeletionRun, of storedBackup, backups []v1alph
 	return false
 }
 
-// backupSource is where the backup of a Restore comes from, for work in the background.
+// backupSource is where the backup of a Restore comes from. It is used by background work.
 type backupSource struct {
 	backup          types.NamespacedName
 	location        string
@@ -311,11 +313,11 @@ func (r *Reconciler) newBackupSource(s *scope) backupSource {
 	}
 }
 
-// readOrigin returns what the objects say of who made the backup.
+// readOrigin returns what the objects show about the creator of the backup.
 func (f backupSource) readOrigin(ctx context.Context, reader client.Reader) (job.Origin, error) {
 	origin := job.Origin{AllowUnverified: f.allowUnverified}
 	if !isValidBackupName(f.backup.Name) {
-		return origin, nil // no Backup has that name, and no client asks for it
+		return origin, nil // no Backup can have that name, and clients reject it
 	}
 	var b v1alpha1.Backup
 	err := reader.Get(ctx, f.backup, &b)
@@ -326,10 +328,10 @@ func (f backupSource) readOrigin(ctx context.Context, reader client.Reader) (job
 	return origin, nil
 }
 
-// missingBackupMessage says what a person can do about a backup that the location does not
+// missingBackupMessage returns what a user can do about a backup that the location does not
 // have.
 func missingBackupMessage(name, location string, backups []string) string {
-	message := fmt.Sprintf("BackupStorageLocation %s has no finished backup %q; correct spec.backupName", location, name)
+	message := fmt.Sprintf("BackupStorageLocation %s has no finished backup %q; fix spec.backupName", location, name)
 	if len(backups) > 0 {
 		message += ", for example to one of: " + strings.Join(backups, ", ")
 	}

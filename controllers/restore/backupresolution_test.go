@@ -292,13 +292,13 @@ func TestWhatTheStoreAnswers(t *testing.T) {
 		"nobody knows its UID":  {of: of, found: job.ManifestInfo{Phase: "Completed"}},
 		"any is meant":          {of: storedBackup{"main", "nightly", ""}, found: job.ManifestInfo{UID: "u-2", Phase: "PartiallyFailed"}},
 		"another one": {of: of, found: job.ManifestInfo{UID: "u-2" + strings.Repeat("x", 100), Phase: "Completed"}, want: []string{
-			`main has another backup under the name "nightly" now`, `UID "u-2` + strings.Repeat("x", 61) + `" made it, and not "u-1"`,
+			`main now has another backup named "nightly"`, `UID "u-2` + strings.Repeat("x", 61) + `" created it, and not "u-1"`,
 			"spec.importedFrom.backupUID", "restore another backup",
 		}},
 		"one that failed":     {of: of, found: job.ManifestInfo{UID: "u-1", Phase: "Failed"}, want: []string{`"nightly" in BackupStorageLocation main is Failed`}},
 		"none":                {of: of, err: job.ErrBackupNotFound, want: []string{`main has no finished backup "nightly"`}},
 		"one that is damaged": {of: of, err: job.ErrDamaged, want: []string{"its manifest is damaged", "from a copy"}},
-		"no location":         {of: of, err: errors.New("no route"), want: []string{"main can not be used: no route"}},
+		"no location":         {of: of, err: errors.New("no route"), want: []string{"main cannot be used: no route"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			problems := r.manifestProblems(tc.of, &run.Result[manifestInfo]{Value: manifestInfo{requested: tc.of, backup: tc.found}, Err: tc.err})

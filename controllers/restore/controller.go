@@ -15,26 +15,25 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// Reconciler moves Restores through their life. Every field without a default is
-// required.
+// Reconciler reconciles Restores. Every field without a default is required.
 type Reconciler struct {
 	run.Dependencies
 	Runner  *job.Runner
 	Actions ActionResolver
-	// MaxConcurrent is how many Restores may run at a time; 1 by default: two at a
-	// time would compete for the same objects.
+	// MaxConcurrent is how many Restores may be active at a time; 1 by default, because two
+	// would compete for the same objects.
 	MaxConcurrent int
-	// UseVersions chooses API versions (EnableAPIGroupVersions).
+	// UseVersions enables the choice of API versions (EnableAPIGroupVersions).
 	UseVersions bool
 
 	driver  *run.Driver[*v1alpha1.Restore]
 	metrics *metrics
 }
 
-// scope is one pass over one Restore.
+// scope is the state of one reconcile pass over one Restore.
 type scope = run.Scope[*v1alpha1.Restore]
 
-// The steps of a run that take time. The runner carries them out.
+// The background steps of a run.
 const (
 	stepFind     = "find"
 	stepVerify   = "verify"

@@ -1,12 +1,11 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package restore moves Restores through their life: find the backup, plan, verify the
-// archive, PreRestore actions, restore objects, PostRestore actions.
+// Package restore reconciles Restores: find the backup, plan, verify the archive,
+// PreRestore actions, restore objects, PostRestore actions.
 //
-// A Restore is keyed by its UID. Restoring is repeatable: an operator that takes
-// over finds the plan in the HookRuns, and its engine finds what was created
-// before.
+// A Restore is keyed by its UID. Restoring is repeatable: an operator that takes over
+// finds the plan in the HookRuns, and its engine recognizes what was created before.
 package restore
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=restores,verbs=get;list;watch;update;patch
@@ -16,11 +15,11 @@ package restore
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=patch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
 //
-// Anything may be in a backup, so everything may be written. The Secret with the key of
-// Restores (stampkey.go) needs no right besides.
+// A backup may contain any object, so the operator may write all objects. The Secret with
+// the key of Restores (stampkey.go) needs no additional permission.
 //
 // +kubebuilder:rbac:groups=*,resources=*,verbs=get;list;watch;create;update;patch;delete
 //
-// Roles with rights that the operator does not hold itself, and bindings to them.
+// For Roles with permissions that the operator does not have itself, and bindings to them.
 //
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;clusterroles,verbs=bind;escalate

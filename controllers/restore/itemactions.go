@@ -12,7 +12,7 @@ import (
 // ActionResolver reaches the RestoreItemActions of plugins.
 type ActionResolver interface {
 	run.PluginLoader
-	// RestoreItemAction returns how to reach an action of a plugin, which need not be
-	// loaded yet. An empty kind means RestoreItemAction.
+	// RestoreItemAction returns how to reach an action of a plugin, which need not be loaded
+	// yet. An empty kind means RestoreItemAction.
 	RestoreItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.RestoreItemAction]
 }

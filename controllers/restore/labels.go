@@ -15,9 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// addBackupLabels adds to the Backup that was restored, if it is in this cluster, the labels
-// that item actions asked for. Those that it has are left alone. If the API server
-// refuses them, an event says so, and the Restore goes on.
+// addBackupLabels adds the labels that item actions requested to the Backup that was restored,
+// if it is in this cluster. Existing labels do not change. If the API server rejects the labels,
+// an event reports it, and the Restore continues.
 func (r *Reconciler) addBackupLabels(ctx context.Context, s *scope, labels map[string]string) error {
 	o := s.Object
 	if len(labels) == 0 || o.Spec.DryRun {
@@ -42,7 +42,7 @@ func (r *Reconciler) addBackupLabels(ctx context.Context, s *scope, labels map[s
 		switch {
 		case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 			r.Recorder.Eventf(o, nil, corev1.EventTypeWarning, v1alpha1.ReasonLabelsRefused, "Label",
-				"The labels that item actions asked for could not be added to Backup %s: %s", b.Name, r.Redactor.String(err.Error()))
+				"The labels requested by item actions could not be added to Backup %s: %s", b.Name, r.Redactor.String(err.Error()))
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("adding the labels of item actions to Backup %s: %w", b.Name, err)
 		}

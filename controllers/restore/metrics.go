@@ -12,13 +12,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// metrics measure what only Restores have; package run measures the rest. They are
-// safe for concurrent use.
+// metrics are the metrics of Restores only; package run has those of all kinds. They are safe
+// for concurrent use.
 type metrics struct{ items *prometheus.CounterVec }
 
-// newMetrics registers the metrics.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
-	m := &metrics{items: run.RestoreKind.NewCounter("items_total", "Objects by what became of them.", "result")}
+	m := &metrics{items: run.RestoreKind.NewCounter("items_total", "Objects by outcome.", "result")}
 	if err := run.RegisterMetrics(registry, m.items); err != nil {
 		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}

@@ -22,26 +22,26 @@ import (
 )
 
 const (
-	// maxNamespaces is how many the status takes.
+	// maxNamespaces is how many namespaces the status can hold.
 	maxNamespaces = 4096
-	// maxListBytes is how many bytes the list of what is in an archive may have, uncompressed, and
-	// maxTokenBytes what is read of it for one name: a bucket is not trusted.
+	// maxListBytes is the maximum uncompressed size of the list of what is in an archive, and
+	// maxTokenBytes that of one name in it. The bucket is not trusted.
 	maxListBytes, maxTokenBytes = 1 << 30, 1 << 20
-	// allNamespaces are all, and noNamespace none, as in a spec.
+	// allNamespaces stands for all namespaces, and noNamespace for none, as in a spec.
 	allNamespaces, noNamespace = "*", ""
 )
 
-// errUnusableList says that nobody can tell from its list what a backup has.
-var errUnusableList = errors.New("no list of what is in the archive can be used")
+// errUnusableList means that the list of a backup does not show which namespaces it has.
+var errUnusableList = errors.New("the list of what is in the archive is missing or unusable")
 
-// backupNamespaces are namespaces, by their names in a backup or as globs.
+// backupNamespaces are namespaces, as names in the backup or as globs.
 type backupNamespaces struct{ included, excluded []string }
 
-// readBackupNamespaces returns which namespaces a backup has, for the actions of the Restore: those of
-// which the list of its archive names an object. The namespaces themselves do not count: they
-// are there for their labels, too. Velero stores that list as well. If it is missing or cannot
-// be read, they are those that the backup was to include. What comes from the bucket is
-// checked: an entry that nothing can be done with would fail every call.
+// readBackupNamespaces returns which namespaces a backup has, for the actions of the Restore.
+// These are the namespaces of the objects in the list of its archive, which Velero stores as
+// well. The Namespace objects do not count: they are archived for their labels, too. If the list
+// is missing or cannot be read, the result is the namespaces that the backup was to include.
+// Data from the bucket is validated: an invalid entry would fail every call.
 func readBackupNamespaces(ctx context.Context, store *backupstore.Store, name string) (backupNamespaces, error) {
 	listed, err := readListedNamespaces(ctx, store, name)
 	if !errors.Is(err, errUnusableList) {
@@ -71,7 +71,7 @@ func readBackupNamespaces(ctx context.Context, store *backupstore.Store, name st
 }
 
 // readListedNamespaces reads the list of what is in the archive. The error is errUnusableList if
-// reading it again would not help.
+// a retry would not help.
 func readListedNamespaces(ctx context.Context, store *backupstore.Store, name string) (names []string, err error) {
 	file, err := store.GetFile(ctx, name, backupstore.ResourceList)
 	if errors.Is(err, objectstore.ErrNotExist) {
@@ -95,8 +95,8 @@ func readListedNamespaces(ctx context.Context, store *backupstore.Store, name st
 	return names, nil
 }
 
-// parseListedNamespaces returns the namespaces of which a list of resources names an object, sorted. It
-// reads piece by piece: such a list may name a million objects.
+// parseListedNamespaces returns the namespaces of the objects in a resource list, sorted. It
+// reads token by token, because a list may name a million objects.
 func parseListedNamespaces(list io.Reader) ([]string, error) {
 	pieces := &tokenLimitReader{Reader: list}
 	decoder, found := json.NewDecoder(pieces), map[string]bool{}
@@ -126,7 +126,7 @@ func parseListedNamespaces(list io.Reader) ([]string, error) {
 	}
 }
 
-// addObjectNamespace notes the namespace of an object of a list, "namespace/name" or "name".
+// addObjectNamespace adds the namespace of an object in a list, "namespace/name" or "name".
 func addObjectNamespace(found map[string]bool, object string) {
 	namespace, _, namespaced := strings.Cut(object, "/")
 	if namespaced && !found[namespace] && len(validation.IsDNS1123Label(namespace)) == 0 {
@@ -134,7 +134,7 @@ func addObjectNamespace(found map[string]bool, object string) {
 	}
 }
 
-// tokenLimitReader ends with an error where one piece would be longer than what is left for it.
+// tokenLimitReader returns an error when a token is longer than the remaining limit.
 type tokenLimitReader struct {
 	io.Reader
 	remaining int
@@ -157,7 +157,7 @@ func sortedNamespaces(found map[string]bool) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// errorRecordingReader remembers why a file could not be read, which is not the fault of what it says.
+// errorRecordingReader records read errors of a file, which say nothing about its content.
 type errorRecordingReader struct {
 	io.Reader
 	err error

@@ -20,7 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// reconcileRestore has the objects restored. It is done when that has ended, well or not.
+// reconcileRestore restores the objects. It is done when the step has ended, successfully or
+// not.
 func (r *Reconciler) reconcileRestore(ctx context.Context, s *scope) (bool, error) {
 	if run.IsFinished(s.Object) || run.HasProcessedItems(s.Object) {
 		return true, nil
@@ -30,7 +31,7 @@ func (r *Reconciler) reconcileRestore(ctx context.Context, s *scope) (bool, erro
 	}
 	if s.IsCancelRequested() {
 		if r.driver.CancelSteps(s, stepRestore) {
-			s.MarkRunning(v1alpha1.ReasonCancelling, "Stopping; what was restored stays")
+			s.MarkRunning(v1alpha1.ReasonCancelling, "Canceling; restored objects stay")
 			return false, nil
 		}
 		if !r.driver.HasStepStarted(s, stepRestore) {
@@ -59,7 +60,7 @@ func (r *Reconciler) reconcileRestore(ctx context.Context, s *scope) (bool, erro
 	return true, nil
 }
 
-// beginRestoreAttempt counts a new attempt, unless one goes on or it has to wait.
+// beginRestoreAttempt counts a new attempt, unless one is running or has to wait.
 func (r *Reconciler) beginRestoreAttempt(ctx context.Context, s *scope) (bool, error) {
 	admission, err := run.AttemptRefused, error(nil)
 	if !r.driver.HasStepStarted(s, stepRestore) {
@@ -72,7 +73,7 @@ func (r *Reconciler) beginRestoreAttempt(ctx context.Context, s *scope) (bool, e
 	return admission != run.AttemptHeld, err
 }
 
-// startRestore has the objects restored, and returns what came of it when that has ended.
+// startRestore starts restoring the objects, and returns the result when that has ended.
 func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*run.Result[job.Result], error) {
 	preferred, _, err := r.loadVersionPriorities(ctx, s)
 	if err != nil {
@@ -105,8 +106,8 @@ func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*run.Result[jo
 	}), nil
 }
 
-// hasUnquiesceAction says whether an action of the plan starts workloads that come back stopped. A dry
-// run has none, and nothing to be told about what they would do.
+// hasUnquiesceAction reports whether an action of the plan starts workloads that are restored
+// quiesced. For a dry run it returns true, because such a run needs no warning about that.
 func (r *Reconciler) hasUnquiesceAction(ctx context.Context, s *scope) (bool, error) {
 	if s.Object.Spec.DryRun {
 		return true, nil
@@ -124,8 +125,8 @@ func (r *Reconciler) hasUnquiesceAction(ctx context.Context, s *scope) (bool, er
 	return false, nil
 }
 
-// reconcileOutcome has what became of the operations stored, if there were any, and turns
-// everything into the outcome.
+// reconcileOutcome stores the results of the operations, if there were any, and records the
+// outcome.
 func (r *Reconciler) reconcileOutcome(ctx context.Context, s *scope) (bool, error) {
 	switch {
 	case run.IsFinished(s.Object):
@@ -144,7 +145,7 @@ func (r *Reconciler) reconcileOutcome(ctx context.Context, s *scope) (bool, erro
 	return true, nil
 }
 
-// updateProgress copies the counts into the status and says them.
+// updateProgress copies the progress into the status, and returns a message about it.
 func (r *Reconciler) updateProgress(o *v1alpha1.Restore) string {
 	total, done, known := r.driver.Progress(o)
 	if !known {
@@ -170,12 +171,12 @@ func (r *Reconciler) recordOutcome(s *scope, made *run.Result[job.Result]) {
 	}
 	at := made.Value.Completed
 	if len(s.Operations) > 0 {
-		at = r.Now() // they ended later
+		at = r.Now() // the operations ended later
 	}
 	s.RecordOutcome(outcomeForCounts(s), at)
 }
 
-// outcomeForCounts is what the counts in the status amount to.
+// outcomeForCounts returns the outcome that follows from the counts in the status.
 func outcomeForCounts(s *scope) run.Outcome {
 	status := &s.Object.Status
 	o := run.Outcome{
@@ -184,9 +185,9 @@ func outcomeForCounts(s *scope) run.Outcome {
 	}
 	if status.Errors > 0 {
 		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
-		todo := ", with the reason in the results file: mend what it says and restore again"
+		todo := ", with the reason in the results file: fix the cause and restore again"
 		if hasUnstoredResults(s.Object) {
-			todo = ": mend what caused it and restore again"
+			todo = ": fix the cause and restore again"
 		}
 		o.Message += "; " + run.Pluralize(status.Errors, "error") + todo
 	}
@@ -196,8 +197,8 @@ func outcomeForCounts(s *scope) run.Outcome {
 	return o
 }
 
-// recordFailedOutcome records the outcome of a restore that did not come to its end. What was
-// restored stays, so it is counted.
+// recordFailedOutcome records the outcome of a restore that was not completed. Restored objects
+// stay, so they are counted.
 func (r *Reconciler) recordFailedOutcome(s *scope, made *run.Result[job.Result]) {
 	o := r.driver.FailedOutcome(s, "The restore failed", made.Err)
 	if done := made.Value.Total(); done > 0 {
@@ -211,7 +212,7 @@ func (r *Reconciler) recordFailedOutcome(s *scope, made *run.Result[job.Result])
 	s.RecordOutcome(o, r.Now())
 }
 
-// recordItemCounts copies what became of the objects into the status.
+// recordItemCounts copies the counts of objects into the status.
 func recordItemCounts(status *v1alpha1.RestoreStatus, result job.Result) {
 	counts, total := result.Counts, int64(result.Total())
 	status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: total}
@@ -223,7 +224,7 @@ func recordItemCounts(status *v1alpha1.RestoreStatus, result job.Result) {
 	}
 }
 
-// describeCounts says what became of the objects.
+// describeCounts returns the counts of objects by outcome as a message.
 func describeCounts(counts *v1alpha1.RestoreCounts, dry bool) string {
 	var parts []string
 	for _, part := range []struct {

@@ -15,7 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// newOperationRecorder returns what the engine tells of operations that actions started.
+// newOperationRecorder returns the function that the engine calls when an action has started an
+// operation.
 func (r *Reconciler) newOperationRecorder(s *scope) func(context.Context, restore.Operation) error {
 	record := r.driver.NewOperationRecorder(s)
 	return func(ctx context.Context, op restore.Operation) error {
@@ -28,10 +29,11 @@ func (r *Reconciler) newOperationRecorder(s *scope) func(context.Context, restor
 	}
 }
 
-// storeOperationResults has what became of the operations stored, and records the outcome. The
-// objects are restored, so a store that is silent for a while must not undo that.
+// storeOperationResults stores the results of the operations, and records the outcome. The
+// objects are restored already, so a store that does not respond for a while must not fail the
+// Restore.
 func (r *Reconciler) storeOperationResults(s *scope) bool {
-	s.SetFinalizingPhase("Storing what became of the operations: " + s.OperationsMessage())
+	s.SetFinalizingPhase("Storing the results of the operations: " + s.OperationsMessage())
 	ended, started := s.ToVeleroOperations(), 0
 	if counts := s.Object.Status.Operations; counts != nil {
 		started = int(counts.Attempted)
@@ -45,7 +47,7 @@ func (r *Reconciler) storeOperationResults(s *scope) bool {
 	}
 	hopeless := errors.Is(stored.Err, job.ErrResultsUnreadable) || objectstore.IsUnwritable(stored.Err)
 	if stored.Err != nil && !s.IsCancelRequested() && !hopeless &&
-		r.driver.RetryFor(s, stepFinalize, "storing what became of the operations", stored.Err) {
+		r.driver.RetryFor(s, stepFinalize, "storing the results of the operations", stored.Err) {
 		return false
 	}
 	s.Object.Status.Errors += int64(job.CountOperationFailures(ended, started))
@@ -61,10 +63,10 @@ func (r *Reconciler) storeOperationResults(s *scope) bool {
 		r.recordResultsNotStored(s, v1alpha1.ReasonOperationsNotStored, stored.Err, nil)
 		recordResultsLost(s)
 		s.RecordOutcome(outcomeForCounts(s), r.Now())
-	default: // a person has to find out what is wrong with the operator
+	default: // a user has to find out what is wrong with the operator
 		o := outcomeForCounts(s)
 		o.Phase, o.Reason = run.PhaseFailed, v1alpha1.ReasonFailed
-		o.Message += "; what became of the operations could not be stored: " + r.Redactor.String(stored.Err.Error())
+		o.Message += "; the results of the operations could not be stored: " + r.Redactor.String(stored.Err.Error())
 		s.RecordOutcome(o, r.Now())
 	}
 	return true

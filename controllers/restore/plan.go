@@ -18,13 +18,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// reconcilePlan validates the Restore, waits for a slot, reads the manifest of the backup
-// and records what will run. Nothing runs before, and nothing is owed.
+// reconcilePlan validates the Restore, waits for a slot, reads the manifest of the backup, and
+// records the plan. Before that, nothing runs and no clean-up is owed.
 func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
 	invalid := validateSpec(s.Object)
 	of, waiting, problems, err := r.resolveBackup(ctx, s)
 	if err != nil || waiting && len(invalid) == 0 {
-		return false, err // what is invalid does not get better
+		return false, err // waiting does not fix an invalid spec
 	}
 	hooks, loading := run.RestoreKind.BuildHookPlan(s.Object, plugins)
 	if loading != "" {
@@ -50,19 +50,19 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1al
 	return r.beginRun(ctx, s, of)
 }
 
-// manifestInfo is what the step of that name found out.
+// manifestInfo is the result of stepFind.
 type manifestInfo struct {
-	requested storedBackup // what it looked for
+	requested storedBackup // what the step looked for
 	backup    job.ManifestInfo
-	// namespaces are those that the backup has; see readBackupNamespaces.
+	// namespaces are the namespaces in the backup; see readBackupNamespaces.
 	namespaces   backupNamespaces
 	otherBackups []string
 	plugins      []v1alpha1.Plugin
 }
 
-// beginRun reads the manifest and records the plan. It is made of what the API
-// server says now, not of what a watch brought so far: a Plugin that was applied
-// right before the Restore must not be left out.
+// beginRun reads the manifest and records the plan. The Plugins are read from the API server,
+// because the cache may lag: a Plugin that was applied right before the Restore must not be
+// missed.
 func (r *Reconciler) beginRun(ctx context.Context, s *scope, of storedBackup) (bool, error) {
 	s.MarkWaiting(v1alpha1.ReasonValidating, "Looking for the backup in the storage location")
 	looked := r.startManifestRead(s, of)
@@ -71,7 +71,7 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope, of storedBackup) (b
 	}
 	problems := r.manifestProblems(of, looked)
 	if errors.Is(looked.Err, job.ErrBackupNotFound) && r.driver.AwaitAdmission(s, v1alpha1.ReasonWaitingForBackup, problems) {
-		r.driver.RetryForever(s, stepFind) // it may be stored or found soon
+		r.driver.RetryForever(s, stepFind) // the backup may be stored or found soon
 		return false, nil
 	}
 	if isInconclusiveError(looked.Err) && r.driver.AwaitLocationRecovery(s, problems) {
@@ -86,7 +86,7 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope, of storedBackup) (b
 	if loading != "" {
 		r.driver.ResetStep(s, stepFind)
 		s.MarkWaitingForPlugin(loading)
-		s.RequeueAfter(time.Second) // until the watch has brought what was read directly
+		s.RequeueAfter(time.Second) // until the cache has what was read directly
 		return false, nil
 	}
 	outputs, problem := run.StoredOutputs(looked.Value.backup.Outputs)
@@ -110,8 +110,8 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope, of storedBackup) (b
 	return true, r.driver.RecordPlan(ctx, s, hooks)
 }
 
-// startManifestRead has the manifest of a backup read. Which one is the newest of a Schedule may change
-// meanwhile: then it is read anew.
+// startManifestRead starts reading the manifest of a backup. If another backup becomes the
+// newest of its Schedule meanwhile, the step is started again.
 func (r *Reconciler) startManifestRead(s *scope, of storedBackup) *run.Result[manifestInfo] {
 	source := r.newBackupSource(s)
 	find := func(ctx context.Context, store *backupstore.Store, of storedBackup) (manifestInfo, error) {
@@ -121,39 +121,39 @@ func (r *Reconciler) startManifestRead(s *scope, of storedBackup) *run.Result[ma
 		return run.ExecuteStepWithStore(r.driver, s, stepFind, func(*scope) (storedBackup, error) { return of, nil }, find)
 	}
 	looked := step()
-	if looked == nil || looked.Value.requested == of || looked.Value.requested == (storedBackup{}) { // that of a location that did not open
+	if looked == nil || looked.Value.requested == of || looked.Value.requested == (storedBackup{}) { // the zero value is from a location that did not open
 		return looked
 	}
 	r.driver.ResetStep(s, stepFind)
 	return step()
 }
 
-// manifestProblems says what a person can do about what the store answered.
+// manifestProblems returns what a user can do about the answer of the store.
 func (r *Reconciler) manifestProblems(of storedBackup, looked *run.Result[manifestInfo]) []string {
 	switch phase, uid := looked.Value.backup.Phase, looked.Value.backup.UID; {
 	case looked.Err == nil && of.uid != "" && uid != "" && uid != of.uid:
-		return []string{fmt.Sprintf("BackupStorageLocation %s has another backup under the name %q now: the Backup with the UID %.64q made it, and not %q; "+
+		return []string{fmt.Sprintf("BackupStorageLocation %s now has another backup named %q: the Backup with the UID %.64q created it, and not %q; "+
 			"to restore it, name the Backup with that spec.importedFrom.backupUID; otherwise restore another backup", of.location, of.name, uid, of.uid)}
 	case looked.Err == nil && (phase == "" || phase == run.PhaseCompleted || phase == run.PhasePartiallyFailed):
 		return nil
-	case looked.Err == nil: // Velero keeps the manifests of those too
-		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s is %s; only one that is %s or %s can be restored",
+	case looked.Err == nil: // Velero keeps the manifests of failed backups, too
+		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s is %s; only a backup that is %s or %s can be restored",
 			of.name, of.location, phase, run.PhaseCompleted, run.PhasePartiallyFailed)}
 	case errors.Is(looked.Err, job.ErrBackupNotFound):
 		return []string{missingBackupMessage(of.name, of.location, looked.Value.otherBackups)}
 	case errors.Is(looked.Err, job.ErrUnverified):
-		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s can not be used: %s; bring back that file from a copy, or restore another backup; "+
-			"to restore what is there all the same, create the Restore with the annotation %s=true",
+		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s cannot be used: %s; restore that file from a copy, or use another backup; "+
+			"to restore the backup anyway, create the Restore with the annotation %s=true",
 			of.name, of.location, r.Redactor.String(looked.Err.Error()), v1alpha1.AnnotationAllowUnverified)}
 	case errors.Is(looked.Err, job.ErrDamaged):
-		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s can not be used: %s; bring back its files from a copy, or restore another backup",
+		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s cannot be used: %s; restore its files from a copy, or use another backup",
 			of.name, of.location, r.Redactor.String(looked.Err.Error()))}
 	}
-	return []string{fmt.Sprintf("BackupStorageLocation %s can not be used: %s", of.location, r.Redactor.String(looked.Err.Error()))}
+	return []string{fmt.Sprintf("BackupStorageLocation %s cannot be used: %s", of.location, r.Redactor.String(looked.Err.Error()))}
 }
 
-// isInconclusiveError reports whether an error of the location or of the API server leaves open what is
-// stored.
+// isInconclusiveError reports whether an error of the location or the API server leaves unknown
+// what is stored.
 func isInconclusiveError(err error) bool {
 	for _, known := range []error{job.ErrBackupNotFound, job.ErrUnverified, job.ErrDamaged} {
 		if errors.Is(err, known) {
@@ -163,7 +163,7 @@ func isInconclusiveError(err error) bool {
 	return err != nil
 }
 
-// readManifestAndPlugins reads what is stored about the backup, and the Plugins meanwhile.
+// readManifestAndPlugins reads the stored manifest of the backup, and lists the Plugins.
 func (r *Reconciler) readManifestAndPlugins(ctx context.Context, store *backupstore.Store, of storedBackup, from backupSource) (manifestInfo, error) {
 	plugins, err := r.driver.ListPlugins(ctx, r.Reader)
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *Reconciler) readManifestAndPlugins(ctx context.Context, store *backupst
 	return result, err
 }
 
-// readManifest reads the manifest of the backup, and which namespaces it has.
+// readManifest reads the manifest of the backup, and which namespaces the backup has.
 func (r *Reconciler) readManifest(ctx context.Context, store *backupstore.Store, of storedBackup, origin job.Origin) (result manifestInfo, err error) {
 	result.requested = of
 	result.backup, err = r.Runner.ReadManifest(ctx, store, of.name, origin)
@@ -191,7 +191,7 @@ func (r *Reconciler) readManifest(ctx context.Context, store *backupstore.Store,
 	return result, err
 }
 
-// listSomeBackups returns a few backups that the store has.
+// listSomeBackups returns the names of a few backups in the store.
 func listSomeBackups(ctx context.Context, store *backupstore.Store) []string {
 	const enough = 5
 	var names []string
@@ -204,8 +204,9 @@ func listSomeBackups(ctx context.Context, store *backupstore.Store) []string {
 	return names
 }
 
-// toDryRunPlan returns the plan of a dry run: nothing runs, and the plan says what would. Actions
-// on objects stay in it: they are asked which objects concern them, and named.
+// toDryRunPlan returns the plan of a dry run: no hook runs, and a warning names those that
+// would. Item actions stay in the plan: their selectors are requested, and the matching actions
+// are named.
 func toDryRunPlan(hooks hook.Plan) hook.Plan {
 	names := func(steps []hook.PlannedAction) string {
 		var list []string

@@ -55,7 +55,7 @@ func TestLoadVersionPriorities(t *testing.T) {
 // TestLoadVersionPriorities_ManyLines has a ConfigMap of nonsense.
 func TestLoadVersionPriorities_ManyLines(t *testing.T) {
 	got, errs := prioritiesWith(t, "", strings.Repeat("x\n", 1000))
-	if len(errs) > 0 || len(got.warnings) != maxLineWarnings+1 || !strings.Contains(got.warnings[maxLineWarnings], "980 more lines are not used") {
+	if len(errs) > 0 || len(got.warnings) != maxLineWarnings+1 || !strings.Contains(got.warnings[maxLineWarnings], "980 more lines are ignored") {
 		t.Errorf("%d warnings, the last is %q; errors %q", len(got.warnings), got.warnings[len(got.warnings)-1], errs)
 	}
 }

@@ -29,10 +29,10 @@ const (
 	prioritiesKey       = "restoreResourcesVersionPriority"
 )
 
-// maxLineWarnings is about how many lines of the ConfigMap a Restore warns one by one.
+// maxLineWarnings is how many lines of the ConfigMap get a warning of their own.
 const maxLineWarnings = 20
 
-// toSelectionSpec translates the part of the spec that selects objects.
+// toSelectionSpec converts the part of the spec that selects objects.
 func toSelectionSpec(spec *v1alpha1.RestoreSpec) selection.Spec {
 	return selection.Spec{
 		IncludedNamespaces:      run.ToStrings(spec.IncludedNamespaces),
@@ -45,7 +45,7 @@ func toSelectionSpec(spec *v1alpha1.RestoreSpec) selection.Spec {
 	}
 }
 
-// validateSpec returns everything that is wrong with the spec by itself.
+// validateSpec returns everything that is wrong with the spec on its own.
 func validateSpec(o *v1alpha1.Restore) []string {
 	var errs []string
 	if err := backupstore.ValidateName(o.Name); err != nil {
@@ -57,18 +57,17 @@ func validateSpec(o *v1alpha1.Restore) []string {
 	return errs
 }
 
-// versionPriorities are the API versions that a person prefers.
+// versionPriorities are the API versions that a user prefers.
 type versionPriorities struct {
 	all version.Priorities
-	// named are the resources that the Restore itself names.
+	// named are the resources in the spec of the Restore.
 	named []string
-	// warnings are about lines of the ConfigMap that are not used: it is for all Restores,
-	// and none must fail for them.
+	// warnings are about invalid lines of the ConfigMap. They are ignored, because the ConfigMap
+	// is for all Restores, and must not fail one of them.
 	warnings []string
 }
 
-// loadVersionPriorities returns which API versions a person prefers, and what is wrong with
-// how the Restore says it.
+// loadVersionPriorities returns the preferred API versions, and the errors in those of the spec.
 func (r *Reconciler) loadVersionPriorities(ctx context.Context, s *scope) (versionPriorities, []string, error) {
 	own, faults := version.ParsePriorities(s.Object.Spec.APIVersionPriorities)
 	errs := prefixErrors("spec.apiVersionPriorities", faults)
@@ -88,7 +87,7 @@ func (r *Reconciler) loadVersionPriorities(ctx context.Context, s *scope) (versi
 	where := fmt.Sprintf("ConfigMap %s, %s", prioritiesConfigMap, prioritiesKey)
 	preferred.warnings = prefixErrors(where, faults[:min(len(faults), maxLineWarnings)])
 	if more := len(faults) - maxLineWarnings; more > 0 {
-		preferred.warnings = append(preferred.warnings, fmt.Sprintf("%s: %d more lines are not used", where, more))
+		preferred.warnings = append(preferred.warnings, fmt.Sprintf("%s: %d more lines are ignored", where, more))
 	}
 	maps.Copy(general, own)
 	preferred.all = general
@@ -103,7 +102,7 @@ func prefixErrors(where string, faults []error) []string {
 	return errs
 }
 
-// newEngineRequest returns what the engine is told about a Restore.
+// newEngineRequest returns the request to the engine for a Restore.
 func newEngineRequest(o *v1alpha1.Restore) restore.Request {
 	engine := restore.Request{
 		Selection: toSelectionSpec(&o.Spec), NamespaceMapping: run.ToStringMap(o.Spec.NamespaceMapping),
@@ -120,7 +119,7 @@ func newEngineRequest(o *v1alpha1.Restore) restore.Request {
 	return engine
 }
 
-// newRunnerRequest returns what the job is told about a Restore.
+// newRunnerRequest returns the request to the runner for a Restore.
 func (r *Reconciler) newRunnerRequest(s *scope) (job.Request, error) {
 	o := s.Object
 	spec, err := json.Marshal(o.Spec)

@@ -19,9 +19,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// reconcileUnstoredResults keeps the log of a run that did not restore, or what became of each object if that
-// could not be stored. It goes on beside the PostRestore actions: a store that is down must
-// not hold up clean-up.
+// reconcileUnstoredResults stores the log of a run that did not restore, or the results for each
+// object if they could not be stored before. That happens in parallel with the PostRestore
+// actions: a store that is down must not hold up clean-up.
 func (r *Reconciler) reconcileUnstoredResults(_ context.Context, s *scope) (bool, error) {
 	o := s.Object
 	restored := run.IsCompletedOrPartiallyFailed(o)
@@ -30,7 +30,7 @@ func (r *Reconciler) reconcileUnstoredResults(_ context.Context, s *scope) (bool
 	}
 	why, what := run.OutcomeMessage(o), "storing the log of the run"
 	if restored {
-		what = "storing what became of each object"
+		what = "storing the results for each object"
 	}
 	tidied := run.ExecuteStepWithStore(r.driver, s, stepAbandon, r.newRunnerRequest, run.WithoutValue(
 		func(ctx context.Context, store *backupstore.Store, request job.Request) error {
@@ -53,8 +53,8 @@ func (r *Reconciler) reconcileUnstoredResults(_ context.Context, s *scope) (bool
 	return true, nil
 }
 
-// recordResultsNotStored notes, once, that something a Restore has to say could not be stored, as a
-// warning that has some of its errors in words. It is tried again until recordResultsLost.
+// recordResultsNotStored records, once, that some results of a Restore could not be stored, as a
+// warning with some of its errors. Storing them is retried until recordResultsLost.
 func (r *Reconciler) recordResultsNotStored(s *scope, reason string, err error, errs []string) {
 	if conditions.Get(s.Object, v1alpha1.ConditionResultsStored) != nil {
 		return
@@ -65,7 +65,7 @@ func (r *Reconciler) recordResultsNotStored(s *scope, reason string, err error, 
 		for _, text := range errs {
 			first = append(first, fmt.Sprintf("%.300s", r.Redactor.String(text)))
 		}
-		message += "; the first errors: " + strings.Join(first, ", ")
+		message += "; first errors: " + strings.Join(first, ", ")
 	}
 	if !run.IsFinished(s.Object) {
 		s.Object.Status.Warnings++
@@ -73,38 +73,38 @@ func (r *Reconciler) recordResultsNotStored(s *scope, reason string, err error, 
 	conditions.Set(s.Object, v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, reason, run.TruncateMessage(message))
 }
 
-// recordResultsLost records that what could not be stored is not tried again.
+// recordResultsLost records that storing the results is not retried.
 func recordResultsLost(s *scope) {
 	if c := conditions.Get(s.Object, v1alpha1.ConditionResultsStored); c != nil {
 		conditions.Set(s.Object, v1alpha1.ConditionResultsStored, metav1.ConditionFalse, c.Reason, c.Message)
 	}
 }
 
-// recordResultsStored records that what could not be stored was stored after all.
+// recordResultsStored records that results which could not be stored before are stored now.
 func recordResultsStored(o *v1alpha1.Restore) {
 	if hasUnstoredResults(o) {
-		conditions.Set(o, v1alpha1.ConditionResultsStored, metav1.ConditionTrue, v1alpha1.ReasonResultsStored, "What could not be stored was stored later")
+		conditions.Set(o, v1alpha1.ConditionResultsStored, metav1.ConditionTrue, v1alpha1.ReasonResultsStored, "The results were stored later")
 	}
 }
 
-// hasUnstoredResults reports whether something that the Restore has to say could not be stored.
+// hasUnstoredResults reports whether some results of the Restore could not be stored.
 func hasUnstoredResults(o *v1alpha1.Restore) bool {
 	c := conditions.Get(o, v1alpha1.ConditionResultsStored)
 	return c != nil && c.Status != metav1.ConditionTrue
 }
 
-// hasLostResults reports whether storing it is not tried again.
+// hasLostResults reports whether storing the results is not retried.
 func hasLostResults(o *v1alpha1.Restore) bool {
 	c := conditions.Get(o, v1alpha1.ConditionResultsStored)
 	return c != nil && c.Status == metav1.ConditionFalse
 }
 
-// uploadPostActionLog stores what the PostRestore actions logged.
+// uploadPostActionLog uploads the log of the PostRestore actions.
 func (r *Reconciler) uploadPostActionLog(s *scope) *run.Result[bool] {
 	return run.ExecuteStepWithStore(r.driver, s, run.StepPostLog, r.newRunnerRequest, r.Runner.UploadPostActionLog)
 }
 
-// recordStoredFiles writes down what was stored where.
+// recordStoredFiles records where the files are stored.
 func (r *Reconciler) recordStoredFiles(ctx context.Context, s *scope, postLog bool) {
 	o := s.Object
 	prefix, there := r.driver.LocationPrefix(ctx, o)

@@ -50,7 +50,7 @@ func TestResultsNotStored(t *testing.T) {
 		},
 		"an object failed, and the store is full": {
 			made: failed, err: notStored(objectstore.ErrNoSpace), phase: v1alpha1.RestorePhasePartiallyFailed, stored: metav1.ConditionFalse, warnings: 5,
-			says: "1 created, 1 failed; 1 error: mend what caused it and restore again, 5 warnings; what became of each object could not be stored: " +
+			says: "1 created, 1 failed; 1 error: fix the cause and restore again, 5 warnings; what became of each object could not be stored: " +
 				"no space left in the object store; the first errors: shop: the token ",
 		},
 		"an object failed, and the reason is stored": {

@@ -25,17 +25,17 @@ const (
 	stampKeyBytes  = 32
 )
 
-// ensureStampKey returns the key that proves what Restores wrote, which the first one creates.
-// It is read past the cache: an operator that took over must not create another one. A
-// key that is removed or unusable is replaced; objects that were stamped with the old one
-// are then treated as any that exist.
+// ensureStampKey returns the key that proves which objects Restores wrote. The first Restore
+// creates it. The key is read past the cache, because an operator that took over must not create
+// another one. A key that is deleted or unusable is replaced; objects that were stamped with the
+// old key are then treated like any existing object.
 func (r *Reconciler) ensureStampKey(ctx context.Context, namespace string) ([]byte, error) {
 	var found corev1.Secret
 	err := r.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: stampKeySecret}, &found)
 	switch {
 	case err == nil && len(found.Data[stampKeyEntry]) >= stampKeyBytes:
 		return found.Data[stampKeyEntry], nil
-	case err == nil: // its type cannot be changed, so it is created again
+	case err == nil: // the type of a Secret cannot be changed, so recreate it
 		uid := found.UID
 		if err := r.Client.Delete(ctx, &found, client.Preconditions{UID: &uid}); err != nil && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("replacing Secret %s, which has no key of %d bytes: %w", stampKeySecret, stampKeyBytes, err)
@@ -44,11 +44,11 @@ func (r *Reconciler) ensureStampKey(ctx context.Context, namespace string) ([]by
 		return nil, fmt.Errorf("reading Secret %s: %w", stampKeySecret, err)
 	}
 	key := make([]byte, stampKeyBytes)
-	_, _ = rand.Read(key) // it never returns an error
+	_, _ = rand.Read(key) // Read never returns an error
 	created := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: stampKeySecret,
-			// In a backup it would be in the hands of those who may read the bucket.
+			// A backup would give the key to anyone who may read the bucket.
 			Labels: map[string]string{selection.GrapnelExcludeLabel: "true"},
 		},
 		Type: secret.StampKeyType, Data: map[string][]byte{stampKeyEntry: key},

@@ -198,7 +198,7 @@ var _ = Describe("A backup of Grapnel without its manifest", func() {
 		r, target := newRestore(t, s, b.Name, app, nil)
 		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseFailedValidation), r.Status.Message)
 		Expect(r.Status.Message).To(And(
-			ContainSubstring(b.Name+"-grapnel.json is missing"), ContainSubstring("bring back that file from a copy"),
+			ContainSubstring(b.Name+"-grapnel.json is missing"), ContainSubstring("restore that file from a copy"),
 			ContainSubstring(v1alpha1.AnnotationAllowUnverified+"=true"),
 		))
 		expectNothingHappened(t, s, r, target)

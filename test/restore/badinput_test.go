@@ -36,9 +36,9 @@ func TestTheBackupCanNotBeUsed(t *testing.T) {
 		backup string
 		texts  []string
 	}{
-		"unknown":       {"nobody-made-it", []string{"BackupStorageLocation files has no finished backup \"nobody-made-it\"", "correct spec.backupName"}},
+		"unknown":       {"nobody-made-it", []string{"BackupStorageLocation files has no finished backup \"nobody-made-it\"", "fix spec.backupName"}},
 		"has not ended": {running.Name, []string{"Backup " + running.Name + " has not ended (InProgress)"}},
-		"failed":        {invalid.Name, []string{"Backup " + invalid.Name + " ended as FailedValidation and holds no objects"}},
+		"failed":        {invalid.Name, []string{"Backup " + invalid.Name + " ended as FailedValidation and has no objects"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +76,7 @@ func TestAnotherBackupTookTheName(t *testing.T) {
 	r, target := s.restoreOf(b.Name, app)
 	r.Labels = stage.LabelsForActions(first)
 	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation,
-		"has another backup under the name \""+b.Name+"\"", other, string(b.UID), "spec.importedFrom.backupUID")
+		"now has another backup named \""+b.Name+"\"", other, string(b.UID), "spec.importedFrom.backupUID")
 	untouched(t, target)
 
 	object := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "found-"}}
@@ -97,7 +97,7 @@ func TestTheLocationIsMissing(t *testing.T) {
 	invalid := r.DeepCopy()
 	invalid.Spec.IncludedNamespaces = []v1alpha1.NamePattern{"same"}
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
-	outcome(t, stage.Create(t, world.Client, invalid), v1alpha1.RestorePhaseFailedValidation, "never-comes", "2 things must be changed")
+	outcome(t, stage.Create(t, world.Client, invalid), v1alpha1.RestorePhaseFailedValidation, "never-comes", "2 problems must be fixed")
 	stage.Create(t, world.Client, r)
 	stage.WaitFor(t, world.Client, r, "it waits for the location", func(r *v1alpha1.Restore) bool {
 		return reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonWaitingForLocation
@@ -125,25 +125,25 @@ func TestDamagedBackups(t *testing.T) {
 		"a manifest that is no JSON": {
 			func([]byte) []byte { return []byte("hello") }, func(string) string { return "velero-backup.json" },
 			v1alpha1.RestorePhaseFailedValidation,
-			[]string{"its manifest is damaged", "bring back its files from a copy, or restore another backup"},
+			[]string{"its manifest is damaged", "restore its files from a copy, or use another backup"},
 		},
 		"another manifest": {
 			func(content []byte) []byte {
 				return []byte(strings.ReplaceAll(string(content), `"Completed"`, `"Failed"`))
 			}, func(string) string { return "velero-backup.json" },
 			v1alpha1.RestorePhaseFailedValidation,
-			[]string{"does not belong to velero-backup.json", "bring back its files from a copy, or restore another backup"},
+			[]string{"does not belong to velero-backup.json", "restore its files from a copy, or use another backup"},
 		},
 		"half a manifest of Grapnel": {
 			func(content []byte) []byte { return content[:len(content)/2] },
 			func(backup string) string { return backup + "-grapnel.json" },
 			v1alpha1.RestorePhaseFailedValidation,
-			[]string{"is not a manifest", "bring back its files from a copy, or restore another backup"},
+			[]string{"is not a manifest", "restore its files from a copy, or use another backup"},
 		},
 		"no manifest of Grapnel": {
 			func([]byte) []byte { return nil }, func(backup string) string { return backup + "-grapnel.json" },
 			v1alpha1.RestorePhaseFailedValidation,
-			[]string{"-grapnel.json is missing", "bring back that file from a copy", v1alpha1.AnnotationAllowUnverified + "=true"},
+			[]string{"-grapnel.json is missing", "restore that file from a copy", v1alpha1.AnnotationAllowUnverified + "=true"},
 		},
 		"no archive": {
 			func([]byte) []byte { return nil }, archiveOf, v1alpha1.RestorePhaseFailed,
@@ -213,7 +213,7 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 	r.Spec.ExcludedNamespaces = []v1alpha1.NamePattern{"forbidden"}
 	r.Labels = stage.LabelsForActions(first)
 	r.Annotations = map[string]string{first + ".postrestore": "no"}
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "3 things must be changed",
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "3 problems must be fixed",
 		`spec.namespaceMapping[a]: "Not_A_Name" is no name of a namespace`,
 		`spec.namespaceMapping[b]: it is mapped onto "forbidden", which spec.excludedNamespaces excludes`,
 		`annotation story.example.io/z-first.postrestore has the value "no"`)

@@ -42,7 +42,7 @@ func TestEachRefusalIsTold(t *testing.T) {
 	fixed.Immutable, fixed.Data["n"] = &yes, "fixed"
 	stage.Create(t, world.Client, fixed)
 	r.Spec.ExistingResourcePolicy = v1alpha1.ExistingResourcePolicyUpdate
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "1 created", "3 failed; 3 errors", "mend what it says and restore again")
+	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "1 created", "3 failed; 3 errors", "fix the cause and restore again")
 	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=fixed"})
 	results := s.stored(t, r.Status.Files.Results)
 	for _, text := range []string{

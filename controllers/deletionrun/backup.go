@@ -24,8 +24,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
-// resolveBackup returns the Backup that is meant, and writes down what it is called where. It is
-// nil if there is none yet, or if the outcome is known.
+// resolveBackup returns the Backup to destroy, and records its names and location. The result is
+// nil if there is none yet, or if the outcome is recorded.
 func (r *Reconciler) resolveBackup(ctx context.Context, s *scope) (*v1alpha1.Backup, error) {
 	d := s.Object
 	b, err := r.getLiveBackup(ctx, d)
@@ -47,7 +47,7 @@ func (r *Reconciler) resolveBackup(ctx context.Context, s *scope) (*v1alpha1.Bac
 	return b, nil
 }
 
-// getLiveBackup reads the Backup that is meant past the cache; nil if there is none.
+// getLiveBackup reads the Backup to destroy past the cache; nil if there is none.
 func (r *Reconciler) getLiveBackup(ctx context.Context, d *v1alpha1.DeletionRun) (*v1alpha1.Backup, error) {
 	var b v1alpha1.Backup
 	key := types.NamespacedName{Namespace: d.Namespace, Name: cmp.Or(d.Status.BackupName, d.Spec.BackupName)}
@@ -69,9 +69,9 @@ func (r *Reconciler) getLiveBackup(ctx context.Context, d *v1alpha1.DeletionRun)
 	return &b, nil
 }
 
-// checkCreatedHere says whether a backup that was found in a location may be destroyed: a Backup of
-// this cluster made it, or the user insists. If not, the DeletionRun has ended, or waits until
-// it is known.
+// checkCreatedHere reports whether a backup that was found in a location may be destroyed: a
+// Backup of this cluster created it, or the user sets spec.destroyForeign. Otherwise the
+// DeletionRun has failed, or waits until the creator is known.
 func (r *Reconciler) checkCreatedHere(ctx context.Context, s *scope, name, uid string) bool {
 	d := s.Object
 	if d.Spec.DestroyForeign {
@@ -79,23 +79,24 @@ func (r *Reconciler) checkCreatedHere(ctx context.Context, s *scope, name, uid s
 	}
 	backups, err := seen.LoadRecords(ctx, r.Reader, d.Namespace, d.Status.StorageLocation)
 	if err != nil {
-		s.MarkWaiting(v1alpha1.ReasonValidating, "Finding out whether this cluster made the backup failed and is tried again: "+r.Redactor.String(err.Error()))
+		s.MarkWaiting(v1alpha1.ReasonValidating, "Checking whether this cluster created the backup failed, retrying: "+r.Redactor.String(err.Error()))
 		s.RequeueAfter(tombstoneRetryInterval)
 		return false
 	}
 	if !backups.IsCreatedHere(storedName(d), uid) {
-		s.FailValidation([]string{fmt.Sprintf("backup %s was not made by a Backup of this cluster, and others may need it; to destroy it all the same, "+
+		s.FailValidation([]string{fmt.Sprintf("backup %s was not created by a Backup of this cluster, and others may need it; to destroy it anyway, "+
 			"create a DeletionRun with spec.destroyForeign: true", name)}, r.Now())
 		return false
 	}
 	return true
 }
 
-// tombstoneRetryInterval is between two tries to find out what this cluster made.
+// tombstoneRetryInterval is the time between two attempts to read which backups this cluster
+// created.
 const tombstoneRetryInterval = 10 * time.Second
 
-// reconcileWithoutBackup is for a backup that has no Backup object. One that is stored is given an
-// object: it shows what is being destroyed, and everything else goes by it.
+// reconcileWithoutBackup handles a backup that has no Backup. If the backup is stored, a Backup
+// is created for it: it shows what is being destroyed, and everything else depends on it.
 func (r *Reconciler) reconcileWithoutBackup(ctx context.Context, s *scope) error {
 	d := s.Object
 	if took, err := r.adoptOutcome(ctx, s); took || err != nil {
@@ -104,7 +105,7 @@ func (r *Reconciler) reconcileWithoutBackup(ctx context.Context, s *scope) error
 	if d.Spec.Cause != v1alpha1.DeletionCauseRequested || (d.Spec.BackupUID != "" && d.Spec.StorageLocation == "" && d.Status.StorageLocation == "") {
 		s.RecordOutcome(run.Outcome{
 			Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
-			Message: fmt.Sprintf("Backup %s was gone already", d.Spec.BackupName),
+			Message: fmt.Sprintf("Backup %s does not exist anymore", d.Spec.BackupName),
 		}, r.Now())
 		return nil
 	}
@@ -113,7 +114,7 @@ func (r *Reconciler) reconcileWithoutBackup(ctx context.Context, s *scope) error
 		return err
 	}
 	if len(problems) > 0 {
-		s.FailValidation([]string{fmt.Sprintf("there is no Backup %s in this namespace, and it can not be looked for: %s",
+		s.FailValidation([]string{fmt.Sprintf("there is no Backup %s in this namespace, and the location cannot be searched for it: %s",
 			d.Spec.BackupName, strings.Join(problems, "; "))}, r.Now())
 		return nil
 	}
@@ -128,8 +129,7 @@ func (r *Reconciler) reconcileWithoutBackup(ctx context.Context, s *scope) error
 
 func (r *Reconciler) newInspectRequest(s *scope) (string, error) { return storedName(s.Object), nil }
 
-// storedName returns the name in the location of a backup that has no Backup, or none any
-// more.
+// storedName returns the name in the location of a backup that has no Backup, or none anymore.
 func storedName(d *v1alpha1.DeletionRun) string {
 	return cmp.Or(d.Status.StoredName, d.Spec.BackupName)
 }
@@ -138,19 +138,19 @@ func (r *Reconciler) inspectStoredBackup(ctx context.Context, store *backupstore
 	return r.Runner.Inspect(ctx, store, name)
 }
 
-// importBackup creates the object of a stored backup, if it may be destroyed.
+// importBackup creates the Backup of a stored backup, if it may be destroyed.
 func (r *Reconciler) importBackup(ctx context.Context, s *scope, looked *run.Result[deletion.StoredBackup]) error {
 	d := s.Object
 	where, name := d.Status.StorageLocation, storedName(d)
 	found := looked.Value
 	if looked.Err != nil {
-		s.MarkWaiting(v1alpha1.ReasonWaitingForLocation, "Looking for the backup failed: "+r.Redactor.String(looked.Err.Error())+"; it is tried again")
+		s.MarkWaiting(v1alpha1.ReasonWaitingForLocation, "Looking for the backup failed: "+r.Redactor.String(looked.Err.Error())+"; retrying")
 		r.driver.RetryForever(s, stepFind)
-		return nil //nolint:nilerr // the step is carried out again
+		return nil //nolint:nilerr // the step is retried
 	}
 	if !found.Exists {
 		s.FailValidation([]string{fmt.Sprintf("there is no Backup %[1]s in this namespace, and BackupStorageLocation %[2]s has no finished backup of that name; "+
-			"correct spec.backupName, or set spec.storageLocation", name, where)}, r.Now())
+			"fix spec.backupName, or set spec.storageLocation", name, where)}, r.Now())
 		return nil
 	}
 	if r.endIfReplaced(s, found) {
@@ -169,7 +169,7 @@ func (r *Reconciler) importBackup(ctx context.Context, s *scope, looked *run.Res
 	return nil
 }
 
-// endIfReplaced ends a DeletionRun for a backup whose name another one has by now.
+// endIfReplaced ends a DeletionRun if another backup now has the name of the backup to destroy.
 func (r *Reconciler) endIfReplaced(s *scope, found deletion.StoredBackup) bool {
 	d := s.Object
 	meant := cmp.Or(d.Status.StoredUID, d.Spec.BackupUID)
@@ -177,18 +177,18 @@ func (r *Reconciler) endIfReplaced(s *scope, found deletion.StoredBackup) bool {
 	case meant == "" || found.CreatorUID() == meant:
 		return false
 	case found.CreatorUID() == "":
-		s.FailValidation([]string{fmt.Sprintf("nothing says whether the stored backup %s is the one of UID %s; "+
-			"to destroy whatever has the name, create a DeletionRun with spec.destroyForeign: true and without spec.backupUID", storedName(d), meant)}, r.Now())
+		s.FailValidation([]string{fmt.Sprintf("the stored backup %s does not show that it is the one with UID %s; "+
+			"to destroy any backup of that name, create a DeletionRun with spec.destroyForeign: true and without spec.backupUID", storedName(d), meant)}, r.Now())
 	default:
 		s.RecordOutcome(run.Outcome{
 			Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
-			Message: fmt.Sprintf("Backup %s of UID %s was gone already; another backup has its name", storedName(d), meant),
+			Message: fmt.Sprintf("Backup %s with UID %s does not exist anymore; another backup has its name", storedName(d), meant),
 		}, r.Now())
 	}
 	return true
 }
 
-// newBackupSource says where the backup of a DeletionRun is stored.
+// newBackupSource returns where the backup of a DeletionRun is stored.
 func (r *Reconciler) newBackupSource(ctx context.Context, d *v1alpha1.DeletionRun) imported.Source {
 	prefix, _ := r.driver.LocationPrefix(ctx, d)
 	return imported.Source{
@@ -196,7 +196,8 @@ func (r *Reconciler) newBackupSource(ctx context.Context, d *v1alpha1.DeletionRu
 	}
 }
 
-// toBackup returns a stored backup as an object. One with a damaged manifest gives a bare one.
+// toBackup converts a stored backup to a Backup. If the manifest is damaged, the result is a
+// pending import.
 func toBackup(from imported.Source, found deletion.StoredBackup) *v1alpha1.Backup {
 	b, unusable := imported.BackupFromManifest(from, found.VeleroManifest, found.GrapnelManifest)
 	if unusable == nil && b != nil && found.Damaged == "" {
@@ -205,7 +206,8 @@ func toBackup(from imported.Source, found deletion.StoredBackup) *v1alpha1.Backu
 	return newPendingImport(from.Namespace, from.Name, v1alpha1.ImportSource{StorageLocation: from.Location, BackupUID: found.CreatorUID()})
 }
 
-// completeFromManifest returns a Backup as its manifest has it, if the object tells only a part.
+// completeFromManifest returns a Backup with the data in its manifest, if the object is
+// abridged.
 func completeFromManifest(b *v1alpha1.Backup, from imported.Source, found deletion.StoredBackup) *v1alpha1.Backup {
 	if !isAbridged(b) {
 		return b
@@ -220,12 +222,13 @@ func completeFromManifest(b *v1alpha1.Backup, from imported.Source, found deleti
 	return whole
 }
 
-// isAbridged reports whether a Backup was imported and its manifest says more than it does.
+// isAbridged reports whether a Backup was imported and its manifest has more data than the
+// object.
 func isAbridged(b *v1alpha1.Backup) bool {
 	return b.Spec.ImportedFrom != nil && b.Annotations[v1alpha1.AnnotationAbridged] != ""
 }
 
-// newPendingImport is an object of which nothing is known but where the backup is stored.
+// newPendingImport returns a Backup about which only the stored location and name are known.
 func newPendingImport(namespace, name string, from v1alpha1.ImportSource) *v1alpha1.Backup {
 	return &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -233,7 +236,7 @@ func newPendingImport(namespace, name string, from v1alpha1.ImportSource) *v1alp
 	}
 }
 
-// newImportedBackup returns the object of a stored backup, under a name that is free.
+// newImportedBackup returns the Backup of a stored backup, under a name that is not taken.
 func (r *Reconciler) newImportedBackup(ctx context.Context, s *scope, found deletion.StoredBackup) (*v1alpha1.Backup, error) {
 	from := r.newBackupSource(ctx, s.Object)
 	b := toBackup(from, found)
@@ -248,31 +251,31 @@ func (r *Reconciler) newImportedBackup(ctx context.Context, s *scope, found dele
 	return b, imported.AbridgeBackup(b)
 }
 
-// isStoredAs says whether a Backup is the object of a backup of that name in a location.
+// isStoredAs reports whether a Backup was imported from the backup with a name in a location.
 func isStoredAs(b *v1alpha1.Backup, location, name string) bool {
 	return b.Spec.ImportedFrom != nil && b.Location() == location && b.StoredName() == name
 }
 
-// createImportedBackup creates the object of a stored backup. That it is there is no error: the next
-// pass finds it.
+// createImportedBackup creates the Backup of a stored backup. It is no error if the Backup
+// exists: the next pass finds it.
 func (r *Reconciler) createImportedBackup(ctx context.Context, b *v1alpha1.Backup) error {
 	status := b.Status
 	err := r.Client.Create(ctx, b)
 	if apierrors.IsInvalid(err) {
 		status = v1alpha1.BackupStatus{}
-		b = newPendingImport(b.Namespace, b.Name, *b.Spec.ImportedFrom) // its manifest says what no Backup may
+		b = newPendingImport(b.Namespace, b.Name, *b.Spec.ImportedFrom) // its manifest has fields that the API server rejects
 		err = r.Client.Create(ctx, b)
 	}
 	if err != nil {
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
-		return fmt.Errorf("creating the Backup object %s of a stored backup: %w", b.Name, err)
+		return fmt.Errorf("creating Backup %s for a stored backup: %w", b.Name, err)
 	}
 	patch := client.MergeFrom(b.DeepCopy())
 	b.Status = status
 	if err := r.Client.Status().Patch(ctx, b, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status of the Backup object %s of a stored backup: %w", b.Name, err)
+		return fmt.Errorf("writing the status of Backup %s for a stored backup: %w", b.Name, err)
 	}
 	return nil
 }

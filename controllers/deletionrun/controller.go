@@ -31,15 +31,13 @@ import (
 // ActionResolver reaches the delete actions of plugins.
 type ActionResolver interface {
 	run.PluginLoader
-	// DeleteAction returns how to reach an action of a plugin, which need not be loaded
-	// yet.
+	// DeleteAction returns how to reach an action of a plugin, which need not be loaded yet.
 	DeleteAction(pluginObject, action string) caller.ResolveFunc[adapter.DeleteAction]
-	// DeleteItemAction is DeleteAction for actions on archived objects.
+	// DeleteItemAction is DeleteAction for item actions.
 	DeleteItemAction(pluginObject, action string) caller.ResolveFunc[adapter.DeleteItemAction]
 }
 
-// Reconciler moves DeletionRuns through their life. Every field without a default is
-// required.
+// Reconciler reconciles DeletionRuns. Every field without a default is required.
 type Reconciler struct {
 	run.Dependencies
 	Runner  *deletion.Runner
@@ -50,10 +48,10 @@ type Reconciler struct {
 	driver *run.Driver[*v1alpha1.DeletionRun]
 }
 
-// scope is one pass over one DeletionRun.
+// scope is the state of one reconcile pass over one DeletionRun.
 type scope = run.Scope[*v1alpha1.DeletionRun]
 
-// The steps of a run that take time. The runner carries them out.
+// The background steps of a run.
 const (
 	stepFind   = "find"
 	stepSurvey = "survey"
@@ -63,9 +61,9 @@ const (
 
 func stepNames() []string { return []string{stepFind, stepSurvey, stepCall, stepRemove} }
 
-// How long the steps may take in which actions of plugins are called. Each call has a timeout of its
-// own: these are for what hangs beside them, such as the scratch directory. A step that takes longer
-// is given up and carried out again, and others have the slot meanwhile.
+// The timeouts of steps that call actions of plugins. Each call has a timeout of its own:
+// these cover everything else that may hang, such as the scratch directory. A step that
+// exceeds its timeout is canceled and retried, and others have the slot meanwhile.
 const (
 	surveyTimeout = 30 * time.Minute
 	callTimeout   = 6 * time.Hour
@@ -77,7 +75,7 @@ func stepTimeouts() map[string]time.Duration {
 	return timeouts
 }
 
-// defaultTTL is that of the API.
+// defaultTTL is the default in the API.
 const defaultTTL = 24 * time.Hour
 
 // SetupWithManager registers the controller and its background steps.

@@ -18,23 +18,23 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// reconcileDeadline ends a DeletionRun that has reached its deadline. Whoever wanted it creates another
-// one: retention does so by itself.
+// reconcileDeadline ends a DeletionRun that has reached its deadline. Its creator has to create
+// another one, which retention does automatically.
 func (r *Reconciler) reconcileDeadline(_ context.Context, s *scope) (bool, error) {
 	if !s.IsDeadlineExceeded() {
 		return true, nil
 	}
 	busy := r.driver.CancelSteps(s, stepCall, stepRemove)
 	if r.driver.CancelPreActions(s) || busy {
-		s.MarkRunning(v1alpha1.ReasonCancelling, "Stopping: "+s.CancelReason())
+		s.MarkRunning(v1alpha1.ReasonCancelling, "Canceling: "+s.CancelReason())
 		return false, nil
 	}
 	s.RecordOutcome(s.CancelledOutcome(), r.Now())
 	return true, nil
 }
 
-// reconcileObjectDeletion removes the Backup and the Restores of it that have ended, and waits until the
-// Backup is gone. Its finalizers are released by those that added them.
+// reconcileObjectDeletion deletes the Backup and its finished Restores, and waits until the
+// Backup does not exist anymore. The finalizers of the Backup are removed by their owners.
 func (r *Reconciler) reconcileObjectDeletion(ctx context.Context, s *scope) (bool, error) {
 	d := s.Object
 	if run.IsFinished(d) {
@@ -47,9 +47,9 @@ func (r *Reconciler) reconcileObjectDeletion(ctx context.Context, s *scope) (boo
 	s.MarkRunning(v1alpha1.ReasonRemovingObjects, "Removing the objects")
 	if !b.DeletionTimestamp.IsZero() {
 		if len(b.Finalizers) > 0 && !controllerutil.ContainsFinalizer(b, v1alpha1.FinalizerStoredData) {
-			r.driver.ReleaseSlot(s) // it is in the hands of others
+			r.driver.ReleaseSlot(s) // others have to remove their finalizers
 		}
-		s.MarkRunning(v1alpha1.ReasonRemovingObjects, fmt.Sprintf("Waiting until Backup %s is gone; it has the finalizers %s", b.Name, strings.Join(b.Finalizers, ", ")))
+		s.MarkRunning(v1alpha1.ReasonRemovingObjects, fmt.Sprintf("Waiting for Backup %s to be deleted; it has the finalizers %s", b.Name, strings.Join(b.Finalizers, ", ")))
 		return false, nil
 	}
 	s.AfterStatusUpdate(func(ctx context.Context) error {
@@ -67,8 +67,9 @@ func (r *Reconciler) reconcileObjectDeletion(ctx context.Context, s *scope) (boo
 	return false, nil
 }
 
-// listDeletableRestores returns the Restores that go with a backup: those that have ended, of one that
-// was complete. Others of its name restored the backup that had the name before.
+// listDeletableRestores returns the Restores that are deleted with a backup: the finalized ones,
+// if the backup was complete. Otherwise, Restores of that name restored an earlier backup with
+// the same name.
 func (r *Reconciler) listDeletableRestores(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) ([]v1alpha1.Restore, error) {
 	if b != nil && !run.IsCompletedOrPartiallyFailed(b) {
 		return nil, nil
@@ -77,7 +78,7 @@ func (r *Reconciler) listDeletableRestores(ctx context.Context, d *v1alpha1.Dele
 	return slices.DeleteFunc(all, func(o v1alpha1.Restore) bool { return !run.IsFinalized(&o) }), err
 }
 
-// deleteObject deletes an object, and no other of that name.
+// deleteObject deletes an object, and no other object of the same name.
 func (r *Reconciler) deleteObject(ctx context.Context, object client.Object) error {
 	uid := object.GetUID()
 	err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
@@ -90,7 +91,7 @@ func (r *Reconciler) deleteObject(ctx context.Context, object client.Object) err
 	return nil
 }
 
-// reconcileOutcome records the outcome, and lets the DeletionRun go.
+// reconcileOutcome records the outcome, and removes the finalizer of the DeletionRun.
 func (r *Reconciler) reconcileOutcome(_ context.Context, s *scope) (bool, error) {
 	d := s.Object
 	if !run.IsFinished(d) {

@@ -18,21 +18,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// cancelAndAwaitBackup cancels a Backup that is still being made, and waits until it owes nothing.
+// cancelAndAwaitBackup cancels a Backup that is still active, and waits until it is finalized.
 func (r *Reconciler) cancelAndAwaitBackup(s *scope, b *v1alpha1.Backup) (ready bool) {
-	never := !b.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(b, v1alpha1.FinalizerRun) // it was deleted before it began
+	never := !b.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(b, v1alpha1.FinalizerRun) // it was deleted before it started
 	if b.Spec.ImportedFrom != nil || run.IsFinalized(b) || never {
 		return true
 	}
-	s.MarkWaiting(v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("Waiting for Backup %s, which is being cancelled: %s", b.Name, b.Status.Message))
+	s.MarkWaiting(v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("Waiting for Backup %s, which is being canceled: %s", b.Name, b.Status.Message))
 	if run.IsFinished(b) {
-		s.MarkWaiting(v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("Waiting for what Backup %s still has to do: %s", b.Name, b.Status.Message))
+		s.MarkWaiting(v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("Waiting for the remaining work of Backup %s: %s", b.Name, b.Status.Message))
 	}
 	if b.Spec.DesiredState != v1alpha1.DesiredStateCancel && b.DeletionTimestamp.IsZero() {
 		s.AfterStatusUpdate(func(ctx context.Context) error {
 			cancel := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"desiredState":"Cancel"}}`))
 			if err := r.Client.Patch(ctx, b, cancel); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("cancelling Backup %s: %w", b.Name, err)
+				return fmt.Errorf("canceling Backup %s: %w", b.Name, err)
 			}
 			return nil
 		})
@@ -40,7 +40,7 @@ func (r *Reconciler) cancelAndAwaitBackup(s *scope, b *v1alpha1.Backup) (ready b
 	return false
 }
 
-// listRestores returns the Restores of a backup that began or may begin.
+// listRestores returns the Restores of a backup that started or may start.
 func listRestores(ctx context.Context, reader client.Reader, d *v1alpha1.DeletionRun) ([]v1alpha1.Restore, error) {
 	var list v1alpha1.RestoreList
 	if err := reader.List(ctx, &list, client.InNamespace(d.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -55,7 +55,7 @@ func listRestores(ctx context.Context, reader client.Reader, d *v1alpha1.Deletio
 	return of, nil
 }
 
-// usesBackup says whether a Restore restores the backup of a DeletionRun, as far as is known.
+// usesBackup reports whether a Restore restores the backup of a DeletionRun, as far as is known.
 func usesBackup(o *v1alpha1.Restore, d *v1alpha1.DeletionRun) bool {
 	if o.Status.StorageLocation == "" {
 		return o.Spec.BackupName != "" && o.Spec.BackupName == d.Status.BackupName
@@ -63,9 +63,9 @@ func usesBackup(o *v1alpha1.Restore, d *v1alpha1.DeletionRun) bool {
 	return o.Status.BackupName == d.Status.StoredName && o.Status.StorageLocation == d.Status.StorageLocation
 }
 
-// awaitRestores waits for Restores that read the backup. A Restore that comes later is
-// refused, as it sees this DeletionRun. The API server is asked only when the cache shows none:
-// a DeletionRun may wait for long.
+// awaitRestores waits for Restores that read the backup. A Restore that is created later is
+// rejected, because it sees this DeletionRun. The API server is queried only if the cache shows
+// none, because a DeletionRun may wait for a long time.
 func (r *Reconciler) awaitRestores(ctx context.Context, s *scope) (ready bool, err error) {
 	for _, reader := range []client.Reader{r.Client, r.Reader} {
 		all, err := listRestores(ctx, reader, s.Object)
@@ -79,15 +79,15 @@ func (r *Reconciler) awaitRestores(ctx context.Context, s *scope) (ready bool, e
 			}
 		}
 		if len(reading) > 0 {
-			s.MarkWaiting(v1alpha1.ReasonWaitingForRestore, "Waiting for what reads the backup: Restore "+strings.Join(reading, ", "))
+			s.MarkWaiting(v1alpha1.ReasonWaitingForRestore, "Waiting for Restores that read the backup: "+strings.Join(reading, ", "))
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// endIfProtected ends a DeletionRun that nobody asked for if its Backup has become one of the last of its
-// Schedule while this one waited: newer ones were lost, or removed by hand.
+// endIfProtected ends a DeletionRun that no user requested, if its Backup has become one of the
+// last of its Schedule while the DeletionRun waited: newer ones were lost, or deleted by a user.
 func (r *Reconciler) endIfProtected(ctx context.Context, s *scope, b *v1alpha1.Backup) (bool, error) {
 	d := s.Object
 	if d.Spec.Cause != v1alpha1.DeletionCauseExpired && d.Spec.Cause != v1alpha1.DeletionCauseScheduleLimit {
@@ -103,13 +103,13 @@ func (r *Reconciler) endIfProtected(ctx context.Context, s *scope, b *v1alpha1.B
 	}
 	s.RecordOutcome(run.Outcome{
 		Phase: run.PhaseCancelled, Reason: v1alpha1.ReasonKept,
-		Message: fmt.Sprintf("Backup %s is kept as one of the newest %d that succeeded of Schedule %s (keepLast)", b.Name, *by.Spec.KeepLast, by.Name),
+		Message: fmt.Sprintf("Backup %s is kept as one of the newest %d successful Backups of Schedule %s (keepLast)", b.Name, *by.Spec.KeepLast, by.Name),
 	}, r.Now())
 	return true, nil
 }
 
-// awaitLocation waits until files can be deleted in the location, unless there is nothing in it or
-// the data was given up.
+// awaitLocation waits until files can be deleted in the location. It does not wait if nothing is
+// stored there or the data was abandoned.
 func (r *Reconciler) awaitLocation(ctx context.Context, s *scope, b *v1alpha1.Backup) (ready bool, err error) {
 	where := s.Object.Status.StorageLocation
 	if where == "" || isDataAbandoned(s.Object, b) {
@@ -126,14 +126,14 @@ func (r *Reconciler) awaitLocation(ctx context.Context, s *scope, b *v1alpha1.Ba
 	return true, nil
 }
 
-// isDataAbandoned says whether a person gave the stored data up.
+// isDataAbandoned reports whether a user abandoned the stored data.
 func isDataAbandoned(d *v1alpha1.DeletionRun, b *v1alpha1.Backup) bool {
 	return d.Annotations[v1alpha1.AnnotationAbandonData] == "true" ||
 		(b != nil && b.Annotations[v1alpha1.AnnotationAbandonData] == "true")
 }
 
-// abandonHint says how a person gives up what can not be reached.
+// abandonHint returns how a user abandons data that cannot be reached.
 func abandonHint(d *v1alpha1.DeletionRun) string {
-	return fmt.Sprintf("the deletion goes on when that is mended; to remove the objects and leave the stored data, "+
+	return fmt.Sprintf("the deletion continues when that is fixed; to delete the objects and leave the stored data behind, "+
 		"annotate DeletionRun %s with %s=true", d.Name, v1alpha1.AnnotationAbandonData)
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// listSiblings returns the other DeletionRuns for the same backup. Those in the cache do to wait
-// for: when a thousand backups expire at once, each of them would read a thousand others.
+// listSiblings returns the other DeletionRuns for the same backup. To decide whether to wait,
+// the cache is sufficient: when a thousand backups expire at once, each DeletionRun would read a
+// thousand others.
 func listSiblings(ctx context.Context, reader client.Reader, d *v1alpha1.DeletionRun) ([]*v1alpha1.DeletionRun, error) {
 	var list v1alpha1.DeletionRunList
 	if err := reader.List(ctx, &list, client.InNamespace(d.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -31,7 +32,7 @@ func listSiblings(ctx context.Context, reader client.Reader, d *v1alpha1.Deletio
 	return same, nil
 }
 
-// isSameBackup says whether two DeletionRuns mean one backup, as far as they say.
+// isSameBackup reports whether two DeletionRuns have the same target, as far as is known.
 func isSameBackup(a, b *v1alpha1.DeletionRun) bool {
 	one, other := targetOf(a), targetOf(b)
 	if one.uid != "" && other.uid != "" {
@@ -42,7 +43,7 @@ func isSameBackup(a, b *v1alpha1.DeletionRun) bool {
 
 type target struct{ uid, name, location string }
 
-// targetOf returns what a DeletionRun found out about its backup, or else what it was told.
+// targetOf returns the backup that a DeletionRun has found, or else the one in its spec.
 func targetOf(d *v1alpha1.DeletionRun) target {
 	t := target{uid: d.Spec.BackupUID, name: d.Spec.BackupName, location: d.Spec.StorageLocation}
 	if d.Status.BackupUID != "" {
@@ -51,7 +52,8 @@ func targetOf(d *v1alpha1.DeletionRun) target {
 	return t
 }
 
-// createdBefore says which of two DeletionRuns does the work.
+// createdBefore reports whether a takes precedence over b: it was created first, or at the same
+// time and its name sorts first.
 func createdBefore(a, b *v1alpha1.DeletionRun) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Name < b.Name
@@ -59,8 +61,8 @@ func createdBefore(a, b *v1alpha1.DeletionRun) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// awaitOlderSibling waits for a DeletionRun that has the same backup and works, or that came first,
-// unless this one has claimed it already.
+// awaitOlderSibling waits for a DeletionRun for the same backup that is active or was created
+// first, unless this DeletionRun has already claimed the backup.
 func (r *Reconciler) awaitOlderSibling(ctx context.Context, s *scope, b *v1alpha1.Backup) (ready bool, err error) {
 	claimed := b.Annotations[v1alpha1.AnnotationDeletedBy] == string(s.Object.UID)
 	siblings, err := listSiblings(ctx, r.Client, s.Object)
@@ -76,9 +78,10 @@ func (r *Reconciler) awaitOlderSibling(ctx context.Context, s *scope, b *v1alpha
 	return true, nil
 }
 
-// annotateDeletedBy notes on the Backup which DeletionRun destroys it, so that of two that were created
-// at the same moment one waits, and Restores are refused. The Backup stays until its data is
-// gone, whoever deletes it meanwhile: actions are told of it.
+// annotateDeletedBy records on the Backup which DeletionRun destroys it. Of two DeletionRuns
+// that were created at the same moment one waits, and Restores are rejected. A finalizer keeps
+// the Backup until its data is deleted, even if a user deletes it meanwhile, because actions
+// receive it.
 func (r *Reconciler) annotateDeletedBy(ctx context.Context, s *scope, b *v1alpha1.Backup) (ready bool, err error) {
 	d := s.Object
 	by := b.Annotations[v1alpha1.AnnotationDeletedBy]
@@ -106,7 +109,7 @@ func (r *Reconciler) annotateDeletedBy(ctx context.Context, s *scope, b *v1alpha
 			return nil // the next pass sees what changed
 		}
 		if err != nil {
-			return fmt.Errorf("noting on Backup %s that it is being destroyed: %w", b.Name, err)
+			return fmt.Errorf("recording on Backup %s that it is being destroyed: %w", b.Name, err)
 		}
 		return nil
 	})
@@ -114,8 +117,8 @@ func (r *Reconciler) annotateDeletedBy(ctx context.Context, s *scope, b *v1alpha
 	return false, nil
 }
 
-// findAnnotatedSibling returns the DeletionRun that has claimed a Backup, if it has not ended. It may be
-// younger than the cache.
+// findAnnotatedSibling returns the DeletionRun that has claimed a Backup, if it is unfinished.
+// The cache may not contain it yet.
 func (r *Reconciler) findAnnotatedSibling(ctx context.Context, d *v1alpha1.DeletionRun, by string) (*v1alpha1.DeletionRun, error) {
 	if by == "" {
 		return nil, nil
@@ -138,20 +141,20 @@ func (r *Reconciler) findAnnotatedSibling(ctx context.Context, d *v1alpha1.Delet
 	return nil, nil
 }
 
-// markWaitingForSibling says that another DeletionRun does the work.
+// markWaitingForSibling records that another DeletionRun does the work.
 func markWaitingForSibling(s *scope, other *v1alpha1.DeletionRun) {
 	s.MarkWaiting(v1alpha1.ReasonWaitingForDeletionRun,
-		fmt.Sprintf("DeletionRun %s destroys this backup already; waiting for what becomes of it", other.Name))
+		fmt.Sprintf("DeletionRun %s is already destroying this backup; waiting for its outcome", other.Name))
 }
 
-// adoptOutcome ends a DeletionRun whose backup another one has destroyed, in the same way, or
-// waits for its end.
+// adoptOutcome ends a DeletionRun whose backup another one has destroyed, with the same outcome,
+// or waits for that outcome.
 func (r *Reconciler) adoptOutcome(ctx context.Context, s *scope) (bool, error) {
 	d := s.Object
 	if d.Status.BackupUID == "" && d.Spec.BackupUID == "" {
-		return false, nil // it has never seen the Backup: what is there now may be another one
+		return false, nil // it has never seen the Backup: the stored one may be another
 	}
-	siblings, err := listSiblings(ctx, r.Reader, d) // the Backup is gone, which the cache may know before it knows why
+	siblings, err := listSiblings(ctx, r.Reader, d) // the cache may show the deletion of the Backup before its reason
 	if err != nil {
 		return false, err
 	}
@@ -164,7 +167,7 @@ func (r *Reconciler) adoptOutcome(ctx context.Context, s *scope) (bool, error) {
 			d.Status.LeftBehind = other.Status.LeftBehind
 			s.RecordOutcome(run.Outcome{
 				Phase: other.GetPhase(), Reason: other.GetPhase(),
-				Message: fmt.Sprintf("DeletionRun %s destroyed it: %s", other.Name, run.OutcomeMessage(other)),
+				Message: fmt.Sprintf("DeletionRun %s destroyed the backup: %s", other.Name, run.OutcomeMessage(other)),
 			}, r.Now())
 			return true, nil
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 )
 
-// reconcileStoredData has the archived objects shown to DeleteItemActions, and then removes the stored
-// files.
+// reconcileStoredData calls DeleteItemActions for the archived objects, and then removes the
+// stored files.
 func (r *Reconciler) reconcileStoredData(ctx context.Context, s *scope) (bool, error) {
 	d := s.Object
 	if run.IsFinished(d) || conditions.IsTrue(d, v1alpha1.ConditionDataDeleted) {
@@ -43,11 +43,11 @@ func (r *Reconciler) reconcileStoredData(ctx context.Context, s *scope) (bool, e
 		return false, r.runItemActions(ctx, s, b)
 	}
 	r.removeFiles(ctx, s, b)
-	return false, nil // objects are removed once it is written that the files are gone
+	return false, nil // objects are deleted once the removal of the files is recorded
 }
 
-// endIfDataUnreachable says whether the work on stored data is to end, as there is none or nobody can get
-// at it any more. It has ended when the condition DataDeleted is True.
+// endIfDataUnreachable reports whether the work on stored data has to end, because there is none
+// or it cannot be reached anymore. The work has ended when the condition DataDeleted is True.
 func (r *Reconciler) endIfDataUnreachable(ctx context.Context, s *scope, b *v1alpha1.Backup) bool {
 	d := s.Object
 	where := d.Status.StorageLocation
@@ -55,24 +55,25 @@ func (r *Reconciler) endIfDataUnreachable(ctx context.Context, s *scope, b *v1al
 		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "Nothing was stored")
 		return true
 	}
-	why := "it was given up with the annotation " + v1alpha1.AnnotationAbandonData
+	why := "abandoned with the annotation " + v1alpha1.AnnotationAbandonData
 	if !isDataAbandoned(d, b) {
 		if _, there := r.driver.LocationPrefix(ctx, d); there || d.DeletionTimestamp.IsZero() {
 			return false
 		}
-		// Of a namespace that is being deleted the location goes first, and no other can be
+		// When a namespace is deleted, the location may be deleted first, and no other can be
 		// created in its place.
-		why = "the location is gone, and the DeletionRun is being deleted, too"
+		why = "the location does not exist, and the DeletionRun is being deleted, too"
 	}
 	if r.driver.CancelSteps(s, stepCall, stepRemove) {
-		s.MarkRunning(v1alpha1.ReasonDeleting, "Giving up the stored data")
+		s.MarkRunning(v1alpha1.ReasonDeleting, "Abandoning the stored data")
 		return true
 	}
 	r.recordDataLeftBehind(s, fmt.Sprintf("the files of backup %s in BackupStorageLocation %s: %s", d.Status.StoredName, where, why))
 	return true
 }
 
-// recordDataLeftBehind records that the stored data stays, loudly.
+// recordDataLeftBehind records in the status and in an event that the stored data is left
+// behind.
 func (r *Reconciler) recordDataLeftBehind(s *scope, what string) {
 	d := s.Object
 	d.Status.LeftBehind = deletion.AppendLeftovers(d.Status.LeftBehind, what)
@@ -83,8 +84,8 @@ func (r *Reconciler) recordDataLeftBehind(s *scope, what string) {
 	})
 }
 
-// runItemActions has the archived objects shown to the planned actions, and records what they did
-// before any file is removed: the archive can not be read again then.
+// runItemActions calls the planned actions for the archived objects, and records their results
+// before any file is removed: after that, the archive cannot be read again.
 func (r *Reconciler) runItemActions(ctx context.Context, s *scope, b *v1alpha1.Backup) error {
 	d := s.Object
 	if !r.driver.HasStepStarted(s, stepCall) {
@@ -93,15 +94,15 @@ func (r *Reconciler) runItemActions(ctx context.Context, s *scope, b *v1alpha1.B
 			return err
 		case run.AttemptAdmitted:
 			d.Status.Attempts++
-		case run.AttemptRefused: // the step says why
+		case run.AttemptRefused: // the step returns the error
 		}
 	}
-	s.MarkRunning(v1alpha1.ReasonDeleting, "Showing archived objects to DeleteItemActions")
+	s.MarkRunning(v1alpha1.ReasonDeleting, "Calling DeleteItemActions for the archived objects")
 	called := run.ExecuteStepWithStore(r.driver, s, stepCall, r.newActionsRequest(ctx, b), r.newItemActionsStep(d.Status.ItemActions, r.newBackupSource(ctx, d)))
 	switch {
 	case called == nil:
 	case called.Err != nil:
-		r.retryStep(s, stepCall, "Showing archived objects to DeleteItemActions", called.Err)
+		r.retryStep(s, stepCall, "Calling DeleteItemActions for the archived objects", called.Err)
 	default:
 		for _, did := range called.Value.Actions {
 			d.Status.DeleteItemActions = append(d.Status.DeleteItemActions, v1alpha1.DeletionItemAction{
@@ -110,13 +111,13 @@ func (r *Reconciler) runItemActions(ctx context.Context, s *scope, b *v1alpha1.B
 			})
 		}
 		d.Status.LeftBehind = deletion.AppendLeftovers(d.Status.LeftBehind, called.Value.Leftovers...)
-		conditions.Set(d, v1alpha1.ConditionItemsProcessed, metav1.ConditionTrue, v1alpha1.ReasonObjectsProcessed, "All archived objects were shown to DeleteItemActions")
+		conditions.Set(d, v1alpha1.ConditionItemsProcessed, metav1.ConditionTrue, v1alpha1.ReasonObjectsProcessed, "DeleteItemActions were called for all archived objects")
 	}
 	return nil
 }
 
-// newItemActionsStep tells actions what the manifest says of the Backup if its object is gone, or says
-// less.
+// newItemActionsStep returns the work of calling item actions. If the Backup does not exist or
+// is abridged, the actions receive the one in the manifest.
 func (r *Reconciler) newItemActionsStep(
 	planned []v1alpha1.PlannedItemAction, from imported.Source,
 ) func(context.Context, *backupstore.Store, deletion.Request) (deletion.Result, error) {
@@ -137,7 +138,7 @@ func (r *Reconciler) newItemActionsStep(
 	}
 }
 
-// removeFiles removes the stored files, or records that they are left for good.
+// removeFiles removes the stored files, or records that they are left behind.
 func (r *Reconciler) removeFiles(ctx context.Context, s *scope, b *v1alpha1.Backup) {
 	d := s.Object
 	s.MarkRunning(v1alpha1.ReasonDeleting, "Removing the stored files")
@@ -146,42 +147,43 @@ func (r *Reconciler) removeFiles(ctx context.Context, s *scope, b *v1alpha1.Back
 	switch {
 	case gone == nil:
 	case errors.As(gone.Err, &damaged):
-		r.recordDataLeftBehind(s, fmt.Sprintf("the files of backup %s in BackupStorageLocation %s: %s; a DeletionRun with spec.destroyForeign destroys them whosever they are",
+		r.recordDataLeftBehind(s, fmt.Sprintf("the files of backup %s in BackupStorageLocation %s: %s; a DeletionRun with spec.destroyForeign destroys them regardless of their owner",
 			d.Status.StoredName, d.Status.StorageLocation, r.Redactor.String(damaged.Error())))
 	case gone.Err != nil:
 		r.retryStep(s, stepRemove, "Removing the stored files", gone.Err)
 	case gone.Value.NameConflict != "":
 		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "Nothing of the backup was stored: "+gone.Value.NameConflict)
 	default:
-		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "The stored files are gone")
+		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "The stored files were removed")
 	}
 }
 
-// retryStep has a step carried out again that failed because of the store. Others go on
-// meanwhile: their backups may be stored elsewhere.
+// retryStep schedules a retry of a step that failed because of the store, and releases the slot.
+// Other runs continue meanwhile: their backups may be stored elsewhere.
 func (r *Reconciler) retryStep(s *scope, step, what string, err error) {
 	if run.IsCrashed(err) {
 		s.RecordOutcome(r.driver.FailedOutcome(s, what+" failed", err), r.Now())
 		return
 	}
-	s.MarkRunning(v1alpha1.ReasonDeleting, fmt.Sprintf("%s failed and is tried again: %s; %s", what, r.Redactor.String(err.Error()), abandonHint(s.Object)))
+	s.MarkRunning(v1alpha1.ReasonDeleting, fmt.Sprintf("%s failed, retrying: %s; %s", what, r.Redactor.String(err.Error()), abandonHint(s.Object)))
 	r.driver.RetryForever(s, step)
 	r.driver.ReleaseSlot(s)
 }
 
-// newActionsRequest returns what tells the job what to do; the Backup is for actions.
+// newActionsRequest returns a function that creates the request for item actions; they receive
+// the Backup.
 func (r *Reconciler) newActionsRequest(ctx context.Context, b *v1alpha1.Backup) func(*scope) (deletion.Request, error) {
 	return func(s *scope) (deletion.Request, error) {
 		request, err := r.newRemovalRequest(ctx, s.Object, b)
 		if err != nil || b == nil || isAbridged(b) {
-			return request, err // the manifest is read
+			return request, err // the step reads the manifest
 		}
 		err = addBackupToRequest(&request, b)
 		return request, err
 	}
 }
 
-// addBackupToRequest adds what actions are told of the Backup.
+// addBackupToRequest adds the data of the Backup for actions.
 func addBackupToRequest(request *deletion.Request, b *v1alpha1.Backup) (err error) {
 	for i := range request.Actions {
 		request.Actions[i].Parameters = run.ToStringMap(b.Spec.Parameters[request.Actions[i].Name])
@@ -190,7 +192,8 @@ func addBackupToRequest(request *deletion.Request, b *v1alpha1.Backup) (err erro
 	return err
 }
 
-// newRemovalRequest is the request of a DeletionRun, without what actions see of the Backup.
+// newRemovalRequest returns the request of a DeletionRun, without the data of the Backup for
+// actions.
 func (r *Reconciler) newRemovalRequest(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) (deletion.Request, error) {
 	restores, err := r.listDeletableRestores(ctx, d, b)
 	if err != nil {

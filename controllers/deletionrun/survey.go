@@ -22,9 +22,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
-// reconcilePlan finds out what is to be destroyed, waits until nobody uses it and it is the turn of
-// this DeletionRun, and records what will run. The claim comes last, as it keeps Restores
-// away: what only waits must not.
+// reconcilePlan determines what to destroy, waits until the backup is not in use and it is the
+// turn of this DeletionRun, and records the plan. The claim comes last, because it makes
+// Restores fail: a waiting DeletionRun must not do that.
 func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
 	b, err := r.resolveBackup(ctx, s)
 	if err != nil || b == nil {
@@ -39,7 +39,7 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1al
 		return false, nil
 	}
 	if ready, err := r.annotateDeletedBy(ctx, s, b); !ready || err != nil {
-		return false, err // the next pass looks once more for Restores
+		return false, err // the next pass checks for Restores again
 	}
 	if kept, err := r.endIfProtected(ctx, s, b); kept || err != nil {
 		return kept, err
@@ -47,7 +47,8 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1al
 	return r.beginRun(ctx, s, b)
 }
 
-// awaitPrerequisites waits for everything that has to end, or to be there, before the backup is touched.
+// awaitPrerequisites waits for everything that has to end or to exist before the backup is
+// changed.
 func (r *Reconciler) awaitPrerequisites(ctx context.Context, s *scope, b *v1alpha1.Backup, plugins []v1alpha1.Plugin) (ready bool, err error) {
 	if ready, err := r.awaitOlderSibling(ctx, s, b); !ready || err != nil {
 		return false, err
@@ -62,11 +63,11 @@ func (r *Reconciler) awaitPrerequisites(ctx context.Context, s *scope, b *v1alph
 		s.MarkWaitingForPlugin(loading)
 		return false, nil
 	}
-	return r.awaitRestores(ctx, s) // the last, as it asks the API server
+	return r.awaitRestores(ctx, s) // last, because it reads from the API server
 }
 
-// buildHookPlan makes the plan of the deletion of a Backup, with the parameters that it has for
-// delete actions.
+// buildHookPlan returns the plan for the deletion of a Backup, with the parameters that the
+// Backup has for delete actions.
 func buildHookPlan(b *v1alpha1.Backup, plugins []v1alpha1.Plugin) (plan hook.Plan, loading string) {
 	parameters := map[string]v1alpha1.ParameterSet{}
 	for i := range plugins {
@@ -79,47 +80,48 @@ func buildHookPlan(b *v1alpha1.Backup, plugins []v1alpha1.Plugin) (plan hook.Pla
 	return run.DeletionRunKind.BuildHookPlanFor(b.StoredLabels(), nil, parameters, plugins)
 }
 
-// surveyResult is what was found out before the plan.
+// surveyResult is the result of stepSurvey.
 type surveyResult struct {
 	stored  deletion.StoredBackup
 	hooks   hook.Plan
 	loading string
-	// uncallableActions says which actions can not be called.
+	// uncallableActions are messages about actions that cannot be called.
 	uncallableActions []string
 }
 
-// beginRun looks into the store, asks DeleteActions which of them the Backup concerns, and
+// beginRun inspects the stored backup, asks DeleteActions whether they apply to the Backup, and
 // records the plan.
 func (r *Reconciler) beginRun(ctx context.Context, s *scope, b *v1alpha1.Backup) (bool, error) {
-	s.MarkWaiting(v1alpha1.ReasonValidating, "Looking what there is to remove")
+	s.MarkWaiting(v1alpha1.ReasonValidating, "Finding out what has to be removed")
 	surveyed := r.runSurvey(ctx, s, b)
 	switch {
 	case surveyed == nil:
 		return false, nil
 	case surveyed.Err != nil:
-		s.MarkWaiting(v1alpha1.ReasonWaitingForLocation, "Looking at the stored backup failed: "+r.Redactor.String(surveyed.Err.Error())+"; "+abandonHint(s.Object))
+		s.MarkWaiting(v1alpha1.ReasonWaitingForLocation, "Inspecting the stored backup failed: "+r.Redactor.String(surveyed.Err.Error())+"; "+abandonHint(s.Object))
 		r.driver.RetryForever(s, stepSurvey)
 		r.driver.ReleaseSlot(s)
-		return false, nil //nolint:nilerr // the step is carried out again
+		return false, nil //nolint:nilerr // the step is retried
 	case surveyed.Value.loading != "":
 		r.driver.ResetStep(s, stepSurvey)
 		s.MarkWaitingForPlugin(surveyed.Value.loading)
-		s.RequeueAfter(time.Second) // until the watch has brought what was read directly
+		s.RequeueAfter(time.Second) // until the cache has what was read directly
 		return false, nil
 	}
 	return r.recordPlan(ctx, s, b, surveyed.Value)
 }
 
-// recordPlan records the plan.
+// recordPlan records the plan, together with what the survey found.
 func (r *Reconciler) recordPlan(ctx context.Context, s *scope, b *v1alpha1.Backup, found surveyResult) (bool, error) {
 	if s.Object.Status.StoredUID == "" && found.stored.Exists {
-		// Who asked for a backup again by hand need not have told its UID.
+		// A user who requests the import of a backup need not provide its UID.
 		s.Object.Status.StoredUID = found.stored.CreatorUID()
 		if !r.checkCreatedHere(ctx, s, b.Name, s.Object.Status.StoredUID) {
 			return run.IsFinished(s.Object), nil
 		}
 	}
-	// What was made for another backup, which has taken the name, is not to be removed.
+	// The name may belong to another backup now. What was created for that one must not be
+	// removed.
 	uid := s.Object.Status.StoredUID
 	if grapnel := found.stored.GrapnelManifest; grapnel != nil && (uid == "" || uid == grapnel.BackupUID) {
 		outputs, problem := run.StoredOutputs(grapnel.Outputs)
@@ -132,7 +134,7 @@ func (r *Reconciler) recordPlan(ctx context.Context, s *scope, b *v1alpha1.Backu
 	return true, r.driver.RecordPlan(ctx, s, found.hooks)
 }
 
-// runSurvey has the survey made: with the location open, if there is something in it.
+// runSurvey starts the survey. The location is open meanwhile, unless nothing is stored there.
 func (r *Reconciler) runSurvey(ctx context.Context, s *scope, b *v1alpha1.Backup) *run.Result[surveyResult] {
 	name := b.StoredName()
 	if s.Object.Status.StorageLocation == "" || isDataAbandoned(s.Object, b) {
@@ -155,8 +157,8 @@ func (r *Reconciler) runSurvey(ctx context.Context, s *scope, b *v1alpha1.Backup
 		})
 }
 
-// planDeleteActions makes the plan of what the API server says now, and leaves out the DeleteActions
-// that the Backup does not concern. One that can not be called stops nothing.
+// planDeleteActions builds the plan from the Plugins in the API server. It omits DeleteActions
+// that do not apply to the Backup. An action that cannot be called stops nothing.
 func (r *Reconciler) planDeleteActions(ctx context.Context, key string, b *v1alpha1.Backup) (surveyResult, error) {
 	plugins, err := r.driver.ListPlugins(ctx, r.Reader)
 	if err != nil {
@@ -174,7 +176,7 @@ func (r *Reconciler) planDeleteActions(ctx context.Context, key string, b *v1alp
 		case err != nil && ctx.Err() != nil:
 			return surveyResult{}, context.Cause(ctx)
 		case err != nil:
-			found.uncallableActions = append(found.uncallableActions, fmt.Sprintf("what DeleteAction %s of Plugin %s removes: it could not say whether the backup concerns it: %v",
+			found.uncallableActions = append(found.uncallableActions, fmt.Sprintf("what DeleteAction %s of Plugin %s removes: the action could not report whether it applies to the backup: %v",
 				step.Name, step.Plugin, err))
 		case concerned:
 			found.hooks.Pre = append(found.hooks.Pre, step)
@@ -183,12 +185,13 @@ func (r *Reconciler) planDeleteActions(ctx context.Context, key string, b *v1alp
 	return found, nil
 }
 
-// selectorBackoff are those between two tries to ask an action which Backups concern it.
+// selectorBackoff is the back-off between requests for the selector of an action.
 func selectorBackoff() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 4, Jitter: 0.1, Steps: 3}
 }
 
-// isSelectedByAction asks a DeleteAction whether a Backup concerns it.
+// isSelectedByAction requests the selector of a DeleteAction, and reports whether it matches a
+// Backup.
 func (r *Reconciler) isSelectedByAction(ctx context.Context, key string, b *v1alpha1.Backup, step hook.PlannedAction) (bool, error) {
 	loads := []v1alpha1.PlannedItemAction{{Plugin: step.Plugin}}
 	if err := run.WaitForPlugins(ctx, r.Client, r.Actions, loads); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// backupToDeletionRuns returns the DeletionRuns of a Backup that have not ended.
+// backupToDeletionRuns returns the unfinished DeletionRuns of a Backup.
 func (r *Reconciler) backupToDeletionRuns(ctx context.Context, backup client.Object) []reconcile.Request {
 	return r.listUnfinishedRequests(ctx, backup.GetNamespace(), func(d *v1alpha1.DeletionRun) bool {
 		return backup.GetName() == d.Spec.BackupName || backup.GetName() == d.Status.BackupName
@@ -41,11 +41,12 @@ func (r *Reconciler) deletionRunToSiblings(ctx context.Context, object client.Ob
 	})
 }
 
-// listUnfinishedRequests returns the DeletionRuns of a namespace that have not ended and are wanted.
+// listUnfinishedRequests returns requests for the unfinished DeletionRuns of a namespace that
+// match.
 func (r *Reconciler) listUnfinishedRequests(ctx context.Context, namespace string, wanted func(*v1alpha1.DeletionRun) bool) []reconcile.Request {
 	var list v1alpha1.DeletionRunList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache can not fail once it has started
+		return nil // the cache cannot fail once it has started
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {

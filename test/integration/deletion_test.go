@@ -108,7 +108,7 @@ func TestTwoDeletionRuns(t *testing.T) {
 	for _, d := range runs {
 		d = destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
 		calls += len(deleteCalls(t, d))
-		if strings.Contains(d.Status.Message, "destroyed it") || strings.Contains(d.Status.Message, "gone already") {
+		if strings.Contains(d.Status.Message, "destroyed the backup") || strings.Contains(d.Status.Message, "does not exist anymore") {
 			others++
 		}
 	}
@@ -209,7 +209,7 @@ func TestWhatIsToBeDestroyed(t *testing.T) {
 		"a typing error": {
 			v1alpha1.DeletionRunSpec{BackupName: "nightyl"},
 			v1alpha1.DeletionRunPhaseFailedValidation,
-			[]string{"there is no Backup nightyl", "correct spec.backupName"},
+			[]string{"there is no Backup nightyl", "fix spec.backupName"},
 		},
 		"no such location": {
 			v1alpha1.DeletionRunSpec{BackupName: "b", StorageLocation: "nowhere"},
@@ -217,7 +217,7 @@ func TestWhatIsToBeDestroyed(t *testing.T) {
 			[]string{"nowhere", "does not exist"},
 		},
 		"another has the name": {
-			v1alpha1.DeletionRunSpec{BackupName: "b", BackupUID: "1-2-3"}, v1alpha1.DeletionRunPhaseCompleted, []string{"was gone already"},
+			v1alpha1.DeletionRunSpec{BackupName: "b", BackupUID: "1-2-3"}, v1alpha1.DeletionRunPhaseCompleted, []string{"does not exist anymore"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,8 +66,8 @@ func TestDeleteActionsChoose(t *testing.T) {
 	}{
 		"it concerns others": {"tier=silver", v1alpha1.DeletionRunPhaseCompleted, 0, "is destroyed"},
 		"it concerns all":    {"", v1alpha1.DeletionRunPhaseCompleted, 1, "is destroyed"},
-		"it does not know":   {"fault:panic", v1alpha1.DeletionRunPhasePartiallyFailed, 0, "could not say whether the backup concerns it"},
-		"it does not answer": {"fault:hang", v1alpha1.DeletionRunPhasePartiallyFailed, 0, "could not say whether the backup concerns it"},
+		"it does not know":   {"fault:panic", v1alpha1.DeletionRunPhasePartiallyFailed, 0, "could not report whether it applies to the backup"},
+		"it does not answer": {"fault:hang", v1alpha1.DeletionRunPhasePartiallyFailed, 0, "could not report whether it applies to the backup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

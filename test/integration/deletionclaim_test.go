@@ -87,7 +87,7 @@ func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
 	}
 	for i, d := range runs {
 		await(t, d, "it says what holds it up", func(d *v1alpha1.DeletionRun) bool {
-			return d.Status.Message == fmt.Sprintf("Waiting until Backup %s is gone; it has the finalizers %s", backups[i].Name, held)
+			return d.Status.Message == fmt.Sprintf("Waiting for Backup %s to be deleted; it has the finalizers %s", backups[i].Name, held)
 		})
 	}
 	b := outcome(t, stage.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
@@ -113,7 +113,7 @@ func TestAnotherBackupHasTheName(t *testing.T) {
 			BackupName: b.Name, BackupUID: "1-2-3", StorageLocation: stage.DefaultLocation, TTL: &metav1.Duration{Duration: time.Hour},
 		},
 	})
-	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted, "was gone already; another backup has its name")
+	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted, "does not exist anymore; another backup has its name")
 	stage.CheckEqual(t, "the files", s.stored(t, b.Name), files)
 }
 
@@ -134,7 +134,7 @@ func TestTheLastIsKeptWhenItsTurnComes(t *testing.T) {
 	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := deletionOf(b)
 	d.Spec.Cause = v1alpha1.DeletionCauseScheduleLimit
-	destroyed(t, stage.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseCancelled, "is kept as one of the newest 1 that succeeded of Schedule "+schedule.Name)
+	destroyed(t, stage.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseCancelled, "is kept as one of the newest 1 successful Backups of Schedule "+schedule.Name)
 	destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted) // a person may
 	s.gone(t, b)
 }

@@ -130,7 +130,7 @@ func TestABackupOfAnotherSystem(t *testing.T) {
 			files := s.filesIn(t, location, backup)
 			again := d.DeepCopy()
 			destroyed(t, stage.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseFailedValidation,
-				"backup "+backup+" was not made by a Backup of this cluster", "create a DeletionRun with spec.destroyForeign: true")
+				"backup "+backup+" was not created by a Backup of this cluster", "create a DeletionRun with spec.destroyForeign: true")
 			stage.CheckEqual(t, "the files", s.filesIn(t, location, backup), files)
 
 			again.Spec.DestroyForeign = true

@@ -34,16 +34,16 @@ func TestAwaitAdmission(t *testing.T) {
 		missing []string
 		// passes are when the run is reconciled, after begin.
 		passes []time.Duration
-		// want says of each pass whether the run waits.
+		// want is whether the run waits, for each pass.
 		want []bool
 	}{
-		"nothing is missing":        {grace: time.Minute, created: begin, passes: []time.Duration{0}, want: []bool{false}},
-		"without a grace":           {created: begin, missing: []string{"x"}, passes: []time.Duration{0}, want: []bool{false}},
-		"until the grace is over":   {grace: time.Minute, created: begin, missing: []string{"x"}, passes: []time.Duration{0, 59 * time.Second, time.Minute}, want: []bool{true, true, false}},
-		"created long ago":          {grace: time.Minute, created: begin.Add(-time.Hour), missing: []string{"x"}, passes: []time.Duration{0}, want: []bool{false}},
-		"created in the future":     {grace: time.Minute, created: begin.Add(time.Hour), missing: []string{"x"}, passes: []time.Duration{0, 59 * time.Second, time.Minute}, want: []bool{true, true, false}},
-		"a little in the future":    {grace: time.Minute, created: begin.Add(5 * time.Second), missing: []string{"x"}, passes: []time.Duration{0, time.Minute}, want: []bool{true, false}},
-		"seen late by this process": {grace: time.Minute, created: begin.Add(-50 * time.Second), missing: []string{"x"}, passes: []time.Duration{0, 10 * time.Second}, want: []bool{true, false}},
+		"nothing is missing":         {grace: time.Minute, created: begin, passes: []time.Duration{0}, want: []bool{false}},
+		"without a grace":            {created: begin, missing: []string{"x"}, passes: []time.Duration{0}, want: []bool{false}},
+		"until the grace has passed": {grace: time.Minute, created: begin, missing: []string{"x"}, passes: []time.Duration{0, 59 * time.Second, time.Minute}, want: []bool{true, true, false}},
+		"created long ago":           {grace: time.Minute, created: begin.Add(-time.Hour), missing: []string{"x"}, passes: []time.Duration{0}, want: []bool{false}},
+		"created in the future":      {grace: time.Minute, created: begin.Add(time.Hour), missing: []string{"x"}, passes: []time.Duration{0, 59 * time.Second, time.Minute}, want: []bool{true, true, false}},
+		"a little in the future":     {grace: time.Minute, created: begin.Add(5 * time.Second), missing: []string{"x"}, passes: []time.Duration{0, time.Minute}, want: []bool{true, false}},
+		"first seen late":            {grace: time.Minute, created: begin.Add(-50 * time.Second), missing: []string{"x"}, passes: []time.Duration{0, 10 * time.Second}, want: []bool{true, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := begin
@@ -63,7 +63,7 @@ func TestAwaitAdmission(t *testing.T) {
 					t.Errorf("after %s: requeued after %s, which is not within the grace of %s", pass, s.requeue, tc.grace)
 				}
 				if message != "" && s.Object.Status.Message != message {
-					t.Errorf("the message changes while nothing does, from %q to %q", message, s.Object.Status.Message)
+					t.Errorf("the message changed without a cause, from %q to %q", message, s.Object.Status.Message)
 				}
 				message = s.Object.Status.Message
 			}
@@ -71,7 +71,7 @@ func TestAwaitAdmission(t *testing.T) {
 	}
 }
 
-// TestAwaitLocationRecovery is about Backups that have waited for their turn for an hour.
+// TestAwaitLocationRecovery has Backups that have waited for their turn for an hour.
 func TestAwaitLocationRecovery(t *testing.T) {
 	begin := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
@@ -80,11 +80,11 @@ func TestAwaitLocationRecovery(t *testing.T) {
 		passes   []time.Duration
 		want     []bool
 	}{
-		"it works":          {grace: time.Minute, passes: []time.Duration{0}, want: []bool{false}},
-		"without a grace":   {problems: []string{"x"}, passes: []time.Duration{0}, want: []bool{false}},
-		"until it is over":  {grace: time.Minute, problems: []string{"x"}, passes: []time.Duration{0, 30 * time.Second, 59 * time.Second, time.Minute}, want: []bool{true, true, true, false}},
-		"a second outage":   {grace: time.Minute, problems: []string{"x"}, passes: []time.Duration{0, 10 * time.Minute, 11 * time.Minute}, want: []bool{true, true, false}},
-		"no pass meanwhile": {grace: time.Minute, problems: []string{"x"}, passes: []time.Duration{0, 61 * time.Second}, want: []bool{true, false}},
+		"it works":                   {grace: time.Minute, passes: []time.Duration{0}, want: []bool{false}},
+		"without a grace":            {problems: []string{"x"}, passes: []time.Duration{0}, want: []bool{false}},
+		"until the grace has passed": {grace: time.Minute, problems: []string{"x"}, passes: []time.Duration{0, 30 * time.Second, 59 * time.Second, time.Minute}, want: []bool{true, true, true, false}},
+		"a second outage":            {grace: time.Minute, problems: []string{"x"}, passes: []time.Duration{0, 10 * time.Minute, 11 * time.Minute}, want: []bool{true, true, false}},
+		"no pass meanwhile":          {grace: time.Minute, problems: []string{"x"}, passes: []time.Duration{0, 61 * time.Second}, want: []bool{true, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := begin
@@ -106,7 +106,7 @@ func TestAwaitAdmission_Status(t *testing.T) {
 		t.Fatal("the only slot is not free")
 	}
 	if !d.AwaitAdmission(s, v1alpha1.ReasonWaitingForLocation, []string{"there is no location", "create one"}) {
-		t.Fatal("it does not wait")
+		t.Fatal("the run does not wait")
 	}
 	const want = "Waiting until 12:02:00 UTC for what may still be created: there is no location; create one"
 	for _, condition := range []string{v1alpha1.ConditionSucceeded, v1alpha1.ConditionReconciling} {
@@ -118,7 +118,7 @@ func TestAwaitAdmission_Status(t *testing.T) {
 	_, other := newWaiting(0, now, &now)
 	other.Object.UID, other.Object.Name = "u-2", "backup-2"
 	if !d.AcquireSlot(other) {
-		t.Error("a run that waits holds the slot")
+		t.Error("a waiting run holds the slot")
 	}
 }
 

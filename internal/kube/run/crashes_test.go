@@ -20,14 +20,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// processes are operators that follow each other on one disk.
+// processes are operators that run one after the other on the same disk.
 type processes struct {
 	t   *testing.T
 	dir string
 	d   *Driver[*v1alpha1.Backup]
 }
 
-// next starts an operator; the one before may have crashed.
+// next starts an operator; the previous one may have crashed.
 func (p *processes) next(objects ...client.Object) {
 	p.t.Helper()
 	p.d = driverWith(p.t, nil, objects...)
@@ -38,7 +38,7 @@ func (p *processes) next(objects ...client.Object) {
 	p.d.recordGateStart()
 }
 
-// try has a step of a Backup begin, if it may, as a pass would.
+// try starts a step of a Backup, if it is admitted, as a reconcile would.
 func (p *processes) try(b *v1alpha1.Backup, step string, pre ...*v1alpha1.HookRun) AttemptAdmission {
 	p.t.Helper()
 	s := newScope(BackupKind, b)
@@ -64,7 +64,7 @@ func TestAdmitAttempt_Crashes(t *testing.T) {
 	for crashes := range int32(3) {
 		p.next()
 		if got := p.try(b, "archive"); got != AttemptAdmitted {
-			t.Fatalf("after %d crashes: %v, want that it may begin", crashes, got)
+			t.Fatalf("after %d crashes: %v, want that the attempt is admitted", crashes, got)
 		}
 		if c := b.Status.Crashes; (c == nil) != (crashes == 0) || (c != nil && *c != v1alpha1.StepCrashes{Step: "archive", Count: crashes}) {
 			t.Errorf("after %d crashes the status has %+v", crashes, c)
@@ -73,16 +73,16 @@ func TestAdmitAttempt_Crashes(t *testing.T) {
 	p.next()
 	for range 2 { // the outcome may have to wait
 		if got := p.try(b, "archive"); got != AttemptRefused || b.Status.Crashes.Count != 3 {
-			t.Errorf("after the last one: %v with %+v, want that it is refused", got, b.Status.Crashes)
+			t.Errorf("after the last crash: %v with %+v, want that the attempt is refused", got, b.Status.Crashes)
 		}
 	}
 	if got := p.try(b, "abandon"); got != AttemptAdmitted {
-		t.Errorf("another step: %v, want that it may begin", got)
+		t.Errorf("another step: %v, want that the attempt is admitted", got)
 	}
 }
 
-// TestAdmitAttempt_Bystander lets one run crash the operator, and expects that another one, which
-// always goes on meanwhile, is not blamed.
+// TestAdmitAttempt_Bystander has one run that crashes the operator, and expects that another
+// run, which is always active meanwhile, is not blamed.
 func TestAdmitAttempt_Bystander(t *testing.T) {
 	p := &processes{t: t, dir: t.TempDir()}
 	poison, bystander := queued("poison", 1), queued("bystander", 2)
@@ -105,8 +105,8 @@ func TestAdmitAttempt_Bystander(t *testing.T) {
 	t.Error("the run that crashes the operator was never given up")
 }
 
-// TestAdmitAttempt_NewPoison has a run that is tried alone for the last time when a new one begins that
-// crashes the operator: which of them did it is not known until one of them goes on without the other.
+// TestAdmitAttempt_NewPoison has a run whose last attempt runs alone when a new run starts and
+// crashes the operator. The culprit is unknown until one of them runs without the other.
 func TestAdmitAttempt_NewPoison(t *testing.T) {
 	p := &processes{t: t, dir: t.TempDir()}
 	innocent, poison := queued("innocent", 1), queued("poison", 2)
@@ -119,7 +119,7 @@ func TestAdmitAttempt_NewPoison(t *testing.T) {
 		switch p.try(poison, "archive") {
 		case AttemptRefused:
 			return
-		case AttemptHeld: // the innocent run has its turn, and ends
+		case AttemptHeld: // the innocent run gets its turn, and ends
 			p.d.Journal.Begin(journalID(innocent.UID, "archive"))()
 			innocent.Status.Crashes = nil
 			if got := p.try(poison, "archive"); got != AttemptAdmitted {
@@ -131,7 +131,8 @@ func TestAdmitAttempt_NewPoison(t *testing.T) {
 	t.Error("the run that crashes the operator was never given up")
 }
 
-// TestAdmitAttempt_CrashesInCompany has a run that crashes the operator beside another new run each time.
+// TestAdmitAttempt_CrashesInCompany has a run that crashes the operator beside a new run each
+// time.
 func TestAdmitAttempt_CrashesInCompany(t *testing.T) {
 	p := &processes{t: t, dir: t.TempDir()}
 	poison := queued("poison", 1)
@@ -139,7 +140,7 @@ func TestAdmitAttempt_CrashesInCompany(t *testing.T) {
 		p.next()
 		if p.try(poison, "archive") == AttemptRefused {
 			if crashes > 5 {
-				t.Errorf("it was given up after %d crashes, want at most 5", crashes)
+				t.Errorf("the run was given up after %d crashes, want at most 5", crashes)
 			}
 			return
 		}
@@ -148,10 +149,11 @@ func TestAdmitAttempt_CrashesInCompany(t *testing.T) {
 	t.Error("the run that crashes the operator was never given up")
 }
 
-// TestAdmitAttempt_IsolationEnds has two runs with two crashes each, of which one goes on alone for hours.
+// TestAdmitAttempt_IsolationEnds has two runs with two crashes each, one of which runs alone for
+// hours.
 func TestAdmitAttempt_IsolationEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// frozen says that a Pre action of the one that waits was called.
+		// frozen means that a Pre action of the waiting run was called.
 		frozen bool
 		waits  time.Duration
 		want   AttemptAdmission
@@ -175,10 +177,10 @@ func TestAdmitAttempt_IsolationEnds(t *testing.T) {
 				pre[0].Status.StartTimestamp = &metav1.Time{Time: noon}
 			}
 			if got := p.try(other, "archive"); got != AttemptAdmitted {
-				t.Fatalf("the first one is %v", got)
+				t.Fatalf("the first attempt is %v", got)
 			}
 			if got := p.try(b, "archive", pre...); got != AttemptHeld {
-				t.Fatalf("the second one is %v at once, want that it waits", got)
+				t.Fatalf("the second attempt is %v at once, want that it waits", got)
 			}
 			now = now.Add(tc.waits)
 			if got := p.try(b, "archive", pre...); got != tc.want {
@@ -189,11 +191,11 @@ func TestAdmitAttempt_IsolationEnds(t *testing.T) {
 			}
 			p.d.Journal.Begin(journalID(other.UID, "archive"))()
 			if got := p.try(b, "archive", pre...); got != AttemptRefused {
-				t.Errorf("it is %v while its outcome is decided, want that it is refused", got)
+				t.Errorf("the attempt is %v while the outcome is decided, want that it is refused", got)
 			}
 			ended := ExecuteStep(p.d, newScope(BackupKind, b), "archive", func() (func(context.Context) (NoValue, error), error) { return nil, nil })
 			if ended == nil || !IsCrashed(ended.Err) || !strings.Contains(ended.Err.Error(), "could not start within 10m0s") {
-				t.Errorf("the step ends with %+v", ended)
+				t.Errorf("the step ended with %+v", ended)
 			}
 		})
 	}
@@ -205,7 +207,7 @@ func TestAdmitAttempt_OrderlyEnd(t *testing.T) {
 	for range 5 {
 		p.next()
 		if got := p.try(b, "archive"); got != AttemptAdmitted {
-			t.Fatalf("it is %v, want that it may begin", got)
+			t.Fatalf("the attempt is %v, want that it is admitted", got)
 		}
 		p.d.Journal.Close()
 	}

@@ -25,7 +25,7 @@ import (
 
 func hours(n time.Duration) *metav1.Duration { return &metav1.Duration{Duration: n * time.Hour} }
 
-// begun returns a Backup whose plan was recorded before a while.
+// begun returns a Backup whose plan was recorded some time ago.
 func begun(age time.Duration) *v1alpha1.Backup {
 	b := queued("nightly", 0)
 	b.Status.StorageLocation = "main"
@@ -65,19 +65,19 @@ func TestCheckDeadline(t *testing.T) {
 			s := newScope(BackupKind, b)
 			d.checkDeadline(t.Context(), s)
 			if s.IsDeadlineExceeded() != tc.wantExpired || s.requeue != tc.wantLeft || s.IsCancelRequested() != tc.wantExpired {
-				t.Errorf("expired: %v, looked at again after %s; want %v, %s", s.IsDeadlineExceeded(), s.requeue, tc.wantExpired, tc.wantLeft)
+				t.Errorf("expired: %v, requeued after %s; want %v, %s", s.IsDeadlineExceeded(), s.requeue, tc.wantExpired, tc.wantLeft)
 			}
 		})
 	}
 }
 
-// TestCheckDeadline_Clocks has a process see a run of a Backup for the first time whose deadline is
-// 24 h, and is checked again later.
+// TestCheckDeadline_Clocks has a process that first sees a run of a Backup with a deadline of 24
+// h, and checks it again later.
 func TestCheckDeadline_Clocks(t *testing.T) {
 	away := errors.New("connection refused")
 	for name, tc := range map[string]struct {
-		// age is what the run has by the clock of the process then, and ahead is by how much
-		// that is ahead of the one of the API server.
+		// age is the age of the run by the clock of the process at that time, and ahead is how far
+		// that clock is ahead of the clock of the API server.
 		age, ahead time.Duration
 		fails      error
 		// created is how long after its recorded start the run was created, by the API server.
@@ -87,17 +87,17 @@ func TestCheckDeadline_Clocks(t *testing.T) {
 		wantLeft    time.Duration
 		wantAsked   int
 	}{
-		"it is young":                         {age: time.Hour, wantLeft: 23 * time.Hour},
-		"both clocks say it is over":          {age: 25 * time.Hour, wantExpired: true, wantAsked: 1},
-		"the clock is 25 h ahead":             {age: 26 * time.Hour, ahead: 25 * time.Hour, wantLeft: 23 * time.Hour, wantAsked: 1},
-		"it is ahead, and the time passes":    {age: 26 * time.Hour, ahead: 25 * time.Hour, later: 23 * time.Hour, wantExpired: true, wantAsked: 1},
-		"it is ahead, and some of it passes":  {age: 26 * time.Hour, ahead: 25 * time.Hour, later: 22 * time.Hour, wantLeft: time.Hour, wantAsked: 1},
-		"it is ahead of a run that is young":  {age: 20 * time.Hour, ahead: 19 * time.Hour, later: 4 * time.Hour, wantLeft: 19 * time.Hour, wantAsked: 1},
-		"the API server is away":              {age: 25 * time.Hour, fails: away, wantLeft: time.Minute, wantAsked: 1},
-		"it is away for a minute more":        {age: 25 * time.Hour, fails: away, later: time.Minute, wantLeft: time.Minute, wantAsked: 2},
-		"it is not asked meanwhile":           {age: 25 * time.Hour, fails: away, later: 20 * time.Second, wantLeft: 40 * time.Second, wantAsked: 1},
-		"it never says anything":              {age: 25 * time.Hour, fails: away, later: 24 * time.Hour, wantExpired: true, wantAsked: 1},
-		"a clock was behind at the beginning": {age: 25 * time.Hour, created: 24 * time.Hour, wantLeft: 23 * time.Hour},
+		"the run is young":                       {age: time.Hour, wantLeft: 23 * time.Hour},
+		"the deadline has passed by both clocks": {age: 25 * time.Hour, wantExpired: true, wantAsked: 1},
+		"the clock is 25 h ahead":                {age: 26 * time.Hour, ahead: 25 * time.Hour, wantLeft: 23 * time.Hour, wantAsked: 1},
+		"it is ahead, and the time passes":       {age: 26 * time.Hour, ahead: 25 * time.Hour, later: 23 * time.Hour, wantExpired: true, wantAsked: 1},
+		"it is ahead, and some of it passes":     {age: 26 * time.Hour, ahead: 25 * time.Hour, later: 22 * time.Hour, wantLeft: time.Hour, wantAsked: 1},
+		"it is ahead of a run that is young":     {age: 20 * time.Hour, ahead: 19 * time.Hour, later: 4 * time.Hour, wantLeft: 19 * time.Hour, wantAsked: 1},
+		"the API server is away":                 {age: 25 * time.Hour, fails: away, wantLeft: time.Minute, wantAsked: 1},
+		"the API server is away for longer":      {age: 25 * time.Hour, fails: away, later: time.Minute, wantLeft: time.Minute, wantAsked: 2},
+		"no request in between":                  {age: 25 * time.Hour, fails: away, later: 20 * time.Second, wantLeft: 40 * time.Second, wantAsked: 1},
+		"the API server never answers":           {age: 25 * time.Hour, fails: away, later: 24 * time.Hour, wantExpired: true, wantAsked: 1},
+		"a clock was behind at the beginning":    {age: 25 * time.Hour, created: 24 * time.Hour, wantLeft: 23 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, b := driverWith(t, nil), begun(tc.age)
@@ -112,20 +112,20 @@ func TestCheckDeadline_Clocks(t *testing.T) {
 			d.checkDeadline(t.Context(), s)
 			if tc.later > 0 {
 				if s.IsDeadlineExceeded() {
-					t.Error("it is expired at once")
+					t.Error("the run expired at once")
 				}
 				now, s = now.Add(tc.later), newScope(BackupKind, b)
 				d.checkDeadline(t.Context(), s)
 			}
 			if s.IsDeadlineExceeded() != tc.wantExpired || s.requeue != tc.wantLeft || asked != tc.wantAsked {
-				t.Errorf("expired: %v, looked at again after %s, asked %d times; want %v, %s, %d",
+				t.Errorf("expired: %v, requeued after %s, %d requests for the server time; want %v, %s, %d",
 					s.IsDeadlineExceeded(), s.requeue, asked, tc.wantExpired, tc.wantLeft, tc.wantAsked)
 			}
 		})
 	}
 }
 
-// plan plans an action that starts operations.
+// plan adds a planned action that starts operations.
 func plan(b *v1alpha1.Backup, timeout *metav1.Duration) {
 	b.Status.ItemActions = []v1alpha1.PlannedItemAction{{Name: "x/move", Kind: v1alpha1.ActionKindAsyncBackupItem, Operation: &v1alpha1.OperationPolicy{Timeout: timeout}}}
 }
@@ -140,16 +140,16 @@ func TestFailedOutcome(t *testing.T) {
 		wantPhase, wantReason string
 		wantText              string
 	}{
-		"an error":                {err: errors.New("no space"), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonFailed, wantText: "It failed: no space"},
-		"a deadline of the work":  {err: fmt.Errorf("%w: %w", late, context.Canceled), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonDeadlineExceeded, wantText: "the deadline of 1h0m0s of the archive has passed"},
-		"a deadline of the run":   {err: context.Canceled, age: 25 * time.Hour, wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonDeadlineExceeded, wantText: "the deadline of 24h0m0s of the Backup has passed"},
-		"a step that hangs":       {err: stuck, wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "probably because BackupStorageLocation main does not respond"},
-		"it hangs, and the run":   {err: stuck, age: 25 * time.Hour, wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "probably because BackupStorageLocation main does not respond"},
-		"a store that stalled":    {err: fmt.Errorf("writing: %w", objectstore.ErrStalled), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "It failed: writing"},
-		"a person":                {err: errRunCanceled, cancel: true, wantPhase: PhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "Cancelled: spec.desiredState is Cancel"},
-		"a person, and it hangs":  {err: stuck, cancel: true, wantPhase: PhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "probably because BackupStorageLocation main does not respond"},
-		"a person after deadline": {err: errRunCanceled, cancel: true, age: 25 * time.Hour, wantPhase: PhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "spec.desiredState is Cancel"},
-		"crashes":                 {err: fmt.Errorf("%w 3 times", errCrashed), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonRunCrashed, wantText: "crashed 3 times"},
+		"an error":                  {err: errors.New("no space"), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonFailed, wantText: "It failed: no space"},
+		"a deadline of the work":    {err: fmt.Errorf("%w: %w", late, context.Canceled), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonDeadlineExceeded, wantText: "the deadline of 1h0m0s of the archive has passed"},
+		"a deadline of the run":     {err: context.Canceled, age: 25 * time.Hour, wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonDeadlineExceeded, wantText: "the deadline of 24h0m0s of the Backup has passed"},
+		"a step that hangs":         {err: stuck, wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "probably because BackupStorageLocation main does not respond"},
+		"it hangs, and the run":     {err: stuck, age: 25 * time.Hour, wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "probably because BackupStorageLocation main does not respond"},
+		"a store that stalled":      {err: fmt.Errorf("writing: %w", objectstore.ErrStalled), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "It failed: writing"},
+		"a user":                    {err: errRunCanceled, cancel: true, wantPhase: PhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "Cancelled: spec.desiredState is Cancel"},
+		"a user, and it hangs":      {err: stuck, cancel: true, wantPhase: PhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "probably because BackupStorageLocation main does not respond"},
+		"a user after the deadline": {err: errRunCanceled, cancel: true, age: 25 * time.Hour, wantPhase: PhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "spec.desiredState is Cancel"},
+		"crashes":                   {err: fmt.Errorf("%w 3 times", errCrashed), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonRunCrashed, wantText: "crashed 3 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, b := driverWith(t, nil), begun(tc.age)
@@ -184,14 +184,15 @@ func stepping(t *testing.T) *Driver[*v1alpha1.Backup] {
 	return d
 }
 
-// TestExecuteStep_Ends lets a step ignore its context, and asks when there is an outcome all the same.
+// TestExecuteStep_Ends has a step that ignores its context, and checks when there is an outcome
+// anyway.
 func TestExecuteStep_Ends(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit    func(d *Driver[*v1alpha1.Backup], b *v1alpha1.Backup)
 		decided bool
 		want    time.Duration
 	}{
-		"cancelled before it began": {
+		"canceled before it started": {
 			edit: func(_ *Driver[*v1alpha1.Backup], b *v1alpha1.Backup) {
 				b.Spec.DesiredState = v1alpha1.DesiredStateCancel
 			},
@@ -203,7 +204,7 @@ func TestExecuteStep_Ends(t *testing.T) {
 			},
 			want: 6 * time.Minute,
 		},
-		"a step with a timeout of a finished Backup that was cancelled": {
+		"a step with a timeout of a finished Backup that was canceled": {
 			edit: func(d *Driver[*v1alpha1.Backup], b *v1alpha1.Backup) {
 				d.StepTimeouts = map[string]time.Duration{"work": 5 * time.Minute}
 				b.Spec.DesiredState = v1alpha1.DesiredStateCancel
@@ -246,13 +247,13 @@ func TestExecuteStep_Ends(t *testing.T) {
 					synctest.Wait()
 				}
 				if ended == nil || !errors.Is(ended.Err, runner.ErrStuck) || ended.Value != "" {
-					t.Fatalf("it ended with %+v, want that it was left behind", ended)
+					t.Fatalf("the step ended with %+v, want that it was left behind", ended)
 				}
 				if !d.Journal.ReserveExclusive("another") {
-					t.Error("it keeps others from being tried alone")
+					t.Error("the step prevents other steps from running alone")
 				}
 				if took := time.Since(start); took < tc.want || took > tc.want+5*time.Second {
-					t.Errorf("it took %s, want %s", took, tc.want)
+					t.Errorf("the step took %s, want %s", took, tc.want)
 				}
 			})
 		})

@@ -20,8 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// TestNewFinalizeFunc_SaysWhatHoldsTheRun: a decided run whose files cannot be given up says so and why,
-// whatever else goes on, and also while it is tried again.
+// TestNewFinalizeFunc_SaysWhatHoldsTheRun checks that the message of a finished run whose files
+// must be stored names the step and the reason, in addition to other remaining work, and also
+// during a retry.
 func TestNewFinalizeFunc_SaysWhatHoldsTheRun(t *testing.T) {
 	const failure = "storing the log of the run failed: the store is read-only; retrying"
 	for name, tc := range map[string]struct {
@@ -68,11 +69,11 @@ func TestNewFinalizeFunc_SaysWhatHoldsTheRun(t *testing.T) {
 					d.NewFinalizeFunc(func(s *Scope[*v1alpha1.Backup]) *Result[bool] { return stepOf(d, s, StepPostLog, tc.storeLog) }, nil),
 				}
 				newScope(BackupKind, b).RecordOutcome(Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: enough"}, time.Now())
-				for range 20 { // the first try has failed by then, and the second hangs
+				for range 20 { // by then the first attempt has failed, and the second hangs
 					finishOnce(t, d, b, tc.post, phases)
 				}
 				if tried != 2 {
-					t.Errorf("it was tried %d times, want 2", tried)
+					t.Errorf("%d attempts, want 2", tried)
 				}
 				if got, want := b.Status.Message, "Cancelled: enough; "+tc.want; got != want {
 					t.Errorf("the message is %q, want %q", got, want)
@@ -85,7 +86,8 @@ func TestNewFinalizeFunc_SaysWhatHoldsTheRun(t *testing.T) {
 	}
 }
 
-// TestNewFinalizeFunc_LogLost: that a log is lost is told once, however long something else holds the run.
+// TestNewFinalizeFunc_LogLost checks that there is one event for a lost log, however long
+// something else holds the run.
 func TestNewFinalizeFunc_LogLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b := stepping(t), begun(0)
@@ -109,12 +111,12 @@ func TestNewFinalizeFunc_LogLost(t *testing.T) {
 			}
 		}
 		if lost != 1 {
-			t.Errorf("%d events tell that the log is lost, want one", lost)
+			t.Errorf("%d events report that the log is lost, want one", lost)
 		}
 	})
 }
 
-// abandoning is the phase that gives up the files of a run.
+// abandoning is the phase that abandons the files of a run.
 func abandoning(d *Driver[*v1alpha1.Backup], work func(context.Context) (NoValue, error)) ReconcileFunc[*v1alpha1.Backup] {
 	return func(_ context.Context, s *Scope[*v1alpha1.Backup]) (bool, error) {
 		s.CleanupPending = AwaitStep(d, s, "abandon", "storing the log of the run", stepOf(d, s, "abandon", work))
@@ -126,7 +128,7 @@ func stepOf[R any](d *Driver[*v1alpha1.Backup], s *Scope[*v1alpha1.Backup], name
 	return ExecuteStep(d, s, name, func() (func(context.Context) (R, error), error) { return work, nil })
 }
 
-// finishOnce makes a pass over a decided Backup with one Post action, and lets a second pass.
+// finishOnce runs one pass over a finished Backup with one Post action, and waits a second.
 func finishOnce(t *testing.T, d *Driver[*v1alpha1.Backup], b *v1alpha1.Backup, post v1alpha1.HookRunPhase, phases []ReconcileFunc[*v1alpha1.Backup]) {
 	t.Helper()
 	s := newScope(BackupKind, b)

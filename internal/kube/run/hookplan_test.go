@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// plugin returns a Plugin that was loaded and provides a pair.
+// plugin returns a loaded Plugin that provides a pair of actions.
 func plugin(name string, change ...func(*v1alpha1.Plugin)) v1alpha1.Plugin {
 	p := v1alpha1.Plugin{}
 	p.Name, p.Generation = name, 1
@@ -50,7 +50,7 @@ func TestBuildHookPlan(t *testing.T) {
 		warnings  [][]string
 	}{
 		"none": {},
-		"restore actions are left to restores": {
+		"restore actions are ignored": {
 			plugins: []v1alpha1.Plugin{plugin("a")}, pre: []string{"a"}, post: []string{"a"},
 		},
 		"suspended": {plugins: []v1alpha1.Plugin{plugin("a", neverLoaded, func(p *v1alpha1.Plugin) { p.Spec.Suspend = true })}},
@@ -58,7 +58,7 @@ func TestBuildHookPlan(t *testing.T) {
 			now := metav1.Now()
 			p.DeletionTimestamp = &now
 		})}},
-		"not looked at yet": {
+		"not observed yet": {
 			plugins: []v1alpha1.Plugin{plugin("a", func(p *v1alpha1.Plugin) { p.Status = v1alpha1.PluginStatus{} })},
 			loading: "a",
 		},
@@ -84,7 +84,7 @@ func TestBuildHookPlan(t *testing.T) {
 			pre:     []string{"a"}, post: []string{"a"},
 			errors: [][]string{{"PreBackup action typo", "does not provide", "spec.actions"}},
 		},
-		"a selector that can not be read": {
+		"an invalid selector": {
 			plugins: []v1alpha1.Plugin{plugin("a", declare(v1alpha1.PluginAction{
 				Name: "a", Kind: v1alpha1.ActionKindPreBackup,
 				Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Like"}}},
@@ -124,7 +124,7 @@ func TestBuildHookPlan(t *testing.T) {
 	}
 }
 
-// contain checks that each message has the parts that a person needs.
+// contain checks that each message has the parts that a user needs.
 func contain(t *testing.T, what string, got []string, want [][]string) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -140,7 +140,7 @@ func contain(t *testing.T, what string, got []string, want [][]string) {
 	}
 }
 
-// TestNewHookRun follows what was declared about an action into its HookRun.
+// TestNewHookRun checks that a HookRun follows the declaration of its action.
 func TestNewHookRun(t *testing.T) {
 	b := queued("b", 0)
 	b.Spec.Parameters = map[string]v1alpha1.ParameterSet{"a": {"k": "v"}}
@@ -158,7 +158,7 @@ func TestNewHookRun(t *testing.T) {
 	post := BackupKind.newHookRun(b, v1alpha1.HookPostBackup, plan.Post[0]).Spec
 	if pre.Order != 7 || pre.Retries != 2 || pre.Timeout.Duration != time.Minute || pre.Parameters["k"] != "v" ||
 		pre.FailurePolicy != v1alpha1.FailurePolicyIgnore || pre.OnInterruption != v1alpha1.InterruptionPolicyFail {
-		t.Errorf("the PreBackup HookRun is not what was declared: %+v", pre)
+		t.Errorf("the PreBackup HookRun does not match the declaration: %+v", pre)
 	}
 	if pre.DesiredState != v1alpha1.HookDesiredStateWait || post.DesiredState != v1alpha1.HookDesiredStateWait {
 		t.Error("a planned HookRun does not wait")

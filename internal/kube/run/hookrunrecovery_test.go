@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// thawing is a Plugin of this name that is loaded and has the action "thaw" on both sides, or
-// another one.
+// thawing returns a loaded Plugin of this name that has the action "thaw" on both sides, or
+// another action.
 func thawing(name, action string, change ...func(*v1alpha1.Plugin)) *v1alpha1.Plugin {
 	p := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, kind := range []v1alpha1.ActionKind{v1alpha1.ActionKindPreBackup, v1alpha1.ActionKindPostBackup} {
@@ -36,8 +36,8 @@ func thawing(name, action string, change ...func(*v1alpha1.Plugin)) *v1alpha1.Pl
 	return p
 }
 
-// TestRecreateHookRun: a HookRun that was removed by force is made again as long as anything tells how; it
-// counts as lost, and not as done, if nothing does.
+// TestRecreateHookRun checks that a HookRun that was deleted without its finalizer is recreated
+// as long as a Plugin provides its action. Otherwise it counts as lost, and not as done.
 func TestRecreateHookRun(t *testing.T) {
 	t.Parallel()
 	selectsOthers := func(p *v1alpha1.Plugin) {
@@ -49,7 +49,7 @@ func TestRecreateHookRun(t *testing.T) {
 	for name, tc := range map[string]struct {
 		plugin *v1alpha1.Plugin
 		action v1alpha1.ActionStatus
-		// alone says that the action has no first half.
+		// alone means that the action has no first half.
 		alone       bool
 		annotations map[string]string
 		wantPlugin  string
@@ -57,7 +57,7 @@ func TestRecreateHookRun(t *testing.T) {
 		wantOwed    bool
 		wantPhase   v1alpha1.HookRunPhase
 	}{
-		"its Plugin is as it was": {
+		"its Plugin did not change": {
 			plugin: thawing("db", "thaw"), action: v1alpha1.ActionStatus{Plugin: "db"},
 			wantPlugin: "db", wantTimeout: 7 * time.Minute, wantOwed: true,
 		},
@@ -89,12 +89,12 @@ func TestRecreateHookRun(t *testing.T) {
 			plugin: thawing("db", "thaw"), action: v1alpha1.ActionStatus{Plugin: "db", Phase: v1alpha1.ActionPhaseFailed, CompletionTimestamp: &at},
 			wantPlugin: "db", wantTimeout: 7 * time.Minute, wantOwed: true,
 		},
-		"it was lost, and a person has acknowledged that": {
+		"it was lost, and a user has acknowledged that": {
 			plugin: thawing("db", "thaw"), action: v1alpha1.ActionStatus{Plugin: "db", Phase: v1alpha1.ActionPhaseFailed, CompletionTimestamp: &at},
 			annotations: map[string]string{v1alpha1.AnnotationAbandonCleanup: "true"},
 			wantPlugin:  "db", wantOwed: true, wantPhase: v1alpha1.HookRunPhaseFailed,
 		},
-		"it had worked": {
+		"it had completed": {
 			plugin: thawing("db", "thaw"), action: v1alpha1.ActionStatus{Plugin: "db", Phase: v1alpha1.ActionPhaseCompleted, CompletionTimestamp: &at},
 			wantPlugin: "db", wantOwed: true, wantPhase: v1alpha1.HookRunPhaseCompleted,
 		},
@@ -122,18 +122,18 @@ func TestRecreateHookRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Spec.PluginRef.Name != tc.wantPlugin || got.Spec.Owed != tc.wantOwed || got.Status.Phase != tc.wantPhase {
-				t.Errorf("it is of Plugin %q, owed %t and %q; want %q, %t and %q",
+				t.Errorf("the HookRun has Plugin %q, owed %t and %q; want %q, %t and %q",
 					got.Spec.PluginRef.Name, got.Spec.Owed, got.Status.Phase, tc.wantPlugin, tc.wantOwed, tc.wantPhase)
 			}
 			if stored := exists(t.Context(), c, got); stored != (tc.wantPhase == "") || (stored && got.Spec.Timeout.Duration != tc.wantTimeout) {
-				t.Errorf("it was created: %t, with a timeout of %s, want %s", stored, got.Spec.Timeout.Duration, tc.wantTimeout)
+				t.Errorf("the HookRun was created: %t, with a timeout of %s, want %s", stored, got.Spec.Timeout.Duration, tc.wantTimeout)
 			}
 		})
 	}
 }
 
-// TestRecreateHookRun_WhileLoading: clean-up whose Plugin may be replaced by one that is being started waits
-// for it, and nothing else of the run does.
+// TestRecreateHookRun_WhileLoading checks that clean-up waits if its Plugin may be replaced by
+// one that is still starting, and that nothing else in the run waits.
 func TestRecreateHookRun_WhileLoading(t *testing.T) {
 	t.Parallel()
 	loads := thawing("db2", "thaw", func(p *v1alpha1.Plugin) { p.Status.Conditions = nil })
@@ -160,10 +160,10 @@ func TestRecreateHookRun_WhileLoading(t *testing.T) {
 		err = errors.Join(err, f(t.Context()))
 	}
 	if done || err != nil || s.requeue != pluginLoadPollInterval || !conditions.IsTrue(b, v1alpha1.ConditionCleanupOwed) {
-		t.Errorf("done: %v, %v; looked at again after %s, %+v", done, err, s.requeue, b.Status.Conditions)
+		t.Errorf("done: %v, %v; requeued after %s, %+v", done, err, s.requeue, b.Status.Conditions)
 	}
 	if err := d.Client.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil || other.Spec.DesiredState != v1alpha1.HookDesiredStateRun {
-		t.Errorf("the other clean-up is to %s, %v", other.Spec.DesiredState, err)
+		t.Errorf("the other clean-up has desiredState %s, %v", other.Spec.DesiredState, err)
 	}
 }
 
@@ -171,7 +171,7 @@ func exists(ctx context.Context, c client.Client, run *v1alpha1.HookRun) bool {
 	return c.Get(ctx, client.ObjectKeyFromObject(run), &v1alpha1.HookRun{}) == nil
 }
 
-// TestRecreateHookRun_RecordsThePlugin: what is recovered by is in the status.
+// TestRecreateHookRun_RecordsThePlugin checks that the status has what the recovery needs.
 func TestRecreateHookRun_RecordsThePlugin(t *testing.T) {
 	t.Parallel()
 	h := run(post, "thaw", "")

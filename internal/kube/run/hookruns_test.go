@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestRunsAreHeldUntilNothingIsLeft lets go of the HookRuns of a Backup, of which one has a Job
-// that is still to be removed.
+// TestRunsAreHeldUntilNothingIsLeft finalizes the HookRuns of a Backup. One of them has a Job
+// that still has to be removed.
 func TestRunsAreHeldUntilNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "nightly", UID: "b-1"}}
@@ -32,7 +32,7 @@ func TestRunsAreHeldUntilNothingIsLeft(t *testing.T) {
 	check := func(wantAll bool, wantHeld ...bool) {
 		t.Helper()
 		if all, err := d.finalizeHookRuns(t.Context(), b); all != wantAll || err != nil {
-			t.Errorf("all were released: %t, %v; want %t", all, err, wantAll)
+			t.Errorf("all finalizers were removed: %t, %v; want %t", all, err, wantAll)
 		}
 		for i, run := range []*v1alpha1.HookRun{left, other} {
 			if err := d.Client.Get(t.Context(), client.ObjectKeyFromObject(run), run); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 )
 
-// TestToPlannedItemActions follows what was declared about an action on objects into the
-// status of the run.
+// TestToPlannedItemActions checks that the status of the run follows the declaration of an item
+// action.
 func TestToPlannedItemActions(t *testing.T) {
 	p := plugin("a",
 		func(p *v1alpha1.Plugin) {
@@ -103,21 +103,22 @@ func TestWaitForPlugins(t *testing.T) {
 		return planned
 	}
 	if err := WaitForPlugins(t.Context(), reader, all, of("tried", "gone")); err != nil {
-		t.Errorf("one that was tried, and one that nobody will load: %v", err)
+		t.Errorf("a Plugin with a finished load attempt, and one that does not exist: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	stop := errors.New("the run was cancelled")
+	stop := errors.New("the run was canceled")
 	cancel(stop)
 	if err := WaitForPlugins(ctx, reader, all, of("tried", "open")); !errors.Is(err, stop) || !strings.Contains(err.Error(), "Plugin open") {
-		t.Errorf("one that is still being started: %v, want the cause and the name", err)
+		t.Errorf("a Plugin that is still starting: %v, want the cause and the name", err)
 	}
 	close(open)
 	if err := WaitForPlugins(t.Context(), reader, all, of("open")); err != nil {
-		t.Errorf("one that was started meanwhile: %v", err)
+		t.Errorf("a Plugin that started meanwhile: %v", err)
 	}
 }
 
-// TestNewItemActionSpecs: every action tells its kind, which the operations that it starts need.
+// TestNewItemActionSpecs checks that each action has its kind, which the operations that it
+// starts need.
 func TestNewItemActionSpecs(t *testing.T) {
 	planned := []v1alpha1.PlannedItemAction{{Name: "x/new", Kind: v1alpha1.ActionKindAsyncBackupItem, Plugin: "a"}, {Name: "x/old", Plugin: "a"}}
 	asked := ""
@@ -133,7 +134,7 @@ func TestNewItemActionSpecs(t *testing.T) {
 			t.Errorf("%T: the specs are %+v", subject, specs)
 		}
 		if want := `a "AsyncBackupItemAction" x/new; a "" x/old; `; asked != want {
-			t.Errorf("%T: it is reached by %s, want %s", subject, asked, want)
+			t.Errorf("%T: the action is reached by %s, want %s", subject, asked, want)
 		}
 	}
 }

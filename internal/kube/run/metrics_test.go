@@ -24,22 +24,22 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// objects is a reader of these objects, whatever it is asked for.
+// objects is a reader that always returns these objects.
 type objects []runtime.Object
 
 func (o objects) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return fmt.Errorf("metrics read lists only")
+	return fmt.Errorf("metrics must only read lists")
 }
 
 func (o objects) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	asked := (&client.ListOptions{}).ApplyOptions(opts)
 	if asked.UnsafeDisableDeepCopy == nil || !*asked.UnsafeDisableDeepCopy {
-		return fmt.Errorf("each scrape copies the whole cache")
+		return fmt.Errorf("a scrape must not copy the whole cache")
 	}
 	return meta.SetList(list, o)
 }
 
-// scrape returns what is measured, by name with labels.
+// scrape returns the values of the metrics, by name with labels.
 func scrape(t *testing.T, registry *prometheus.Registry) map[string]string {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -54,7 +54,7 @@ func scrape(t *testing.T, registry *prometheus.Registry) map[string]string {
 	return values
 }
 
-// planned makes an object a run whose plan is recorded.
+// planned returns an object as a run whose plan is recorded.
 func planned[T Object](o T) T {
 	at := metav1.NewTime(noon)
 	o.Run().StartTimestamp = &at
@@ -62,7 +62,7 @@ func planned[T Object](o T) T {
 	return o
 }
 
-// ended makes an object a run whose outcome was known three seconds later.
+// ended returns an object as a run that finished three seconds later.
 func ended[T Object](o T, phase string) T {
 	at := metav1.NewTime(noon.Add(3 * time.Second))
 	o.SetPhase(phase)
@@ -70,8 +70,8 @@ func ended[T Object](o T, phase string) T {
 	return o
 }
 
-// measured tells metrics what happens to some runs, shows them the objects that
-// there are, and returns what they say.
+// measured records some runs in the metrics, gives them the objects that exist, and returns
+// their values.
 func measured[T Object](t *testing.T, kind KindTraits, empty func() T, list client.ObjectList, schedule func(T) string) map[string]string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -101,8 +101,7 @@ func measured[T Object](t *testing.T, kind KindTraits, empty func() T, list clie
 	return scrape(t, registry)
 }
 
-// TestMetrics compares all that is measured with names that dashboards and alarms
-// rely on.
+// TestMetrics compares all metrics with names that dashboards and alerts rely on.
 func TestMetrics(t *testing.T) {
 	nightly := map[string]string{v1alpha1.LabelScheduleName: "nightly"}
 	got := measured(t, BackupKind, func() *v1alpha1.Backup {

@@ -26,7 +26,7 @@ func TestRunNames(t *testing.T) {
 					b.UID = uid
 					got := BackupKind.hookRunName(b, point, action)
 					if len(got) > 52 || len(validation.IsDNS1123Subdomain(got)) > 0 {
-						t.Errorf("%q is no name of at most 52 characters", got)
+						t.Errorf("%q is not a valid name of at most 52 characters", got)
 					}
 					what := name + "|" + action + "|" + string(point) + "|" + string(uid)
 					if other, taken := seen[got]; taken {

@@ -23,7 +23,8 @@ const (
 	finished = v1alpha1.AsyncOperationPhaseCompleted
 )
 
-// TestPrepareRetry begins another attempt only when nothing of the one before goes on.
+// TestPrepareRetry starts another attempt only when all operations of the previous one have
+// ended.
 func TestPrepareRetry(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -32,10 +33,10 @@ func TestPrepareRetry(t *testing.T) {
 		may       bool
 		cancelled int
 	}{
-		"the first":                   {may: true},
-		"after one without any":       {attempts: 1, may: true},
-		"after operations that ended": {attempts: 1, phases: []v1alpha1.AsyncOperationPhase{finished, finished}, may: true},
-		"while one goes on":           {attempts: 1, phases: []v1alpha1.AsyncOperationPhase{finished, goesOn}, cancelled: 1},
+		"the first":                    {may: true},
+		"after one without operations": {attempts: 1, may: true},
+		"after operations that ended":  {attempts: 1, phases: []v1alpha1.AsyncOperationPhase{finished, finished}, may: true},
+		"while one is running":         {attempts: 1, phases: []v1alpha1.AsyncOperationPhase{finished, goesOn}, cancelled: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,22 +51,23 @@ func TestPrepareRetry(t *testing.T) {
 				t.Fatal(err)
 			}
 			if may := d.PrepareRetry(s); may != tc.may {
-				t.Errorf("it may begin: %v, want %v", may, tc.may)
+				t.Errorf("the attempt may start: %v, want %v", may, tc.may)
 			}
 			if n := cancelledAfter(t, d, s); n != tc.cancelled {
-				t.Errorf("%d operations are to be cancelled, want %d", n, tc.cancelled)
+				t.Errorf("%d operations are to be canceled, want %d", n, tc.cancelled)
 			}
 			if tc.may && (b.Status.Operations != nil || conditions.Get(b, v1alpha1.ConditionOperationsSucceeded) != nil) {
-				t.Errorf("the Backup still tells of the earlier operations: %+v", b.Status)
+				t.Errorf("the status still has the earlier operations: %+v", b.Status)
 			}
 			if !tc.may && !strings.Contains(b.Status.Message, "1 operation of the interrupted attempt") {
-				t.Errorf("it says %q", b.Status.Message)
+				t.Errorf("the message is %q", b.Status.Message)
 			}
 		})
 	}
 }
 
-// TestAnIDThatComesAgain is not cancelled with the operation of the earlier attempt.
+// TestAnIDThatComesAgain checks that an operation is not canceled together with one of an
+// earlier attempt that has the same ID.
 func TestAnIDThatComesAgain(t *testing.T) {
 	t.Parallel()
 	first, second, other := standing("a", goesOn), standing("a", goesOn), standing("b", goesOn)
@@ -78,12 +80,12 @@ func TestAnIDThatComesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := cancelledAfter(t, d, s); n != 1 {
-		t.Errorf("%d operations are cancelled, want only the one whose ID did not come again", n)
+		t.Errorf("%d operations are canceled, want only the one whose ID was not reused", n)
 	}
 }
 
-// TestALateCacheIsWaitedFor has operations of an earlier attempt in the cache, and one of
-// this attempt that it does not show yet.
+// TestALateCacheIsWaitedFor has a cache with operations of an earlier attempt that does not show
+// one of this attempt yet.
 func TestALateCacheIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	earlier, current := standing("a", finished), standing("b", goesOn)
@@ -107,15 +109,16 @@ func TestALateCacheIsWaitedFor(t *testing.T) {
 		t.Error("the Backup does not wait for an operation that was started")
 	}
 	if await(live.Client) {
-		t.Error("the Backup does not wait for an operation that goes on")
+		t.Error("the Backup does not wait for a running operation")
 	}
-	d.Reader = nil // it is not asked again
+	d.Reader = nil // no further request
 	if await(live.Client) {
-		t.Error("the Backup does not wait any more")
+		t.Error("the Backup no longer waits")
 	}
 }
 
-// TestRecordingOutlastsAnOutage of the API server of some seconds.
+// TestRecordingOutlastsAnOutage checks that recording survives an outage of the API server of
+// some seconds.
 func TestRecordingOutlastsAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

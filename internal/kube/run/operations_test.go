@@ -26,8 +26,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-// driverWith returns a Driver of Backups with these objects, whose creations fail first
-// with these errors.
+// driverWith returns a Driver of Backups with these objects. Creations fail with these errors
+// first.
 func driverWith(t *testing.T, fails []error, objects ...client.Object) *Driver[*v1alpha1.Backup] {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -64,7 +64,8 @@ func move(item string) StartedOperation {
 	}
 }
 
-// TestRecordedOperation follows what is known of an operation into its AsyncOperation.
+// TestRecordedOperation checks that an AsyncOperation has everything that is known of its
+// operation.
 func TestRecordedOperation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy  *v1alpha1.OperationPolicy
@@ -89,7 +90,7 @@ func TestRecordedOperation(t *testing.T) {
 			started := move("data")
 			started.PollInterval = tc.asked
 			record := d.NewOperationRecorder(newScope(BackupKind, b))
-			for range 2 { // creating twice is harmless
+			for range 2 { // creating is idempotent
 				if err := record(t.Context(), started); err != nil {
 					t.Fatal(err)
 				}
@@ -111,14 +112,14 @@ func TestRecordedOperation(t *testing.T) {
 				t.Errorf("recorded %s: %+v", o.Name, o.Spec)
 			}
 			if !metav1.IsControlledBy(&o, b) || !slices.Contains(o.Finalizers, v1alpha1.FinalizerAsyncOperation) {
-				t.Error("the operation is not held, or would outlive its Backup")
+				t.Error("the operation has no finalizer, or would outlive its Backup")
 			}
 		})
 	}
 }
 
-// TestEveryOperationHasItsName lets an action use one ID for all, and names everything
-// else differently, too.
+// TestEveryOperationHasItsName has an action that uses the same ID for all operations, which
+// differ otherwise.
 func TestEveryOperationHasItsName(t *testing.T) {
 	d, b := driverWith(t, nil), queued("nightly", 0)
 	record := d.NewOperationRecorder(newScope(BackupKind, b))
@@ -146,8 +147,8 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 		fails []error
 		want  string
 	}{
-		"a busy API server":     {fails: []error{apierrors.NewTooManyRequestsError("busy"), errors.New("connection refused")}},
-		"a namespace that ends": {fails: []error{apierrors.NewForbidden(gr, "o", errors.New("it is being terminated"))}, want: "being terminated"},
+		"a busy API server":       {fails: []error{apierrors.NewTooManyRequestsError("busy"), errors.New("connection refused")}},
+		"a terminating namespace": {fails: []error{apierrors.NewForbidden(gr, "o", errors.New("it is being terminated"))}, want: "being terminated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := driverWith(t, tc.fails)
@@ -157,7 +158,7 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 			}
 		})
 	}
-	t.Run("until its time is over", func(t *testing.T) {
+	t.Run("until the context ends", func(t *testing.T) {
 		d := driverWith(t, slices.Repeat([]error{errors.New("connection refused")}, 1000))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -168,7 +169,8 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestLatestOfARestore keeps the operations of objects that an earlier attempt restored.
+// TestLatestOfARestore checks that operations of objects that an earlier attempt restored are
+// kept.
 func TestLatestOfARestore(t *testing.T) {
 	of := func(item string, attempt int32) v1alpha1.AsyncOperation {
 		o := v1alpha1.AsyncOperation{}
@@ -187,7 +189,7 @@ func TestLatestOfARestore(t *testing.T) {
 	}
 }
 
-// standing returns an operation of the Backup of queued("nightly", 0).
+// standing returns an operation of the Backup queued("nightly", 0).
 func standing(name string, phase v1alpha1.AsyncOperationPhase) *v1alpha1.AsyncOperation {
 	o := &v1alpha1.AsyncOperation{}
 	o.Namespace, o.Name = "ns", name
@@ -202,7 +204,7 @@ func standing(name string, phase v1alpha1.AsyncOperationPhase) *v1alpha1.AsyncOp
 	return o
 }
 
-// TestAwaitOperations is about what a run says and does as long as operations go on.
+// TestAwaitOperations checks the status of a run while operations are running.
 func TestAwaitOperations(t *testing.T) {
 	const (
 		running   = v1alpha1.AsyncOperationPhaseInProgress
@@ -220,15 +222,15 @@ func TestAwaitOperations(t *testing.T) {
 		says      string
 		cancelled int
 	}{
-		"none":         {done: true},
-		"one goes on":  {phases: []v1alpha1.AsyncOperationPhase{running, completed}, started: 2, phase: PhaseWaiting, condition: metav1.ConditionUnknown, says: "1 of 2 operations done"},
-		"one failed":   {phases: []v1alpha1.AsyncOperationPhase{running, failed}, started: 2, phase: PhaseWaiting + PhasePartiallyFailed, condition: metav1.ConditionUnknown, says: "1 failed"},
-		"all did well": {phases: []v1alpha1.AsyncOperationPhase{completed}, started: 1, done: true, condition: metav1.ConditionTrue, says: "1 of 1 operation done"},
-		"all ended":    {phases: []v1alpha1.AsyncOperationPhase{completed, failed}, started: 2, done: true, condition: metav1.ConditionFalse, says: "1 failed"},
-		"one was removed by force": {
+		"none":           {done: true},
+		"one is running": {phases: []v1alpha1.AsyncOperationPhase{running, completed}, started: 2, phase: PhaseWaiting, condition: metav1.ConditionUnknown, says: "1 of 2 operations done"},
+		"one failed":     {phases: []v1alpha1.AsyncOperationPhase{running, failed}, started: 2, phase: PhaseWaiting + PhasePartiallyFailed, condition: metav1.ConditionUnknown, says: "1 failed"},
+		"all completed":  {phases: []v1alpha1.AsyncOperationPhase{completed}, started: 1, done: true, condition: metav1.ConditionTrue, says: "1 of 1 operation done"},
+		"all ended":      {phases: []v1alpha1.AsyncOperationPhase{completed, failed}, started: 2, done: true, condition: metav1.ConditionFalse, says: "1 failed"},
+		"one was deleted without its finalizer": {
 			phases: []v1alpha1.AsyncOperationPhase{completed}, started: 2, done: true, condition: metav1.ConditionFalse, says: "1 AsyncOperation deleted without finalizer",
 		},
-		"the Backup is cancelled": {
+		"the Backup is canceled": {
 			phases: []v1alpha1.AsyncOperationPhase{running, completed}, started: 2,
 			change: func(s *Scope[*v1alpha1.Backup]) { s.Object.Spec.DesiredState = v1alpha1.DesiredStateCancel },
 			phase:  PhaseWaiting, condition: metav1.ConditionUnknown, says: "1 of 2", cancelled: 1,
@@ -268,14 +270,14 @@ func TestAwaitOperations(t *testing.T) {
 				t.Errorf("the condition is %+v, want %s: %s", c, tc.condition, tc.says)
 			}
 			if got := cancelledAfter(t, d, s); got != tc.cancelled {
-				t.Errorf("%d operations are to be cancelled, want %d", got, tc.cancelled)
+				t.Errorf("%d operations are to be canceled, want %d", got, tc.cancelled)
 			}
 		})
 	}
 }
 
-// cancelledAfter does what follows the status write, and returns how many operations
-// are to be cancelled then.
+// cancelledAfter calls the functions that follow the status write, and returns how many
+// operations are to be canceled then.
 func cancelledAfter(t *testing.T, d *Driver[*v1alpha1.Backup], s *Scope[*v1alpha1.Backup]) (n int) {
 	t.Helper()
 	for _, f := range s.afterUpdate {

@@ -18,7 +18,7 @@ import (
 // noon is when everything in these tests happens.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// run returns a HookRun; phases that mean that it was called have a start.
+// run returns a HookRun. It has a start time if its phase implies that the action was called.
 func run(point v1alpha1.HookPoint, name string, phase v1alpha1.HookRunPhase, change ...func(*v1alpha1.HookRun)) *v1alpha1.HookRun {
 	h := &v1alpha1.HookRun{}
 	h.Name, h.Spec.Hook, h.Spec.PluginName = name, point, name
@@ -66,16 +66,16 @@ func TestIsHookRunNeeded(t *testing.T) {
 		run   *v1alpha1.HookRun
 		want  bool
 	}{
-		"a Pre action never follows":   {run: run(pre, "a", v1alpha1.HookRunPhasePending)},
-		"a pair whose Pre did well":    {pre: run(pre, "a", v1alpha1.HookRunPhaseCompleted), run: run(post, "a", "", owed), want: true},
-		"a pair whose Pre failed":      {pre: run(pre, "a", v1alpha1.HookRunPhaseFailed), run: run(post, "a", "", owed), want: true},
-		"a pair whose Pre was stopped": {pre: run(pre, "a", v1alpha1.HookRunPhaseCancelled), run: run(post, "a", "", owed), want: true},
-		"a pair that never started":    {pre: run(pre, "a", v1alpha1.HookRunPhaseSkipped), run: run(post, "a", "", owed)},
+		"a Pre action never follows":    {run: run(pre, "a", v1alpha1.HookRunPhasePending)},
+		"a pair whose Pre completed":    {pre: run(pre, "a", v1alpha1.HookRunPhaseCompleted), run: run(post, "a", "", owed), want: true},
+		"a pair whose Pre failed":       {pre: run(pre, "a", v1alpha1.HookRunPhaseFailed), run: run(post, "a", "", owed), want: true},
+		"a pair whose Pre was canceled": {pre: run(pre, "a", v1alpha1.HookRunPhaseCancelled), run: run(post, "a", "", owed), want: true},
+		"a pair that never started":     {pre: run(pre, "a", v1alpha1.HookRunPhaseSkipped), run: run(post, "a", "", owed)},
 		"a pair after any outcome": {
 			phase: v1alpha1.BackupPhaseCompleted, pre: run(pre, "a", v1alpha1.HookRunPhaseCompleted),
 			run: run(post, "a", "", owed, runOn(v1alpha1.OutcomeFailed)), want: true,
 		},
-		"by default after all": {phase: v1alpha1.BackupPhaseCancelled, run: run(post, "a", ""), want: true},
+		"by default after any outcome": {phase: v1alpha1.BackupPhaseCancelled, run: run(post, "a", ""), want: true},
 		"only after failures, and it failed": {
 			phase: v1alpha1.BackupPhaseFailedPreBackupActions, run: run(post, "a", "", runOn(v1alpha1.OutcomeFailed)), want: true,
 		},
@@ -141,11 +141,11 @@ func TestUpdateCleanupOwed(t *testing.T) {
 			post: run(post, "a", v1alpha1.HookRunPhaseFailed, owed), abandoned: true, done: true,
 			owed: metav1.ConditionFalse, reason: v1alpha1.ReasonCleanupAbandoned,
 		},
-		"given up, and not ended yet": {
+		"abandoned, and not ended yet": {
 			post: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed, began(time.Second)), abandoned: true,
 			owed: metav1.ConditionTrue, reason: v1alpha1.ReasonCleanupPending, again: 59 * time.Second,
 		},
-		"given up": {
+		"abandoned": {
 			post: run(post, "a", v1alpha1.HookRunPhaseCancelled, owed), abandoned: true, done: true,
 			owed: metav1.ConditionFalse, reason: v1alpha1.ReasonCleanupAbandoned,
 		},
@@ -156,7 +156,7 @@ func TestUpdateCleanupOwed(t *testing.T) {
 			s.markCleanupOwed(quiesced)
 			s.RecordOutcome(Outcome{PhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
 			if got := s.updateCleanupOwed(noon, tc.abandoned); got != tc.done {
-				t.Errorf("nothing owed: %v, want %v", got, tc.done)
+				t.Errorf("no clean-up owed: %v, want %v", got, tc.done)
 			}
 			c := conditions.Get(s.Object, v1alpha1.ConditionCleanupOwed)
 			if c.Status != tc.owed || c.Reason != tc.reason {
@@ -169,16 +169,17 @@ func TestUpdateCleanupOwed(t *testing.T) {
 				t.Errorf("the message does not say what to do: %s", s.Object.Status.Message)
 			}
 			if s.requeue != tc.again {
-				t.Errorf("looked at again after %v, want %v", s.requeue, tc.again)
+				t.Errorf("requeued after %v, want %v", s.requeue, tc.again)
 			}
 			if IsFinalized(s.Object) {
-				t.Error("a Backup that was not finished counts as settled")
+				t.Error("a Backup that was not finished counts as finalized")
 			}
 		})
 	}
 }
 
-// TestHasExhaustedRetries: what the end of an operator interrupted used nothing up.
+// TestHasExhaustedRetries checks that attempts interrupted by the end of an operator do not
+// count.
 func TestHasExhaustedRetries(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
@@ -187,21 +188,21 @@ func TestHasExhaustedRetries(t *testing.T) {
 		failures int32
 		want     bool
 	}{
-		"it failed as often as it may":    {owed: true, failures: 2, want: true},
-		"it was interrupted":              {owed: true, failures: 1},
-		"nobody is owed that it succeeds": {failures: 2},
+		"it failed as often as allowed": {owed: true, failures: 2, want: true},
+		"it was interrupted":            {owed: true, failures: 1},
+		"it is not owed":                {failures: 2},
 	} {
 		run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{Owed: tc.owed, Retries: 1}}
 		run.Status.Attempt, run.Status.Failures = 9, tc.failures
 		run.Status.Attempts = []v1alpha1.HookAttempt{{Number: 9, CompletionTimestamp: &now}}
 		if got := hasExhaustedRetries(run); got != tc.want {
-			t.Errorf("%s: over budget is %v, want %v", name, got, tc.want)
+			t.Errorf("%s: exhausted: %v, want %v", name, got, tc.want)
 		}
 	}
 }
 
-// TestIsCancelRequestedAfterOutcome is about who asked for what: a cancel that came before the
-// outcome ends the work, one that comes later ends what runs then.
+// TestIsCancelRequestedAfterOutcome distinguishes two cancel requests: one before the outcome
+// ends the work, and a later one ends the actions that are running then.
 func TestIsCancelRequestedAfterOutcome(t *testing.T) {
 	cancel := func(s *Scope[*v1alpha1.Backup]) {
 		s.Object.Spec.DesiredState = v1alpha1.DesiredStateCancel
@@ -215,10 +216,10 @@ func TestIsCancelRequestedAfterOutcome(t *testing.T) {
 		run   *v1alpha1.HookRun
 		want  bool
 	}{
-		"nobody asked":                        {steps: []func(*Scope[*v1alpha1.Backup]){decide}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress)},
-		"asked later":                         {steps: []func(*Scope[*v1alpha1.Backup]){decide, cancel}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress), want: true},
-		"asked before, and the work was done": {steps: []func(*Scope[*v1alpha1.Backup]){cancel, decide}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress)},
-		"owed":                                {steps: []func(*Scope[*v1alpha1.Backup]){decide, cancel}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed)},
+		"no request":      {steps: []func(*Scope[*v1alpha1.Backup]){decide}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress)},
+		"a later request": {steps: []func(*Scope[*v1alpha1.Backup]){decide, cancel}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress), want: true},
+		"a request before, and the work was done": {steps: []func(*Scope[*v1alpha1.Backup]){cancel, decide}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress)},
+		"owed": {steps: []func(*Scope[*v1alpha1.Backup]){decide, cancel}, run: run(post, "a", v1alpha1.HookRunPhaseInProgress, owed)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScope(BackupKind, queued("b", 0))
@@ -226,7 +227,7 @@ func TestIsCancelRequestedAfterOutcome(t *testing.T) {
 				step(s)
 			}
 			if got := s.isCancelRequestedAfterOutcome(tc.run); got != tc.want {
-				t.Errorf("interrupting: %v, want %v", got, tc.want)
+				t.Errorf("cancel requested: %v, want %v", got, tc.want)
 			}
 		})
 	}
@@ -252,20 +253,20 @@ func TestNewActionStatuses(t *testing.T) {
 	}
 }
 
-// TestSettled checks the end of a run against every way in which it is not one.
+// TestSettled checks that a run is not finalized before its end, for each way to be unfinished.
 func TestSettled(t *testing.T) {
 	s := newScope(BackupKind, queued("b", 0))
 	s.MarkRunning(v1alpha1.ReasonArchiving, "Archiving")
 	if IsFinalized(s.Object) {
-		t.Error("a running Backup counts as settled")
+		t.Error("a running Backup counts as finalized")
 	}
 	s.RecordOutcome(Outcome{PhaseFailed, v1alpha1.ReasonFailed, "the store is full"}, noon)
 	if IsFinalized(s.Object) || s.Object.Status.FailureReason != "the store is full" {
-		t.Errorf("after the outcome: settled %v, failureReason %q", IsFinalized(s.Object), s.Object.Status.FailureReason)
+		t.Errorf("after the outcome: finalized %v, failureReason %q", IsFinalized(s.Object), s.Object.Status.FailureReason)
 	}
 	s.MarkFinalized()
 	if !IsFinalized(s.Object) || !conditions.IsTrue(s.Object, v1alpha1.ConditionStalled) || conditions.IsTrue(s.Object, v1alpha1.ConditionReady) {
-		t.Errorf("after the end: settled %v, %+v", IsFinalized(s.Object), s.Object.Status.Conditions)
+		t.Errorf("after the end: finalized %v, %+v", IsFinalized(s.Object), s.Object.Status.Conditions)
 	}
 }
 

@@ -26,14 +26,14 @@ func TestLocationChangedPredicate(t *testing.T) {
 		"sync counts other backups": {change: func(l *v1alpha1.BackupStorageLocation) {
 			conditions.Set(l, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonImportLimited, "4 backups")
 		}},
-		"its spec":                  {change: func(l *v1alpha1.BackupStorageLocation) { l.Generation++ }, want: true},
-		"another one took its name": {change: func(l *v1alpha1.BackupStorageLocation) { l.UID = "2" }, want: true},
-		"it is deleted":             {change: func(l *v1alpha1.BackupStorageLocation) { l.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, want: true},
+		"its spec":                            {change: func(l *v1alpha1.BackupStorageLocation) { l.Generation++ }, want: true},
+		"it was replaced by another location": {change: func(l *v1alpha1.BackupStorageLocation) { l.UID = "2" }, want: true},
+		"it is deleted":                       {change: func(l *v1alpha1.BackupStorageLocation) { l.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, want: true},
 		"it became unavailable": {change: func(l *v1alpha1.BackupStorageLocation) {
 			conditions.Set(l, v1alpha1.ConditionAvailable, metav1.ConditionFalse, "Broken", "")
 		}, want: true},
 		"its new spec was checked": {change: func(l *v1alpha1.BackupStorageLocation) { l.Status.Conditions[0].ObservedGeneration++ }, want: true},
-		"something new is said about it": {change: func(l *v1alpha1.BackupStorageLocation) {
+		"a condition changed": {change: func(l *v1alpha1.BackupStorageLocation) {
 			conditions.Set(l, "Full", metav1.ConditionTrue, "NoSpace", "")
 		}, want: true},
 		"only its phase was written first": {change: func(l *v1alpha1.BackupStorageLocation) { l.Status.Phase = v1alpha1.LocationPhaseAvailable }, want: true},
@@ -46,7 +46,7 @@ func TestLocationChangedPredicate(t *testing.T) {
 			after := before.DeepCopy()
 			tc.change(after)
 			if got := locationChangedPredicate().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
-				t.Errorf("it passes: %t, want %t", got, tc.want)
+				t.Errorf("the update passes: %t, want %t", got, tc.want)
 			}
 		})
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestProgressIsTakenNoteOfOnceASecond keeps a status from being written for every
-// object: each write has the run looked at again.
+// TestProgressIsTakenNoteOfOnceASecond checks that the status is not written for every object:
+// each write reconciles the run again.
 func TestProgressIsTakenNoteOfOnceASecond(t *testing.T) {
 	now := time.Unix(1000, 0)
 	d := &Driver[*v1alpha1.Backup]{
@@ -28,15 +28,15 @@ func TestProgressIsTakenNoteOfOnceASecond(t *testing.T) {
 	for i := range 35 {
 		report(100, i)
 		if _, done, known := d.Progress(b); known != (i >= 10) || done != int64(i/10*10) {
-			t.Errorf("after %d objects, %d are said to be done", i, done)
+			t.Errorf("after %d objects, the progress is %d", i, done)
 		}
 		now = now.Add(100 * time.Millisecond)
 	}
 	if len(d.events) != 3 {
-		t.Errorf("woken %d times in 3.5 seconds, want 3", len(d.events))
+		t.Errorf("enqueued %d times in 3.5 seconds, want 3", len(d.events))
 	}
 	d.progress.forgetRun(b.UID)
 	if _, _, known := d.Progress(b); known {
-		t.Error("progress is known after the run was dropped")
+		t.Error("progress is known after the run was forgotten")
 	}
 }

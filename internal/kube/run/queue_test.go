@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// queued returns a Backup that was created at a second.
+// queued returns a Backup that was created at the given second.
 func queued(name string, second int64) *v1alpha1.Backup {
 	b := &v1alpha1.Backup{}
 	b.Namespace, b.Name, b.UID = "ns", name, types.UID("uid-"+name)
@@ -40,7 +40,7 @@ func TestQueue(t *testing.T) {
 	wake := func(want ...string) {
 		t.Helper()
 		if !slices.Equal(woken, want) {
-			t.Errorf("woken: %q, want %q", woken, want)
+			t.Errorf("enqueued: %q, want %q", woken, want)
 		}
 		woken = nil
 	}
@@ -50,34 +50,34 @@ func TestQueue(t *testing.T) {
 	acquire(c, false)
 	acquire(d, false)
 	acquire(e, false)
-	acquire(a, true) // it has its slot
+	acquire(a, true) // it has a slot already
 	wake()
 
 	q.removeRun(a.UID)
-	wake("d") // the oldest that waits, whoever asked first
+	wake("d") // the oldest waiting run, regardless of the order of requests
 	acquire(c, false)
 	acquire(d, true)
 
 	if !q.acquireSlot(queued("resumed", 9), true) {
-		t.Error("a Backup that ran before a restart has to wait")
+		t.Error("a Backup that was active before a restart has to wait")
 	}
 	q.removeRun(d.UID)
 	wake() // the resumed one takes its place
 	q.removeRun("uid-resumed")
 	wake("c")
-	q.removeRun(c.UID) // it was cancelled meanwhile
+	q.removeRun(c.UID) // it was canceled meanwhile
 	wake("e")
 	acquire(e, true)
 	q.removeRun(b.UID)
 	q.removeRun(e.UID)
 	wake()
 	if uids := q.uidsForName(types.NamespacedName{Namespace: "ns", Name: "e"}); len(uids) > 0 {
-		t.Errorf("what was released is still known: %v", uids)
+		t.Errorf("removed runs are still known: %v", uids)
 	}
 }
 
-// TestQueueLetsThroughWhoeverWaitsForOperations has one slot, and a run that needs none any
-// more; it is known all the same.
+// TestQueueLetsThroughWhoeverWaitsForOperations has one slot, and a run that does not need it
+// anymore but must still be known.
 func TestQueueLetsThroughWhoeverWaitsForOperations(t *testing.T) {
 	t.Parallel()
 	var woken []types.NamespacedName
@@ -87,28 +87,28 @@ func TestQueueLetsThroughWhoeverWaitsForOperations(t *testing.T) {
 	}
 	first, second := run("a"), run("b")
 	if !q.acquireSlot(first, false) || q.acquireSlot(second, false) {
-		t.Fatal("there is more or less than one slot")
+		t.Fatal("there is not exactly one slot")
 	}
 	q.releaseSlot(first)
 	q.releaseSlot(first)
 	if len(woken) != 1 || woken[0].Name != "b" || !q.acquireSlot(second, false) {
-		t.Errorf("woken were %v", woken)
+		t.Errorf("enqueued: %v", woken)
 	}
 	if uids := q.uidsForName(namespacedNameOf(first)); len(uids) != 1 || uids[0] != "a" {
-		t.Errorf("the run that waits is known as %v", uids)
+		t.Errorf("the waiting run is known as %v", uids)
 	}
 	q.removeRun("a")
 	if uids := q.uidsForName(namespacedNameOf(first)); len(uids) != 0 {
-		t.Errorf("the run that is over is known as %v", uids)
+		t.Errorf("the removed run is known as %v", uids)
 	}
 	if q.acquireSlot(run("c"), false) {
 		t.Error("the end of a run without a slot freed one")
 	}
 }
 
-// TestQueueNeverStarves lets many Backups compete: every one gets a slot, never
-// more than the limit at a time, and a release always wakes somebody who waits.
-// As in an operator, a work queue sees to it that nobody is looked at twice at once.
+// TestQueueNeverStarves has many competing Backups. Each one gets a slot, there are never more
+// than the limit at a time, and a release always enqueues a waiting Backup. As in an operator, a
+// work queue ensures that no Backup is reconciled concurrently.
 func TestQueueNeverStarves(t *testing.T) {
 	const n, limit = 50, 3
 	wakeUps := workqueue.NewTyped[string]()
@@ -126,7 +126,7 @@ func TestQueueNeverStarves(t *testing.T) {
 			return
 		}
 		if now := running.Add(1); now > limit {
-			t.Errorf("%d run at a time", now)
+			t.Errorf("%d are active at a time", now)
 		}
 		served.Store(name, true)
 		running.Add(-1)
@@ -150,8 +150,8 @@ func TestQueueNeverStarves(t *testing.T) {
 	}
 }
 
-// TestReconcile_YieldsSlot has one slot, and runs of which one waits for something else when it
-// is its turn: the next one must not wait for that, too.
+// TestReconcile_YieldsSlot has one slot, and a run that waits for something else when it is its
+// turn: the next run must not wait for that, too.
 func TestReconcile_YieldsSlot(t *testing.T) {
 	held := func(name string, second int64) *v1alpha1.Backup {
 		b := queued(name, second)
@@ -159,7 +159,7 @@ func TestReconcile_YieldsSlot(t *testing.T) {
 		return b
 	}
 	for name, tc := range map[string]struct {
-		// has says that it had the slot already when it began to wait.
+		// has means that the run had the slot when it started to wait.
 		has bool
 	}{
 		"it waited for its turn": {},
@@ -192,10 +192,10 @@ func TestReconcile_YieldsSlot(t *testing.T) {
 			}
 			look(older)
 			if len(woken) == 0 || woken[len(woken)-1] != "newer" {
-				t.Errorf("woken were %q, want the newer one at last", woken)
+				t.Errorf("enqueued: %q, want the newer run last", woken)
 			}
 			if look(newer); !got["newer"] {
-				t.Error("the newer one waits for the slot that the older one cannot use")
+				t.Error("the newer run waits for the slot that the older run cannot use")
 			}
 			blocked["older"] = false
 			if look(older); got["older"] {
@@ -203,14 +203,14 @@ func TestReconcile_YieldsSlot(t *testing.T) {
 			}
 			d.queue.removeRun(newer.UID)
 			if look(older); !got["older"] {
-				t.Error("the older one has lost its turn")
+				t.Error("the older run has lost its turn")
 			}
 		})
 	}
 }
 
-// TestReconcile_KeepsOrder has one slot, and a Plugin that is being started when the slot
-// becomes free: all runs wait for it, so the older one is the first to go on.
+// TestReconcile_KeepsOrder has one slot, and a Plugin that is still starting when the slot
+// becomes free. All runs wait for the Plugin, so the oldest run continues first.
 func TestReconcile_KeepsOrder(t *testing.T) {
 	older, newer := queued("older", 1), queued("newer", 2)
 	older.Finalizers, newer.Finalizers = []string{v1alpha1.FinalizerRun}, []string{v1alpha1.FinalizerRun}
@@ -241,9 +241,9 @@ func TestReconcile_KeepsOrder(t *testing.T) {
 	d.queue.removeRun("uid-running")
 	loading = false
 	if reconcile(newer); got["newer"] {
-		t.Error("the newer one has overtaken the older one")
+		t.Error("the newer run has overtaken the older run")
 	}
 	if reconcile(older); !got["older"] {
-		t.Error("the older one does not go on")
+		t.Error("the older run does not continue")
 	}
 }

@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestRetryForever_HungStore: a step that hangs in a store is given up after its time, so that its run
-// does not keep its slot from others, and is carried out again when the store has come back.
+// TestRetryForever_HungStore checks that a step that hangs in a store is canceled after its
+// timeout, so that its run does not keep a slot from others, and is retried when the store is
+// back.
 func TestRetryForever_HungStore(t *testing.T) {
 	const outage = 20 * time.Minute
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +52,7 @@ func TestRetryForever_HungStore(t *testing.T) {
 			t.Errorf("the other run had a slot after %s (0s: never), want after %s", otherAt, shortStepTimeout+d.Limits.StuckStepTimeout)
 		}
 		if took := time.Since(start); !done || took > outage+15*time.Second {
-			t.Errorf("it was done: %v, after %s; want soon after %s", done, took, outage)
+			t.Errorf("the step was done: %v, after %s; want soon after %s", done, took, outage)
 		}
 	})
 }

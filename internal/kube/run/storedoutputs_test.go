@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestOutputsAreChecked hands on what a bucket holds, which anybody may have
-// written.
+// TestOutputsAreChecked validates outputs from a bucket, which anyone may have written.
 func TestOutputsAreChecked(t *testing.T) {
 	many := func(actions, bytes int) map[string]map[string]string {
 		outputs := map[string]map[string]string{}
@@ -23,14 +22,14 @@ func TestOutputsAreChecked(t *testing.T) {
 		outputs map[string]map[string]string
 		problem string
 	}{
-		"none":         {},
-		"usual ones":   {outputs: map[string]map[string]string{"example.io/freeze": {"replicas": "3"}}},
-		"too long":     {outputs: map[string]map[string]string{"example.io/freeze": {"k": strings.Repeat("x", 1<<20)}}, problem: "example.io/freeze"},
-		"too many":     {outputs: many(100, 10), problem: "100 PreBackup actions"},
-		"too much":     {outputs: many(64, 4096), problem: "KiB"},
-		"as many":      {outputs: many(64, 1000)},
-		"a long value": {outputs: map[string]map[string]string{"example.io/freeze": {"k": strings.Repeat("x", 4097)}}, problem: "example.io/freeze"},
-		"no good name": {outputs: map[string]map[string]string{"example.io/freeze": {"": "v"}}, problem: "example.io/freeze"},
+		"none":               {},
+		"usual ones":         {outputs: map[string]map[string]string{"example.io/freeze": {"replicas": "3"}}},
+		"too long":           {outputs: map[string]map[string]string{"example.io/freeze": {"k": strings.Repeat("x", 1<<20)}}, problem: "example.io/freeze"},
+		"too many":           {outputs: many(100, 10), problem: "100 PreBackup actions"},
+		"too much":           {outputs: many(64, 4096), problem: "KiB"},
+		"as many as allowed": {outputs: many(64, 1000)},
+		"a long value":       {outputs: map[string]map[string]string{"example.io/freeze": {"k": strings.Repeat("x", 4097)}}, problem: "example.io/freeze"},
+		"an invalid name":    {outputs: map[string]map[string]string{"example.io/freeze": {"": "v"}}, problem: "example.io/freeze"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outputs, err := StoredOutputs(tc.outputs)

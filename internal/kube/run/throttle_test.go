@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestPace lets runs alone for longer, the more operations they have.
+// TestPace checks that runs are reconciled less often the more operations they have.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	var p operationThrottle
@@ -27,10 +27,10 @@ func TestPace(t *testing.T) {
 		{"few", time.Second, 100 * time.Millisecond, 0},
 		{"many", 5 * time.Second, 5 * time.Second, 4 * time.Second},
 		{"over", time.Second, 100 * time.Millisecond, 0},
-		{"nobody knows", time.Second, 100 * time.Millisecond, 0},
+		{"an unknown run", time.Second, 100 * time.Millisecond, 0},
 	} {
 		if rest := p.timeUntilNextCheck(types.UID(tc.run), now.Add(time.Second)); rest != tc.rest {
-			t.Errorf("%s rests for %s, want %s", tc.run, rest, tc.rest)
+			t.Errorf("%s is throttled for %s, want %s", tc.run, rest, tc.rest)
 		}
 		if progress, ended := p.enqueueDelay(types.UID(tc.run), false), p.enqueueDelay(types.UID(tc.run), true); progress != tc.progress || ended != tc.ended {
 			t.Errorf("%s: %s and %s, want %s and %s", tc.run, progress, ended, tc.progress, tc.ended)

@@ -18,21 +18,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-// TestTTL: a run is removed when its time is over, in the life of the process if it ended by a clock
-// that was ahead.
+// TestTTL checks that a run is deleted when its TTL expires. If it ended by a clock that was
+// ahead, the TTL counts within the life of the process.
 func TestTTL(t *testing.T) {
 	t.Parallel()
 	const ttl = 24 * time.Hour
 	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
-		// ended is when the run ended, and after when it is reconciled again.
+		// ended is when the run ended, and after is when it is reconciled again.
 		ended, after time.Duration
 		want         bool
 	}{
-		"its time is not over":                        {after: ttl - time.Second},
-		"its time is over":                            {after: ttl, want: true},
-		"it ended a year ahead":                       {ended: 8760 * time.Hour, after: ttl, want: true},
-		"it ended a year ahead, and time is not over": {ended: 8760 * time.Hour, after: ttl - time.Second},
+		"the TTL has not expired":                            {after: ttl - time.Second},
+		"the TTL has expired":                                {after: ttl, want: true},
+		"it ended a year ahead":                              {ended: 8760 * time.Hour, after: ttl, want: true},
+		"it ended a year ahead, and the TTL has not expired": {ended: 8760 * time.Hour, after: ttl - time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,17 +10,18 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// TestBoot has work go on when the process ends, on machines that were or were not started anew.
+// TestBoot has work that is running when the process ends, on machines that were restarted or
+// not.
 func TestBoot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, now string
 		wantCrashed bool
 		wantFiles   int
 	}{
-		"the machine went on":              {before: "b-1", now: "b-1", wantCrashed: true, wantFiles: 1},
-		"the machine was started anew":     {before: "b-1", now: "b-2"},
-		"the machine tells nothing":        {wantCrashed: true, wantFiles: 1},
-		"the machine tells nothing before": {now: "b-1"},
+		"the machine kept running":       {before: "b-1", now: "b-1", wantCrashed: true, wantFiles: 1},
+		"the machine was restarted":      {before: "b-1", now: "b-2"},
+		"the boot ID is unknown":         {wantCrashed: true, wantFiles: 1},
+		"the boot ID was unknown before": {now: "b-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -33,7 +34,7 @@ func TestBoot(t *testing.T) {
 			}
 			opened(tc.before).Begin("u-1.archive")
 			if got := opened(tc.now).HasCrashed("u-1.archive"); got != tc.wantCrashed {
-				t.Errorf("it has crashed: %v, want %v", got, tc.wantCrashed)
+				t.Errorf("crashed: %v, want %v", got, tc.wantCrashed)
 			}
 			entries, err := os.ReadDir(dir)
 			if err != nil || len(entries) != tc.wantFiles {

@@ -14,36 +14,36 @@ import (
 
 func TestJournal(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// before is what the earlier process does, now what this one does.
+		// before is what the earlier process does, and now is what this process does.
 		before, now func(j *journal.Journal)
 		wantCrashed bool
 		wantFiles   int
 	}{
-		"nothing went on": {},
+		"no work": {},
 		"the process crashed": {
 			before: func(j *journal.Journal) { j.Begin("u-1.archive") }, wantCrashed: true, wantFiles: 1,
 		},
-		"other work went on when it crashed": {
+		"other work was running when it crashed": {
 			before: func(j *journal.Journal) { j.Begin("u-1.claim") }, wantFiles: 1,
 		},
 		"the work had ended": {
 			before: func(j *journal.Journal) { j.Begin("u-1.archive")() },
 		},
-		"the process was asked to end": {
+		"the process shut down": {
 			before: func(j *journal.Journal) { j.Begin("u-1.archive"); j.Close() },
 		},
-		"it was asked to end before the work began": {
+		"it shut down before the work started": {
 			before: func(j *journal.Journal) { j.Close(); j.Begin("u-1.archive") },
 		},
 		"the crash is counted": {
 			before: func(j *journal.Journal) { j.Begin("u-1.archive") },
 			now:    func(j *journal.Journal) { j.ForgetCrash("u-1.archive") },
 		},
-		"the crash is counted and the work goes on again": {
+		"the crash is counted and the work is running again": {
 			before: func(j *journal.Journal) { j.Begin("u-1.archive") },
 			now:    func(j *journal.Journal) { j.Begin("u-1.archive"); j.ForgetCrash("u-1.archive") }, wantFiles: 1,
 		},
-		"this process is asked to end before the crash is counted": {
+		"this process shuts down before the crash is counted": {
 			before: func(j *journal.Journal) { j.Begin("u-1.archive") },
 			now:    (*journal.Journal).Close, wantCrashed: true, wantFiles: 1,
 		},
@@ -65,7 +65,7 @@ func TestJournal(t *testing.T) {
 				tc.now(j)
 			}
 			if got := j.HasCrashed("u-1.archive"); got != tc.wantCrashed {
-				t.Errorf("it has crashed: %v, want %v", got, tc.wantCrashed)
+				t.Errorf("crashed: %v, want %v", got, tc.wantCrashed)
 			}
 			entries, err := os.ReadDir(dir)
 			if err != nil || len(entries) != tc.wantFiles {
@@ -83,7 +83,7 @@ func TestReserveExclusive(t *testing.T) {
 	reserve := func(id string, want bool) {
 		t.Helper()
 		if got := j.ReserveExclusive(id); got != want {
-			t.Errorf("%s is alone: %v, want %v", id, got, want)
+			t.Errorf("%s crashed alone: %v, want %v", id, got, want)
 		}
 	}
 	reserve("a", true)
@@ -95,7 +95,7 @@ func TestReserveExclusive(t *testing.T) {
 	reserve("b", false)
 	j.ForgetWork("a") // it was left behind
 	reserve("b", true)
-	end() // it ends after all
+	end() // it ends late
 	reserve("a", false)
 	j.ForgetWork("b")
 	reserve("a", true)
@@ -110,7 +110,7 @@ func TestJournal_Nil(t *testing.T) {
 	j.ForgetCrash("a")
 	j.Close()
 	if j.HasCrashed("a") {
-		t.Error("a nil Journal remembers something")
+		t.Error("a nil Journal recorded something")
 	}
 }
 

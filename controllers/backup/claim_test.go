@@ -25,8 +25,8 @@ type exploding struct{ client.Reader }
 // List implements client.Reader.
 func (exploding) List(context.Context, client.ObjectList, ...client.ListOption) error { panic("boom") }
 
-// TestClaimNameAndListPlugins_Panic: a panic while the Plugins are read is an error of the Backup that takes its
-// name meanwhile, and does not end the operator.
+// TestClaimNameAndListPlugins_Panic checks that a panic while listing the Plugins becomes an
+// error of the Backup that claims its name meanwhile, and does not end the operator.
 func TestClaimNameAndListPlugins_Panic(t *testing.T) {
 	r := &Reconciler{
 		Dependencies: run.Dependencies{Reader: exploding{}}, Runner: &job.Runner{Now: time.Now}, driver: &run.Driver[*v1alpha1.Backup]{Kind: run.BackupKind},

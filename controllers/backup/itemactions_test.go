@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// TestAddRequestedLabels adds what item actions asked for, and never stops a Backup that is made.
+// TestAddRequestedLabels adds the labels that item actions requested, and never fails a Backup.
 func TestAddRequestedLabels(t *testing.T) {
 	group := schema.GroupResource{Group: "grapnel.dev", Resource: "backups"}
 	for name, tc := range map[string]struct {
@@ -35,11 +35,11 @@ func TestAddRequestedLabels(t *testing.T) {
 		event   string
 		fails   bool
 	}{
-		"nothing":          {labels: map[string]string{"own": "yes"}},
-		"new ones":         {wanted: map[string]string{"db": "yes", "own": "no"}, added: true, labels: map[string]string{"own": "yes", "db": "yes"}},
-		"nothing new":      {wanted: map[string]string{"own": "no"}, labels: map[string]string{"own": "yes"}},
-		"a policy says no": {wanted: map[string]string{"db": "yes"}, refusal: apierrors.NewForbidden(group, "b", errors.New("no such labels")), labels: map[string]string{"own": "yes"}, event: "no such labels"},
-		"not now":          {wanted: map[string]string{"db": "yes"}, refusal: errors.New("connection refused"), labels: map[string]string{"own": "yes"}, fails: true},
+		"nothing":                {labels: map[string]string{"own": "yes"}},
+		"new ones":               {wanted: map[string]string{"db": "yes", "own": "no"}, added: true, labels: map[string]string{"own": "yes", "db": "yes"}},
+		"nothing new":            {wanted: map[string]string{"own": "no"}, labels: map[string]string{"own": "yes"}},
+		"a policy rejects them":  {wanted: map[string]string{"db": "yes"}, refusal: apierrors.NewForbidden(group, "b", errors.New("no such labels")), labels: map[string]string{"own": "yes"}, event: "no such labels"},
+		"the API server is away": {wanted: map[string]string{"db": "yes"}, refusal: errors.New("connection refused"), labels: map[string]string{"own": "yes"}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()

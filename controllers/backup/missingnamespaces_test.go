@@ -21,7 +21,7 @@ func TestDescribeMissingNamespaces(t *testing.T) {
 		"two":              {included: []string{"a", "b", "c"}, missing: []string{"b", "c"}, want: `namespaces "b", "c" do not exist`},
 		"all":              {included: []string{"a", "b"}, missing: []string{"a", "b"}, want: `none of the included namespaces exists ("a", "b")`},
 		"beside a pattern": {included: []string{"a", "x*"}, missing: []string{"a"}, want: `namespace "a" does not exist`},
-		"more than a message takes": {
+		"more than a message names": {
 			included: append([]string{"x"}, many...), missing: many,
 			want: `namespaces "n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", and 2 more do not exist`,
 		},

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
-// TestRecordStoredBackup notes a stored backup, and stops nothing if that is not possible.
+// TestRecordStoredBackup records a stored backup, and fails nothing if that is not possible.
 func TestRecordStoredBackup(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -29,7 +29,7 @@ func TestRecordStoredBackup(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		&v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "main", UID: "l-1"}},
 		&v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "taken", UID: "l-2"}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: seen.ConfigMapName("taken")}}, // somebody else's
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: seen.ConfigMapName("taken")}}, // not created by the operator
 	).Build()
 	r := &Reconciler{Dependencies: run.Dependencies{Client: c, Reader: c}}
 	for _, location := range []string{"main", "taken"} {
@@ -40,6 +40,6 @@ func TestRecordStoredBackup(t *testing.T) {
 	}
 	noted, err := seen.LoadRecords(t.Context(), c, "ns", "main")
 	if want := (seen.Records{"nightly": "u-1"}); err != nil || !maps.Equal(noted, want) || !noted.IsCreatedHere("nightly", "u-1") {
-		t.Errorf("noted are %v, %v, want %v", noted, err, want)
+		t.Errorf("recorded: %v, %v, want %v", noted, err, want)
 	}
 }

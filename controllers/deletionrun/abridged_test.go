@@ -42,11 +42,11 @@ func TestCompleteFromManifest(t *testing.T) {
 		found  deletion.StoredBackup
 		want   int
 	}{
-		"the manifest has what the object lacks":   {backup: abridged(), found: stored("u-1"), want: 4000},
-		"another backup has the name by now":       {backup: abridged(), found: stored("u-2")},
-		"the manifest is damaged":                  {backup: abridged(), found: deletion.StoredBackup{Exists: true, Damaged: "is not JSON"}},
-		"the object is whole":                      {backup: &v1alpha1.Backup{Spec: v1alpha1.BackupSpec{ImportedFrom: &v1alpha1.ImportSource{BackupUID: "u-1"}}}, found: stored("u-1")},
-		"a Backup of this cluster that says it is": {backup: &v1alpha1.Backup{}, found: stored("u-1")},
+		"the manifest has what the object lacks": {backup: abridged(), found: stored("u-1"), want: 4000},
+		"another backup has the name":            {backup: abridged(), found: stored("u-2")},
+		"the manifest is damaged":                {backup: abridged(), found: deletion.StoredBackup{Exists: true, Damaged: "is not JSON"}},
+		"the object is complete":                 {backup: &v1alpha1.Backup{Spec: v1alpha1.BackupSpec{ImportedFrom: &v1alpha1.ImportSource{BackupUID: "u-1"}}}, found: stored("u-1")},
+		"a Backup of this cluster":               {backup: &v1alpha1.Backup{}, found: stored("u-1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

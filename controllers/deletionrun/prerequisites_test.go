@@ -17,10 +17,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// TestAwaitRestores asks the API server for Restores only if the cache shows none.
+// TestAwaitRestores checks that Restores are read from the API server only if the cache shows
+// none.
 func TestAwaitRestores(t *testing.T) {
 	t.Parallel()
-	// A fake client changes the objects it is built with.
+	// A fake client changes the objects that it is created with.
 	open := func() []client.Object {
 		return []client.Object{&v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "back"}, Spec: v1alpha1.RestoreSpec{BackupName: "nightly"}}}
 	}

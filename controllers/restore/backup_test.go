@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// backup returns a Backup in main that ended in a phase, or that goes on, at an hour.
+// backup returns a Backup in main that started at an hour and has a phase.
 func backup(name, schedule string, phase v1alpha1.BackupPhase, hour int) v1alpha1.Backup {
 	at := metav1.NewTime(time.Date(2026, 1, 1, hour, 0, 0, 0, time.UTC))
 	b := v1alpha1.Backup{}
@@ -30,15 +30,15 @@ func backup(name, schedule string, phase v1alpha1.BackupPhase, hour int) v1alpha
 	return b
 }
 
-// imported returns a Backup that was applied by hand for a backup in a location, and whose
-// status is not filled in yet.
+// imported returns a Backup that a user created for a backup in a location, and whose status is
+// not set yet.
 func imported(name string, from v1alpha1.ImportSource) v1alpha1.Backup {
 	b := v1alpha1.Backup{}
 	b.Name, b.UID, b.Spec.ImportedFrom = name, types.UID("u-"+name), &from
 	return b
 }
 
-// withData says on a Backup whether its data is there.
+// withData records on a Backup whether its data is available.
 func withData(b v1alpha1.Backup, available metav1.ConditionStatus) v1alpha1.Backup {
 	conditions.Set(&b, v1alpha1.ConditionDataAvailable, available, v1alpha1.ReasonDataMissing, "")
 	return b
@@ -78,26 +78,26 @@ func TestSelectBackup(t *testing.T) {
 		"without status, in its location": {spec: v1alpha1.RestoreSpec{BackupName: "renamed", StorageLocation: "other"}, want: storedBackup{"other", "done", "v-1"}},
 		"without status, elsewhere":       {spec: v1alpha1.RestoreSpec{BackupName: "renamed", StorageLocation: "main"}, want: storedBackup{"main", "renamed", ""}},
 		"one without an object":           {spec: v1alpha1.RestoreSpec{BackupName: "elsewhere"}, want: storedBackup{"", "elsewhere", ""}},
-		"one that goes on":                {spec: v1alpha1.RestoreSpec{BackupName: "running"}, text: []string{"running has not ended", "wait for it"}},
-		"one that has not begun":          {spec: v1alpha1.RestoreSpec{BackupName: "planned", StorageLocation: "main"}, text: []string{"planned has not ended (New)"}},
+		"an unfinished one":               {spec: v1alpha1.RestoreSpec{BackupName: "running"}, text: []string{"running has not ended", "wait for it"}},
+		"one that has not started":        {spec: v1alpha1.RestoreSpec{BackupName: "planned", StorageLocation: "main"}, text: []string{"planned has not ended (New)"}},
 		"one that failed":                 {spec: v1alpha1.RestoreSpec{BackupName: "failed"}, text: []string{"ended as Failed", "another one"}},
 		"the newest of a schedule":        {spec: v1alpha1.RestoreSpec{ScheduleName: "nightly"}, want: storedBackup{"main", "n-3", "u-n-3"}},
 		"the newest, from a copy":         {spec: v1alpha1.RestoreSpec{ScheduleName: "nightly", StorageLocation: "copy"}, want: storedBackup{"copy", "n-6", "u-n-6"}},
 		"a schedule without successes":    {spec: v1alpha1.RestoreSpec{ScheduleName: "weekly"}, text: []string{"Schedule weekly has no Completed", "spec.backupName"}},
-		"a schedule whose data is gone":   {spec: v1alpha1.RestoreSpec{ScheduleName: "monthly"}, text: []string{"Schedule monthly has no Completed Backup with data"}},
-		"a schedule that is not there":    {spec: v1alpha1.RestoreSpec{ScheduleName: "hourly"}, text: []string{"Schedule hourly"}},
+		"a schedule without data":         {spec: v1alpha1.RestoreSpec{ScheduleName: "monthly"}, text: []string{"Schedule monthly has no Completed Backup with data"}},
+		"an unknown schedule":             {spec: v1alpha1.RestoreSpec{ScheduleName: "hourly"}, text: []string{"Schedule hourly"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of, problem := selectBackup(&tc.spec, list)
 			if of != tc.want {
-				t.Errorf("picked %+v, want %+v", of, tc.want)
+				t.Errorf("selected %+v, want %+v", of, tc.want)
 			}
 			contains(t, problem, tc.text...)
 		})
 	}
 }
 
-// contains checks that a text has some parts; it must be empty if there are none.
+// contains checks that a text has the given parts; without parts, the text must be empty.
 func contains(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	if text != "" && len(parts) == 0 {

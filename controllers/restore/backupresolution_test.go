@@ -34,8 +34,8 @@ func newLocation(name string, isDefault bool) *v1alpha1.BackupStorageLocation {
 	return l
 }
 
-// deletion returns a DeletionRun for a Backup that has found out what is stored where.
-// It was just created, or its plan is recorded.
+// deletion returns a DeletionRun for a Backup that has found out what is stored where. It was
+// just created, or its plan is recorded.
 func deletion(name string, b *v1alpha1.Backup, planned bool) *v1alpha1.DeletionRun {
 	d := &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("d-" + name)}}
 	d.Spec.BackupName = b.Name
@@ -47,8 +47,8 @@ func deletion(name string, b *v1alpha1.Backup, planned bool) *v1alpha1.DeletionR
 	return d
 }
 
-// finding finds the backup of a Restore in a cluster that has some objects, and the locations
-// main, which is the default one, and other.
+// finding resolves the backup of a Restore in a cluster with the given objects, and with the
+// locations main, which is the default, and other.
 func finding(t *testing.T, spec v1alpha1.RestoreSpec, objects ...client.Object) (of storedBackup, problem string) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -73,8 +73,8 @@ func finding(t *testing.T, spec v1alpha1.RestoreSpec, objects ...client.Object) 
 	return of, strings.Join(problems, "; ")
 }
 
-// TestABackupWithoutStatusIsReadFromItsLocation has a backup of that name in the default
-// location, too.
+// TestABackupWithoutStatusIsReadFromItsLocation has a backup of the same name in the default
+// location.
 func TestABackupWithoutStatusIsReadFromItsLocation(t *testing.T) {
 	bare := imported("nightly", v1alpha1.ImportSource{StorageLocation: "other"})
 	of, problem := finding(t, v1alpha1.RestoreSpec{BackupName: "nightly"}, &bare)
@@ -83,8 +83,8 @@ func TestABackupWithoutStatusIsReadFromItsLocation(t *testing.T) {
 	}
 }
 
-// TestWhatIsBeingDestroyedIsNotRestored has Backups in two locations, that of the other one
-// under another name, and DeletionRuns at different points.
+// TestWhatIsBeingDestroyedIsNotRestored has Backups in two locations, one of them under another
+// name, and DeletionRuns in different states.
 func TestWhatIsBeingDestroyedIsNotRestored(t *testing.T) {
 	own := backup("nightly", "", v1alpha1.BackupPhaseCompleted, 1)
 	found := imported("nightly-1", v1alpha1.ImportSource{StorageLocation: "other", BackupName: "nightly", BackupUID: "v-1"})
@@ -95,23 +95,23 @@ func TestWhatIsBeingDestroyedIsNotRestored(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec  v1alpha1.RestoreSpec
 		d     *v1alpha1.DeletionRun
-		notes map[*v1alpha1.Backup]string // which DeletionRun is noted on which Backup
+		notes map[*v1alpha1.Backup]string // the DeletionRun that is recorded on each Backup
 		gone  *v1alpha1.Backup
 		by    string
 	}{
-		"one that is at work": {
+		"an active one": {
 			d: deletion("works", &own, true), notes: map[*v1alpha1.Backup]string{&own: "d-works"}, by: "works",
 		},
-		"without its note": {
+		"without the annotation": {
 			d: deletion("works", &own, true), by: "works",
 		},
 		"without the Backup": {
 			d: deletion("works", &own, true), gone: &own, by: "works",
 		},
-		"just noted": {
+		"just recorded": {
 			d: deletion("noted", &own, false), notes: map[*v1alpha1.Backup]string{&own: "d-noted"}, by: "noted",
 		},
-		"noted, and it has not found out anything": {
+		"recorded, and it has not resolved its backup": {
 			d: told, notes: map[*v1alpha1.Backup]string{&own: "d-told"}, by: "told",
 		},
 		"one that only waits": {
@@ -120,13 +120,13 @@ func TestWhatIsBeingDestroyedIsNotRestored(t *testing.T) {
 		"one that has ended": {
 			d: ended, notes: map[*v1alpha1.Backup]string{&own: "d-ended"},
 		},
-		"that of another Backup, which is noted here": {
+		"that of another Backup, which is recorded here": {
 			d: deletion("works", &found, true), notes: map[*v1alpha1.Backup]string{&own: "d-works"},
 		},
 		"that of the Backup under another name, by its name there": {
 			spec: v1alpha1.RestoreSpec{BackupName: "nightly", StorageLocation: "other"}, d: deletion("works", &found, true), by: "works",
 		},
-		"that is just noted": {
+		"that is just recorded": {
 			spec: v1alpha1.RestoreSpec{BackupName: "nightly", StorageLocation: "other"}, d: deletion("noted", &found, false),
 			notes: map[*v1alpha1.Backup]string{&found: "d-noted"}, by: "noted",
 		},
@@ -157,7 +157,7 @@ func TestWhatIsBeingDestroyedIsNotRestored(t *testing.T) {
 	}
 }
 
-// noted returns a Backup on which the UID of a DeletionRun is noted.
+// noted returns a Backup on which the UID of a DeletionRun is recorded.
 func noted(b *v1alpha1.Backup, uid string) *v1alpha1.Backup {
 	b = b.DeepCopy()
 	if uid != "" {
@@ -166,8 +166,8 @@ func noted(b *v1alpha1.Backup, uid string) *v1alpha1.Backup {
 	return b
 }
 
-// TestResolveBackup_Requests has a Restore that is reconciled again and again while it waits: it must
-// not ask the API server for all Backups each time.
+// TestResolveBackup_Requests has a Restore that is reconciled repeatedly while it waits: it must
+// not request all Backups from the API server each time.
 func TestResolveBackup_Requests(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -214,7 +214,7 @@ func TestResolveBackup_Requests(t *testing.T) {
 	}
 }
 
-// TestResolveBackup_StaleCache has a cache that lags behind the API server.
+// TestResolveBackup_StaleCache has a cache that is behind the API server.
 func TestResolveBackup_StaleCache(t *testing.T) {
 	t.Parallel()
 	running, done := backup("nightly-2", "nightly", v1alpha1.BackupPhaseInProgress, 2), backup("nightly-2", "nightly", v1alpha1.BackupPhaseCompleted, 2)
@@ -278,7 +278,7 @@ func TestResolveBackup_StaleCache(t *testing.T) {
 	}
 }
 
-// TestWhatTheStoreAnswers is told with what to do about it.
+// TestWhatTheStoreAnswers checks that each problem comes with what to do about it.
 func TestWhatTheStoreAnswers(t *testing.T) {
 	r := &Reconciler{Dependencies: run.Dependencies{Redactor: redact.New()}}
 	of := storedBackup{"main", "nightly", "u-1"}
@@ -289,7 +289,7 @@ func TestWhatTheStoreAnswers(t *testing.T) {
 		want  []string
 	}{
 		"the one that is meant": {of: of, found: job.ManifestInfo{UID: "u-1", Phase: "Completed"}},
-		"nobody knows its UID":  {of: of, found: job.ManifestInfo{Phase: "Completed"}},
+		"its UID is unknown":    {of: of, found: job.ManifestInfo{Phase: "Completed"}},
 		"any is meant":          {of: storedBackup{"main", "nightly", ""}, found: job.ManifestInfo{UID: "u-2", Phase: "PartiallyFailed"}},
 		"another one": {of: of, found: job.ManifestInfo{UID: "u-2" + strings.Repeat("x", 100), Phase: "Completed"}, want: []string{
 			`main now has another backup named "nightly"`, `UID "u-2` + strings.Repeat("x", 61) + `" created it, and not "u-1"`,

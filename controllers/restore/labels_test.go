@@ -19,7 +19,7 @@ import (
 
 func TestAddBackupLabels(t *testing.T) {
 	for name, tc := range map[string]struct {
-		backup string // that is in the cluster
+		backup string // the Backup in the cluster
 		dryRun bool
 		want   map[string]string
 	}{
@@ -38,7 +38,7 @@ func TestAddBackupLabels(t *testing.T) {
 			r := &Reconciler{Dependencies: run.Dependencies{Client: c, Reader: c, Now: time.Now}}
 			o := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "again"}, Spec: v1alpha1.RestoreSpec{DryRun: tc.dryRun}}
 			o.Status.BackupName, o.Status.StorageLocation = "nightly", "main"
-			for range 2 { // It is repeated until the outcome is recorded.
+			for range 2 { // This is repeated until the outcome is recorded.
 				if err := r.addBackupLabels(t.Context(), &scope{Object: o}, map[string]string{"app": "theirs", "tier": "gold"}); err != nil {
 					t.Fatal(err)
 				}

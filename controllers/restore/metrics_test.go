@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestObjectsAreMeasured counts objects once, when the outcome is known.
+// TestObjectsAreMeasured checks that objects are counted once, when the outcome is recorded.
 func TestObjectsAreMeasured(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m, err := newMetrics(registry)

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// compressed is a file as Velero stores it.
+// compressed returns a file as Velero stores it.
 func compressed(t *testing.T, text string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -31,7 +31,8 @@ func compressed(t *testing.T, text string) string {
 	return out.String()
 }
 
-// TestTheNamespacesOfABackup are read by find from what is stored of it.
+// TestTheNamespacesOfABackup checks that the step find reads the namespaces from the stored
+// files.
 func TestTheNamespacesOfABackup(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec, list string // list is "" if there is none
@@ -39,27 +40,27 @@ func TestTheNamespacesOfABackup(t *testing.T) {
 	}{
 		"what is in the archive": {
 			list: compressed(t, `{"v1/Pod":["shop/web","db/pg"],"v1/Namespace":["empty","shop"],"v1/PersistentVolume":["pv-1"],"apps/v1/Deployment":[]}`),
-			want: []string{"db", "shop"}, // Namespaces come along for their labels, too
+			want: []string{"db", "shop"}, // Namespace objects are archived for their labels, too
 		},
-		"less than it was to include": {
+		"less than it should include": {
 			spec: `{"includedNamespaces":["*"]}`, list: compressed(t, `{"v1/Pod":["shop/web"]}`), want: []string{"shop"},
 		},
-		"no object in any":          {list: compressed(t, `{"v1/PersistentVolume":["pv-1"]}`), want: []string{""}},
-		"nothing":                   {list: compressed(t, `{}`), want: []string{""}},
-		"odd names":                 {list: compressed(t, `{"v1/Pod":["shop/web","{a/b","*/c","/d"]}`), want: []string{"shop"}},
-		"no list":                   {spec: `{"includedNamespaces":["shop","db-*"]}`, want: []string{"shop", "db-*"}},
-		"no list, and all":          {want: []string{"*"}},
-		"no list, and odd patterns": {spec: `{"includedNamespaces":["shop","[a"]}`, want: []string{"*"}},
-		"a list that is torn":       {spec: `{"includedNamespaces":["shop"]}`, list: compressed(t, `{"v1/Pod":["db/a"`), want: []string{"shop"}},
-		"a list that is none":       {spec: `{"includedNamespaces":["shop"]}`, list: "text", want: []string{"shop"}},
-		"more than the status takes": {
+		"no object in any":              {list: compressed(t, `{"v1/PersistentVolume":["pv-1"]}`), want: []string{""}},
+		"nothing":                       {list: compressed(t, `{}`), want: []string{""}},
+		"invalid names":                 {list: compressed(t, `{"v1/Pod":["shop/web","{a/b","*/c","/d"]}`), want: []string{"shop"}},
+		"no list":                       {spec: `{"includedNamespaces":["shop","db-*"]}`, want: []string{"shop", "db-*"}},
+		"no list, and all":              {want: []string{"*"}},
+		"no list, and invalid patterns": {spec: `{"includedNamespaces":["shop","[a"]}`, want: []string{"*"}},
+		"a truncated list":              {spec: `{"includedNamespaces":["shop"]}`, list: compressed(t, `{"v1/Pod":["db/a"`), want: []string{"shop"}},
+		"a file that is no list":        {spec: `{"includedNamespaces":["shop"]}`, list: "text", want: []string{"shop"}},
+		"more than the status can hold": {
 			spec: `{"includedNamespaces":["n*"]}`, want: []string{"n*"},
 			list: compressed(t, `{"v1/Pod":["`+strings.Join(numbered(maxNamespaces+1), `/p","`)+`/p"]}`),
 		},
 		"a name without an end": {
 			spec: `{"includedNamespaces":["shop"]}`, want: []string{"shop"}, list: compressed(t, `{"v1/Pod":["db/`+strings.Repeat("a", 2<<20)+`"]}`),
 		},
-		"no list, and some not": {
+		"no list, and some excluded": {
 			spec: `{"excludedNamespaces":["db","kube-*"]}`, want: []string{"*"}, not: []string{"db", "kube-*"},
 		},
 	} {

@@ -11,24 +11,25 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// TestIsInconclusiveError: only an error that leaves open what is stored is retried. A damaged backup stays so.
+// TestIsInconclusiveError checks that only errors are retried that leave unknown what is stored.
+// A damaged backup stays damaged.
 func TestIsInconclusiveError(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"the manifest was read":       {},
-		"there is no such backup":     {err: fmt.Errorf("reading: %w", job.ErrBackupNotFound)},
-		"the backup is damaged":       {err: fmt.Errorf("reading: %w", job.ErrDamaged)},
-		"Grapnel's manifest is gone":  {err: fmt.Errorf("reading: %w", job.ErrUnverified)},
-		"the store did not answer":    {err: errors.New("503 Service Unavailable"), want: true},
-		"the API server did not list": {err: errors.New("listing the Plugins: 500"), want: true},
+		"the manifest was read":         {},
+		"there is no such backup":       {err: fmt.Errorf("reading: %w", job.ErrBackupNotFound)},
+		"the backup is damaged":         {err: fmt.Errorf("reading: %w", job.ErrDamaged)},
+		"Grapnel's manifest is missing": {err: fmt.Errorf("reading: %w", job.ErrUnverified)},
+		"the store did not answer":      {err: errors.New("503 Service Unavailable"), want: true},
+		"the API server did not list":   {err: errors.New("listing the Plugins: 500"), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := isInconclusiveError(tc.err); got != tc.want {
-				t.Errorf("isUnknown(%v) = %v, want %v", tc.err, got, tc.want)
+				t.Errorf("isInconclusiveError(%v) = %v, want %v", tc.err, got, tc.want)
 			}
 		})
 	}

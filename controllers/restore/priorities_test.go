@@ -52,7 +52,7 @@ func TestLoadVersionPriorities(t *testing.T) {
 	}
 }
 
-// TestLoadVersionPriorities_ManyLines has a ConfigMap of nonsense.
+// TestLoadVersionPriorities_ManyLines has a ConfigMap with many invalid lines.
 func TestLoadVersionPriorities_ManyLines(t *testing.T) {
 	got, errs := prioritiesWith(t, "", strings.Repeat("x\n", 1000))
 	if len(errs) > 0 || len(got.warnings) != maxLineWarnings+1 || !strings.Contains(got.warnings[maxLineWarnings], "980 more lines are ignored") {

@@ -21,8 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// TestResultsNotStored: the outcome of a Restore is what became of its objects, and what it
-// cannot store is a warning of it.
+// TestResultsNotStored checks that the outcome of a Restore follows from its objects, and that
+// results which cannot be stored are a warning.
 func TestResultsNotStored(t *testing.T) {
 	notStored := func(kind error) error { return fmt.Errorf("%w: %w", job.ErrResultsNotStored, kind) }
 	failed := job.Result{
@@ -56,7 +56,7 @@ func TestResultsNotStored(t *testing.T) {
 		"an object failed, and the reason is stored": {
 			made: failed, phase: v1alpha1.RestorePhasePartiallyFailed, warnings: 4, says: "1 error, with the reason in the results file",
 		},
-		"the restore did not come to its end": {made: failed, err: objectstore.ErrNoSpace, phase: v1alpha1.RestorePhaseFailed, warnings: 4},
+		"the restore was not completed": {made: failed, err: objectstore.ErrNoSpace, phase: v1alpha1.RestorePhaseFailed, warnings: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{Dependencies: run.Dependencies{Redactor: redact.New(), Now: time.Now}}
@@ -79,9 +79,10 @@ func TestResultsNotStored(t *testing.T) {
 	}
 }
 
-// TestResultsStoredLater takes back what the message said. Once it was given up it is not.
+// TestResultsStoredLater checks that the message is reverted once the results are stored, unless
+// storing them was given up.
 func TestResultsStoredLater(t *testing.T) {
-	for name, givenUp := range map[string]bool{"it was tried again": false, "it was given up": true} {
+	for name, givenUp := range map[string]bool{"retried": false, "given up": true} {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{Dependencies: run.Dependencies{Redactor: redact.New()}}
 			s := &scope{Object: &v1alpha1.Restore{}}
@@ -89,7 +90,7 @@ func TestResultsStoredLater(t *testing.T) {
 			r.recordResultsNotStored(s, v1alpha1.ReasonResultsNotStored, errors.New("the store is away"), nil)
 			r.recordResultsNotStored(s, v1alpha1.ReasonOperationsNotStored, errors.New("it is still away"), nil)
 			if s.Object.Status.Warnings != 1 {
-				t.Errorf("it is counted %d times", s.Object.Status.Warnings)
+				t.Errorf("%d warnings, want 1", s.Object.Status.Warnings)
 			}
 			s.RecordOutcome(outcomeForCounts(s), time.Now())
 			if givenUp {

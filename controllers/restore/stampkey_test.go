@@ -27,7 +27,7 @@ func TestEnsureStampKey(t *testing.T) {
 	const whole = "0123456789abcdef0123456789abcdef"
 	for name, tc := range map[string]struct {
 		existing []client.Object
-		want     string // empty for a new one
+		want     string // empty means a new key
 	}{
 		"none":             {},
 		"one that exists":  {existing: []client.Object{newSecret(whole)}, want: whole},
@@ -50,7 +50,7 @@ func TestEnsureStampKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tc.want == "" && stored.Labels[selection.GrapnelExcludeLabel] != "true" {
-				t.Errorf("backups take the Secret: its labels are %v", stored.Labels)
+				t.Errorf("backups include the Secret: its labels are %v", stored.Labels)
 			}
 		})
 	}

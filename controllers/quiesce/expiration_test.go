@@ -55,7 +55,7 @@ func TestDeadline(t *testing.T) {
 		t.Fatalf("at the time it looks again after %s: %v", result.RequeueAfter, err)
 	}
 	s.expectStopped("Deployment idle")
-	const ended = "one: Warning QuiesceOverdue Unquiesce: It was given back…maxQuiesceDuration"
+	const ended = "one: Warning QuiesceOverdue Unquiesce: It was unquiesced…maxQuiesceDuration"
 	s.expectTold("CronJob "+ended, "DaemonSet "+ended, strings.Replace("Deployment "+ended, "one", "web", 1), "Job "+ended,
 		"ReplicaSet "+ended, "StatefulSet "+ended,
 		"Backup hangs: Warning QuiesceOverdue Unquiesce: Its workloads were quiesced for as long…CronJob "+s.Namespace+"/one, DaemonSet "+
@@ -68,7 +68,7 @@ func TestDeadline(t *testing.T) {
 		t.Errorf("web has %d replicas and the labels %v", *web.Spec.Replicas, web.Labels)
 	}
 	late, err := s.quiescer.Unquiesce(t.Context(), s.request(string(hangs.UID), 0))
-	if err != nil || !strings.Contains(late.Message, "6 given back before") {
+	if err != nil || !strings.Contains(late.Message, "6 unquiesced earlier") {
 		t.Errorf("the Backup that went on is told %q: %v", late.Message, err)
 	}
 	if suite.GetIfExists(s.Env, web); web.Annotations[state.Annotation] != "" {
@@ -130,8 +130,8 @@ func TestLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expectStopped("Deployment restored", "Deployment strange")
-	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was given back",
-		"Deployment scaled: Warning QuiesceOverdue Unquiesce: It is left as it is…it was set to 7 replicas meanwhile", "Backup a: Warning QuiesceOverdue")
+	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was unquiesced",
+		"Deployment scaled: Warning QuiesceOverdue Unquiesce: It is left unchanged…it was set to 7 replicas in the meantime", "Backup a: Warning QuiesceOverdue")
 	if suite.GetIfExists(s.Env, scaled); *scaled.Spec.Replicas != 7 || scaled.Labels[state.Label] != "" {
 		t.Errorf("what a person scaled has %d replicas and the labels %v", *scaled.Spec.Replicas, scaled.Labels)
 	}
@@ -166,14 +166,14 @@ func TestOneFails(t *testing.T) {
 		t.Error("nothing failed, so it is not tried again")
 	}
 	s.expectStopped("Deployment web")
-	s.expectTold("Deployment api: Warning QuiesceOverdue Unquiesce: It was given back", "Deployment web: Warning QuiesceOverdue…no connection",
+	s.expectTold("Deployment api: Warning QuiesceOverdue Unquiesce: It was unquiesced", "Deployment web: Warning QuiesceOverdue…no connection",
 		"Backup a: Warning QuiesceOverdue…/api")
 	broken.name = ""
 	if _, err := s.at(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	s.expectStopped()
-	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was given back", "Backup a: Warning QuiesceOverdue…/web")
+	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was unquiesced", "Backup a: Warning QuiesceOverdue…/web")
 }
 
 // TestTwoLeaders: two operators that both believe to be the leader do what one does.

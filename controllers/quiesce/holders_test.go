@@ -35,7 +35,7 @@ func (s *stage) ended(b *v1alpha1.Backup, owed metav1.ConditionStatus, reason st
 // TestAbandoned: what no unfinished run holds is given back after a grace, whatever its deadline.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
-	const back, told = "Deployment web: Warning QuiesceAbandoned Unquiesce: It was given back: the run that had it quiesced has ended without",
+	const back, told = "Deployment web: Warning QuiesceAbandoned Unquiesce: It was unquiesced: the run that quiesced it ended without",
 		"Backup b: Warning QuiesceAbandoned Unquiesce: Its workloads were still quiesced after it had ended"
 	for name, tc := range map[string]struct {
 		holder    func(*stage) string
@@ -115,7 +115,7 @@ func TestAbandoned_OthersHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expectStopped()
-	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was given back", "Backup runs: Warning QuiesceOverdue…raise maxQuiesceDuration")
+	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was unquiesced", "Backup runs: Warning QuiesceOverdue…raise maxQuiesceDuration")
 }
 
 // unreachable is an API server that does not answer.

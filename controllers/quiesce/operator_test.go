@@ -54,7 +54,7 @@ func TestOperator(t *testing.T) {
 	s.quiesce(string(hangs.UID), time.Minute)
 	r := s.operate()
 	s.awaitReplicas(before, 2)
-	s.WaitForEvent(before, "Warning QuiesceOverdue: It was given back")
+	s.WaitForEvent(before, "Warning QuiesceOverdue: It was unquiesced")
 	s.WaitForEvent(hangs, "Warning QuiesceOverdue: Its workloads were quiesced")
 
 	meanwhile := suite.Create(s.Env, deployment("meanwhile", 3))

@@ -47,9 +47,9 @@ func TestReleaseExpired(t *testing.T) {
 		t.Errorf("it is given back twice: %v, %v", again.Items, err)
 	}
 	late := w.done(w.Unquiesce, longer)
-	says(t, late.Message, "8 given back before, as maxQuiesceDuration was over: CronJob shop/nightly", "3 quiesced before")
-	says(t, late.Warning, "did not stay quiesced", "CronJob shop/nightly was given back before")
-	says(t, w.done(w.Unquiesce, of("a")).Warning, "CronJob shop/nightly was given back before")
+	says(t, late.Message, "8 unquiesced earlier because maxQuiesceDuration had elapsed: CronJob shop/nightly", "3 quiesced before")
+	says(t, late.Warning, "did not stay quiesced", "CronJob shop/nightly was unquiesced earlier")
+	says(t, w.done(w.Unquiesce, of("a")).Warning, "CronJob shop/nightly was unquiesced earlier")
 	w.same(before)
 }
 

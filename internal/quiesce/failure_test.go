@@ -148,7 +148,7 @@ func TestContended(t *testing.T) {
 		if err != nil || result.RetryAfter < executor.MinRetryAfter || outcomes(result)["Deployment shop/web"] != quiesce.Contended {
 			t.Errorf("%s: %+v, error %v", call, result, err)
 		}
-		says(t, result.Message, "Deployment shop/web is written by others all the time")
+		says(t, result.Message, "Deployment shop/web is constantly written by others")
 		busy = false
 		w.done(run, request())
 	}

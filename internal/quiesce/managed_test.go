@@ -98,14 +98,14 @@ func TestRefusedLater(t *testing.T) {
 	if _, err := w.Quiesce(t.Context(), request()); !errors.As(err, &failed) || failed.Kind == executor.Invalid {
 		t.Fatalf("error is %v", err)
 	}
-	says(t, failed.Text, "could not be given back yet", "Deployment shop/web could not be read or written", "Deployment shop/argo is managed by Argo CD")
+	says(t, failed.Text, "could not be unquiesced yet", "Deployment shop/web could not be read or written", "Deployment shop/argo is managed by Argo CD")
 	w.onPatch = nil
 	result, err := w.Quiesce(t.Context(), request())
 	if !errors.As(err, &failed) || failed.Kind != executor.Invalid {
 		t.Fatalf("error is %v", err)
 	}
 	expect(t, result, map[string]quiesce.Outcome{"Deployment shop/argo": quiesce.Refused})
-	says(t, failed.Text, "were given back", "Deployment shop/web: Restored", "Deployment shop/argo is managed by Argo CD")
+	says(t, failed.Text, "were unquiesced", "Deployment shop/web: Restored", "Deployment shop/argo is managed by Argo CD")
 	if diff := cmp.Diff([]string{"shop/idle", "shop/shared"}, w.stopped()); diff != "" {
 		t.Errorf("stopped (-want +got):\n%s", diff)
 	}

@@ -41,9 +41,9 @@ func TestQuiesceAndGiveBack(t *testing.T) {
 	}
 	req := request()
 	req.Outputs = result.Outputs
-	says(t, w.done(w.Unquiesce, req).Message, "8 given back", "3 quiesced before")
+	says(t, w.done(w.Unquiesce, req).Message, "8 unquiesced", "3 quiesced before")
 	w.same(before)
-	if again := w.done(w.Unquiesce, request()); len(again.Items) > 0 || again.Message != "Nothing was to be done" {
+	if again := w.done(w.Unquiesce, request()); len(again.Items) > 0 || again.Message != "Nothing to do" {
 		t.Errorf("giving back again does something: %+v", again)
 	}
 }

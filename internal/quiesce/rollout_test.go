@@ -94,7 +94,7 @@ func TestRollouts(t *testing.T) {
 			case tc.want == refused:
 				says(t, failed.Text, "changed nothing", "/one is in the middle of a rollout", "finish or undo", "whenManaged")
 			case tc.want == waits:
-				says(t, result.Message, "Waiting for rollouts to end: ", "/one is in the middle of a rollout")
+				says(t, result.Message, "Waiting for rollouts to finish: ", "/one is in the middle of a rollout")
 			}
 			if stands := tc.want == waits || tc.want == refused; (w.patches == 0) != stands || (tc.want == waits && result.RetryAfter == 0) {
 				t.Errorf("%d writes, again after %s", w.patches, result.RetryAfter)

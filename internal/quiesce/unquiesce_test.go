@@ -52,9 +52,9 @@ func TestChangedMeanwhile(t *testing.T) {
 	expect(t, result, map[string]quiesce.Outcome{
 		"Deployment shop/web": state.Restored, "Deployment shop/api": state.ChangedSince, "Deployment shop/off": state.ChangedSince,
 	})
-	says(t, result.Message, `Deployment shop/api was set to 7 replicas meanwhile, by "kubectl"`,
-		`Deployment shop/off was set to 0 replicas meanwhile, by "kubectl-scale"`)
-	says(t, result.Warning, "did not stay quiesced", `Deployment shop/api was set to 7 replicas meanwhile, by "kubectl"`)
+	says(t, result.Message, `Deployment shop/api was set to 7 replicas in the meantime, by "kubectl"`,
+		`Deployment shop/off was set to 0 replicas in the meantime, by "kubectl-scale"`)
+	says(t, result.Warning, "did not stay quiesced", `Deployment shop/api was set to 7 replicas in the meantime, by "kubectl"`)
 	if strings.Contains(result.Warning, "shop/web") || strings.Contains(result.Warning, "shop/off") {
 		t.Errorf("it warns of what stood still: %s", result.Warning)
 	}
@@ -173,9 +173,9 @@ func TestStartedIsToldToAll(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	says(t, result.Warning, `Deployment shop/web was set to 1 replicas meanwhile, by "kubectl"`)
+	says(t, result.Warning, `Deployment shop/web was set to 1 replicas in the meantime, by "kubectl"`)
 	w.onPatch = nil
-	says(t, w.done(w.Unquiesce, of("b")).Warning, `Deployment shop/web was set to 1 replicas meanwhile, by "kubectl"`)
+	says(t, w.done(w.Unquiesce, of("b")).Warning, `Deployment shop/web was set to 1 replicas in the meantime, by "kubectl"`)
 	if other := w.done(w.Unquiesce, of("c")); other.Warning != "" {
 		t.Errorf("another run is warned: %s", other.Warning)
 	}
@@ -196,7 +196,7 @@ func TestMissingIsTold(t *testing.T) {
 		"Deployment shop/web": state.Restored, "Deployment shop/gone": quiesce.Gone,
 		"Deployment shop/lost": quiesce.Lost, "Deployment shop/idle": state.AlreadyQuiesced,
 	})
-	says(t, result.Message, "Deployment shop/gone was deleted", "Deployment shop/lost is quiesced, and what was saved about it was removed")
+	says(t, result.Message, "Deployment shop/gone was deleted", "Deployment shop/lost is quiesced, and its saved state was removed")
 	says(t, result.Stopped, "Deployment shop/lost is quiesced", "by hand")
 	if strings.Contains(result.Stopped, "shop/gone") || strings.Contains(result.Stopped, "shop/idle") {
 		t.Errorf("it warns of what nothing can start: %s", result.Stopped)
@@ -234,7 +234,7 @@ func TestReplaced(t *testing.T) {
 	undo()
 	result := w.done(w.Unquiesce, req)
 	expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": quiesce.Lost})
-	says(t, result.Message, "what was saved about it was replaced", "by hand")
+	says(t, result.Message, "its saved state was replaced", "by hand")
 }
 
 // TestFoundWhereverItIs: labels of namespaces and workloads change, and marks get lost.
@@ -299,7 +299,7 @@ func TestRestoredElsewhere(t *testing.T) {
 	}
 	restore.Namespaces = []string{"shop", "shop-copy"}
 	result := target.done(target.Unquiesce, restore)
-	says(t, result.Message, "given back", "1 still held by others")
+	says(t, result.Message, "unquiesced", "1 still held by others")
 	target.done(target.Unquiesce, backup)
 	target.same(sorted(target, append(want, deployment("busy", 2))))
 }
@@ -368,7 +368,7 @@ func TestUnquiesce_UnreadableState(t *testing.T) {
 			w.remark(deployment("web", 0), func(a map[string]string) { a[state.Annotation] = value })
 			result := w.done(w.Unquiesce, req)
 			expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": quiesce.Lost, "Deployment shop/api": state.Restored})
-			says(t, result.Message, "1 given back", "Deployment shop/web", "cannot be read", "by hand")
+			says(t, result.Message, "1 unquiesced", "Deployment shop/web", "cannot be read", "by hand")
 			says(t, result.Stopped, "Deployment shop/web has an annotation grapnel.dev/quiesced that cannot be read", "by hand")
 			if strings.Contains(result.Message+result.Stopped, "secret words") {
 				t.Error("the message shows what is in the annotation")

@@ -28,14 +28,14 @@ func TestEveryKind(t *testing.T) {
 	w.shop()
 	before := w.workloads(w.ns)
 	result := w.done(w.Quiesce, w.request("a"))
-	says(t, result.Message, "7 quiesced, 2 quiesced before, and no pod of them is left")
+	says(t, result.Message, "7 quiesced, 2 quiesced before, and all their pods have terminated")
 	w.awaitPods("", 0)
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(w.workloads(w.ns)))); diff != "" {
 		t.Errorf("workloads (-before +quiesced):\n%s", diff)
 	}
 	req := w.request("a")
 	req.Outputs = result.Outputs
-	says(t, w.done(w.Unquiesce, req).Message, "7 given back, 2 quiesced before")
+	says(t, w.done(w.Unquiesce, req).Message, "7 unquiesced, 2 quiesced before")
 	w.same(before)
 	w.awaitPods("", 9)
 	if again := w.done(w.Unquiesce, req); len(again.Items) > 0 {
@@ -85,11 +85,11 @@ func TestPodsThatEndSlowly(t *testing.T) {
 	if last, _ = w.Quiesce(t.Context(), w.request("a")); last.RetryAfter == 0 {
 		t.Fatal("it is done while pods end")
 	}
-	says(t, last.Message, "waiting for 2 pods: ", w.ns+"/db-0 (ending, has 30 s to do so)", w.ns+"/web-")
+	says(t, last.Message, "waiting for 2 pods: ", w.ns+"/db-0 (terminating, grace period 30 s)", w.ns+"/web-")
 	for _, pod := range w.pods() {
 		w.ends(pod)
 	}
-	says(t, w.done(w.Quiesce, w.request("a")).Message, "no pod of them is left")
+	says(t, w.done(w.Quiesce, w.request("a")).Message, "all their pods have terminated")
 	w.done(w.Unquiesce, w.request("a"))
 	w.awaitPods("", 2)
 }

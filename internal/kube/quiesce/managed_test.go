@@ -89,7 +89,7 @@ func TestManaged(t *testing.T) {
 		req.WhenManaged, req.WaitForPods = quiesce.Force, false // nobody runs the Job
 		says(t, w.done(w.Quiesce, req).Message, "6 quiesced")
 		w.awaitPods("", 0)
-		says(t, w.done(w.Unquiesce, req).Message, "6 given back")
+		says(t, w.done(w.Unquiesce, req).Message, "6 unquiesced")
 		w.same(before)
 	})
 }
@@ -144,7 +144,7 @@ func TestFluxAppliesAgain(t *testing.T) {
 	if got := outcome(result, state.Deployment, "flux"); got != state.ChangedSince {
 		t.Errorf("it is %s: %s", got, result.Message)
 	}
-	says(t, result.Message, `set to 2 replicas meanwhile, by "kustomize-controller"`)
+	says(t, result.Message, `set to 2 replicas in the meantime, by "kustomize-controller"`)
 	w.done(w.Quiesce, req)
 	w.done(w.Unquiesce, req)
 	w.applied("flux", 4)

@@ -116,12 +116,12 @@ func TestRestoredElsewhere(t *testing.T) {
 	if result, err := w.ReleaseExpired(t.Context(), time.Now().Add(1000*time.Hour), nil, refs...); err != nil || len(result.Items) > 0 {
 		t.Errorf("a deadline of the source gives back %v: %v", result.Items, err)
 	}
-	says(t, w.done(w.Quiesce, w.request("b")).Message, "9 quiesced as they were restored")
+	says(t, w.done(w.Quiesce, w.request("b")).Message, "9 restored in their quiesced form")
 	w.done(w.Unquiesce, w.request("b"))
 	w.same(restored)
 	w.awaitPods("", 0)
 
-	says(t, w.done(w.Unquiesce, w.from(w.ns)).Message, "7 given back, 2 quiesced before")
+	says(t, w.done(w.Unquiesce, w.from(w.ns)).Message, "7 unquiesced, 2 quiesced before")
 	got := w.workloads(w.ns)
 	for _, all := range []map[string]any{before, got} {
 		for _, o := range all {

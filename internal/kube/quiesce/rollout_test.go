@@ -27,7 +27,7 @@ func TestRolloutGoesOn(t *testing.T) {
 	if err != nil || result.RetryAfter == 0 {
 		t.Fatalf("it does not wait: %q, %v", result.Message, err)
 	}
-	says(t, result.Message, "Waiting for rollouts to end: Deployment "+w.ns+"/web is in the middle of a rollout")
+	says(t, result.Message, "Waiting for rollouts to finish: Deployment "+w.ns+"/web is in the middle of a rollout")
 	w.read(web)
 	if w.read(api); *web.Spec.Replicas != 2 || *api.Spec.Replicas != 1 {
 		t.Errorf("meanwhile they have %d and %d replicas", *web.Spec.Replicas, *api.Spec.Replicas)

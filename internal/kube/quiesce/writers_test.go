@@ -59,7 +59,7 @@ func TestSomethingScalesItUp(t *testing.T) {
 	}, func() {
 		var failed *quiesce.Error
 		result, failed = w.failed(w.Quiesce, w.request("a"))
-		says(t, failed.Text, "could not quiesce everything: Deployment "+w.ns+"/web was set to 3 replicas 4 times", `by "shop-operator"`, "stop what does that first")
+		says(t, failed.Text, "could not quiesce everything: Deployment "+w.ns+"/web was set to 3 replicas 4 times", `by "shop-operator"`, "stop that writer first")
 	})
 	if outcome(result, state.Deployment, "api") != state.Quiesced {
 		t.Errorf("the other one was not tried: %v", result.Items)
@@ -119,7 +119,7 @@ func TestPersonWins(t *testing.T) {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}
-	says(t, result.Message, `set to 7 replicas meanwhile, by "kubectl`, `off was set to 0 replicas meanwhile`, `was set not to be suspended meanwhile`)
+	says(t, result.Message, `set to 7 replicas in the meantime, by "kubectl`, `off was set to 0 replicas in the meantime`, `was set not to be suspended in the meantime`)
 	spec := func(name string) map[string]any { return before[name].(map[string]any)["spec"].(map[string]any) }
 	spec("Deployment up")["replicas"], spec("Deployment off")["replicas"] = 7, 0
 	before["Deployment left"].(map[string]any)["labels"].(map[string]string)["team"] = "shop"

@@ -64,12 +64,12 @@ func TestWaitForPods(t *testing.T) {
 		result = next()
 	}
 	if result.RetryAfter != 0 {
-		t.Errorf("no pod is left, and it says %q", result.Message)
+		t.Errorf("all pods have terminated, but the message is %q", result.Message)
 	}
 	says(t, result.Message, "all their pods have terminated")
 }
 
-// TestPodsThatHang: the message says which ones, and why.
+// TestPodsThatHang: the message names stuck pods and the reason.
 func TestPodsThatHang(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
@@ -94,17 +94,17 @@ func TestPodsThatHang(t *testing.T) {
 		t.Fatalf("%+v, error %v", result, err)
 	}
 	if result.RetryAfter != 3*time.Second {
-		t.Errorf("looks again after %s", result.RetryAfter)
+		t.Errorf("retries after %s", result.RetryAfter)
 	}
 	w.now = start.Add(10 * time.Minute)
 	if late, err := w.Quiesce(t.Context(), req); err != nil || late.RetryAfter != 15*time.Second {
-		t.Errorf("after ten minutes it looks again after %s (%v)", late.RetryAfter, err)
+		t.Errorf("after ten minutes it retries after %s (%v)", late.RetryAfter, err)
 	}
 	says(t, result.Message, "waiting for 8 pods: shop/db-6 (stuck: its grace period is over, finalizers x.io/slow); shop/db-7 (stuck",
 		"shop/db-0 (terminating, grace period 3600 s)", "and 3 more")
 }
 
-// TestPodsCannotBeListed: it is not done as long as nobody knows.
+// TestPodsCannotBeListed: Quiesce is not done while the pods are unknown.
 func TestPodsCannotBeListed(t *testing.T) {
 	t.Parallel()
 	w := podsWorld(t)

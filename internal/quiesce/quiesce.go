@@ -44,7 +44,6 @@ type target struct {
 // that delete the volumes of removed replicas) fails before anything is written. If a reason for
 // refusal appears after other workloads were stopped, Quiesce unquiesces those. It also writes
 // nothing while a rollout is in progress.
-// until rollouts that go on have ended.
 func (q *Quiescer) Quiesce(ctx context.Context, req Request) (Result, error) {
 	now := q.options.Now()
 	if err := req.validateFields(); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestEveryKind: the pods of all kinds end, and come back. What was asleep stays asleep.
+// TestEveryKind: the pods of all kinds terminate, and come back. What was stopped before stays so.
 func TestEveryKind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -39,11 +39,12 @@ func TestEveryKind(t *testing.T) {
 	w.same(before)
 	w.awaitPods("", 9)
 	if again := w.done(w.Unquiesce, req); len(again.Items) > 0 {
-		t.Errorf("giving back again does something: %+v", again)
+		t.Errorf("unquiescing again does something: %+v", again)
 	}
 }
 
-// TestOverlappingBackups: it is quiesced once, and given back at the end of the last.
+// TestOverlappingBackups: workloads are quiesced once, and unquiesced at the end of the last
+// Backup.
 func TestOverlappingBackups(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,7 +61,7 @@ func TestOverlappingBackups(t *testing.T) {
 	w.same(before)
 }
 
-// TestPodsThatEndSlowly: a pod that a node runs has time to end, for which the quiesce waits.
+// TestPodsThatEndSlowly: Quiesce waits for the grace period of a pod on a node.
 func TestPodsThatEndSlowly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,7 +78,7 @@ func TestPodsThatEndSlowly(t *testing.T) {
 		}
 		for _, pod := range w.pods() {
 			if pod.DeletionTimestamp == nil {
-				return "pod " + pod.Name + " was not asked to end"
+				return "pod " + pod.Name + " is not terminating"
 			}
 		}
 		return ""
@@ -94,8 +95,8 @@ func TestPodsThatEndSlowly(t *testing.T) {
 	w.awaitPods("", 2)
 }
 
-// TestAutoscaler: one that does not scale from 0 on stands still as long as its target has no
-// replicas, and is no obstacle.
+// TestAutoscaler: an autoscaler that does not scale up from 0 does nothing while its target has no
+// replicas, and does not block.
 func TestAutoscaler(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -116,7 +117,7 @@ func TestAutoscaler(t *testing.T) {
 				return ""
 			}
 		}
-		return "the autoscaler did not notice that its target has no replicas"
+		return "the autoscaler has not observed yet that its target has no replicas"
 	})
 	if w.read(web); *web.Spec.Replicas != 0 {
 		t.Errorf("the autoscaler made it %d replicas", *web.Spec.Replicas)
@@ -127,7 +128,8 @@ func TestAutoscaler(t *testing.T) {
 	}
 }
 
-// TestVolumesAreNotLost: what would delete its volumes is refused, and nothing else is touched.
+// TestVolumesAreNotLost: a StatefulSet that would lose its volumes is refused, and nothing else
+// changes.
 func TestVolumesAreNotLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -214,6 +214,6 @@ func TestAutoscalersOfWhatIdles(t *testing.T) {
 	expect(t, w.done(w.Quiesce, req), map[string]quiesce.Outcome{"Deployment shop/web": state.Quiesced, "Deployment shop/api": state.Quiesced})
 	w.done(w.Unquiesce, req)
 	if got := w.replicas("web"); got != 2 {
-		t.Errorf("it got back %d replicas, want the 2 that the autoscaler gave it", got)
+		t.Errorf("unquiesced, it has %d replicas, want the 2 that the autoscaler gave it", got)
 	}
 }

@@ -120,7 +120,7 @@ func TestQuiescedWhileWritersComeBack(t *testing.T) {
 	}
 	w.done(w.Unquiesce, of("b"))
 	if got := w.replicas("web"); got != 3 {
-		t.Errorf("it got back %d replicas, want 3", got)
+		t.Errorf("unquiesced, it has %d replicas, want 3", got)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestReplaced(t *testing.T) {
 	req.Outputs = w.done(w.Quiesce, req).Outputs
 	w.done(w.Unquiesce, req)
 	if got := w.replicas("web"); got != 5 {
-		t.Errorf("it got back %d replicas, want 5", got)
+		t.Errorf("unquiesced, it has %d replicas, want 5", got)
 	}
 	w.done(w.Quiesce, req)
 	undo()

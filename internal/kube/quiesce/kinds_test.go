@@ -124,7 +124,7 @@ func TestAutoscaler(t *testing.T) {
 	}
 	w.done(w.Unquiesce, w.request("a"))
 	if w.read(web); *web.Spec.Replicas != 3 {
-		t.Errorf("it got back %d replicas", *web.Spec.Replicas)
+		t.Errorf("unquiesced, it has %d replicas", *web.Spec.Replicas)
 	}
 }
 

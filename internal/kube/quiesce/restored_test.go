@@ -173,7 +173,7 @@ func TestRestoredOntoTheSame(t *testing.T) {
 	}
 	w.done(w.Unquiesce, w.from(w.ns))
 	if w.read(web); *web.Spec.Replicas != 3 || web.Annotations[state.Annotation] != "" {
-		t.Errorf("it got back %d replicas and %v", *web.Spec.Replicas, web.Annotations)
+		t.Errorf("unquiesced, it has %d replicas and %v", *web.Spec.Replicas, web.Annotations)
 	}
 }
 

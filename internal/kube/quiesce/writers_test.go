@@ -172,7 +172,7 @@ func TestRolloutUndo(t *testing.T) {
 	}
 	w.done(w.Unquiesce, req)
 	if w.read(web); *web.Spec.Replicas != 5 || web.Annotations[state.Annotation] != "" {
-		t.Errorf("it got back %d replicas and %v", *web.Spec.Replicas, web.Annotations)
+		t.Errorf("unquiesced, it has %d replicas and %v", *web.Spec.Replicas, web.Annotations)
 	}
 }
 
@@ -207,6 +207,6 @@ func TestMadeAnew(t *testing.T) {
 	}
 	w.done(q.Unquiesce, w.request("a"))
 	if w.read(web); *web.Spec.Replicas != 4 {
-		t.Errorf("it got back %d replicas, want 4", *web.Spec.Replicas)
+		t.Errorf("unquiesced, it has %d replicas, want 4", *web.Spec.Replicas)
 	}
 }

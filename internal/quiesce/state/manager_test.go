@@ -68,7 +68,7 @@ func TestManagerOf(t *testing.T) {
 		scaler   *state.Autoscaler
 		want     string
 	}{
-		"nobody":                        {workload: web()},
+		"unmanaged":                     {workload: web()},
 		"quiesced already":              {workload: web(replicas(0), ownedBy("db.io/v1", "Database", "main"))},
 		"an operator":                   {workload: web(ownedBy("db.io/v1", "Database", "main")), want: "Database main"},
 		"its CronJob":                   {workload: web(kind(state.Job), ownedBy("batch/v1", "CronJob", "nightly"))},

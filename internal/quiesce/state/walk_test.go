@@ -153,7 +153,7 @@ func TestFight(t *testing.T) {
 		if d.Outcome == state.Reverted {
 			w.Replicas = 0 // the other writer gives up
 			if got := step(t, w, state.DecideRelease(w, "a", now)); got.Replicas != 8 {
-				t.Errorf("it got back %d replicas, want 8", got.Replicas)
+				t.Errorf("unquiesced, it has %d replicas, want 8", got.Replicas)
 			}
 			return
 		}

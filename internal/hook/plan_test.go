@@ -169,7 +169,7 @@ func TestMakeOrderAndSelection(t *testing.T) {
 			}},
 			want: want{
 				Pre:      []string{"x/quiesce"},
-				Warnings: [][]string{{"PostBackup action x/quiesce", "left out"}},
+				Warnings: [][]string{{"PostBackup action x/quiesce", "skipped"}},
 				Errors:   [][]string{{"PreBackup action x/quiesce", "without the PostBackup action", "skip both"}},
 			},
 		},
@@ -181,7 +181,7 @@ func TestMakeOrderAndSelection(t *testing.T) {
 			want: want{
 				Pre:      []string{"x/b", "x/a"},
 				Post:     []string{"!x/b"},
-				Warnings: [][]string{{"PreBackup", "x/a", "Plugin younger is left out", "Plugin older"}},
+				Warnings: [][]string{{"PreBackup", "x/a", "Plugin younger is skipped", "Plugin older"}},
 			},
 		},
 	} {
@@ -217,13 +217,13 @@ func TestMakeItems(t *testing.T) {
 		},
 		"not ready, ignored": {
 			in:   hook.Input{Actions: []hook.Action{with(onItems("x/a", 0), notReady(true))}},
-			want: want{Warnings: [][]string{{"BackupItem action x/a", "left out"}}},
+			want: want{Warnings: [][]string{{"BackupItem action x/a", "skipped"}}},
 		},
 		"duplicates keep the older": {
 			in: hook.Input{Actions: []hook.Action{
 				with(onItems("x/a", 9), of("older")), with(onItems("x/a", 1), of("younger")), pre("x/a", 0),
 			}},
-			want: want{Pre: []string{"x/a"}, Items: []string{"x/a"}, Warnings: [][]string{{"BackupItem", "x/a", "Plugin younger is left out"}}},
+			want: want{Pre: []string{"x/a"}, Items: []string{"x/a"}, Warnings: [][]string{{"BackupItem", "x/a", "Plugin younger is skipped"}}},
 		},
 		"parameters reach it": {
 			in: hook.Input{

@@ -59,7 +59,7 @@ func TestStopThatStaysDenied(t *testing.T) {
 		w.must(err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		const want = "PreBackupAction(example.io/freeze): what it left running could not be ended: its Jobs could not be listed: the token has expired"
+		const want = "PreBackupAction(example.io/freeze): what it left running could not be stopped: its Jobs could not be listed: the token has expired"
 		if err := e.Stop(ctx, call()); executor.ErrorKindOf(err) != executor.Unreachable || err.Error() != want {
 			t.Errorf("error is %v, want %s", err, want)
 		}

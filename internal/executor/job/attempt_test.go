@@ -68,7 +68,7 @@ func TestAnAttemptDoesNotEndALaterOne(t *testing.T) {
 		later := w.execute(t.Context(), w.options(), retry())
 		w.pod(w.job(), running())
 		x := w.run()
-		x.fails(t, executor.Unreachable, "a later attempt has begun already")
+		x.fails(t, executor.Unreachable, "a later attempt has already begun")
 		later.goesOn(t)
 		w.become(w.job(), exited(0, "frozen"))
 		<-later.done

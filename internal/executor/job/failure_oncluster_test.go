@@ -85,7 +85,7 @@ func (s *site) testNoRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := r.run(t)
-	x.fails(t, executor.Unreachable, "the Jobs of earlier attempts could not be looked for: jobs.batch is forbidden")
+	x.fails(t, executor.Unreachable, "listing the Jobs of earlier attempts failed: jobs.batch is forbidden")
 }
 
 // testEvicted is a node that has no more memory.

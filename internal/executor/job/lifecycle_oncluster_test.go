@@ -93,7 +93,7 @@ func (s *site) testRestart(t *testing.T) {
 	stop()
 	x.fails(t, executor.Interrupted, "was interrupted before it answered")
 	x = r.execute(t.Context(), t, call())
-	await(t, "that it is followed", func() bool { return strings.Contains(r.lines.String(), "Following a Job that is there already") })
+	await(t, "that it is followed", func() bool { return strings.Contains(r.lines.String(), "Following an existing Job") })
 	if jobs := r.jobs(t); len(jobs) != 1 || jobs[0].DeletionTimestamp != nil {
 		t.Errorf("the Jobs are %v", jobs)
 	}
@@ -107,7 +107,7 @@ func (s *site) testTwoOperators(t *testing.T) {
 	r := s.room(t)
 	both := []*execution{r.execute(t.Context(), t, call()), r.execute(t.Context(), t, call())}
 	pod := r.startsPod(t)
-	await(t, "that it is followed", func() bool { return strings.Contains(r.lines.String(), "Following a Job that is there already") })
+	await(t, "that it is followed", func() bool { return strings.Contains(r.lines.String(), "Following an existing Job") })
 	if jobs := r.jobs(t); len(jobs) != 1 {
 		t.Errorf("there are %d Jobs", len(jobs))
 	}
@@ -139,7 +139,7 @@ func (s *site) testLaterAttempt(t *testing.T) {
 		return len(pods) == 1 && pods[0].UID != pod.UID
 	})
 	pod = r.startsPod(t)
-	r.run(t).fails(t, executor.Unreachable, "a later attempt has begun already")
+	r.run(t).fails(t, executor.Unreachable, "a later attempt has already begun")
 	r.node.becomes(t, pod, corev1.PodSucceeded, exited(0, "done"))
 	later.succeeds(t, "done")
 	r.recorded(t, next)
@@ -169,7 +169,7 @@ func (s *site) testCancel(t *testing.T) {
 	x := r.execute(ctx, t, call())
 	r.startsPod(t)
 	cancel(errCancelled)
-	x.fails(t, executor.Interrupted, "was cancelled before it answered")
+	x.fails(t, executor.Interrupted, "was canceled before it answered")
 	// It was waited for.
 	if jobs, pods, secrets := r.jobs(t), r.pods(t), r.secrets(t); len(jobs)+len(pods)+len(secrets) > 0 {
 		t.Errorf("%d Jobs, %d pods and %d Secrets are left", len(jobs), len(pods), len(secrets))
@@ -221,7 +221,7 @@ func (s *site) testLongLog(t *testing.T) {
 		t.Errorf("all %d bytes of the log were read", n)
 	}
 	await(t, "that the log is cut", func() bool {
-		return strings.Contains(r.lines.String(), "longer than 1048576 bytes; the rest is left out")
+		return strings.Contains(r.lines.String(), "longer than 1048576 bytes; the rest is dropped")
 	})
 	r.node.becomes(t, pod, corev1.PodSucceeded, exited(0, "done"))
 	x.succeeds(t, "done")
@@ -249,7 +249,7 @@ func (s *site) testStranger(t *testing.T) {
 	if err := r.admin.Create(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
-	r.run(t).fails(t, executor.Invalid, "Job "+name+" in namespace "+r.namespace+" is there and was not made for this action: remove it")
+	r.run(t).fails(t, executor.Invalid, "Job "+name+" in namespace "+r.namespace+" already exists and was not created for this action: delete it")
 	if jobs := r.jobs(t); len(jobs) != 1 || jobs[0].UID != theirs.UID {
 		t.Errorf("the Jobs are %v", jobs)
 	}

@@ -54,7 +54,7 @@ func TestEndOfTheOperatorLeavesTheJob(t *testing.T) {
 		// The next operator finds the Job.
 		x = w.execute(t.Context(), w.options(), call())
 		x.goesOn(t)
-		if w.lines.with("Following a Job that is there already") != 1 {
+		if w.lines.with("Following an existing Job") != 1 {
 			t.Errorf("the log is %q", w.lines.all)
 		}
 		w.become(job, exited(0, "thawed"))
@@ -91,7 +91,7 @@ func TestCancelAndDeadlineDeleteTheJob(t *testing.T) {
 		text   string
 		cause  error
 	}{
-		"cancel": {running(), true, executor.Interrupted, "was cancelled before it answered", context.Canceled},
+		"cancel": {running(), true, executor.Interrupted, "was canceled before it answered", context.Canceled},
 		"deadline": {
 			running(), false, executor.Timeout,
 			"did not end before its deadline: raise its timeout or check what it waits for", context.DeadlineExceeded,
@@ -180,7 +180,7 @@ func TestWaitingForAnEarlierAttemptEndsWithTheDeadline(t *testing.T) {
 		w.lingers = true
 		w.must(w.client.Delete(t.Context(), earlier, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 		x := w.run()
-		x.fails(t, executor.Timeout, "did not start before its deadline: the Job of an attempt before it has not ended yet")
+		x.fails(t, executor.Timeout, "did not start before its deadline: the Job of an earlier attempt has not finished yet")
 	})
 }
 
@@ -244,7 +244,7 @@ func TestCancelBeforeTheJobIsFound(t *testing.T) {
 		x = w.execute(ctx, w.options(), call())
 		cancel(errCancelled)
 		w.refuse(nil)
-		x.fails(t, executor.Interrupted, "was cancelled before it answered")
+		x.fails(t, executor.Interrupted, "was canceled before it answered")
 		w.nothingLeft()
 	})
 }
@@ -296,7 +296,7 @@ func TestStopThatCannot(t *testing.T) {
 		w.must(err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		const want = "PreBackupAction(example.io/freeze): what it left running could not be ended: its pod has not ended"
+		const want = "PreBackupAction(example.io/freeze): what it left running could not be stopped: its pod has not terminated"
 		if err := e.Stop(ctx, call()); executor.ErrorKindOf(err) != executor.Unreachable || err.Error() != want {
 			t.Errorf("error is %v, want %s", err, want)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-const onLostNode = "node worker-3, on which its pod is, does not answer"
+const onLostNode = "node worker-3, which runs its pod, does not respond"
 
 // with adds conditions to the status of a pod that runs.
 func with(conditions ...corev1.PodCondition) corev1.PodStatus {
@@ -49,7 +49,7 @@ func TestLostNodeReason(t *testing.T) {
 		"a readiness gate is shut":     {with(ready(corev1.ConditionFalse, "ReadinessGatesNotReady"), contained), ""},
 		"phase is unknown":             {unknown, onLostNode},
 		"said by the node's lifecycle": {lost, onLostNode + " (NodeLost: Node worker-3 which was running pod x is unresponsive)"},
-		"taken away":                   {with(taken), "its pod is being taken away from node worker-3 (DeletionByTaintManager: Taint manager: deleting due to NoExecute taint)"},
+		"taken away":                   {with(taken), "its pod is being removed from node worker-3 (DeletionByTaintManager: Taint manager: deleting due to NoExecute taint)"},
 		"was to be taken away":         {with(corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestDeadlineOnALostNode(t *testing.T) {
 		defer cancel()
 		x = w.execute(ctx, w.options(), retry())
 		<-x.done
-		const want = "PreBackupAction(example.io/freeze): did not start before its deadline: the Job of an attempt before it has not ended yet: " + onLostNode
+		const want = "PreBackupAction(example.io/freeze): did not start before its deadline: the Job of an earlier attempt has not finished yet: " + onLostNode
 		if executor.ErrorKindOf(x.err) != executor.Timeout || x.err.Error() != want {
 			t.Errorf("error is %v, want %s", x.err, want)
 		}
@@ -103,7 +103,7 @@ func TestDeadlineOnALostNode(t *testing.T) {
 		w.must(err)
 		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		const left = "PreBackupAction(example.io/freeze): what it left running could not be ended: its pod has not ended: " + onLostNode
+		const left = "PreBackupAction(example.io/freeze): what it left running could not be stopped: its pod has not terminated: " + onLostNode
 		if err := e.Stop(ctx, retry()); err == nil || err.Error() != left {
 			t.Errorf("error is %v, want %s", err, left)
 		}
@@ -150,6 +150,6 @@ func TestTakenFromANode(t *testing.T) {
 			Message: "PodGC: node no longer exists",
 		}}}
 		w.become(w.job(), status)
-		x.fails(t, executor.Unreachable, "its pod was taken away before it answered (DeletionByPodGC on node worker-3): PodGC: node no longer exists")
+		x.fails(t, executor.Unreachable, "its pod was disrupted before it answered (DeletionByPodGC on node worker-3): PodGC: node no longer exists")
 	})
 }

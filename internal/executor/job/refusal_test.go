@@ -203,7 +203,7 @@ func TestRightsThatStayAway(t *testing.T) {
 			return nil
 		})
 		w.pod(w.job(), running())
-		x.fails(t, executor.Unreachable, `its Job could not be looked at: things "x" is forbidden: no access`)
+		x.fails(t, executor.Unreachable, `reading its Job failed: things "x" is forbidden: no access`)
 		if took := time.Since(began); took < stuckTimeout || took > stuckTimeout+StopGrace {
 			t.Errorf("it was given up after %s, want %s", took, stuckTimeout)
 		}

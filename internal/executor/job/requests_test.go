@@ -26,10 +26,10 @@ func TestJobThatWasNotListed(t *testing.T) {
 		want   string
 	}{
 		"its own":             {func(*batchv1.Job) {}, ""},
-		"of somebody else":    {func(j *batchv1.Job) { j.Labels = nil }, "Job %s in namespace backups is there and was not made for this action: remove it"},
-		"of another key":      {func(j *batchv1.Job) { j.Annotations[AnnotationKey] = "other" }, "Job %s in namespace backups is there and was not made for this action: remove it"},
-		"of another Plugin":   {func(j *batchv1.Job) { j.Labels[LabelPlugin] = "other" }, "Job %s in namespace backups is there and was not made for this action: remove it"},
-		"of another's action": {func(j *batchv1.Job) { j.Annotations[AnnotationAction] = "a/b" }, "Job %s in namespace backups is there and was not made for this action: remove it"},
+		"of somebody else":    {func(j *batchv1.Job) { j.Labels = nil }, "Job %s in namespace backups already exists and was not created for this action: delete it"},
+		"of another key":      {func(j *batchv1.Job) { j.Annotations[AnnotationKey] = "other" }, "Job %s in namespace backups already exists and was not created for this action: delete it"},
+		"of another Plugin":   {func(j *batchv1.Job) { j.Labels[LabelPlugin] = "other" }, "Job %s in namespace backups already exists and was not created for this action: delete it"},
+		"of another's action": {func(j *batchv1.Job) { j.Annotations[AnnotationAction] = "a/b" }, "Job %s in namespace backups already exists and was not created for this action: delete it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestServerThatStaysAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.refuse(func(string, any) error { return apierrors.NewInternalError(errors.New("etcd has no leader")) })
-		w.run().fails(t, executor.Timeout, "did not start before its deadline: the Jobs of earlier attempts could not be looked for: "+
+		w.run().fails(t, executor.Timeout, "did not start before its deadline: listing the Jobs of earlier attempts failed: "+
 			"Internal error occurred: etcd has no leader")
 	})
 }
@@ -129,7 +129,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}{
 		"no right to look": {
 			"list", &batchv1.JobList{}, apierrors.NewForbidden(jobs, "", errors.New("no access")), executor.Unreachable,
-			"the Jobs of earlier attempts could not be looked for: jobs.batch is forbidden: no access",
+			"listing the Jobs of earlier attempts failed: jobs.batch is forbidden: no access",
 		},
 		"no namespace": {
 			"create", &batchv1.Job{}, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "backups"), executor.Unreachable,

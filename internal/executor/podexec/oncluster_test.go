@@ -274,7 +274,7 @@ func (s *site) testLost(t *testing.T) {
 	// Some servers report success then.
 	options.RequireAnswer = true
 	_, err := invocation(t.Context(), t, options)
-	wantError(t, err, executor.Failed, "nobody knows whether")
+	wantError(t, err, executor.Failed, "ended is unknown")
 }
 
 func (s *site) testCancel(t *testing.T) {
@@ -288,13 +288,13 @@ func (s *site) testCancel(t *testing.T) {
 		return ""
 	})
 	_, err := invocation(ctx, t, options)
-	wantError(t, err, executor.Interrupted, "was interrupted before it ended; the command may go on in pod shop/db-")
+	wantError(t, err, executor.Interrupted, "was interrupted before it ended; the command may still run in pod shop/db-")
 	<-ended // the node learns of it
 }
 
 func (s *site) testPending(t *testing.T) {
 	_, err := invocation(t.Context(), t, s.pod(t, "", nil))
-	wantError(t, err, executor.Unreachable, "the command could be started in no pod")
+	wantError(t, err, executor.Unreachable, "the command could not be started in any pod")
 }
 
 // testDown is a container that crashed since the API server heard of it.

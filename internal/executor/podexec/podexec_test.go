@@ -38,7 +38,7 @@ func TestNewRefusesWrongOptions(t *testing.T) {
 		"no command":         {func(o *podexec.Options) { o.Command = nil }, "has no command"},
 		"no program":         {func(o *podexec.Options) { o.Command = []string{""} }, "has no command"},
 		"unknown target":     {func(o *podexec.Options) { o.Target = "all" }, `target "all"`},
-		"unknown on missing": {func(o *podexec.Options) { o.OnMissing = "Wait" }, `cannot do "Wait"`},
+		"unknown on missing": {func(o *podexec.Options) { o.OnMissing = "Wait" }, `policy "Wait"`},
 		"too parallel":       {func(o *podexec.Options) { o.Parallel = 65 }, "use 1 to 64"},
 		"negative":           {func(o *podexec.Options) { o.Parallel = -1 }, "use 1 to 64"},
 	} {
@@ -139,7 +139,7 @@ func TestNamespacesThatCannotBeUsed(t *testing.T) {
 		text  string
 	}{
 		"all of them": {names: []string{"shop", ""}, want: executor.Invalid, text: "a namespace without a name"},
-		"unknown":     {err: errors.New("dial 10.0.0.1"), want: executor.Unreachable, text: "could not be found out"},
+		"unknown":     {err: errors.New("dial 10.0.0.1"), want: executor.Unreachable, text: "could not be determined"},
 		"own error":   {err: executor.NewError(executor.Invalid, aCall, "the subject is odd", nil), want: executor.Invalid, text: "the subject is odd"},
 		"none":        {want: executor.Unreachable, text: "0 namespaces included"},
 	} {
@@ -174,7 +174,7 @@ func TestCallsThatNoCommandCanRead(t *testing.T) {
 		"parameters":     {func(c *executor.Call) { c.Parameters = map[string]string{"k": strings.Repeat("v", 64<<10)} }, "65537 bytes of parameters"},
 		"outputs":        {func(c *executor.Call) { c.Outputs = map[string]map[string]string{"a.io/x": {"/": ""}} }, `the outputs of "a.io/x"`},
 		"backup outputs": {func(c *executor.Call) { c.BackupOutputs = map[string]map[string]string{"a.io/x": {"/": ""}} }, `the backup's outputs of "a.io/x"`},
-		"too much":       {func(c *executor.Call) { c.Outputs = many }, "can be handed to a command"},
+		"too much":       {func(c *executor.Call) { c.Outputs = many }, "can be passed to a command"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,7 +200,7 @@ func TestNoPodRuns(t *testing.T) {
 			w := newWorld(t, pending.DeepCopy())
 			w.options.Target = target
 			_, err := w.execute(t.Context(), aCall)
-			wantError(t, err, executor.Unreachable, `no pod that "app=db" finds runs in the 1 namespace included (1 pod found: Pending)`)
+			wantError(t, err, executor.Unreachable, `no pod that matches "app=db" runs in the 1 namespace included (1 pod found: Pending)`)
 			w.options.OnMissing = podexec.Skip
 			answer, err := w.execute(t.Context(), aCall)
 			if err != nil || !strings.HasSuffix(answer.Message, "(1 pod found: Pending): nothing was done") {
@@ -273,11 +273,11 @@ func TestListsThatFail(t *testing.T) {
 		want executor.ErrorKind
 		text string
 	}{
-		"forbidden": {errs: []error{forbidden}, want: executor.Unreachable, text: "the pods of namespace shop could not be listed: the operator may not do it"},
+		"forbidden": {errs: []error{forbidden}, want: executor.Unreachable, text: "the pods of namespace shop could not be listed: the operator is not allowed to"},
 		"once":      {errs: []error{errors.New("away")}},
 		"afterwards": {
 			errs: []error{nil, forbidden}, want: executor.Unreachable,
-			text: "the pods of namespace shop could not be listed: the operator may not do it",
+			text: "the pods of namespace shop could not be listed: the operator is not allowed to",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -310,8 +310,8 @@ func TestEndOfTheContext(t *testing.T) {
 		want  executor.ErrorKind
 		text  string
 	}{
-		"deadline":  {context.DeadlineExceeded, executor.Timeout, "did not end before its deadline: raise its timeout or check what it waits for; the command may go on in pod shop/db-0"},
-		"cancelled": {context.Canceled, executor.Interrupted, "was interrupted before it ended; the command may go on in pod shop/db-0"},
+		"deadline":  {context.DeadlineExceeded, executor.Timeout, "did not end before its deadline: raise its timeout or check what it waits for; the command may still run in pod shop/db-0"},
+		"cancelled": {context.Canceled, executor.Interrupted, "was interrupted before it ended; the command may still run in pod shop/db-0"},
 	} {
 		for _, target := range []podexec.Target{podexec.Each, podexec.Any} {
 			t.Run(name+" "+string(target), func(t *testing.T) {

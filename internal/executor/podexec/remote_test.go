@@ -188,7 +188,7 @@ func TestRemoteWithoutAServer(t *testing.T) {
 	w := newWorld(t, running("shop", "db-0"))
 	w.options.Target, w.options.CommandRunner = podexec.Any, s.remote
 	_, err = w.execute(t.Context(), aCall)
-	wantError(t, err, executor.Unreachable, "the command could not be started; the log says why")
+	wantError(t, err, executor.Unreachable, "the command could not be started; see the log")
 }
 
 func TestRemoteClosesTheConnectionWhenTheContextEnds(t *testing.T) {

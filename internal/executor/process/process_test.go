@@ -124,7 +124,7 @@ func TestExecuteRefusesOutputsBeyondTheLimits(t *testing.T) {
 		"of the backup":   {backup: bad, want: `the backup's outputs of "a.io/x": the output "k" has 9216 bytes`},
 		"of this, many":   {outputs: many},
 		"of backup, many": {backup: many},
-		"of both, many":   {outputs: many, backup: many, want: "can be handed to a plugin"},
+		"of both, many":   {outputs: many, backup: many, want: "can be passed to a plugin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

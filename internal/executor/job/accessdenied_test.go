@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// TestStopThatIsDenied has credentials expire for a moment, as a Job is ended beside which
+// TestStopThatIsDenied expires the credentials for a moment, while a Job is ended beside which
 // nothing may run.
 func TestStopThatIsDenied(t *testing.T) {
 	for name, denied := range map[string]error{
@@ -50,7 +50,7 @@ func TestStopThatIsDenied(t *testing.T) {
 	}
 }
 
-// TestStopThatStaysDenied says why.
+// TestStopThatStaysDenied: the error gives the reason.
 func TestStopThatStaysDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

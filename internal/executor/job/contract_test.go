@@ -99,7 +99,7 @@ func TestNewEnvVars(t *testing.T) {
 	}
 }
 
-// FuzzParameters has no parameter become another variable, or one that no container takes.
+// FuzzParameters: no parameter becomes another variable, or one that no container accepts.
 func FuzzParameters(f *testing.F) {
 	for _, seed := range []string{"", "a", "A=b", "a\nB=c", "LD_PRELOAD", "../x", "$(A)", "é\x00"} {
 		f.Add(seed)

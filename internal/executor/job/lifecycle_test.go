@@ -21,9 +21,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-var errCancelled = errors.New("the run was cancelled")
+var errCancelled = errors.New("the run was canceled")
 
-// there returns the Job that was created as it is now; nil if it is gone.
+// there returns the current state of the Job that was created; nil if it was deleted.
 func (w *world) there(name string) *batchv1.Job {
 	w.t.Helper()
 	var list batchv1.JobList
@@ -66,7 +66,7 @@ func TestEndOfTheOperatorLeavesTheJob(t *testing.T) {
 	})
 }
 
-// TestAnswerThatNobodyCanRecord has the operator end while the log is read.
+// TestAnswerThatNobodyCanRecord stops the operator while the log is read.
 func TestAnswerThatNobodyCanRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -78,7 +78,7 @@ func TestAnswerThatNobodyCanRecord(t *testing.T) {
 		stop()
 		<-x.done
 		if x.answer.Message != "done" || w.there(w.job().Name) == nil {
-			t.Errorf("it returned %+v, %v; the Job is there: %v", x.answer, x.err, w.there(w.job().Name) != nil)
+			t.Errorf("it returned %+v, %v; the Job exists: %v", x.answer, x.err, w.there(w.job().Name) != nil)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestCancelAndDeadlineDeleteTheJob(t *testing.T) {
 	}
 }
 
-// TestPodThatDoesNotEnd is on a node that is gone.
+// TestPodThatDoesNotEnd covers a pod on a lost node.
 func TestPodThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -184,8 +184,8 @@ func TestWaitingForAnEarlierAttemptEndsWithTheDeadline(t *testing.T) {
 	})
 }
 
-// TestRunnerTellsCancelFromItsEnd is what isOperatorStopping relies on: that runs are
-// cancelled with a cause, and end with their runner without one.
+// TestRunnerTellsCancelFromItsEnd checks what isOperatorStopping relies on: runs are canceled with
+// a cause, and end with their runner without one.
 func TestRunnerTellsCancelFromItsEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end      func(r *runner.Runner[executor.Answer], stop context.CancelFunc)
@@ -220,7 +220,7 @@ func TestRunnerTellsCancelFromItsEnd(t *testing.T) {
 				var jobs batchv1.JobList
 				w.must(w.client.List(t.Context(), &jobs))
 				if len(jobs.Items) != tc.wantJobs {
-					t.Errorf("%d Jobs are left, want %d", len(jobs.Items), tc.wantJobs)
+					t.Errorf("%d Jobs remain, want %d", len(jobs.Items), tc.wantJobs)
 				}
 				stop()
 				<-ended
@@ -229,8 +229,8 @@ func TestRunnerTellsCancelFromItsEnd(t *testing.T) {
 	}
 }
 
-// TestCancelBeforeTheJobIsFound has the Job of an operator before this one end although
-// it could not be listed.
+// TestCancelBeforeTheJobIsFound: the Job of a previous operator is ended although it could not be
+// listed.
 func TestCancelBeforeTheJobIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -249,7 +249,7 @@ func TestCancelBeforeTheJobIsFound(t *testing.T) {
 	})
 }
 
-// TestPodThatIsDeleted has somebody delete the pod while it runs.
+// TestPodThatIsDeleted deletes the pod while it runs.
 func TestPodThatIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -262,12 +262,12 @@ func TestPodThatIsDeleted(t *testing.T) {
 		w.must(w.client.Delete(t.Context(), &pods.Items[0]))
 		synctest.Wait()
 		x.goesOn(t)
-		w.become(w.job(), exited(143, "told to end"))
+		w.become(w.job(), exited(143, "terminated"))
 		x.fails(t, executor.Unreachable, "its pod was deleted before it answered")
 	})
 }
 
-// TestStopEndsWhatIsLeft is for a run that is cancelled while no operator is there.
+// TestStopEndsWhatIsLeft covers a run that is canceled while no operator runs.
 func TestStopEndsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -17,7 +17,7 @@ import (
 
 const onLostNode = "node worker-3, which runs its pod, does not respond"
 
-// with adds conditions to the status of a pod that runs.
+// with adds conditions to the status of a running pod.
 func with(conditions ...corev1.PodCondition) corev1.PodStatus {
 	status := running()
 	status.Conditions = conditions
@@ -49,8 +49,8 @@ func TestLostNodeReason(t *testing.T) {
 		"a readiness gate is shut":     {with(ready(corev1.ConditionFalse, "ReadinessGatesNotReady"), contained), ""},
 		"phase is unknown":             {unknown, onLostNode},
 		"said by the node's lifecycle": {lost, onLostNode + " (NodeLost: Node worker-3 which was running pod x is unresponsive)"},
-		"taken away":                   {with(taken), "its pod is being removed from node worker-3 (DeletionByTaintManager: Taint manager: deleting due to NoExecute taint)"},
-		"was to be taken away":         {with(corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse}), ""},
+		"disrupted":                    {with(taken), "its pod is being removed from node worker-3 (DeletionByTaintManager: Taint manager: deleting due to NoExecute taint)"},
+		"disruption withdrawn":         {with(corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +64,7 @@ func TestLostNodeReason(t *testing.T) {
 	}
 }
 
-// bind puts the pod of a Job onto a node.
+// bind assigns the pod of a Job to a node.
 func (w *world) bind() {
 	var pods corev1.PodList
 	w.must(w.client.List(context.Background(), &pods))
@@ -72,7 +72,7 @@ func (w *world) bind() {
 	w.must(w.client.Update(context.Background(), &pods.Items[0]))
 }
 
-// unheard puts the pod of a Job onto a node that does not answer.
+// unheard assigns the pod of a Job to a node that does not respond.
 func (w *world) unheard() {
 	w.bind()
 	w.become(w.job(), with(
@@ -81,7 +81,7 @@ func (w *world) unheard() {
 	))
 }
 
-// TestDeadlineOnALostNode is about what people are told.
+// TestDeadlineOnALostNode checks the messages.
 func TestDeadlineOnALostNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -110,7 +110,7 @@ func TestDeadlineOnALostNode(t *testing.T) {
 	})
 }
 
-// TestNodeThatDoesNotStartAPod is one that is lost before it heard of the pod.
+// TestNodeThatDoesNotStartAPod: the node is lost before it observed the pod.
 func TestNodeThatDoesNotStartAPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -124,7 +124,7 @@ func TestNodeThatDoesNotStartAPod(t *testing.T) {
 	})
 }
 
-// TestOverdueOnALostNode has the operator be away when the time is over.
+// TestOverdueOnALostNode: the operator is away when the deadline passes.
 func TestOverdueOnALostNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -138,7 +138,7 @@ func TestOverdueOnALostNode(t *testing.T) {
 	})
 }
 
-// TestTakenFromANode has the pod end that is taken away.
+// TestTakenFromANode: the pod that is removed from the node terminates.
 func TestTakenFromANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

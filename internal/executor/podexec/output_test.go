@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
 )
 
-// prints returns a command that prints a text and ends as it is told.
+// prints returns a command that prints a text and ends with the given error.
 func prints(stdout, stderr string, end error) func(context.Context, *command) error {
 	return func(_ context.Context, c *command) error {
 		_, _ = io.WriteString(c.stdout, stdout)

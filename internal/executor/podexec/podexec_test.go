@@ -112,7 +112,7 @@ func TestOnlyRunningPodsOfIncludedNamespacesAreCalled(t *testing.T) {
 		t.Errorf("answer is %+v, want %q", answer, want)
 	}
 	if !strings.Contains(w.logged(), `"shop/db-2" "why"="Pending"`) || !strings.Contains(w.logged(), `"shop/db-4" "why"="being deleted"`) {
-		t.Errorf("the log does not say why pods were left out:\n%s", w.logged())
+		t.Errorf("the log does not say why pods were skipped:\n%s", w.logged())
 	}
 }
 
@@ -210,7 +210,7 @@ func TestNoPodRuns(t *testing.T) {
 	}
 }
 
-// TestUndoAwaitsPods has an action that undoes another one find db-0 as it is.
+// TestUndoAwaitsPods: an action that undoes another one finds db-0 in each of these states.
 func TestUndoAwaitsPods(t *testing.T) {
 	t.Parallel()
 	const began = 1000
@@ -221,14 +221,14 @@ func TestUndoAwaitsPods(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		pod *corev1.Pod
-		// each and any are texts of the errors, "" for an answer.
+		// each and any are the texts of the errors; "" stands for an answer.
 		each, any string
 	}{
 		"none":                       {},
 		"ended":                      {pod: waiting(corev1.PodSucceeded, began)},
 		"failed":                     {pod: waiting(corev1.PodFailed, began)},
 		"waiting since before":       {pod: waiting(corev1.PodPending, began-1)},
-		"waiting":                    {waiting(corev1.PodPending, began), "1 not reached (shop/db-0: it does not run: Pending)", "in no pod: 1 pod: 1 not reached"},
+		"waiting":                    {waiting(corev1.PodPending, began), "1 not reached (shop/db-0: it does not run: Pending)", "in any pod: 1 pod: 1 not reached"},
 		"on a node that is lost":     {waiting(corev1.PodUnknown, 1), "(shop/db-0: it does not run: Unknown)", "(shop/db-0: it does not run: Unknown)"},
 		"being deleted":              {pod: terminating(running("shop", "db-0"))},
 		"being deleted and replaced": {owned(terminating(running("shop", "db-0")), "set"), "it does not run: being deleted", "it does not run: being deleted"},
@@ -236,7 +236,7 @@ func TestUndoAwaitsPods(t *testing.T) {
 		for _, other := range []bool{false, true} {
 			for target, text := range map[podexec.Target]string{podexec.Each: tc.each, podexec.Any: tc.any} {
 				if target == podexec.Any && other {
-					continue // It is enough.
+					continue // That is sufficient.
 				}
 				t.Run(fmt.Sprintf("%s, %s, another one runs: %v", name, target, other), func(t *testing.T) {
 					t.Parallel()

@@ -187,7 +187,7 @@ func TestPluginsThatAreRefused(t *testing.T) {
 		},
 		"no authority": {
 			of:   webhook(func(e *v1alpha1.WebhookExecutor) { e.TLS = &v1alpha1.TLSClient{CABundle: []byte("ca")} }),
-			want: "caBundle holds no certificate in PEM",
+			want: "caBundle contains no certificate in PEM",
 		},
 		"no name": {
 			of:   webhook(func(e *v1alpha1.WebhookExecutor) { e.TLS = &v1alpha1.TLSClient{ServerName: "a b"} }),

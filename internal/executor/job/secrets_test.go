@@ -151,7 +151,7 @@ func TestSecretThatMayNotBeRead(t *testing.T) {
 		if took := time.Since(began); took > stuckTimeout+StopGrace {
 			t.Errorf("it took %s", took)
 		}
-		if x.err != nil || x.answer.Message != "done" || w.lines.with("its values will not be hidden") != 1 {
+		if x.err != nil || x.answer.Message != "done" || w.lines.with("its values will not be redacted") != 1 {
 			t.Errorf("it returned %+v, %v; the log is %q", x.answer, x.err, w.lines.all)
 		}
 	})

@@ -240,8 +240,8 @@ func TestACommandThatPrints100MiB(t *testing.T) {
 			if size := len(w.logged()); size > 3*podexec.MaxLogBytes {
 				t.Errorf("the log has %d bytes", size)
 			}
-			if !strings.Contains(w.logged(), `the rest was thrown away" "pod"="shop/db-0" "container"="main" "bytes"=10`) {
-				t.Errorf("the log does not say how much was thrown away: …%s", w.logged()[max(0, len(w.logged())-500):])
+			if !strings.Contains(w.logged(), `the rest was dropped" "pod"="shop/db-0" "container"="main" "bytes"=10`) {
+				t.Errorf("the log does not say how much was dropped: …%s", w.logged()[max(0, len(w.logged())-500):])
 			}
 		})
 	}

@@ -31,7 +31,7 @@ func TestNewRefusesWrongOptions(t *testing.T) {
 		want   string
 	}{
 		"no reader":          {func(o *podexec.Options) { o.Reader = nil }, "needs a reader"},
-		"no stream":          {func(o *podexec.Options) { o.CommandRunner = nil }, "needs a reader, a stream"},
+		"no stream":          {func(o *podexec.Options) { o.CommandRunner = nil }, "needs Reader, CommandRunner"},
 		"no namespaces":      {func(o *podexec.Options) { o.Namespaces = nil }, "the namespaces of a call"},
 		"no selector":        {func(o *podexec.Options) { o.Selector = nil }, "has no selector"},
 		"selector of all":    {func(o *podexec.Options) { o.Selector = labels.Everything() }, "has no selector"},

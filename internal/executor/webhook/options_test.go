@@ -34,7 +34,7 @@ func TestNew(t *testing.T) {
 		"no host":          {opts: webhook.Options{URL: "https:///a"}, want: "url must have a host name"},
 		"odd host":         {opts: webhook.Options{URL: "https://a_b$c"}, want: "url must have a host name"},
 		"host in Unicode":  {opts: webhook.Options{URL: "https://bücher.example"}, want: "url must have a host name"},
-		"no port":          {opts: webhook.Options{URL: "https://a:"}, want: "url has a colon and no port"},
+		"no port":          {opts: webhook.Options{URL: "https://a:"}, want: "url has a colon without a port"},
 		"port 0":           {opts: webhook.Options{URL: "https://a:0"}, want: "url must have a port between 1 and 65535"},
 		"large port":       {opts: webhook.Options{URL: "https://a:65536"}, want: "url must have a port between 1 and 65535"},
 		"escapes":          {opts: webhook.Options{URL: "https://a/%2e%2e"}, want: "url has a path that is not allowed"},

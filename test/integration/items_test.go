@@ -118,7 +118,7 @@ func TestAnItemActionThatCanNotBeCalled(t *testing.T) {
 	b = s.NewBackup(app)
 	b.Labels = stage.LabelsForActions(action)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "warning")
-	says(t, messages(s.results(t, b).Warnings), action, "left out")
+	says(t, messages(s.results(t, b).Warnings), action, "skipped")
 }
 
 // TestTheOperatorIsKilledWhileAnActionLooks has the objects shown again.

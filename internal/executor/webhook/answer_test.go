@@ -187,7 +187,7 @@ func TestLogs(t *testing.T) {
 		if _, err := answering(t, 200, nil, `{"log":[`+many+`]}`).Execute(ctx, newCall()); err != nil {
 			t.Fatal(err)
 		}
-		if len(log.all) != 1001 || !strings.Contains(log.all[1000], `is dropped" "lines"=3`) {
+		if len(log.all) != 1001 || !strings.Contains(log.all[1000], `are dropped" "lines"=3`) {
 			t.Errorf("%d lines, the last one is %s", len(log.all), log.all[len(log.all)-1])
 		}
 	})

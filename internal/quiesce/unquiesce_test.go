@@ -142,7 +142,7 @@ func TestMadeAnewWhileWritersComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		anew := deployment("web", 4)
-		anew.UID = "uid-anew"
+		anew.UID = "uid-new"
 		if err := w.Create(t.Context(), anew, client.FieldOwner(state.FieldOwner)); err != nil {
 			t.Fatal(err)
 		}

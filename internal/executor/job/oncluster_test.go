@@ -57,7 +57,7 @@ func TestOnCluster(t *testing.T) {
 		t.Run("two operators", s.testTwoOperators)
 		t.Run("a later attempt", s.testLaterAttempt)
 		t.Run("the operator is away as the Job ends", s.testEndedMeanwhile)
-		t.Run("cancelled", s.testCancel)
+		t.Run("canceled", s.testCancel)
 		t.Run("deadline", s.testDeadline)
 		t.Run("stopped", s.testStop)
 		t.Run("an image that cannot be pulled", s.testPull)

@@ -68,7 +68,7 @@ func TestOnCluster(t *testing.T) {
 	t.Run("an exit code", s.testExitCode)
 	t.Run("100 MiB", s.testLongOutput)
 	t.Run("the connection breaks", s.testLost)
-	t.Run("cancelled", s.testCancel)
+	t.Run("canceled", s.testCancel)
 	t.Run("no node yet", s.testPending)
 	t.Run("a container that does not run", s.testDown)
 	t.Run("a lost node", s.testLostNode)

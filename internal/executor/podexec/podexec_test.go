@@ -310,8 +310,8 @@ func TestEndOfTheContext(t *testing.T) {
 		want  executor.ErrorKind
 		text  string
 	}{
-		"deadline":  {context.DeadlineExceeded, executor.Timeout, "did not end before its deadline: raise its timeout or check what it waits for; the command may still run in pod shop/db-0"},
-		"cancelled": {context.Canceled, executor.Interrupted, "was interrupted before it ended; the command may still run in pod shop/db-0"},
+		"deadline": {context.DeadlineExceeded, executor.Timeout, "did not end before its deadline: raise its timeout or check what it waits for; the command may still run in pod shop/db-0"},
+		"canceled": {context.Canceled, executor.Interrupted, "was interrupted before it ended; the command may still run in pod shop/db-0"},
 	} {
 		for _, target := range []podexec.Target{podexec.Each, podexec.Any} {
 			t.Run(name+" "+string(target), func(t *testing.T) {

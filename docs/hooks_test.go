@@ -209,7 +209,7 @@ func (w *hookWorld) testPodExec(t *testing.T) {
 	b := w.backup("shop-without-database", "read-only")
 	w.run(t, b, v1alpha1.BackupPhaseFailedPreBackupActions)
 	for point, want := range map[v1alpha1.HookPoint]string{
-		v1alpha1.HookPreBackup:  "no pod that \"app=postgresql\" finds runs in the 1 namespace included: check the selector",
+		v1alpha1.HookPreBackup:  "no pod that matches \"app=postgresql\" runs in the 1 namespace included: check the selector",
 		v1alpha1.HookPostBackup: "nothing was done",
 	} {
 		if run := w.hookRun(t, b.UID, point, "example.io/postgresql"); !strings.Contains(run.Status.Message, want) {

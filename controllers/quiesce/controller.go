@@ -27,24 +27,26 @@ import (
 )
 
 const (
-	// recheckInterval bounds how long a time is waited for that is far away: a timer does not notice
-	// that a clock was set.
+	// recheckInterval limits the wait for a distant time: a timer does not notice that a clock was
+	// changed.
 	recheckInterval = time.Hour
-	// initialBackoff is the first wait if something could not be given back. An application waits.
+	// initialBackoff is the first wait after a workload could not be unquiesced. It is short
+	// because an application is down.
 	initialBackoff = time.Second
 )
 
-// Quiescer gives back what is overdue. *quiesce.Quiescer of internal/quiesce is one.
+// Quiescer unquiesces workloads whose holds have expired. internal/quiesce implements it as
+// *quiesce.Quiescer.
 type Quiescer interface {
 	ReleaseExpired(ctx context.Context, now time.Time, ended []string, refs ...state.Ref) (workloads.Result, error)
 }
 
-// Reconciler gives back workloads that are quiesced for too long, or for no unfinished run. Every field but Now is
-// required.
+// Reconciler unquiesces workloads that are quiesced for too long, or for no unfinished run. All
+// fields except Now are required.
 type Reconciler struct {
-	// Client reads Backups and Restores; the one of the manager, which has them in its cache.
+	// Client reads Backups and Restores from the manager's cache.
 	Client client.Reader
-	// APIReader reads the metadata of Backups and Restores of all namespaces past the cache.
+	// APIReader reads the metadata of Backups and Restores of all namespaces, bypassing the cache.
 	APIReader client.Reader
 	Quiescer  Quiescer
 	Recorder  events.EventRecorder
@@ -53,15 +55,15 @@ type Reconciler struct {
 
 	// workloadReader reads the metadata of the workloads with the label.
 	workloadReader client.Reader
-	// holderTimes is what is remembered between two passes, of which there is one at a time.
+	// holderTimes is kept between two reconciles, which never overlap.
 	holderTimes endedHolderTimes
 }
 
-// SetupWithManager registers the controller. Where there is a leader, only it works, and only
-// it watches.
+// SetupWithManager registers the controller. With leader election, only the leader reconciles and
+// watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Client == nil || r.APIReader == nil || r.Quiescer == nil || r.Recorder == nil {
-		return errors.New("quiesce: Client, Live, Quiescer and Recorder are required")
+		return errors.New("quiesce: Client, APIReader, Quiescer and Recorder are required")
 	}
 	if r.Now == nil {
 		r.Now = time.Now
@@ -86,7 +88,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return b.Complete(r)
 }
 
-// singletonRequest is the one request there is.
+// singletonRequest returns the only request of this controller.
 func singletonRequest() []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: "all"}}}
 }
@@ -95,9 +97,9 @@ func runToSingletonRequest(context.Context, client.Object) []reconcile.Request {
 	return singletonRequest()
 }
 
-// Reconcile reads all workloads that are quiesced, gives back those whose time is over or
-// whose holders have ended, and returns when the next one's may be. There is one request for all
-// of them: they are given back in the order in which an application starts.
+// Reconcile reads all quiesced workloads, unquiesces those whose holds have expired or whose
+// holders have ended, and requeues for the next expiration. One request covers all of them, because
+// they are unquiesced in the order in which an application starts.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	now := r.Now()
 	held, err := r.listHeldWorkloads(ctx)
@@ -124,7 +126,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return r.requeueResult(earlierNonZeroTime(next, result.NextExpiration)), nil
 }
 
-// requeueResult returns when to look again; the watch tells of what is quiesced until then.
+// requeueResult returns when to reconcile again. The watch reports workloads that are quiesced in
+// the meantime.
 func (r *Reconciler) requeueResult(next time.Time) ctrl.Result {
 	if next.IsZero() {
 		return ctrl.Result{}
@@ -132,7 +135,7 @@ func (r *Reconciler) requeueResult(next time.Time) ctrl.Result {
 	return ctrl.Result{RequeueAfter: max(time.Millisecond, min(next.Sub(r.Now()), recheckInterval))}
 }
 
-// earlierNonZeroTime returns the earlier of two times, of which zero is never.
+// earlierNonZeroTime returns the earlier of two times; zero is never.
 func earlierNonZeroTime(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b

@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	// ReasonQuiesceOverdue surfaces when a workload was quiesced for as long as it may.
+	// ReasonQuiesceOverdue is emitted when a workload was quiesced for as long as allowed.
 	ReasonQuiesceOverdue = "QuiesceOverdue"
-	// ReasonQuiesceAbandoned surfaces when a workload was still quiesced for runs of which none
-	// would give it back.
+	// ReasonQuiesceAbandoned is emitted when a workload was still quiesced for runs that will not
+	// unquiesce it.
 	ReasonQuiesceAbandoned = "QuiesceAbandoned"
-	// actionUnquiesce is what was done about it.
+	// actionUnquiesce is the action of both events.
 	actionUnquiesce = "Unquiesce"
 	// maxNamed is how many workloads an event names.
 	maxNamed = 5
 )
 
-// The two causes of a give-back, as a workload is told.
+// The causes in the events about a workload.
 const (
-	causeOverdue   = "it was quiesced for as long as maxQuiesceDuration allows, and the run that had it quiesced had not ended"
-	causeAbandoned = "the run that had it quiesced has ended without giving it back, or does not exist any more"
+	causeOverdue   = "it was quiesced for as long as maxQuiesceDuration allows, and the run that quiesced it had not ended"
+	causeAbandoned = "the run that quiesced it ended without unquiescing it, or no longer exists"
 )
 
-// releaseEventReason returns the reason of an event about a workload that had these holders, and what
-// it says.
+// releaseEventReason returns the reason and the cause for an event about a workload that had these
+// holders.
 func releaseEventReason(holders, ended []string) (reason, cause string) {
 	counts := func(uid string) bool { return !slices.Contains(ended, uid) }
 	if len(holders) > 0 && !slices.ContainsFunc(holders, counts) {
@@ -48,8 +48,8 @@ func releaseEventReason(holders, ended []string) (reason, cause string) {
 	return ReasonQuiesceOverdue, causeOverdue
 }
 
-// emitReleaseEvents says what became of the workloads whose time was over, or whose holders had ended. That
-// nothing had to be done about one is not worth a warning.
+// emitReleaseEvents emits events about the workloads whose holds had expired, or whose holders had
+// ended. A workload that needed no change gets none.
 func (r *Reconciler) emitReleaseEvents(ctx context.Context, due map[state.Ref]*metav1.PartialObjectMetadata, ended []string, result workloads.Result) {
 	lost := map[types.UID][]string{}
 	for _, item := range result.Items {
@@ -59,11 +59,11 @@ func (r *Reconciler) emitReleaseEvents(ctx context.Context, due map[state.Ref]*m
 		case !known:
 			continue
 		case item.Outcome == state.Restored:
-			r.emitWarningEvent(object, reason, "It was given back: "+cause)
+			r.emitWarningEvent(object, reason, "It was unquiesced: "+cause)
 		case item.Outcome == state.ChangedSince && item.RanWhileHeld:
-			r.emitWarningEvent(object, reason, "It is left as it is: it "+item.Text+"; "+cause)
+			r.emitWarningEvent(object, reason, "It is left unchanged: it "+item.Text+"; "+cause)
 		case item.Outcome == workloads.Failed || item.Outcome == state.Unreadable:
-			r.emitWarningEvent(object, reason, "It could not be given back yet: it "+item.Text+"; "+cause)
+			r.emitWarningEvent(object, reason, "It could not be unquiesced yet: it "+item.Text+"; "+cause)
 			continue
 		default:
 			continue
@@ -77,7 +77,7 @@ func (r *Reconciler) emitReleaseEvents(ctx context.Context, due map[state.Ref]*m
 	}
 	runs, err := r.listBackupsAndRestores(ctx)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Nobody could be told for whom workloads were quiesced too long")
+		ctrl.LoggerFrom(ctx).Error(err, "Emitting events for the runs whose workloads were quiesced too long failed")
 		return
 	}
 	for _, run := range runs {
@@ -85,10 +85,10 @@ func (r *Reconciler) emitReleaseEvents(ctx context.Context, due map[state.Ref]*m
 		switch {
 		case len(names) == 0:
 		case slices.Contains(ended, string(run.GetUID())):
-			r.emitWarningEvent(run, ReasonQuiesceAbandoned, "Its workloads were still quiesced after it had ended, and were given back: "+joinAbbreviated(names))
+			r.emitWarningEvent(run, ReasonQuiesceAbandoned, "Its workloads were still quiesced after it had ended, and were unquiesced: "+joinAbbreviated(names))
 		default:
 			r.emitWarningEvent(run, ReasonQuiesceOverdue, fmt.Sprintf("Its workloads were quiesced for as long as maxQuiesceDuration allows, and it had not ended. "+
-				"They run again, and may be changed while they are read; if it needs longer, raise maxQuiesceDuration of its Plugin: %s", joinAbbreviated(names)))
+				"They run again, and may change while they are read; if the run needs longer, raise maxQuiesceDuration of its Plugin: %s", joinAbbreviated(names)))
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (r *Reconciler) emitWarningEvent(object client.Object, reason, text string)
 	r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, actionUnquiesce, "%s", executor.OneLine(text))
 }
 
-// joinAbbreviated names the first of them and counts the others.
+// joinAbbreviated names the first maxNamed workloads and counts the others.
 func joinAbbreviated(names []string) string {
 	slices.Sort(names)
 	if more := len(names) - maxNamed; more > 0 {

@@ -23,18 +23,18 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestNothingQuiesced: it costs nothing, not even a timer.
+// TestNothingQuiesced: an idle controller costs nothing, not even a timer.
 func TestNothingQuiesced(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.shop()
 	if again := s.sleeps(0); again != 0 {
-		t.Errorf("it looks again after %s", again)
+		t.Errorf("it is requeued after %s", again)
 	}
 }
 
-// TestDeadline: all that is quiesced is given back when its time is over and not before, and
-// those are told whom it concerns.
+// TestDeadline: all workloads are unquiesced when their holds expire and not before, with events
+// for the affected objects.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -46,37 +46,37 @@ func TestDeadline(t *testing.T) {
 	all := append(allStopped[:2:2], "Deployment idle", "Deployment web", "Job one", "ReplicaSet one", "StatefulSet one")
 	for since, again := range map[time.Duration]time.Duration{0: time.Hour, 89 * time.Minute: time.Minute} {
 		if got := s.sleeps(since); got != again {
-			t.Errorf("after %s it looks again after %s, want %s", since, got, again)
+			t.Errorf("after %s it is requeued after %s, want %s", since, got, again)
 		}
 	}
 	s.expectStopped(all...)
 	result, err := s.at(90 * time.Minute)
 	if err != nil || result.RequeueAfter != 0 {
-		t.Fatalf("at the time it looks again after %s: %v", result.RequeueAfter, err)
+		t.Fatalf("at the deadline it is requeued after %s: %v", result.RequeueAfter, err)
 	}
 	s.expectStopped("Deployment idle")
-	const ended = "one: Warning QuiesceOverdue Unquiesce: It was given back…maxQuiesceDuration"
+	const ended = "one: Warning QuiesceOverdue Unquiesce: It was unquiesced…maxQuiesceDuration"
 	s.expectTold("CronJob "+ended, "DaemonSet "+ended, strings.Replace("Deployment "+ended, "one", "web", 1), "Job "+ended,
 		"ReplicaSet "+ended, "StatefulSet "+ended,
 		"Backup hangs: Warning QuiesceOverdue Unquiesce: Its workloads were quiesced for as long…CronJob "+s.Namespace+"/one, DaemonSet "+
 			s.Namespace+"/one, Deployment "+s.Namespace+"/web, Job "+s.Namespace+"/one, ReplicaSet "+s.Namespace+"/one and 1 more")
 	if again := s.sleeps(91 * time.Minute); again != 0 {
-		t.Errorf("afterwards it looks again after %s", again)
+		t.Errorf("afterwards it is requeued after %s", again)
 	}
 	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web"}}
 	if suite.GetIfExists(s.Env, web); *web.Spec.Replicas != 3 || web.Labels[state.Label] != "" {
 		t.Errorf("web has %d replicas and the labels %v", *web.Spec.Replicas, web.Labels)
 	}
 	late, err := s.quiescer.Unquiesce(t.Context(), s.request(string(hangs.UID), 0))
-	if err != nil || !strings.Contains(late.Message, "6 given back before") {
-		t.Errorf("the Backup that went on is told %q: %v", late.Message, err)
+	if err != nil || !strings.Contains(late.Message, "6 unquiesced earlier") {
+		t.Errorf("the Backup that continued gets %q: %v", late.Message, err)
 	}
 	if suite.GetIfExists(s.Env, web); web.Annotations[state.Annotation] != "" {
-		t.Errorf("what is left is %v", web.Annotations)
+		t.Errorf("remaining annotations: %v", web.Annotations)
 	}
 }
 
-// TestLastHolderCounts: a workload is not given back while another run may hold it.
+// TestLastHolderCounts: a workload stays quiesced while another run may hold it.
 func TestLastHolderCounts(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -89,7 +89,7 @@ func TestLastHolderCounts(t *testing.T) {
 	s.quiesce(string(second.UID), 3*time.Minute)
 	s.quiesce(string(restore.UID), 2*time.Minute)
 	if again := s.sleeps(2 * time.Minute); again != time.Minute {
-		t.Errorf("it looks again after %s", again)
+		t.Errorf("it is requeued after %s", again)
 	}
 	s.expectStopped("Deployment web")
 	if _, err := s.at(3 * time.Minute); err != nil {
@@ -99,19 +99,20 @@ func TestLastHolderCounts(t *testing.T) {
 	s.expectTold("Deployment web: ", "Backup first: ", "Backup second: ", "Restore third: ")
 }
 
-// TestNoMaximum: what may be quiesced for any time is not looked at in intervals.
+// TestNoMaximum: workloads without a deadline are not polled.
 func TestNoMaximum(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	suite.Create(s.Env, deployment("web", 3))
 	s.quiesce(string(s.backup("long").UID), 0)
 	if again := s.sleeps(10000 * time.Hour); again != 0 {
-		t.Errorf("it looks again after %s", again)
+		t.Errorf("it is requeued after %s", again)
 	}
 	s.expectStopped("Deployment web")
 }
 
-// TestLeftAlone: what nobody here quiesced, no deadline here wakes. A person wins.
+// TestLeftAlone: no deadline here starts what was not quiesced here. The change of a user has
+// precedence.
 func TestLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -130,14 +131,14 @@ func TestLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expectStopped("Deployment restored", "Deployment strange")
-	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was given back",
-		"Deployment scaled: Warning QuiesceOverdue Unquiesce: It is left as it is…it was set to 7 replicas meanwhile", "Backup a: Warning QuiesceOverdue")
+	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was unquiesced",
+		"Deployment scaled: Warning QuiesceOverdue Unquiesce: It is left unchanged…it was set to 7 replicas in the meantime", "Backup a: Warning QuiesceOverdue")
 	if suite.GetIfExists(s.Env, scaled); *scaled.Spec.Replicas != 7 || scaled.Labels[state.Label] != "" {
-		t.Errorf("what a person scaled has %d replicas and the labels %v", *scaled.Spec.Replicas, scaled.Labels)
+		t.Errorf("the workload that a user scaled has %d replicas and the labels %v", *scaled.Spec.Replicas, scaled.Labels)
 	}
 }
 
-// refusing is an API server that refuses to change one workload.
+// refusing is an API server that rejects changes to one workload.
 type refusing struct {
 	client.Client
 	mu   sync.Mutex
@@ -153,7 +154,7 @@ func (r *refusing) Patch(ctx context.Context, object client.Object, patch client
 	return r.Client.Patch(ctx, object, patch, options...)
 }
 
-// TestOneFails: the others are given back, people are told, and it is tried again.
+// TestOneFails: the others are unquiesced, events are emitted, and the controller retries.
 func TestOneFails(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -163,20 +164,20 @@ func TestOneFails(t *testing.T) {
 	broken := &refusing{Client: s.Client, name: "web"}
 	s.r.Quiescer = kubequiesce.New(broken, workloads.Options{Now: s.r.Now})
 	if _, err := s.at(time.Minute); err == nil {
-		t.Error("nothing failed, so it is not tried again")
+		t.Error("no error, so it is not retried")
 	}
 	s.expectStopped("Deployment web")
-	s.expectTold("Deployment api: Warning QuiesceOverdue Unquiesce: It was given back", "Deployment web: Warning QuiesceOverdue…no connection",
+	s.expectTold("Deployment api: Warning QuiesceOverdue Unquiesce: It was unquiesced", "Deployment web: Warning QuiesceOverdue…no connection",
 		"Backup a: Warning QuiesceOverdue…/api")
 	broken.name = ""
 	if _, err := s.at(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	s.expectStopped()
-	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was given back", "Backup a: Warning QuiesceOverdue…/web")
+	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was unquiesced", "Backup a: Warning QuiesceOverdue…/web")
 }
 
-// TestTwoLeaders: two operators that both believe to be the leader do what one does.
+// TestTwoLeaders: two operators that both consider themselves the leader do what one does.
 func TestTwoLeaders(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -19,22 +19,23 @@ import (
 	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// endedHolderGracePeriod is how long a workload stays quiesced for a run that has ended: what the run gives back
-// at its end is not always seen before its end is.
+// endedHolderGracePeriod is how long a workload stays quiesced for a run that has ended. The cache
+// may show the end of the run before it shows what the run unquiesced at its end.
 const endedHolderGracePeriod = time.Minute
 
-// endedHolderTimes remembers since when runs hold workloads that will not give them back. It is
-// replaced, not changed.
+// endedHolderTimes records since when runs hold workloads that they will not unquiesce. It is
+// replaced as a whole, never modified.
 type endedHolderTimes struct {
-	// endedSince is when a run was first seen to be no unfinished one, by its UID.
+	// endedSince is when a run was first observed not to be unfinished, by its UID.
 	endedSince map[types.UID]time.Time
-	// foundElsewhere is when a run was found that another operator of this cluster works on, in
-	// another namespace.
+	// foundElsewhere is when a run was found in another namespace, where another operator of this
+	// cluster handles it.
 	foundElsewhere map[types.UID]time.Time
 }
 
-// observeEndedHolders returns those of the holders that will not give back what they hold, because
-// they ended a while ago or are no more, and when there may be another one; zero is never.
+// observeEndedHolders returns the holders that will not unquiesce what they hold, because they
+// ended at least endedHolderGracePeriod ago or no longer exist. next is when there may be another
+// one; zero is never.
 func (r *Reconciler) observeEndedHolders(ctx context.Context, holders []types.UID, now time.Time) (ended []string, next time.Time, err error) {
 	was, is := r.holderTimes, endedHolderTimes{endedSince: map[types.UID]time.Time{}, foundElsewhere: map[types.UID]time.Time{}}
 	if len(holders) == 0 {
@@ -76,7 +77,7 @@ func (r *Reconciler) observeEndedHolders(ctx context.Context, holders []types.UI
 	r.holderTimes = is
 	there, err := r.findRunsInAllNamespaces(ctx, gone)
 	if err != nil {
-		return ended, next, err // those that are known to have ended do not wait for the others
+		return ended, next, err // holders that are known to have ended do not wait for the others
 	}
 	for _, uid := range gone {
 		if there[uid] {
@@ -89,15 +90,16 @@ func (r *Reconciler) observeEndedHolders(ctx context.Context, holders []types.UI
 	return ended, next, nil
 }
 
-// isFinalizedOrCleanupLost reports whether a run has come to its end, or its clean-up is lost.
+// isFinalizedOrCleanupLost reports whether a run is finalized, or has finished and lost its
+// clean-up.
 func isFinalizedOrCleanupLost(run kuberun.Object) bool {
 	owed := conditions.Get(run, v1alpha1.ConditionCleanupOwed)
 	lost := owed != nil && owed.Status == metav1.ConditionTrue && owed.Reason == v1alpha1.ReasonCleanupLost
 	return kuberun.IsFinalized(run) || (kuberun.IsFinished(run) && lost)
 }
 
-// findRunsInAllNamespaces returns which of the runs exist, in any namespace. It asks the API server: a
-// cache may not have them yet, and knows only the namespace of this operator.
+// findRunsInAllNamespaces returns which of the runs exist in any namespace. It reads from the API
+// server: a cache may not contain them yet, and covers only the namespace of this operator.
 func (r *Reconciler) findRunsInAllNamespaces(ctx context.Context, uids []types.UID) (there map[types.UID]bool, err error) {
 	there = map[types.UID]bool{}
 	if len(uids) == 0 {
@@ -124,16 +126,16 @@ func (r *Reconciler) findRunsInAllNamespaces(ctx context.Context, uids []types.U
 	return there, nil
 }
 
-// listBackupsAndRestores returns all Backups and Restores of the cache, which must not be changed: a state has
-// UIDs, no names.
+// listBackupsAndRestores returns all Backups and Restores from the cache; they must not be
+// modified. It lists all because a state contains UIDs, not names.
 func (r *Reconciler) listBackupsAndRestores(ctx context.Context) ([]kuberun.Object, error) {
 	var backups v1alpha1.BackupList
 	var restores v1alpha1.RestoreList
 	if err := r.Client.List(ctx, &backups, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the Backups: %w", err)
+		return nil, fmt.Errorf("listing Backups: %w", err)
 	}
 	if err := r.Client.List(ctx, &restores, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the Restores: %w", err)
+		return nil, fmt.Errorf("listing Restores: %w", err)
 	}
 	all := make([]kuberun.Object, 0, len(backups.Items)+len(restores.Items))
 	for i := range backups.Items {
@@ -145,10 +147,10 @@ func (r *Reconciler) listBackupsAndRestores(ctx context.Context) ([]kuberun.Obje
 	return all, nil
 }
 
-// hasBecomeFinalizedOrLost reports whether an event of a Backup or Restore may mean that it gives nothing back
-// any more.
+// hasBecomeFinalizedOrLost reports whether after an event a Backup or Restore will not unquiesce
+// anything any more.
 func hasBecomeFinalizedOrLost(before, after runtime.Object) bool {
-	was, _ := before.(kuberun.Object) // a watch of Backups or Restores brings nothing else
+	was, _ := before.(kuberun.Object) // the watches contain only Backups and Restores
 	is, _ := after.(kuberun.Object)
 	return is != nil && isFinalizedOrCleanupLost(is) && (was == nil || !isFinalizedOrCleanupLost(was))
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// ended writes the status of a Backup that has its outcome, with what it says of clean-up; ""
-// is nothing.
+// ended writes the status of a finished Backup, with the condition CleanupOwed; "" is none.
 func (s *stage) ended(b *v1alpha1.Backup, owed metav1.ConditionStatus, reason string) {
 	s.t.Helper()
 	now := metav1.NewTime(s.start)
@@ -32,10 +31,11 @@ func (s *stage) ended(b *v1alpha1.Backup, owed metav1.ConditionStatus, reason st
 	}
 }
 
-// TestAbandoned: what no unfinished run holds is given back after a grace, whatever its deadline.
+// TestAbandoned: a workload without an unfinished holder is unquiesced after a grace period,
+// whatever its deadline.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
-	const back, told = "Deployment web: Warning QuiesceAbandoned Unquiesce: It was given back: the run that had it quiesced has ended without",
+	const back, told = "Deployment web: Warning QuiesceAbandoned Unquiesce: It was unquiesced: the run that quiesced it ended without",
 		"Backup b: Warning QuiesceAbandoned Unquiesce: Its workloads were still quiesced after it had ended"
 	for name, tc := range map[string]struct {
 		holder    func(*stage) string
@@ -64,7 +64,7 @@ func TestAbandoned(t *testing.T) {
 			return string(b.UID)
 		}},
 		"it does not exist": {wantEvent: []string{back}, holder: func(*stage) string { return "3b1c6f4e-0000-4000-8000-000000000000" }},
-		"another operator works on it, in another namespace": {keeps: true, holder: func(s *stage) string {
+		"another operator handles it, in another namespace": {keeps: true, holder: func(s *stage) string {
 			other := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: cluster.NewEnv(s.t).Namespace}, Spec: v1alpha1.RestoreSpec{BackupName: "b"}}
 			if err := s.Client.Create(s.t.Context(), other); err != nil {
 				s.t.Fatal(err)
@@ -79,7 +79,7 @@ func TestAbandoned(t *testing.T) {
 			s.quiesce(tc.holder(s), 0)
 			s.sleeps(0)
 			if again := s.sleeps(endedHolderGracePeriod - time.Second); again > time.Second {
-				t.Errorf("it looks again after %s", again)
+				t.Errorf("it is requeued after %s", again)
 			}
 			s.expectStopped("Deployment web")
 			if _, err := s.at(endedHolderGracePeriod); err != nil {
@@ -98,7 +98,7 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
-// TestAbandoned_OthersHold: a run that goes on keeps what another one held as well, and its own
+// TestAbandoned_OthersHold: an unfinished run keeps what an ended one held as well, and its own
 // deadline counts.
 func TestAbandoned_OthersHold(t *testing.T) {
 	t.Parallel()
@@ -108,14 +108,14 @@ func TestAbandoned_OthersHold(t *testing.T) {
 	s.quiesce(string(s.backup("runs").UID), time.Hour)
 	s.sleeps(0)
 	if again := s.sleeps(2 * endedHolderGracePeriod); again != time.Hour-2*endedHolderGracePeriod {
-		t.Errorf("it looks again after %s", again)
+		t.Errorf("it is requeued after %s", again)
 	}
 	s.expectStopped("Deployment web")
 	if _, err := s.at(time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	s.expectStopped()
-	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was given back", "Backup runs: Warning QuiesceOverdue…raise maxQuiesceDuration")
+	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was unquiesced", "Backup runs: Warning QuiesceOverdue…raise maxQuiesceDuration")
 }
 
 // unreachable is an API server that does not answer.
@@ -125,8 +125,8 @@ func (unreachable) List(context.Context, client.ObjectList, ...client.ListOption
 	return errors.New("no connection")
 }
 
-// TestAbandoned_Unknown: nothing is given back as long as it is unknown whether its holder exists,
-// except that of runs that are known to have ended.
+// TestAbandoned_Unknown: a workload stays quiesced while it is unknown whether its holder exists,
+// unless its runs are known to have ended.
 func TestAbandoned_Unknown(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -141,7 +141,7 @@ func TestAbandoned_Unknown(t *testing.T) {
 	s.sleeps(0)
 	s.r.APIReader = unreachable{}
 	if _, err := s.at(endedHolderGracePeriod); err == nil {
-		t.Error("it is not tried again")
+		t.Error("it is not retried")
 	}
 	s.expectStopped("Deployment web")
 	s.expectTold("Deployment api: Warning QuiesceAbandoned", "Backup b: Warning QuiesceAbandoned")

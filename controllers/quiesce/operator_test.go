@@ -17,13 +17,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// nobody is told anything.
+// A recorder that discards events.
 type nobody struct{}
 
 // Eventf implements events.EventRecorder.
 func (nobody) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
-// operate runs the controller in a manager, by the clock of the machine.
+// operate runs the controller in a manager, with the real clock.
 func (s *stage) operate() *Reconciler {
 	s.t.Helper()
 	var r *Reconciler
@@ -34,7 +34,7 @@ func (s *stage) operate() *Reconciler {
 	return r
 }
 
-// awaitReplicas waits until a Deployment has as many replicas.
+// awaitReplicas waits until a Deployment has the wanted replicas.
 func (s *stage) awaitReplicas(d *appsv1.Deployment, want int32) {
 	s.t.Helper()
 	suite.WaitFor(s.Env, d, func(d *appsv1.Deployment) string {
@@ -45,8 +45,8 @@ func (s *stage) awaitReplicas(d *appsv1.Deployment, want int32) {
 	})
 }
 
-// TestOperator: the watch brings what is quiesced while the operator runs, and what was before
-// it started.
+// TestOperator: the watch reports workloads that are quiesced while the operator runs, and those
+// quiesced before it started.
 func TestOperator(t *testing.T) {
 	s := newStage(t)
 	before, hangs := suite.Create(s.Env, deployment("before", 2)), s.backup("hangs")
@@ -54,7 +54,7 @@ func TestOperator(t *testing.T) {
 	s.quiesce(string(hangs.UID), time.Minute)
 	r := s.operate()
 	s.awaitReplicas(before, 2)
-	s.WaitForEvent(before, "Warning QuiesceOverdue: It was given back")
+	s.WaitForEvent(before, "Warning QuiesceOverdue: It was unquiesced")
 	s.WaitForEvent(hangs, "Warning QuiesceOverdue: Its workloads were quiesced")
 
 	meanwhile := suite.Create(s.Env, deployment("meanwhile", 3))
@@ -63,7 +63,7 @@ func TestOperator(t *testing.T) {
 	s.quiesce(string(s.backup("a").UID), 2*time.Second)
 	s.awaitReplicas(meanwhile, 3)
 
-	// What is not quiesced is not in memory.
+	// Objects that are not quiesced are not cached.
 	suite.Eventually(t, func() string {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvkForWorkloadKind(state.Deployment))
@@ -72,17 +72,17 @@ func TestOperator(t *testing.T) {
 		}
 		for _, object := range list.Items {
 			if object.Namespace == s.Namespace {
-				return "still in memory is " + object.Name
+				return "the cache still contains  " + object.Name
 			}
 		}
 		return ""
 	})
 }
 
-// TestIncomplete: what is missing is said before anything runs.
+// TestIncomplete: missing fields are reported before anything runs.
 func TestIncomplete(t *testing.T) {
 	t.Parallel()
 	if err := new(Reconciler).SetupWithManager(nil); err == nil {
-		t.Error("it takes what it lacks")
+		t.Error("no error for missing fields")
 	}
 }

@@ -30,8 +30,8 @@ var cluster suite.Cluster
 
 func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
-// stage is a namespace in which a test has workloads quiesced, and looks at them at the times
-// it likes. They are counted from start.
+// stage is a namespace in which a test quiesces workloads and reconciles at chosen times, which are
+// relative to start.
 type stage struct {
 	*suite.Env
 	t          *testing.T
@@ -47,7 +47,7 @@ func newStage(t *testing.T) *stage {
 	s.now = s.start
 	clock := func() time.Time { return s.now }
 	s.quiescer = kubequiesce.New(s.Client, workloads.Options{Now: clock})
-	// What others quiesce in this cluster is none of the test's business.
+	// Ignore what others quiesce in this cluster.
 	own := client.NewNamespacedClient(s.Client, s.Namespace)
 	s.r = &Reconciler{Client: own, APIReader: s.Client, Quiescer: s.quiescer, Recorder: s, Now: clock, workloadReader: own}
 	return s
@@ -63,8 +63,8 @@ func (s *stage) Eventf(object, _ runtime.Object, level, reason, action, note str
 	s.told = append(s.told, fmt.Sprintf("%s %s: %s %s %s: ", kind, named.GetName(), level, reason, action)+fmt.Sprintf(note, args...))
 }
 
-// expectTold looks whether exactly these things were told, in any order, since it was asked
-// last. Each has a beginning, and words that follow somewhere after a "…".
+// expectTold checks that exactly these events were emitted, in any order, since its last call. Each
+// has a prefix, and optionally words after a "…" that follow somewhere.
 func (s *stage) expectTold(want ...string) {
 	s.t.Helper()
 	told := slices.Clone(s.told)
@@ -75,24 +75,24 @@ func (s *stage) expectTold(want ...string) {
 			return strings.HasPrefix(told, beginning) && strings.Contains(told, words)
 		})
 		if i < 0 {
-			s.t.Errorf("nobody was told %q, but %q", text, told)
+			s.t.Errorf("no event %q, but %q", text, told)
 			continue
 		}
 		told = slices.Delete(told, i, i+1)
 	}
 	if len(told) > 0 {
-		s.t.Errorf("also told was %q", told)
+		s.t.Errorf("unexpected events %q", told)
 	}
 }
 
-// at looks at what is quiesced at a time.
+// at reconciles at a time.
 func (s *stage) at(since time.Duration) (ctrl.Result, error) {
 	s.t.Helper()
 	s.now = s.start.Add(since)
 	return s.r.Reconcile(s.t.Context(), ctrl.Request{})
 }
 
-// sleeps looks at a time at which nothing is to be done, and returns for how long that is so.
+// sleeps reconciles at a time when nothing is due, and returns the requeue delay.
 func (s *stage) sleeps(since time.Duration) time.Duration {
 	s.t.Helper()
 	result, err := s.at(since)
@@ -103,7 +103,7 @@ func (s *stage) sleeps(since time.Duration) time.Duration {
 	return result.RequeueAfter
 }
 
-// quiesce quiesces everything for a run, at most for a time.
+// quiesce quiesces everything for a run, for at most the given time.
 func (s *stage) quiesce(holder string, most time.Duration) {
 	s.t.Helper()
 	result, err := s.quiescer.Quiesce(s.t.Context(), s.request(holder, most))
@@ -121,7 +121,7 @@ func (s *stage) backup(name string) *v1alpha1.Backup {
 	return suite.Create(s.Env, &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// template is one of pods that nobody starts.
+// template returns a pod template for pods that never start.
 func template(name string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}},
@@ -161,7 +161,7 @@ func (s *stage) shop() {
 	}
 }
 
-// stopped returns which workloads are quiesced.
+// stopped returns the quiesced workloads.
 func (s *stage) stopped() []string {
 	s.t.Helper()
 	var names []string
@@ -209,7 +209,7 @@ func (s *stage) stopped() []string {
 	return names
 }
 
-// allStopped is what stopped returns if all of the shop is.
+// allStopped is the result of stopped for the whole shop.
 var allStopped = []string{"CronJob one", "DaemonSet one", "Deployment web", "Job one", "ReplicaSet one", "StatefulSet one"}
 
 func (s *stage) expectStopped(want ...string) {

@@ -26,20 +26,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// setupWorkloadSources adds a cache of its own to the manager, and returns what tells of changes in it. That
-// of the manager knows only the operator's namespace, and does not keep who wrote a field,
-// which decides whose a state is. As long as nothing is quiesced it is empty.
+// setupWorkloadSources adds a separate cache to the manager, and returns sources for its changes.
+// The manager's cache covers only the operator's namespace and drops managedFields, which determine
+// the origin of a state. The separate cache is empty while nothing is quiesced.
 func (r *Reconciler) setupWorkloadSources(mgr ctrl.Manager) ([]source.Source, error) {
 	quiesced, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{state.Label: "true"}),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of what is quiesced: %w", err)
+		return nil, fmt.Errorf("creating the cache of quiesced workloads: %w", err)
 	}
-	// A function runs on the leader only; a cache would run on all.
+	// A RunnableFunc runs only on the leader; a cache would run on all replicas.
 	if err := mgr.Add(manager.RunnableFunc(quiesced.Start)); err != nil {
-		return nil, fmt.Errorf("adding the cache of what is quiesced: %w", err)
+		return nil, fmt.Errorf("adding the cache of quiesced workloads: %w", err)
 	}
 	r.workloadReader = quiesced
 	mapToAll := func(context.Context, *metav1.PartialObjectMetadata) []reconcile.Request { return singletonRequest() }
@@ -52,7 +52,7 @@ func (r *Reconciler) setupWorkloadSources(mgr ctrl.Manager) ([]source.Source, er
 	return sources, nil
 }
 
-// gvkForWorkloadKind returns the kind of a workload with its group and version.
+// gvkForWorkloadKind returns the group, version and kind of a workload kind.
 func gvkForWorkloadKind(kind state.WorkloadKind) schema.GroupVersionKind {
 	if kind == state.CronJob || kind == state.Job {
 		return batchv1.SchemeGroupVersion.WithKind(string(kind))
@@ -60,7 +60,7 @@ func gvkForWorkloadKind(kind state.WorkloadKind) schema.GroupVersionKind {
 	return appsv1.SchemeGroupVersion.WithKind(string(kind))
 }
 
-// heldWorkloads are the workloads that are quiesced.
+// heldWorkloads are the quiesced workloads.
 type heldWorkloads []heldWorkload
 
 type heldWorkload struct {
@@ -68,14 +68,14 @@ type heldWorkload struct {
 	object *metav1.PartialObjectMetadata
 }
 
-// listHeldWorkloads returns the workloads that are quiesced.
+// listHeldWorkloads lists the quiesced workloads.
 func (r *Reconciler) listHeldWorkloads(ctx context.Context) (heldWorkloads, error) {
 	var found heldWorkloads
 	for _, kind := range state.WorkloadKinds() {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvkForWorkloadKind(kind))
 		if err := r.workloadReader.List(ctx, list); err != nil {
-			return nil, fmt.Errorf("listing what is quiesced: %w", err)
+			return nil, fmt.Errorf("listing quiesced workloads: %w", err)
 		}
 		for i := range list.Items {
 			object := &list.Items[i]
@@ -86,7 +86,7 @@ func (r *Reconciler) listHeldWorkloads(ctx context.Context) (heldWorkloads, erro
 	return found, nil
 }
 
-// holderUIDs returns the runs that they are quiesced for.
+// holderUIDs returns the UIDs of the runs that hold the workloads.
 func (h heldWorkloads) holderUIDs() []types.UID {
 	uids := map[types.UID]bool{}
 	for _, w := range h {
@@ -97,8 +97,8 @@ func (h heldWorkloads) holderUIDs() []types.UID {
 	return slices.Sorted(maps.Keys(uids))
 }
 
-// expiredWorkloads returns those whose time is over if some runs do not count, and when that of the next one
-// is; zero is never.
+// expiredWorkloads returns the workloads whose holds have expired, not counting the runs in ended.
+// next is when the next hold expires; zero is never.
 func (h heldWorkloads) expiredWorkloads(now time.Time, ended []string) (due map[state.Ref]*metav1.PartialObjectMetadata, next time.Time) {
 	due = map[state.Ref]*metav1.PartialObjectMetadata{}
 	for _, w := range h {
@@ -111,7 +111,7 @@ func (h heldWorkloads) expiredWorkloads(now time.Time, ended []string) (due map[
 	return due, next
 }
 
-// workloadFromMetadata returns what the metadata of an object say of it.
+// workloadFromMetadata returns a Workload with what the metadata of an object contains.
 func workloadFromMetadata(kind state.WorkloadKind, object *metav1.PartialObjectMetadata) state.Workload {
 	return state.Workload{
 		Ref: state.Ref{Kind: kind, Namespace: object.Namespace, Name: object.Name}, UID: string(object.UID),

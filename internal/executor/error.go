@@ -10,13 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxMessageLength is the largest size in bytes of the text of an Error and of
-// Answer.Message. Statuses and events hold these texts; an event's note has the
-// limit 1 KiB (events.k8s.io/v1).
+// MaxMessageLength is the maximum size in bytes of the text of an Error and of Answer.Message.
+// Statuses and events contain these texts; the note of an event is limited to 1 KiB
+// (events.k8s.io/v1).
 const MaxMessageLength = 1024
 
-// ErrorKind classifies why an execution failed. It decides what a failure policy or
-// a retry may do about it.
+// ErrorKind classifies why an execution failed. Failure policies and retries depend on it.
 type ErrorKind string
 
 const (
@@ -26,35 +25,34 @@ const (
 	// Timeout means that the action did not answer before the deadline of ctx.
 	// Whether it still runs is unknown.
 	Timeout ErrorKind = "Timeout"
-	// Failed means that the action answered, and the answer was an error, a
-	// panic or something outside the contract.
+	// Failed means that the action answered with an error, a panic or something outside the
+	// contract.
 	Failed ErrorKind = "Failed"
-	// Invalid means that the call could not be made as it was: a retry without
-	// a change of the configuration is useless.
+	// Invalid means that the call could not be made as it was: a retry without a change of the
+	// configuration is useless.
 	Invalid ErrorKind = "Invalid"
-	// Interrupted means that the caller's ctx was cancelled (not: timed out)
-	// before the action answered: a cancelled run or an operator that stops.
-	// The error also matches context.Canceled. It says nothing about the action.
+	// Interrupted means that the caller's ctx was canceled (not: timed out) before the action
+	// answered, because the run was canceled or the operator stops. The error also matches
+	// context.Canceled. It says nothing about the action.
 	Interrupted ErrorKind = "Interrupted"
 )
 
-// Error is the only type of error that leaves an Executor.
+// Error is the type of all errors that an Executor returns.
 type Error struct {
-	// Kind says what sort of failure it is.
+	// Kind classifies the failure.
 	Kind ErrorKind
-	// Message is the text for people, see the package comment for what it may
-	// hold.
+	// Message is the text for users; the package comment lists what it may contain.
 	Message string
-	// Text is the message without the name of the action in front, for places
-	// that say already which action it is.
+	// Text is the message without the name of the action in front, for places that already name the
+	// action.
 	Text string
-	// Err is the cause, for errors.Is and errors.As. Its text may hold anything
-	// and must not be shown to people.
+	// Err is the cause, for errors.Is and errors.As. Its text may contain anything and must not be
+	// shown to users.
 	Err error
 }
 
-// NewError returns an Error whose message is "kind(name): text", brought to one
-// line of at most MaxMessageLength bytes. The caller redacts text first.
+// NewError returns an Error whose message is "kind(name): text", reduced to one line of at most
+// MaxMessageLength bytes. The caller redacts text first.
 func NewError(kind ErrorKind, call Call, text string, cause error) *Error {
 	return &Error{
 		Kind: kind, Message: OneLine(call.ActionKind() + "(" + call.Action + "): " + text), Text: OneLine(text), Err: cause,
@@ -71,8 +69,7 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// ErrorKindOf returns the Kind of the first *Error in err's chain, and "" if there is
-// none.
+// ErrorKindOf returns the Kind of the first *Error in err's chain, or "" if there is none.
 func ErrorKindOf(err error) ErrorKind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

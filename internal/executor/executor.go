@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The points of a run at which hook actions are executed, the values of
-// Call.Point. An action of a point is registered as kind "<point>Action".
+// The points of a run at which hook actions are executed; the values of Call.Point. An action of a
+// point is registered with kind "<point>Action".
 const (
 	// PointPreBackup is before the items of a Backup are collected.
 	PointPreBackup = "PreBackup"
@@ -19,50 +19,48 @@ const (
 	PointPreRestore = "PreRestore"
 	// PointPostRestore is after the outcome of a Restore is recorded.
 	PointPostRestore = "PostRestore"
-	// PointDelete is when a backup is destroyed, before its files.
+	// PointDelete is when a backup is deleted, before its files are.
 	PointDelete = "Delete"
 )
 
 const (
-	// MinRetryAfter is the shortest delay an executor returns in Answer.Again. A
-	// shorter one that an action asked for is raised to it, so that an action
-	// cannot make the operator spin.
+	// MinRetryAfter is the shortest delay that an executor returns in Answer.RetryAfter. A shorter
+	// one from an action is raised to it, so that an action cannot make the operator spin.
 	MinRetryAfter = 100 * time.Millisecond
-	// MaxRetryAfter is the longest delay an action may ask for; more is an error of
-	// kind Failed, because nobody would notice that such a run still goes on.
+	// MaxRetryAfter is the longest delay that an action may request. A longer one is an error of
+	// kind Failed, because such a run would seem to hang.
 	MaxRetryAfter = 24 * time.Hour
 )
 
 // Executor runs one action. Implementations are safe for concurrent use.
 type Executor interface {
-	// Execute makes one attempt and returns when it ended or when ctx did.
-	// Every error is an *Error.
+	// Execute makes one attempt. It returns when the attempt or ctx ends. Every error is an *Error.
 	Execute(ctx context.Context, call Call) (Answer, error)
 }
 
-// Resumable is an Executor of which an attempt goes on when its caller does not: a Job runs
-// while the operator is restarted.
+// Resumable is an Executor whose attempts can outlive their caller: a Job runs while the operator
+// is restarted.
 //
-// A ctx that is cancelled without a cause (context.Cause is context.Canceled) says that the
-// operator ends: Execute returns Interrupted and leaves what it began. The Execute that comes
-// next with the same key and attempt follows that, and begins nothing else; that of a later
-// attempt ends it before it begins anything. A ctx that is cancelled with a cause was cancelled
-// by somebody: what was begun is ended.
+// If ctx is canceled without a cause (context.Cause is context.Canceled), the operator stops:
+// Execute returns Interrupted and leaves running what it started. The next Execute with the same
+// key and attempt follows that, and starts nothing else. An Execute of a later attempt ends it
+// before it starts anything. If ctx is canceled with a cause, the attempt was canceled on request:
+// Execute ends what was started.
 //
-// What ended by itself is left by Execute, too, unless it is to be called again: whoever executes
-// the same key and attempt once more gets the same answer, until Stop removes it.
+// Execute also leaves behind what finished by itself, unless it is to be called again. Executing
+// the same key and attempt once more returns the same answer, until Stop removes it.
 type Resumable interface {
 	Executor
-	// CollectResult returns what the attempt came to that a caller before this one began and did not
-	// follow to its end, if it ended by itself until a deadline that has passed: an answer or
-	// an *Error. If it did not end, an *Error of kind Timeout may say why, and any other that
-	// it is not known whether it did. It leaves what there is of it, so that it can be asked for again until the
-	// answer is recorded.
+	// CollectResult returns the result of an attempt that an earlier caller started and did not
+	// follow to its end: an answer or an *Error. ended is true if the attempt finished by itself
+	// before the deadline, which has passed. If it did not finish, an *Error of kind Timeout may
+	// say why. Any other *Error means that it is unknown whether it did. CollectResult removes
+	// nothing, so it can be called again until the answer is recorded.
 	CollectResult(ctx context.Context, call Call, deadline time.Time) (answer Answer, ended bool, err error)
-	// Stop ends and removes what is left of a call, in this attempt or one before it, for a run
-	// that is not executed again: because its answer is recorded, or it is given up. It returns
-	// when nothing of it is left, or an *Error if that could not be had before ctx ended. The
-	// action of the call may be another one of the same plugin.
+	// Stop ends and removes what a call left behind, in this attempt or an earlier one. It is for a
+	// run that is not executed again, because its answer is recorded or the run is abandoned. Stop
+	// returns when everything is removed, or an *Error if ctx ended before that. The action of the
+	// call may be another one of the same plugin.
 	Stop(ctx context.Context, call Call) error
 }
 
@@ -70,41 +68,38 @@ type Resumable interface {
 type Call struct {
 	// Point is one of the Point constants.
 	Point string
-	// Action is the registered name of the action, "example.io/quiesce".
+	// Action is the registered name of the action, such as "example.io/quiesce".
 	Action string
 	// Key is the idempotency key: the same for all attempts of one run.
 	Key string
 	// Attempt counts from 1.
 	Attempt int32
-	// Subject is the Backup or Restore as JSON; at PointDelete the Backup in the form of
+	// Subject is the Backup or Restore as JSON; at PointDelete, the Backup in the format of
 	// velero.io/v1.
 	Subject []byte
 	// Parameters are what the user configured for the action.
 	Parameters map[string]string
-	// Outputs are what earlier actions of the same run returned, by action name.
+	// Outputs are the outputs of earlier actions of the same run, by action name.
 	Outputs map[string]map[string]string
-	// BackupName is the name of the backup that a Restore restores, also if the
-	// Restore names a schedule; "" for actions of a Backup.
+	// BackupName is the name of the backup that a Restore restores, even if the Restore names a
+	// schedule; "" for actions of a Backup.
 	BackupName string
-	// BackupOutputs are what the PreBackup actions returned when that backup was
-	// made, by action name, as they were read from its storage; nil for actions of a
-	// Backup.
+	// BackupOutputs are the outputs of the PreBackup actions of that backup, by action name, as
+	// read from its storage; nil for actions of a Backup.
 	BackupOutputs map[string]map[string]string
 }
 
-// ActionKind returns the kind of action that the call is for: the point's name with
-// "Action" behind it.
+// ActionKind returns the kind of the action: the point followed by "Action".
 func (c Call) ActionKind() string {
 	return c.Point + "Action"
 }
 
-// Answer is what an action returned that did not fail.
+// Answer is the result of an action that did not fail.
 type Answer struct {
-	// RetryAfter is greater than zero when the action is not done yet and wants to
-	// be called again, with the same key, after this time; it lies between
-	// MinRetryAfter and MaxRetryAfter then.
+	// RetryAfter is greater than zero if the action is not done yet and has to be called again,
+	// with the same key, after this time. It is then between MinRetryAfter and MaxRetryAfter.
 	RetryAfter time.Duration
-	// Message is one line for people, redacted, at most MaxMessageLength bytes.
+	// Message is one redacted line for users, of at most MaxMessageLength bytes.
 	Message string
 	// Outputs are values for later actions of the run. Their number and size
 	// are within the limits that package sdk/hook documents.

@@ -15,113 +15,110 @@ import (
 // Side is when an action runs.
 type Side int
 
-// The sides: before and after everything else, and in between on each object.
+// The sides: before everything else, after everything else, and in between for each object.
 const (
 	Pre Side = iota
 	Post
 	Item
 )
 
-// Action is one known action: its registered name, the Plugin it comes from and
-// what was declared about it.
+// Action is one known action: its registered name, its Plugin and its declaration.
 type Action struct {
 	// Plugin is the name of the Plugin object that provides the action.
 	Plugin string
-	// Name is the registered name, for example example.io/freeze.
+	// Name is the registered name, such as example.io/freeze.
 	Name string
-	// Side says when it runs.
+	// Side is when the action runs.
 	Side Side
-	// Kind is the kind of the action, where a side has several.
+	// Kind is the kind of the action, for sides with several kinds.
 	Kind string
-	// Async says that an action on objects starts operations that go on by themselves.
-	// It is shown objects after those that do not.
+	// Async is set for an action on objects that starts operations which continue by themselves. It
+	// runs after the actions that are not async.
 	Async bool
-	// Order places it; lower runs earlier, and later on the Post side.
+	// Order sorts actions; lower runs earlier, and later on the Post side.
 	Order int32
-	// Selector restricts it to subjects with matching labels; nil matches all.
+	// Selector restricts the action to parents with matching labels; nil matches all.
 	Selector labels.Selector
-	// Timeout is how long one attempt may take.
+	// Timeout is the time limit of one attempt.
 	Timeout time.Duration
-	// Retries is how often a failed attempt is repeated.
+	// Retries is how often a failed attempt is retried.
 	Retries int32
-	// IgnoreUnreachable leaves the action out when its plugin is not ready, and
-	// covers an unreachable plugin and timeouts later.
+	// IgnoreUnreachable omits the action if its plugin is not ready, and ignores an unreachable
+	// plugin and timeouts later.
 	IgnoreUnreachable bool
-	// FailOnInterruption fails it if the operator goes away while it runs.
+	// FailOnInterruption fails the action if the operator stops while it runs.
 	FailOnInterruption bool
-	// RunOn lists the outcomes after which a Post action runs that is no pair.
-	// Empty means all.
+	// RunOn lists the outcomes after which an unpaired Post action runs. Empty means all.
 	RunOn []string
-	// Operation says how what it starts is watched.
+	// Operation is how operations that the action starts are polled.
 	Operation OperationPolicy
-	// NotReady says why the plugin can not be called now; empty means it can.
+	// NotReady is why the plugin cannot be called now; empty means it can.
 	NotReady string
 }
 
-// OperationPolicy says how operations are watched. Zero leaves a field to the operator, and
-// StallTimeout out.
+// OperationPolicy configures the polling of operations. A zero field uses the operator's default; a
+// zero StallTimeout disables it.
 type OperationPolicy struct{ Timeout, StallTimeout, PollInterval time.Duration }
 
-// BrokenPlugin is a Plugin that could never be loaded, so that its actions are not
-// known.
+// BrokenPlugin is a Plugin that was never loaded, so its actions are unknown.
 type BrokenPlugin struct {
 	// Plugin is the name of the Plugin object.
 	Plugin string
-	// Message says what is wrong with it.
+	// Message describes the problem.
 	Message string
-	// Ignore leaves it out with a warning instead of failing validation.
+	// Ignore omits the Plugin with a warning instead of failing validation.
 	Ignore bool
 }
 
-// Input is everything a plan is made from.
+// Input is everything that a plan is built from.
 type Input struct {
-	// Points names the two sides, for example "prebackup" and "postbackup": the
-	// words that skip annotations end with.
+	// Points names the two sides, for example "prebackup" and "postbackup": the suffixes of skip
+	// annotations.
 	Points Points
 	// Actions are all known actions of Plugins that are not suspended, older
 	// Plugins first.
 	Actions []Action
-	// BrokenPlugins are the Plugins whose actions are not known.
+	// BrokenPlugins are the Plugins whose actions are unknown.
 	BrokenPlugins []BrokenPlugin
-	// Labels and Annotations are those of the subject.
+	// Labels and Annotations are those of the parent.
 	Labels, Annotations map[string]string
-	// Parameters are handed to actions by registered name.
+	// Parameters are the parameters of actions, by registered name.
 	Parameters map[string]map[string]string
 }
 
 // PlannedAction is one planned execution.
 type PlannedAction struct {
 	Action
-	// Cleanup marks the Post side of a pair: it runs whenever its Pre was started.
+	// Cleanup marks the Post side of a pair: it runs whenever its Pre side was started.
 	Cleanup bool
-	// Parameters is what the action is told.
+	// Parameters are passed to the action.
 	Parameters map[string]string
 }
 
-// SkippedAction is a known action that the subject asked to leave out, or that is
-// left out because its other half is.
+// SkippedAction is a known action that the parent skips by annotation, or that is skipped because
+// its other half is.
 type SkippedAction struct {
 	Name   string
 	Side   Side
 	Reason string
 }
 
-// Plan says what runs, in order.
+// Plan lists what runs, in order.
 type Plan struct {
 	Pre, Post []PlannedAction
-	// Items are the actions that every object of theirs is shown to.
+	// Items are the actions that run on each of their objects.
 	Items   []PlannedAction
 	Skipped []SkippedAction
-	// Errors says, all at once, why the subject can not run.
+	// Errors are all reasons why the parent cannot run.
 	Errors []string
-	// Warnings are worth an event and do not stop anything.
+	// Warnings are reported as events and do not stop anything.
 	Warnings []string
-	// Recoverable are those of the Errors and Warnings that a Plugin may still put right, by
-	// getting ready or by being created.
+	// Recoverable are those of the Errors and Warnings that a Plugin may still resolve by becoming
+	// ready or by being created.
 	Recoverable []string
 }
 
-// BuildPlan builds the plan. It never fails: what is wrong is in Plan.Errors.
+// BuildPlan builds the plan. It never fails: problems are in Plan.Errors.
 func BuildPlan(in Input) Plan {
 	p := planner{in: in, skips: parseSkipAnnotations(in.Points, in.Annotations)}
 	broken := p.brokenPluginErrors()
@@ -139,7 +136,7 @@ func BuildPlan(in Input) Plan {
 	for _, s := range p.plan.Pre {
 		planned[s.Name] = true
 	}
-	// The other half of a pair has no say of its own: it undoes what was done.
+	// The other half of a pair is not optional: it undoes what was done.
 	p.plan.Post = p.planSide(Post, actions, func(a Action) bool {
 		return planned[a.Name] || (!provided[a.Name] && p.matchesSelector(a))
 	})
@@ -163,18 +160,18 @@ func (p *planner) brokenPluginErrors() []string {
 	var errs []string
 	for _, b := range p.in.BrokenPlugins {
 		if b.Ignore {
-			p.addWarning("Plugin %s is left out: it was never loaded (%s), and its failurePolicy is Ignore", b.Plugin, b.Message)
+			p.addWarning("Plugin %s is skipped: it was never loaded (%s), and its failurePolicy is Ignore", b.Plugin, b.Message)
 			continue
 		}
 		errs = append(errs, fmt.Sprintf(
-			"Plugin %s was never loaded, so its actions are not known: %s; mend it, set spec.suspend, or set failurePolicy Ignore on it",
+			"Plugin %s was never loaded, so its actions are unknown: %s; fix it, set spec.suspend, or set its failurePolicy to Ignore",
 			b.Plugin, b.Message))
 	}
 	return errs
 }
 
-// dropDuplicateActions drops actions that a younger Plugin registered again: the older one
-// keeps working.
+// dropDuplicateActions drops actions that a newer Plugin registered again: the older Plugin keeps
+// working.
 func (p *planner) dropDuplicateActions(actions []Action) []Action {
 	type key struct {
 		name, kind string
@@ -188,7 +185,7 @@ func (p *planner) dropDuplicateActions(actions []Action) []Action {
 			if !p.matchesSelector(a) {
 				continue
 			}
-			p.addWarning("%s action %s of Plugin %s is left out: Plugin %s, which is older, registered that name already",
+			p.addWarning("%s action %s of Plugin %s is skipped: Plugin %s, which is older, already registered that name",
 				p.in.Points.SideName(a.Side), a.Name, a.Plugin, first)
 			continue
 		}
@@ -212,8 +209,7 @@ func (p *planner) matchesSelector(a Action) bool {
 	return a.Selector == nil || a.Selector.Matches(labels.Set(p.in.Labels))
 }
 
-// planSide returns the steps of one side that are wanted, in the order of their Pre
-// side.
+// planSide returns the wanted actions of one side, in the order of their Pre side.
 func (p *planner) planSide(side Side, actions []Action, wanted func(Action) bool) []PlannedAction {
 	var steps []PlannedAction
 	for _, a := range actions {
@@ -236,8 +232,8 @@ func (p *planner) planSide(side Side, actions []Action, wanted func(Action) bool
 	return steps
 }
 
-// compareAsyncLast puts actions that start operations behind those that change the objects
-// which the operations are about.
+// compareAsyncLast sorts actions that start operations after those that change the objects of the
+// operations.
 func compareAsyncLast(a, b PlannedAction) int {
 	switch {
 	case a.Async == b.Async:
@@ -253,23 +249,23 @@ func (p *planner) recordSkipped(a Action, reason string) {
 	p.plan.Skipped = append(p.plan.Skipped, SkippedAction{a.Name, a.Side, reason})
 }
 
-// recordNotReady records why an action whose plugin is not ready stops the subject,
-// or that the subject goes on without it.
+// recordNotReady records that an action whose plugin is not ready stops the parent, or that the
+// parent continues without it.
 func (p *planner) recordNotReady(a Action) {
-	what := fmt.Sprintf("%s action %s can not be called: Plugin %s is not ready (%s)",
+	what := fmt.Sprintf("%s action %s cannot be called: Plugin %s is not ready (%s)",
 		p.in.Points.SideName(a.Side), a.Name, a.Plugin, a.NotReady)
 	if a.IgnoreUnreachable {
-		p.addWarning("%s; it is left out because its failurePolicy is Ignore", what)
+		p.addWarning("%s; it is skipped because its failurePolicy is Ignore", what)
 		return
 	}
 	remedy := "set its failurePolicy to Ignore"
 	if a.Side != Item {
 		remedy = fmt.Sprintf("skip the action with the annotation %s: skip", p.in.Points.SkipAnnotationKey(a.Name, a.Side))
 	}
-	p.addRecoverableError(fmt.Sprintf("%s; mend the Plugin, suspend it, or %s", what, remedy))
+	p.addRecoverableError(fmt.Sprintf("%s; fix the Plugin, suspend it, or %s", what, remedy))
 }
 
-// skipUnneededPostActions tells of the Post halves whose Pre half was selected and does not run:
+// skipUnneededPostActions records the Post halves whose Pre half was selected and does not run:
 // what was never started needs no clean-up.
 func (p *planner) skipUnneededPostActions(actions []Action, planned map[string]bool) {
 	selected := map[string]bool{}
@@ -285,9 +281,9 @@ func (p *planner) skipUnneededPostActions(actions []Action, planned map[string]b
 	}
 }
 
-// rejectUnpairedActions refuses a plan that would do what nobody undoes: the Pre half of a
-// pair runs, and the Post half was left out because its plugin is not ready. A
-// person who skips the Post half means it.
+// rejectUnpairedActions rejects a plan with an action that nothing undoes: the Pre half of a pair
+// runs, and the Post half was omitted because its plugin is not ready. A user who skips the Post
+// half does so on purpose.
 func (p *planner) rejectUnpairedActions(actions []Action, planned map[string]bool) {
 	runs := map[string]bool{}
 	for _, s := range p.plan.Post {
@@ -296,13 +292,13 @@ func (p *planner) rejectUnpairedActions(actions []Action, planned map[string]boo
 	for _, a := range actions {
 		if a.Side == Post && planned[a.Name] && !runs[a.Name] && !p.skips.shouldSkip(a) && a.IgnoreUnreachable {
 			p.addRecoverableError(fmt.Sprintf(
-				"%s action %s would run without the %s action that undoes it, which can not be called (%s); mend Plugin %s, or skip both",
+				"%s action %s would run without the %s action that undoes it, which cannot be called (%s); fix Plugin %s, or skip both",
 				p.in.Points.SideName(Pre), a.Name, p.in.Points.SideName(Post), a.NotReady, a.Plugin))
 		}
 	}
 }
 
-// addRecoverableError adds an error that is gone when a Plugin is ready.
+// addRecoverableError adds an error that disappears when a Plugin becomes ready.
 func (p *planner) addRecoverableError(message string) {
 	p.plan.Errors = append(p.plan.Errors, message)
 	p.plan.Recoverable = append(p.plan.Recoverable, message)
@@ -320,7 +316,7 @@ func unusedParameterWarnings(parameters map[string]map[string]string, actions []
 	var out []string
 	for name := range parameters {
 		if !known[name] {
-			out = append(out, fmt.Sprintf("spec.parameters names %q, which no Plugin provides; its values reach nobody", name))
+			out = append(out, fmt.Sprintf("spec.parameters names %q, which no Plugin provides; its values are ignored", name))
 		}
 	}
 	slices.Sort(out)

@@ -29,7 +29,7 @@ func onItems(name string, order int32) hook.Action {
 	return hook.Action{Plugin: "plug", Name: name, Side: hook.Item, Order: order}
 }
 
-// with returns the action changed.
+// with returns the action with changes.
 func with(a hook.Action, change func(*hook.Action)) hook.Action {
 	change(&a)
 	return a
@@ -53,8 +53,8 @@ func of(plugin string) func(*hook.Action) {
 	return func(a *hook.Action) { a.Plugin = plugin }
 }
 
-// want is a plan in short: "!" marks a step that is owed. Errors and Warnings
-// hold, for each message, the parts that it must contain.
+// want is a plan in short form: "!" marks a clean-up step. Errors and Warnings contain, for each
+// message, the parts that it must contain.
 type want struct {
 	Pre, Post, Items, Skipped []string
 	Errors, Warnings          [][]string
@@ -157,31 +157,31 @@ func TestMakeOrderAndSelection(t *testing.T) {
 			}},
 			want: want{},
 		},
-		"the post of a pair goes with its pre, whatever its own selector says": {
+		"the post of a pair follows its pre, whatever its own selector": {
 			in: hook.Input{Labels: app, Actions: []hook.Action{
 				with(pre("x/quiesce", 0), selecting("app=db")), with(post("x/quiesce", 0), selecting("app=web")),
 			}},
 			want: want{Pre: []string{"x/quiesce"}, Post: []string{"!x/quiesce"}},
 		},
-		"nothing runs that can not be undone": {
+		"nothing runs that cannot be undone": {
 			in: hook.Input{Actions: []hook.Action{
 				pre("x/quiesce", 0), with(post("x/quiesce", 0), notReady(true)),
 			}},
 			want: want{
 				Pre:      []string{"x/quiesce"},
-				Warnings: [][]string{{"PostBackup action x/quiesce", "left out"}},
+				Warnings: [][]string{{"PostBackup action x/quiesce", "skipped"}},
 				Errors:   [][]string{{"PreBackup action x/quiesce", "without the PostBackup action", "skip both"}},
 			},
 		},
 		"duplicates keep the older": {
 			in: hook.Input{Actions: []hook.Action{
 				with(pre("x/a", 9), of("older")), with(pre("x/a", 1), of("younger")), pre("x/b", 5),
-				with(post("x/b", 0), of("younger")), // Another side is no duplicate.
+				with(post("x/b", 0), of("younger")), // An action of another side is no duplicate.
 			}},
 			want: want{
 				Pre:      []string{"x/b", "x/a"},
 				Post:     []string{"!x/b"},
-				Warnings: [][]string{{"PreBackup", "x/a", "Plugin younger is left out", "Plugin older"}},
+				Warnings: [][]string{{"PreBackup", "x/a", "Plugin younger is skipped", "Plugin older"}},
 			},
 		},
 	} {
@@ -217,13 +217,13 @@ func TestMakeItems(t *testing.T) {
 		},
 		"not ready, ignored": {
 			in:   hook.Input{Actions: []hook.Action{with(onItems("x/a", 0), notReady(true))}},
-			want: want{Warnings: [][]string{{"BackupItem action x/a", "left out"}}},
+			want: want{Warnings: [][]string{{"BackupItem action x/a", "skipped"}}},
 		},
 		"duplicates keep the older": {
 			in: hook.Input{Actions: []hook.Action{
 				with(onItems("x/a", 9), of("older")), with(onItems("x/a", 1), of("younger")), pre("x/a", 0),
 			}},
-			want: want{Pre: []string{"x/a"}, Items: []string{"x/a"}, Warnings: [][]string{{"BackupItem", "x/a", "Plugin younger is left out"}}},
+			want: want{Pre: []string{"x/a"}, Items: []string{"x/a"}, Warnings: [][]string{{"BackupItem", "x/a", "Plugin younger is skipped"}}},
 		},
 		"parameters reach it": {
 			in: hook.Input{
@@ -339,7 +339,7 @@ func TestMakeUnusablePlugins(t *testing.T) {
 				Warnings: [][]string{{"PreBackup", "x.io/q", "plug", "crash loop", "Ignore"}},
 			},
 		},
-		"not ready, Ignore: what never starts owes nothing": {
+		"not ready, Ignore: no clean-up without a start": {
 			in: hook.Input{Actions: []hook.Action{with(pre("x.io/q", 0), notReady(true)), post("x.io/q", 0)}},
 			want: want{
 				Skipped:  []string{"PostBackup x.io/q"},
@@ -395,7 +395,7 @@ func TestMakeParameters(t *testing.T) {
 	}
 }
 
-// The older of two actions is the one whose declaration counts.
+// The declaration of the older of two actions counts.
 func TestMakeKeepsTheDeclaration(t *testing.T) {
 	older := with(pre("x.io/q", 3), func(a *hook.Action) { a.Plugin, a.Retries, a.FailOnInterruption = "older", 4, true })
 	plan := hook.BuildPlan(hook.Input{Points: backup, Actions: []hook.Action{older, with(pre("x.io/q", 1), of("younger"))}})
@@ -404,7 +404,7 @@ func TestMakeKeepsTheDeclaration(t *testing.T) {
 	}
 }
 
-// What a Plugin may still put right is told apart from what is wrong for good.
+// Recoverable contains what a Plugin may still resolve, and nothing permanent.
 func TestBuildPlan_Awaited(t *testing.T) {
 	invalid := map[string]string{hook.Points{Kind: "Backup"}.SkipAnnotationKey("example.io/a", hook.Pre): "yes"}
 	for name, tc := range map[string]struct {
@@ -413,7 +413,7 @@ func TestBuildPlan_Awaited(t *testing.T) {
 	}{
 		"nothing":                          {in: hook.Input{Actions: []hook.Action{pre("example.io/a", 0)}}},
 		"a Plugin is not ready":            {in: hook.Input{Actions: []hook.Action{with(pre("example.io/a", 0), notReady(false))}}, want: []string{"crash loop"}},
-		"the run goes on without it":       {in: hook.Input{Actions: []hook.Action{with(pre("example.io/a", 0), notReady(true))}}},
+		"the run continues without it":     {in: hook.Input{Actions: []hook.Action{with(pre("example.io/a", 0), notReady(true))}}},
 		"a Plugin was never loaded":        {in: hook.Input{BrokenPlugins: []hook.BrokenPlugin{{Plugin: "gone", Message: "image not found"}}}, want: []string{"gone"}},
 		"no Plugin provides an action yet": {in: hook.Input{Parameters: map[string]map[string]string{"example.io/a": nil}}, want: []string{"example.io/a"}},
 		"an annotation is invalid":         {in: hook.Input{Actions: []hook.Action{pre("example.io/a", 0)}, Annotations: invalid}},

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Points names the two sides of a kind of subject.
+// Points names the two sides of a kind of parent.
 type Points struct {
-	// Kind is Backup or Restore; of a kind that has one point only, the name of that.
+	// Kind is Backup or Restore; for a kind with a single point, the name of that point.
 	Kind string
-	// HasSinglePoint says that there is one point only: its actions are on the Pre side.
+	// HasSinglePoint is set if there is only one point: its actions are on the Pre side.
 	HasSinglePoint bool
 }
 
@@ -61,16 +61,16 @@ func parseSkipAnnotations(points Points, annotations map[string]string) skipAnno
 	return s
 }
 
-// shouldSkip reports whether an action is not wanted. Only run-once actions can be skipped.
+// shouldSkip reports whether an action is skipped. Only run-once actions can be skipped.
 func (s skipAnnotations) shouldSkip(a Action) bool {
 	return a.Side != Item && s.values[s.points.SkipAnnotationKey(a.Name, a.Side)] == skipValue
 }
 
-// skipValue is the only value that a skip annotation may have.
+// skipValue is the only valid value of a skip annotation.
 const skipValue = "skip"
 
-// invalidValueErrors returns an error for each annotation that names a known action and
-// has another value: a typing error must not silently run a hook.
+// invalidValueErrors returns an error for each annotation that names a known action and has another
+// value: a typo must not silently run a hook.
 func (s skipAnnotations) invalidValueErrors(actions []Action) []string {
 	var errs []string
 	for _, a := range actions {

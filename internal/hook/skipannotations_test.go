@@ -25,8 +25,8 @@ var hookPoints = map[sdk.Kind]struct {
 	sdk.KindPostRestoreAction: {hook.Points{Kind: "Restore"}, hook.Post},
 }
 
-// checkSkipKey checks that Kubernetes accepts the annotation that skips an action, if
-// the name of the action is valid.
+// checkSkipKey checks that Kubernetes accepts the annotation that skips an action, if the name of
+// the action is valid.
 func checkSkipKey(t *testing.T, name string) (valid bool) {
 	t.Helper()
 	for kind, at := range hookPoints {
@@ -49,7 +49,7 @@ func TestSkipAnnotationKey_AcceptedByKubernetes(t *testing.T) {
 		"long without a slash":            strings.Repeat("n", 63),
 		"with a prefix":                   "example.io/freeze",
 		"with a prefix and odd letters":   "example.io/Freeze_all.v2",
-		"long behind the slash":           "example.io/" + strings.Repeat("n", 51),
+		"long after the slash":            "example.io/" + strings.Repeat("n", 51),
 		"long before the slash":           strings.Repeat("a", 251) + "/f",
 		"with a prefix of several labels": "a.b-c.d/E_f.g-9",
 	} {

@@ -22,66 +22,66 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// pageSize is how many objects are listed at once.
+// pageSize is the number of objects that one list request returns at most.
 const pageSize = 500
 
-// Object is one of Kubernetes.
+// Object is a Kubernetes object.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// List is a list of them.
+// List is a list of Kubernetes objects.
 type List interface {
 	metav1.ListInterface
 	runtime.Object
 }
 
-// Page is a part of a list.
+// Page selects one page of a list.
 type Page struct {
-	// Namespace is "" for all of them.
+	// Namespace is empty for all namespaces.
 	Namespace string
 	// Selector is nil for all objects.
 	Selector labels.Selector
-	// Limit is how many objects it has at most.
+	// Limit is the maximum number of objects in the page.
 	Limit int64
-	// Continue is where the page before ended; "" is the first one.
+	// Continue is the continue token of the previous page; empty for the first page.
 	Continue string
 }
 
-// API is what a Quiescer needs of an API server; internal/kube/quiesce makes one of a
-// client. It may be used concurrently. Its answers must not come from a cache: one would have
-// to hold every pod, and decisions would be about what was.
+// API is what a Quiescer needs of an API server. internal/kube/quiesce implements it with a client.
+// It may be used concurrently. Answers must not come from a cache: a cache would have to hold every
+// pod, and decisions would be based on stale objects.
 type API interface {
-	// List reads a page of the kind that into is a list of: one of apps/v1, autoscaling/v2,
-	// batch/v1 or v1, or a metav1.PartialObjectMetadataList.
+	// List reads one page into a list of apps/v1, autoscaling/v2, batch/v1 or v1 objects, or into a
+	// metav1.PartialObjectMetadataList.
 	List(ctx context.Context, into List, page Page) error
-	// Get reads an object of the kind that into is.
+	// Get reads an object of the kind of into.
 	Get(ctx context.Context, key types.NamespacedName, into Object) error
-	// Patch merges a JSON merge patch into the object of this kind and name, in the name of a
-	// field manager. It leaves in object what it is like then.
+	// Patch applies a JSON merge patch to the object of this kind and name, under the given field
+	// manager. It updates object with the result.
 	Patch(ctx context.Context, object Object, patch []byte, manager string) error
 }
 
-// Options of a Quiescer.
+// Options configure a Quiescer.
 type Options struct {
-	// OperatorNamespace is never quiesced: who is stopped gives nothing back.
+	// OperatorNamespace is never quiesced: a stopped operator cannot unquiesce anything.
 	OperatorNamespace string
-	// Redactor removes secrets from what the API server answers; nil is one that knows only
-	// shapes.
+	// Redactor removes secrets from the answers of the API server. If nil, a Redactor is used that
+	// knows only common shapes of secrets.
 	Redactor *redact.Redactor
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Quiescer quiesces workloads and gives them back. It may be used concurrently, also by
-// several operators at a time.
+// Quiescer quiesces and unquiesces workloads. It may be used concurrently, also by several
+// operators at a time.
 type Quiescer struct {
 	cluster API
 	options Options
 }
 
-// New returns a Quiescer. For a client of controller-runtime there is New in internal/kube/quiesce.
+// New returns a Quiescer. For a controller-runtime client, see New in internal/kube/quiesce.
 func New(c API, o Options) *Quiescer {
 	if o.Redactor == nil {
 		o.Redactor = redact.New()
@@ -92,16 +92,16 @@ func New(c API, o Options) *Quiescer {
 	return &Quiescer{cluster: c, options: o}
 }
 
-// scope is where a list looks.
+// scope is what a list request covers.
 type scope struct {
-	// namespace is "" for all of them.
+	// namespace is empty for all namespaces.
 	namespace string
 	// selector is nil for all objects.
 	selector labels.Selector
 }
 
-// forEachObject lists in pages and hands over every object, which is not used again. Every page needs
-// a list of its own: one that is decoded into another shares maps with it.
+// forEachObject lists objects page by page and passes each to fn, which may keep it. Every page
+// needs a list of its own: a list that is decoded into another one shares maps with it.
 func (q *Quiescer) forEachObject(ctx context.Context, empty func() List, where scope, fn func(runtime.Object)) error {
 	page := Page{Namespace: where.namespace, Selector: where.selector, Limit: pageSize}
 	for {
@@ -122,7 +122,7 @@ func (q *Quiescer) forEachObject(ctx context.Context, empty func() List, where s
 	}
 }
 
-// listWorkloads lists those of one kind.
+// listWorkloads lists the workloads of one kind.
 func (q *Quiescer) listWorkloads(ctx context.Context, kind state.WorkloadKind, where scope) ([]state.Workload, error) {
 	var found []state.Workload
 	empty := func() List { return newWorkloadList(kind) }
@@ -142,8 +142,9 @@ func (q *Quiescer) getWorkload(ctx context.Context, ref state.Ref) (state.Worklo
 	return toWorkload(object), nil
 }
 
-// patchWorkload patches one workload, if it still is what was looked at. With its state goes what the
-// API server noted of Grapnel; if that fails, nobody is worse off than after kubectl scale.
+// patchWorkload patches one workload, unless it has changed since it was read. If the patch removes
+// the state, patchWorkload also removes Grapnel's entries from managedFields. A failure of that
+// second step is harmless: the entries are then as after kubectl scale.
 func (q *Quiescer) patchWorkload(ctx context.Context, w state.Workload, patch state.Patch) error {
 	data, err := patch.JSON(w)
 	if err != nil {
@@ -156,15 +157,15 @@ func (q *Quiescer) patchWorkload(ctx context.Context, w state.Workload, patch st
 		return err
 	}
 	if err := q.restoreManagedFields(ctx, object, w.Kind, patch.FieldManagers); err != nil {
-		logr.FromContextOrDiscard(ctx).V(1).Info("Grapnel stays among those who wrote a workload", "workload", w.String(),
+		logr.FromContextOrDiscard(ctx).V(1).Info("Grapnel remains in the managedFields of a workload", "workload", w.String(),
 			"error", q.options.Redactor.String(err.Error()))
 	}
 	return nil
 }
 
-// restoreManagedFields removes what the API server noted of Grapnel. The controller of the workload writes its
-// status in these moments, so that it is tried a few times; not if the object is another one, or
-// quiesced again meanwhile.
+// restoreManagedFields removes Grapnel's entries from managedFields. The workload's controller
+// writes the status at the same moment, so restoreManagedFields tries a few times. It stops if the
+// object was replaced or quiesced again in the meantime.
 func (q *Quiescer) restoreManagedFields(ctx context.Context, object Object, kind state.WorkloadKind, owners []state.FieldManager) error {
 	var err error
 	for range maxApplyAttempts {
@@ -185,8 +186,8 @@ func (q *Quiescer) restoreManagedFields(ctx context.Context, object Object, kind
 	return err
 }
 
-// listControllerUIDs lists the objects of a kind and adds the UID of the controller of each, "" if it has
-// none, by its own UID.
+// listControllerUIDs lists the objects of a kind and maps the UID of each to the UID of its
+// controller, or to "" if it has none.
 func (q *Quiescer) listControllerUIDs(ctx context.Context, where scope, apiVersion, kind string, into map[types.UID]types.UID) error {
 	empty := func() List {
 		return &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind + "List"}}
@@ -205,7 +206,7 @@ func (q *Quiescer) listControllerUIDs(ctx context.Context, where scope, apiVersi
 	return nil
 }
 
-// forEachAutoscaler lists those there are.
+// forEachAutoscaler calls fn for each HorizontalPodAutoscaler in the scope.
 func (q *Quiescer) forEachAutoscaler(ctx context.Context, where scope, fn func(*autoscalingv2.HorizontalPodAutoscaler)) error {
 	empty := func() List { return &autoscalingv2.HorizontalPodAutoscalerList{} }
 	return q.forEachObject(ctx, empty, where, func(o runtime.Object) {
@@ -215,7 +216,7 @@ func (q *Quiescer) forEachAutoscaler(ctx context.Context, where scope, fn func(*
 	})
 }
 
-// forEachPod lists those there are.
+// forEachPod calls fn for each pod in the scope.
 func (q *Quiescer) forEachPod(ctx context.Context, where scope, fn func(*corev1.Pod)) error {
 	empty := func() List { return &corev1.PodList{} }
 	return q.forEachObject(ctx, empty, where, func(o runtime.Object) {

@@ -32,7 +32,7 @@ func newObjectAndList(kind state.WorkloadKind) (Object, List) {
 	}
 }
 
-// toWorkload returns a workload as package state sees it. What is no workload has no Kind.
+// toWorkload converts an object for package state. An object that is not a workload has no Kind.
 func toWorkload(from runtime.Object) state.Workload {
 	switch o := from.(type) {
 	case *batchv1.CronJob:
@@ -87,7 +87,7 @@ func workloadFromMetadata(kind state.WorkloadKind, o metav1.Object) state.Worklo
 	}
 }
 
-// withReplicas adds the number of replicas; the API server takes none for one.
+// withReplicas sets the number of replicas; the API server defaults nil to one.
 func withReplicas(w state.Workload, replicas *int32) state.Workload {
 	w.Replicas = 1
 	if replicas != nil {
@@ -96,7 +96,7 @@ func withReplicas(w state.Workload, replicas *int32) state.Workload {
 	return w
 }
 
-// toAutoscaler returns an autoscaler and what it scales.
+// toAutoscaler converts an autoscaler and returns its target.
 func toAutoscaler(o *autoscalingv2.HorizontalPodAutoscaler) (state.Ref, state.Autoscaler) {
 	target := o.Spec.ScaleTargetRef
 	s := state.Autoscaler{Name: o.Name, MinReplicas: 1, Owner: metav1.GetControllerOf(o)}

@@ -3,30 +3,30 @@
 
 // Package quiesce stops the workloads of namespaces for a backup, and starts them again.
 //
-// A [Quiescer] has three calls, each of them one idempotent attempt that never waits: it looks
-// at the cluster, writes what is to be written, and says whether it wants to be called again.
+// A [Quiescer] has three calls. Each is one idempotent attempt that never waits: it reads the
+// cluster, writes what is necessary, and returns whether to call it again.
 //
 //   - Quiesce scales Deployments, StatefulSets and ReplicaSets to 0, suspends CronJobs and
-//     Jobs, and parks DaemonSets on no node. It is done when a call found nothing to write
-//     and, if that is wanted, no pod of them is left.
-//   - Unquiesce gives back what one run held.
-//   - Overdue gives back what nobody may hold any longer, whatever becomes of the runs.
+//     Jobs, and gives DaemonSets a node selector that matches no node. It is done when a call
+//     finds nothing to write and, if requested, all pods of the workloads have terminated.
+//   - Unquiesce starts again what one run held.
+//   - ReleaseExpired starts again what no run may hold any longer, whatever happens to the runs.
 //
-// Nothing is remembered here: what was there, and who holds it, is in an annotation of each
-// workload. The decisions are in package state, which is pure; this package lists, asks it,
-// and patches. A call that was interrupted after any write is made good by the next one.
+// This package keeps no state: the previous values and the holders are in an annotation of each
+// workload. The decisions are in package state, which is pure; this package lists, calls it, and
+// patches. If a call is interrupted after any write, the next call completes the work.
 //
-//	request.go    what is asked and answered
-//	cluster.go    all access to the API server
-//	convert.go    objects as package state sees them
-//	pass.go       one call: every workload is tried, failures are collected
-//	quiesce.go    Quiesce: what is chosen
-//	obstacle.go   what is refused, left out, or waited for
-//	rollout.go    whether pods of two templates run
-//	pods.go       which pods are left, and why
-//	unquiesce.go  Unquiesce and Overdue: what is found, and what is missing
-//	report.go     what people are told
+//	request.go     requests and results
+//	cluster.go     all access to the API server
+//	conversion.go  conversion of objects for package state
+//	pass.go        one call: tries every workload and collects failures
+//	quiesce.go     Quiesce: which workloads are selected
+//	refusal.go     what is refused, left out, or waited for
+//	rollout.go     whether pods of two templates run
+//	pods.go        which pods still run, and why
+//	unquiesce.go   Unquiesce and ReleaseExpired: what is found, and what is missing
+//	report.go      messages and outputs
 //
-// It is NOT the place for retries and deadlines of attempts (controllers/hookrun), nor for
-// the choice of namespaces.
+// Retries and deadlines of attempts do NOT belong here (controllers/hookrun), nor does the
+// choice of namespaces.
 package quiesce

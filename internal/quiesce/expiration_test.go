@@ -30,7 +30,7 @@ func TestReleaseExpired(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(stopped, w.stopped()); diff != "" {
-		t.Fatalf("given back too early:\n%s", diff)
+		t.Fatalf("unquiesced too early:\n%s", diff)
 	}
 	result, err := w.overdue(start.Add(2 * time.Hour))
 	if err != nil || !result.NextExpiration.IsZero() {
@@ -44,12 +44,12 @@ func TestReleaseExpired(t *testing.T) {
 		t.Errorf("items are %v", result.Items)
 	}
 	if again, err := w.overdue(start.Add(3 * time.Hour)); err != nil || len(again.Items) > 0 {
-		t.Errorf("it is given back twice: %v, %v", again.Items, err)
+		t.Errorf("it is unquiesced twice: %v, %v", again.Items, err)
 	}
 	late := w.done(w.Unquiesce, longer)
-	says(t, late.Message, "8 given back before, as maxQuiesceDuration was over: CronJob shop/nightly", "3 quiesced before")
-	says(t, late.Warning, "did not stay quiesced", "CronJob shop/nightly was given back before")
-	says(t, w.done(w.Unquiesce, of("a")).Warning, "CronJob shop/nightly was given back before")
+	says(t, late.Message, "8 unquiesced earlier because maxQuiesceDuration had elapsed: CronJob shop/nightly", "3 quiesced before")
+	says(t, late.Warning, "did not stay quiesced", "CronJob shop/nightly was unquiesced earlier")
+	says(t, w.done(w.Unquiesce, of("a")).Warning, "CronJob shop/nightly was unquiesced earlier")
 	w.same(before)
 }
 

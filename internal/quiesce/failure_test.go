@@ -23,7 +23,7 @@ import (
 
 var deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
 
-// TestOneFails: whatever becomes of one workload, the others are tried.
+// TestOneFails: a failure of one workload does not keep Quiesce from trying the others.
 func TestOneFails(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -31,10 +31,10 @@ func TestOneFails(t *testing.T) {
 		kind executor.ErrorKind
 		text string
 	}{
-		"forbidden":    {apierrors.NewForbidden(deployments, "web", errors.New("no rights")), executor.Failed, "no rights"},
-		"a webhook":    {apierrors.NewInternalError(errors.New(`admission webhook denied: password=hunter2`)), executor.Failed, "[REDACTED]"},
-		"overloaded":   {apierrors.NewTooManyRequests("later", 1), executor.Unreachable, "later"},
-		"no way there": {&url.Error{Op: "Patch", URL: "https://x", Err: errors.New("connection refused")}, executor.Unreachable, "refused"},
+		"forbidden":   {apierrors.NewForbidden(deployments, "web", errors.New("no rights")), executor.Failed, "no rights"},
+		"a webhook":   {apierrors.NewInternalError(errors.New(`admission webhook denied: password=hunter2`)), executor.Failed, "[REDACTED]"},
+		"overloaded":  {apierrors.NewTooManyRequests("later", 1), executor.Unreachable, "later"},
+		"unreachable": {&url.Error{Op: "Patch", URL: "https://x", Err: errors.New("connection refused")}, executor.Unreachable, "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +64,7 @@ func TestOneFails(t *testing.T) {
 				return nil
 			}
 			if _, err := w.until(w.Unquiesce, request()); err == nil {
-				t.Error("no error although one was not given back")
+				t.Error("no error although one workload was not unquiesced")
 			}
 			if diff := cmp.Diff([]string{"shop/db", "shop/idle", "shop/idle-too", "shop/weekly"}, w.stopped()); diff != "" {
 				t.Errorf("still stopped (-want +got):\n%s", diff)
@@ -76,8 +76,8 @@ func TestOneFails(t *testing.T) {
 	}
 }
 
-// TestListFails: what cannot be listed is named, and the others are tried. Without the
-// autoscalers nothing of a namespace is.
+// TestListFails: a list that fails is named, and the other namespaces are tried. Without its
+// autoscalers nothing in a namespace is quiesced.
 func TestListFails(t *testing.T) {
 	t.Parallel()
 	other := deployment("web", 1)
@@ -102,8 +102,8 @@ func TestListFails(t *testing.T) {
 	}
 }
 
-// TestConflict: somebody writes between read and write. What they wrote stays, and what is
-// saved is what there is then.
+// TestConflict: others write between read and write. Their change stays, and the state saves the
+// value after it.
 func TestConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,11 +123,11 @@ func TestConflict(t *testing.T) {
 	expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": state.Quiesced})
 	w.done(w.Unquiesce, request())
 	if got := w.replicas("web"); got != 5 {
-		t.Errorf("given back with %d replicas, want 5", got)
+		t.Errorf("unquiesced with %d replicas, want 5", got)
 	}
 }
 
-// TestContended: others write all the time. That is no error, it is tried again.
+// TestContended: others write all the time. That is not an error; the call is retried.
 func TestContended(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3), deployment("api", 3))
@@ -148,7 +148,7 @@ func TestContended(t *testing.T) {
 		if err != nil || result.RetryAfter < executor.MinRetryAfter || outcomes(result)["Deployment shop/web"] != quiesce.Contended {
 			t.Errorf("%s: %+v, error %v", call, result, err)
 		}
-		says(t, result.Message, "Deployment shop/web is written by others all the time")
+		says(t, result.Message, "Deployment shop/web is constantly written by others")
 		busy = false
 		w.done(run, request())
 	}
@@ -157,7 +157,7 @@ func TestContended(t *testing.T) {
 	}
 }
 
-// TestDeletedMeanwhile: what is deleted needs no quiescing.
+// TestDeletedMeanwhile: a deleted workload needs no quiescing.
 func TestDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -174,7 +174,7 @@ func TestDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestMadeAnewMeanwhile: an object of the same name is another one.
+// TestMadeAnewMeanwhile: a new object of the same name is another object.
 func TestMadeAnewMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3))
@@ -191,11 +191,11 @@ func TestMadeAnewMeanwhile(t *testing.T) {
 	w.done(w.Quiesce, request())
 	w.done(w.Unquiesce, request())
 	if got := w.replicas("web"); got != 4 {
-		t.Errorf("given back with %d replicas, want 4", got)
+		t.Errorf("unquiesced with %d replicas, want 4", got)
 	}
 }
 
-// TestOneWrite: the state and the change come in one patch, with what was seen.
+// TestOneWrite: the state and the change are in one patch, with the resourceVersion that was read.
 func TestOneWrite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3))

@@ -74,8 +74,8 @@ func TestManaged(t *testing.T) {
 	})
 }
 
-// TestRefusedLater: what may not be quiesced appears when others are stopped already. Those
-// start again, at once or when they can be written, and the error says so.
+// TestRefusedLater: a refusal appears after other workloads were stopped. Those start again, at
+// once or as soon as they can be written, and the error says so.
 func TestRefusedLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 2), deployment("idle", 0), deployment("shared", 1))
@@ -98,14 +98,14 @@ func TestRefusedLater(t *testing.T) {
 	if _, err := w.Quiesce(t.Context(), request()); !errors.As(err, &failed) || failed.Kind == executor.Invalid {
 		t.Fatalf("error is %v", err)
 	}
-	says(t, failed.Text, "could not be given back yet", "Deployment shop/web could not be read or written", "Deployment shop/argo is managed by Argo CD")
+	says(t, failed.Text, "could not be unquiesced yet", "Deployment shop/web could not be read or written", "Deployment shop/argo is managed by Argo CD")
 	w.onPatch = nil
 	result, err := w.Quiesce(t.Context(), request())
 	if !errors.As(err, &failed) || failed.Kind != executor.Invalid {
 		t.Fatalf("error is %v", err)
 	}
 	expect(t, result, map[string]quiesce.Outcome{"Deployment shop/argo": quiesce.Refused})
-	says(t, failed.Text, "were given back", "Deployment shop/web: Restored", "Deployment shop/argo is managed by Argo CD")
+	says(t, failed.Text, "were unquiesced", "Deployment shop/web: Restored", "Deployment shop/argo is managed by Argo CD")
 	if diff := cmp.Diff([]string{"shop/idle", "shop/shared"}, w.stopped()); diff != "" {
 		t.Errorf("stopped (-want +got):\n%s", diff)
 	}
@@ -115,8 +115,8 @@ func TestRefusedLater(t *testing.T) {
 	says(t, failed.Text, "changed nothing")
 }
 
-// TestRefusedBesideWhatNobodyCanRead: whose that is nobody knows, so it was not this run that
-// stopped it.
+// TestRefusedBesideWhatNobodyCanRead: the holder of an unreadable state is unknown, so this run
+// does not count as the one that stopped the workload.
 func TestRefusedBesideWhatNobodyCanRead(t *testing.T) {
 	t.Parallel()
 	odd, argo := deployment("odd", 0), deployment("argo", 2)
@@ -130,7 +130,8 @@ func TestRefusedBesideWhatNobodyCanRead(t *testing.T) {
 	says(t, failed.Text, "changed nothing", "Deployment shop/argo is managed by Argo CD")
 }
 
-// TestVolumesAreNotLost: scaling it down would delete the volumes, whatever the policy.
+// TestVolumesAreNotLost: scaling the StatefulSet down would delete its volumes, so every policy
+// refuses.
 func TestVolumesAreNotLost(t *testing.T) {
 	t.Parallel()
 	db := statefulSet("db", 3)
@@ -152,7 +153,8 @@ func TestVolumesAreNotLost(t *testing.T) {
 	}
 }
 
-// TestForEachAutoscaler: one that leaves 0 alone is no obstacle, one that does not is.
+// TestForEachAutoscaler: an autoscaler that ignores 0 replicas does not block, one that scales up
+// from 0 does.
 func TestForEachAutoscaler(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -186,8 +188,8 @@ func scalerOfWeb(minReplicas *int32) *autoscalingv2.HorizontalPodAutoscaler {
 	}}
 }
 
-// TestAutoscalersOfWhatIdles: one that scales from 0 on may start what has no replicas at any
-// time, so it is no less an obstacle then.
+// TestAutoscalersOfWhatIdles: an autoscaler that scales up from 0 may start an idle workload at any
+// time, so it also blocks then.
 func TestAutoscalersOfWhatIdles(t *testing.T) {
 	t.Parallel()
 	idle := func() *world {
@@ -212,6 +214,6 @@ func TestAutoscalersOfWhatIdles(t *testing.T) {
 	expect(t, w.done(w.Quiesce, req), map[string]quiesce.Outcome{"Deployment shop/web": state.Quiesced, "Deployment shop/api": state.Quiesced})
 	w.done(w.Unquiesce, req)
 	if got := w.replicas("web"); got != 2 {
-		t.Errorf("it got back %d replicas, want the 2 that the autoscaler gave it", got)
+		t.Errorf("unquiesced, it has %d replicas, want the 2 that the autoscaler gave it", got)
 	}
 }

@@ -85,7 +85,7 @@ func kindOf(o client.Object) state.WorkloadKind {
 	return state.WorkloadKind(strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1."))
 }
 
-// pointers returns the addresses of items as an interface that they have.
+// pointers returns the addresses of items as values of an interface.
 func pointers[I, T any](of []T) []I {
 	var all []I
 	for i := range of {
@@ -94,7 +94,7 @@ func pointers[I, T any](of []T) []I {
 	return all
 }
 
-// shop has one workload of each kind, some of which sleep, and what must be left alone.
+// shop has one workload of each kind, some of them stopped, and some that must be left alone.
 func shop() []client.Object {
 	finished := job("finished")
 	finished.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}

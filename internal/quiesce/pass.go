@@ -16,22 +16,23 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// maxApplyAttempts is how often a workload is read and decided about in one call, if somebody else
-// writes it at the same time.
+// maxApplyAttempts is how often one call reads a workload and decides again when others write it
+// concurrently.
 const maxApplyAttempts = 4
 
-// pass is one call.
+// pass is the state of one call.
 type pass struct {
 	*Quiescer
 	req   Request
 	log   logr.Logger
 	items []Item
-	// errs are the causes of the items that are failures, in their order.
+	// errs are the causes of the failed items, in the order of the items.
 	errs []error
-	// expected are the workloads that Quiesce put out and that are to be as it left them. After
-	// a restore there are none: it may have replaced them.
+	// expected are the workloads that the outputs of Quiesce name and that should still be
+	// quiesced. It is empty after a restore, which may have replaced them.
 	expected map[state.Ref]bool
-	// writeCount counts writes, contended the workloads of which none succeeded.
+	// writeCount counts writes. contendedCount counts the workloads for which every write failed
+	// with a conflict.
 	writeCount, contendedCount int
 }
 
@@ -46,9 +47,9 @@ func (q *Quiescer) newPass(ctx context.Context, req Request) *pass {
 	return p
 }
 
-// applyDecision decides about a workload and writes what was decided, with what it is like now.
-// It returns the workload that the decision was about. The outcome is Gone if there is none
-// any more, and Contended if others write it all the time.
+// applyDecision decides about a workload and writes the decision, reading the workload again after
+// a conflict. It returns the workload that the decision was made for. The outcome is Gone if the
+// workload was deleted, and Contended if others write it all the time.
 func (p *pass) applyDecision(
 	ctx context.Context, w state.Workload, decide func(state.Workload) state.Decision,
 ) (state.Workload, state.Decision, error) {
@@ -71,15 +72,15 @@ func (p *pass) applyDecision(
 			}
 		}
 		if apierrors.IsNotFound(err) {
-			return w, state.Decision{Outcome: Gone, Text: "was deleted meanwhile"}, nil
+			return w, state.Decision{Outcome: Gone, Text: "was deleted in the meantime"}, nil
 		}
 		return w, state.Decision{Outcome: Failed}, err
 	}
 	p.contendedCount++
-	return w, state.Decision{Outcome: Contended, Text: "is written by others all the time"}, nil
+	return w, state.Decision{Outcome: Contended, Text: "is constantly written by others"}, nil
 }
 
-// recordOutcome notes what became of a workload.
+// recordOutcome adds the outcome for a workload to the items.
 func (p *pass) recordOutcome(ref state.Ref, d state.Decision, err error) {
 	text := d.Text
 	if err != nil {
@@ -96,7 +97,7 @@ func (p *pass) recordOutcome(ref state.Ref, d state.Decision, err error) {
 	}
 }
 
-// recordFailure notes that something could not be read.
+// recordFailure adds an item for an object or a list that could not be read.
 func (p *pass) recordFailure(ref state.Ref, err error) {
 	p.recordOutcome(ref, state.Decision{Outcome: Failed}, err)
 }
@@ -110,13 +111,12 @@ func isFailureOutcome(o Outcome) bool {
 	}
 }
 
-// aggregateError returns the failures of the call as one error, nil if there are none. It begins with
-// what could not be done.
+// aggregateError returns the failures of the call as one error, or nil. The text starts with what.
 func (p *pass) aggregateError(ctx context.Context, what string) error {
 	if err := ctx.Err(); err != nil {
 		kind, text := executor.Interrupted, "was interrupted"
 		if errors.Is(err, context.DeadlineExceeded) {
-			kind, text = executor.Timeout, "was not done before its deadline: raise its timeout, or find out why the API server is slow"
+			kind, text = executor.Timeout, "did not finish before its deadline: raise its timeout, or find out why the API server is slow"
 		}
 		return &Error{Kind: kind, Text: text, Err: err}
 	}
@@ -132,7 +132,8 @@ func (p *pass) aggregateError(ctx context.Context, what string) error {
 	return &Error{Kind: kind, Text: executor.OneLine(what + ": " + p.describeItems(isFailureOutcome)), Err: errors.Join(p.errs...)}
 }
 
-// isUnreachable says whether it was the way to the API server that failed, or its load.
+// isUnreachable reports whether the connection to the API server failed or the API server is
+// overloaded.
 func isUnreachable(err error) bool {
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
 		return !errors.Is(err, errLocalDecision) && !meta.IsNoMatchError(err)
@@ -140,5 +141,5 @@ func isUnreachable(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// errLocalDecision is the cause of failures that the API server has no part in.
+// errLocalDecision is the cause of failures that did not come from the API server.
 var errLocalDecision = errors.New("decided")

@@ -20,8 +20,8 @@ import (
 // maxNamed is how many pods or workloads a message names.
 const maxNamed = 5
 
-// describeRunningPods returns a description of each pod that still runs for one of these workloads,
-// sorted. What cannot be listed is noted as a failure.
+// describeRunningPods returns a sorted description of each pod of these workloads that still runs.
+// A list that fails is recorded as a failure.
 func (p *pass) describeRunningPods(ctx context.Context, held []state.Workload) []string {
 	var left, namespaces []string
 	for _, w := range held {
@@ -45,9 +45,9 @@ func (p *pass) describeRunningPods(ctx context.Context, held []state.Workload) [
 	return left
 }
 
-// newPodMatcher returns what says whether a pod is one of these workloads: by its controller, or by
-// the controller of that. One whose ReplicaSet or Job is gone counts, too: whose it was is not
-// known any more, and it is about to end.
+// newPodMatcher returns a function that reports whether a pod belongs to one of these workloads,
+// through its controller or the controller of that one. A pod whose ReplicaSet or Job was deleted
+// matches, too: its workload is unknown, and the pod is about to terminate.
 func (q *Quiescer) newPodMatcher(ctx context.Context, where scope, workloads []state.Workload) (func(*corev1.Pod) bool, error) {
 	held, kinds, namespaces := map[types.UID]bool{}, map[state.WorkloadKind]bool{}, map[string]bool{}
 	for _, w := range workloads {
@@ -77,31 +77,32 @@ func (q *Quiescer) newPodMatcher(ctx context.Context, where scope, workloads []s
 	}, nil
 }
 
-// isNonTerminalPod says whether containers of a pod may still do something, also while it ends.
+// isNonTerminalPod reports whether containers of a pod may still run. That includes a pod that is
+// terminating.
 func isNonTerminalPod(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// describePod says which pod it is and what it waits for. The text is the same until that
-// changes. Kubernetes sets deletionTimestamp to when a pod is to have ended.
+// describePod names a pod and what it waits for. The text stays the same until that changes.
+// Kubernetes sets deletionTimestamp to the time at which the grace period ends.
 func describePod(pod *corev1.Pod, now time.Time) string {
 	name := pod.Namespace + "/" + pod.Name
 	switch {
 	case pod.DeletionTimestamp == nil:
-		return name + " (not asked to end yet)"
+		return name + " (not terminating yet)"
 	case now.Before(pod.DeletionTimestamp.Time):
 		grace := int64(0)
 		if pod.DeletionGracePeriodSeconds != nil {
 			grace = *pod.DeletionGracePeriodSeconds
 		}
-		return fmt.Sprintf("%s (ending, has %d s to do so)", name, grace)
+		return fmt.Sprintf("%s (terminating, grace period %d s)", name, grace)
 	case len(pod.Finalizers) > 0:
-		return fmt.Sprintf("%s (hangs: its time to end is over, finalizers %s)", name, strings.Join(pod.Finalizers, ", "))
+		return fmt.Sprintf("%s (stuck: its grace period is over, finalizers %s)", name, strings.Join(pod.Finalizers, ", "))
 	}
-	return fmt.Sprintf("%s (hangs: its time to end is over; is node %s alive?)", name, pod.Spec.NodeName)
+	return fmt.Sprintf("%s (stuck: its grace period is over; check node %s)", name, pod.Spec.NodeName)
 }
 
-// summarizePods counts pods and names some of them, those that hang first.
+// summarizePods counts pods and names some of them, stuck ones first.
 func summarizePods(left []string) string {
 	slices.SortStableFunc(left, func(a, b string) int {
 		return podSortRank(a) - podSortRank(b)
@@ -120,7 +121,7 @@ func podSortRank(pod string) int {
 	return 1
 }
 
-// joinAbbreviated joins the first of them and counts the others.
+// joinAbbreviated joins the first maxNamed texts and counts the others.
 func joinAbbreviated(texts []string) string {
 	if more := len(texts) - maxNamed; more > 0 {
 		return strings.Join(texts[:maxNamed], "; ") + fmt.Sprintf("; and %d more", more)

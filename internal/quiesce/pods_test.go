@@ -53,7 +53,7 @@ func TestWaitForPods(t *testing.T) {
 	}
 	next()
 	result := next()
-	says(t, result.Message, "waiting for 4 pods: shop/db-0 (not asked to end yet); shop/nightly-a (not asked to end yet); shop/web-a")
+	says(t, result.Message, "waiting for 4 pods: shop/db-0 (not terminating yet); shop/nightly-a (not terminating yet); shop/web-a")
 	for i, name := range []string{"nightly-a", "web-a", "db-0", "web-old"} {
 		if result.RetryAfter < executor.MinRetryAfter {
 			t.Fatalf("done with %d pods left", 4-i)
@@ -64,12 +64,12 @@ func TestWaitForPods(t *testing.T) {
 		result = next()
 	}
 	if result.RetryAfter != 0 {
-		t.Errorf("no pod is left, and it says %q", result.Message)
+		t.Errorf("all pods have terminated, but the message is %q", result.Message)
 	}
-	says(t, result.Message, "no pod of them is left")
+	says(t, result.Message, "all their pods have terminated")
 }
 
-// TestPodsThatHang: the message says which ones, and why.
+// TestPodsThatHang: the message names stuck pods and the reason.
 func TestPodsThatHang(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
@@ -94,17 +94,17 @@ func TestPodsThatHang(t *testing.T) {
 		t.Fatalf("%+v, error %v", result, err)
 	}
 	if result.RetryAfter != 3*time.Second {
-		t.Errorf("looks again after %s", result.RetryAfter)
+		t.Errorf("retries after %s", result.RetryAfter)
 	}
 	w.now = start.Add(10 * time.Minute)
 	if late, err := w.Quiesce(t.Context(), req); err != nil || late.RetryAfter != 15*time.Second {
-		t.Errorf("after ten minutes it looks again after %s (%v)", late.RetryAfter, err)
+		t.Errorf("after ten minutes it retries after %s (%v)", late.RetryAfter, err)
 	}
-	says(t, result.Message, "waiting for 8 pods: shop/db-6 (hangs: its time to end is over, finalizers x.io/slow); shop/db-7 (hangs",
-		"shop/db-0 (ending, has 3600 s to do so)", "and 3 more")
+	says(t, result.Message, "waiting for 8 pods: shop/db-6 (stuck: its grace period is over, finalizers x.io/slow); shop/db-7 (stuck",
+		"shop/db-0 (terminating, grace period 3600 s)", "and 3 more")
 }
 
-// TestPodsCannotBeListed: it is not done as long as nobody knows.
+// TestPodsCannotBeListed: Quiesce is not done while the pods are unknown.
 func TestPodsCannotBeListed(t *testing.T) {
 	t.Parallel()
 	w := podsWorld(t)
@@ -120,5 +120,5 @@ func TestPodsCannotBeListed(t *testing.T) {
 	if err == nil {
 		t.Fatal("done without having seen the pods")
 	}
-	says(t, err.Error(), "which pods are left", "no rights")
+	says(t, err.Error(), "list the remaining pods", "no rights")
 }

@@ -17,33 +17,33 @@ import (
 )
 
 const (
-	// verifyDelay is how long others have to change back what was quiesced, before it is
-	// looked at again. Controllers react within that time.
+	// verifyDelay is how long other controllers have to revert a change before the workload is
+	// checked again. Controllers react within that time.
 	verifyDelay = 2 * time.Second
-	// minPollInterval and maxPollInterval are the times between two looks at the pods: a tenth of the
-	// time that has passed, between these.
+	// minPollInterval and maxPollInterval bound the time between two checks of the pods, which is a
+	// tenth of the elapsed time.
 	minPollInterval, maxPollInterval = 3 * time.Second, 15 * time.Second
-	// contendedDelay is the time until the next try if others wrote all the time.
+	// contendedDelay is the wait before the next attempt after others wrote at the same time.
 	contendedDelay = time.Second
-	// maxScopes is how many are looked into one by one at most.
+	// maxScopes is the maximum number of namespaces that are listed one by one.
 	maxScopes = 8
 )
 
-// target is a workload that is to be quiesced.
+// target is a workload to quiesce.
 type target struct {
 	state.Workload
-	// autoscaler is nil if it has none.
+	// autoscaler is nil if the workload has none.
 	autoscaler *state.Autoscaler
 }
 
-// Quiesce makes one attempt to quiesce the workloads of a request, and returns without
-// waiting. It is done if Result.Again is zero. What it quiesced is held until it is given back
-// by Unquiesce or Overdue, also if it returns an error, which is an *Error.
+// Quiesce makes one attempt to quiesce the workloads of a request. It never waits, and is done if
+// Result.RetryAfter is zero. What it quiesced stays held until Unquiesce or ReleaseExpired
+// unquiesces it, even if Quiesce returns an error, which is an *Error.
 //
-// All workloads are tried, whatever becomes of others. Only what is refused (see Policy, and
-// StatefulSets that delete the volumes of replicas that go) fails before anything is written;
-// if it appears when others are stopped already, those are given back. Nothing is written either
-// until rollouts that go on have ended.
+// Quiesce tries every workload, even if others fail. Only a refusal (see Policy, and StatefulSets
+// that delete the volumes of removed replicas) fails before anything is written. If a reason for
+// refusal appears after other workloads were stopped, Quiesce unquiesces those. It also writes
+// nothing while a rollout is in progress.
 func (q *Quiescer) Quiesce(ctx context.Context, req Request) (Result, error) {
 	now := q.options.Now()
 	if err := req.validateFields(); err != nil {
@@ -84,7 +84,7 @@ func isQuiescedOutcome(o Outcome) bool {
 	return o == state.Quiesced || o == state.AlreadyQuiesced || o == state.QuiescedByRestore
 }
 
-// quiesceResult says how far it is.
+// quiesceResult returns the progress of the attempt.
 func (p *pass) quiesceResult(ctx context.Context, held []state.Workload) (Result, error) {
 	result := p.newResult()
 	if err := p.aggregateError(ctx, "could not quiesce everything"); err != nil {
@@ -94,20 +94,20 @@ func (p *pass) quiesceResult(ctx context.Context, held []state.Workload) (Result
 	done := p.summaryMessage()
 	switch rolling := p.describeItems(isRollingOutOutcome); {
 	case rolling != "":
-		result.Message, result.RetryAfter = "Waiting for rollouts to end: "+rolling, p.nextPollInterval()
+		result.Message, result.RetryAfter = "Waiting for rollouts to finish: "+rolling, p.nextPollInterval()
 	case p.contendedCount > 0:
-		result.Message, result.RetryAfter = "Trying again what others write at the same time: "+p.describeItems(isContendedOutcome), contendedDelay
+		result.Message, result.RetryAfter = "Retrying workloads that others write at the same time: "+p.describeItems(isContendedOutcome), contendedDelay
 	case p.writeCount > 0:
-		result.Message, result.RetryAfter = done+"; looking whether they stay so", verifyDelay
+		result.Message, result.RetryAfter = done+"; checking whether they stay so", verifyDelay
 	case p.req.WaitForPods:
 		left := p.describeRunningPods(ctx, held)
-		if err := p.aggregateError(ctx, "could not find out which pods are left"); err != nil {
+		if err := p.aggregateError(ctx, "could not list the remaining pods"); err != nil {
 			return p.newResult(), err
 		}
-		result.Message = done + ", and no pod of them is left"
+		result.Message = done + ", and all their pods have terminated"
 		if len(left) > 0 {
 			text := summarizePods(left)
-			p.log.Info("Waiting for pods to end", "pods", text)
+			p.log.Info("Waiting for pods to terminate", "pods", text)
 			result.Message, result.RetryAfter = done+"; waiting for "+text, p.nextPollInterval()
 		}
 	default:
@@ -117,7 +117,7 @@ func (p *pass) quiesceResult(ctx context.Context, held []state.Workload) (Result
 	return result, nil
 }
 
-// nextPollInterval returns when to look at the pods again.
+// nextPollInterval returns the time until the next check of the pods.
 func (p *pass) nextPollInterval() time.Duration {
 	if p.req.Since.IsZero() {
 		return minPollInterval
@@ -125,8 +125,8 @@ func (p *pass) nextPollInterval() time.Duration {
 	return min(max(p.options.Now().Sub(p.req.Since)/10, minPollInterval), maxPollInterval)
 }
 
-// listQuiesceTargets lists what is to be quiesced, in the order in which that is done. What cannot be
-// listed is noted as a failure.
+// listQuiesceTargets lists the workloads to quiesce, in the order in which they are quiesced. A
+// list that fails is recorded as a failure.
 func (p *pass) listQuiesceTargets(ctx context.Context) []target {
 	var all []target
 	var namespaces []string
@@ -152,13 +152,13 @@ func (p *pass) listQuiesceTargets(ctx context.Context) []target {
 	return all
 }
 
-// isProtectedNamespace says whether a namespace is one without which nothing could be given back.
+// isProtectedNamespace reports whether nothing could be unquiesced if this namespace were quiesced.
 func (p *pass) isProtectedNamespace(namespace string) bool {
 	return slices.Contains([]string{"kube-system", "kube-public", "kube-node-lease", p.options.OperatorNamespace}, namespace)
 }
 
-// scopesForNamespaces returns where to list what is in these namespaces, and may be in others: many lists
-// take longer than a large one.
+// scopesForNamespaces returns the scopes to list for these namespaces. They may cover more: many
+// small lists take longer than one large list.
 func scopesForNamespaces(namespaces []string) []scope {
 	if len(namespaces) > maxScopes {
 		return []scope{{}}
@@ -174,8 +174,8 @@ func withoutDuplicates(names []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
-// listTargetsInScope lists what is to be quiesced. There is nothing if something cannot be listed:
-// without the autoscalers, for example, nobody knows what would be changed back.
+// listTargetsInScope lists the workloads to quiesce. It returns none if any list fails: without the
+// autoscalers, for example, it is unknown what would be reverted.
 func (p *pass) listTargetsInScope(ctx context.Context, where scope) ([]target, error) {
 	scalers, err := p.listAutoscalersByTarget(ctx, where)
 	if err != nil {
@@ -190,7 +190,7 @@ func (p *pass) listTargetsInScope(ctx context.Context, where scope) ([]target, e
 		}
 		where.selector = p.req.Selector
 		if kind == state.Job {
-			where.selector = nil // those of a chosen CronJob have labels of their own
+			where.selector = nil // Jobs of a selected CronJob have labels of their own
 		}
 		all, err := p.listWorkloads(ctx, kind, where)
 		if err != nil {
@@ -208,8 +208,8 @@ func (p *pass) listTargetsInScope(ctx context.Context, where scope) ([]target, e
 	return found, nil
 }
 
-// shouldQuiesce says whether a workload that was listed is to be quiesced. A Job is for its own
-// labels, or with its CronJob.
+// shouldQuiesce reports whether a listed workload is selected. A Job is selected by its own labels
+// or with its CronJob.
 func (p *pass) shouldQuiesce(w state.Workload, cronJobs map[string]bool) bool {
 	switch {
 	case w.Deleting, w.Finished, state.IsOwnedByDeployment(w), state.IsActionJob(w):
@@ -220,7 +220,7 @@ func (p *pass) shouldQuiesce(w state.Workload, cronJobs map[string]bool) bool {
 	return w.Owner != nil && cronJobs[string(w.Owner.UID)]
 }
 
-// listAutoscalersByTarget lists autoscalers by what they scale.
+// listAutoscalersByTarget lists autoscalers by their targets.
 func (p *pass) listAutoscalersByTarget(ctx context.Context, where scope) (map[state.Ref]*state.Autoscaler, error) {
 	found := map[state.Ref]*state.Autoscaler{}
 	err := p.forEachAutoscaler(ctx, where, func(o *autoscalingv2.HorizontalPodAutoscaler) {

@@ -41,10 +41,10 @@ func TestQuiesceAndGiveBack(t *testing.T) {
 	}
 	req := request()
 	req.Outputs = result.Outputs
-	says(t, w.done(w.Unquiesce, req).Message, "8 given back", "3 quiesced before")
+	says(t, w.done(w.Unquiesce, req).Message, "8 unquiesced", "3 quiesced before")
 	w.same(before)
-	if again := w.done(w.Unquiesce, request()); len(again.Items) > 0 || again.Message != "Nothing was to be done" {
-		t.Errorf("giving back again does something: %+v", again)
+	if again := w.done(w.Unquiesce, request()); len(again.Items) > 0 || again.Message != "Nothing to do" {
+		t.Errorf("unquiescing again does something: %+v", again)
 	}
 }
 
@@ -82,17 +82,17 @@ func TestOverlappingBackups(t *testing.T) {
 	stopped := w.stopped()
 	says(t, w.done(w.Unquiesce, of("a")).Message, "still held by others")
 	if diff := cmp.Diff(stopped, w.stopped()); diff != "" {
-		t.Errorf("the first one that ended gave something back:\n%s", diff)
+		t.Errorf("the first run that ended unquiesced something:\n%s", diff)
 	}
 	w.done(w.Unquiesce, of("b"))
 	w.same(before)
 }
 
-// TestInterruptedAtAnyWrite lets each write fail once, before and after it is made.
+// TestInterruptedAtAnyWrite lets each write fail once, before and after it is applied.
 func TestInterruptedAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection lost")
-	// Each of the six is written twice.
+	// Each of the six workloads is written twice.
 	for k := 1; k <= 12; k++ {
 		for _, made := range []bool{false, true} {
 			t.Run(fmt.Sprintf("write %d, made %v", k, made), func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestInterruptedAtAnyWrite(t *testing.T) {
 						_, err = call()
 					}
 					if err != nil {
-						t.Fatalf("failed after it was repeated: %v", err)
+						t.Fatalf("failed again when repeated: %v", err)
 					}
 				}
 				if failures != 1 || kind != executor.Unreachable {
@@ -134,11 +134,11 @@ func TestInterruptedAtAnyWrite(t *testing.T) {
 	}
 }
 
-// TestSomethingScalesItUp has a controller set the number back after every call.
+// TestSomethingScalesItUp reverts the number after every call, as a controller does.
 func TestSomethingScalesItUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(deployment("web", 3)) // so that who writes its fields is known
+	w.create(deployment("web", 3)) // so that the managers of its fields are known
 	w.create(deployment("api", 2))
 	var err error
 	var result quiesce.Result
@@ -220,7 +220,7 @@ func TestWhatIsChosen(t *testing.T) {
 	}
 }
 
-// TestJobsOfActions: another Backup waits for the end of such a Job.
+// TestJobsOfActions: another Backup waits for such a Job to finish.
 func TestJobsOfActions(t *testing.T) {
 	t.Parallel()
 	action := job("grapnel-dump")
@@ -251,9 +251,8 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
-// TestMaximumIsOver: a call that comes late does not hold longer than the first one might, and
-// does not quiesce again what was given back. That is so for runs of which it is known since
-// when they go on, and for others.
+// TestMaximumIsOver: a late call does not hold longer than the first one could, and does not
+// quiesce again what was unquiesced. This holds for runs whose start is known, and for others.
 func TestMaximumIsOver(t *testing.T) {
 	t.Parallel()
 	for name, since := range map[string]time.Time{"known": start, "not known": {}} {
@@ -273,7 +272,7 @@ func TestMaximumIsOver(t *testing.T) {
 				_, err := w.Quiesce(t.Context(), req)
 				failed := new(quiesce.Error)
 				if !errors.As(err, &failed) || failed.Kind != executor.Failed || (w.replicas("web") == 3) != given {
-					t.Fatalf("given back %v: error is %v, %d replicas", given, err, w.replicas("web"))
+					t.Fatalf("unquiesced %v: error is %v, %d replicas", given, err, w.replicas("web"))
 				}
 				says(t, failed.Text, "raise", "find out")
 			}

@@ -12,7 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// blockedDecision returns why a workload is not quiesced, or not yet, although it is chosen.
+// blockedDecision returns the decision for a selected workload that is not quiesced, or not yet. It
+// returns false if nothing blocks the workload.
 func (p *pass) blockedDecision(t target) (state.Decision, bool) {
 	text := p.refusalReason(t)
 	rolls := text == "" && t.Rollout == state.RolloutProgressing && !t.IsQuiesced() && p.req.WhenManaged != Force
@@ -31,7 +32,8 @@ func (p *pass) blockedDecision(t target) (state.Decision, bool) {
 	return state.Decision{Outcome: Refused, Text: text}, true
 }
 
-// refusalReason says why a workload is not to be quiesced, and what to do about it; "" if it may be.
+// refusalReason returns why a workload must not be quiesced and what to do about it, or "" if it
+// may be quiesced.
 func (p *pass) refusalReason(t target) string {
 	if t.DeletesVolumes && !t.IsQuiesced() {
 		return "would lose its volumes, which it deletes when it is scaled down: " +
@@ -42,17 +44,17 @@ func (p *pass) refusalReason(t target) string {
 	}
 	const orSkip = "; or leave it running by setting whenManaged to " + string(Skip)
 	if m, managed := state.ManagerOf(t.Workload, t.autoscaler, p.options.Now()); managed {
-		return "is managed by " + m.Name + ", which would change it back: " + m.Advice + orSkip
+		return "is managed by " + m.Name + ", which would revert the change: " + m.Advice + orSkip
 	}
 	if t.Rollout == state.RolloutStalled && !t.IsQuiesced() {
-		return "is in the middle of a rollout, which goes on only if somebody lets it, and which stopping it would finish: " +
-			"finish or undo that first" + orSkip
+		return "is in the middle of a rollout that does not continue by itself, and stopping the workload would finish it: " +
+			"finish or undo the rollout first" + orSkip
 	}
 	return ""
 }
 
-// recordRollouts says whether rollouts are to be waited for, and notes them. What is stopped meanwhile
-// may be what the new pods need to become ready, so nothing is.
+// recordRollouts reports whether Quiesce must wait for rollouts, and records them. Nothing is
+// stopped while a rollout is in progress: the new pods may need it to become ready.
 func (p *pass) recordRollouts(targets []target) bool {
 	found := false
 	for _, t := range targets {
@@ -64,7 +66,7 @@ func (p *pass) recordRollouts(targets []target) bool {
 	return found
 }
 
-// recordRefused names those of the workloads that may not be quiesced, "" if there are none.
+// recordRefused records the refused workloads and names them; "" if there are none.
 func (p *pass) recordRefused(targets []target) string {
 	for _, t := range targets {
 		if d, stays := p.blockedDecision(t); stays && d.Outcome == Refused {
@@ -74,23 +76,23 @@ func (p *pass) recordRefused(targets []target) string {
 	return p.describeItems(func(o Outcome) bool { return o == Refused })
 }
 
-// rollBackQuiesce gives back what an earlier call has stopped: nothing else may do so if the action has
-// no other half. It returns the error that says what was refused, and what became of those.
+// rollBackQuiesce unquiesces what an earlier call has stopped: if the action has no second half,
+// nothing else would. It returns the error that names what was refused and what was unquiesced.
 func (q *Quiescer) rollBackQuiesce(ctx context.Context, req Request, refused string) error {
 	req.Origin, req.Outputs = OriginCluster, nil
 	back, err := q.Unquiesce(ctx, req)
 	stopped := describeItemsWhere(back.Items, func(o Outcome) bool { return o == state.Restored || o == state.ChangedSince })
 	switch {
 	case err != nil || back.RetryAfter > 0:
-		kind, text := executor.Failed, "others write them all the time"
+		kind, text := executor.Failed, "others write them constantly"
 		if failed := (*Error)(nil); errors.As(err, &failed) {
 			kind, text = failed.Kind, failed.Text
 		}
 		return &Error{Kind: kind, Err: errors.Join(errLocalDecision, err), Text: executor.OneLine(
-			"refused, and what was stopped before could not be given back yet (" + text + "): " + refused)}
+			"refused, and the workloads stopped earlier could not be unquiesced yet (" + text + "): " + refused)}
 	case stopped != "":
 		return &Error{Kind: executor.Invalid, Err: errLocalDecision, Text: executor.OneLine(
-			"refused, when others were stopped, which were given back (" + stopped + "): " + refused)}
+			"refused after others had been stopped, which were unquiesced (" + stopped + "): " + refused)}
 	}
 	return &Error{Kind: executor.Invalid, Text: executor.OneLine("refused, and changed nothing: " + refused), Err: errLocalDecision}
 }

@@ -18,21 +18,21 @@ import (
 const (
 	// OutputWorkloads names what Quiesce changed, "Deployment/shop/web Job/shop/load".
 	OutputWorkloads = "workloads"
-	// OutputOmitted is how many of them found no place.
+	// OutputOmitted is the number of workloads that did not fit into OutputWorkloads.
 	OutputOmitted = "workloadsOmitted"
-	// OutputQuiesced is how many are quiesced, without those that were before.
+	// OutputQuiesced is the number of quiesced workloads, without those that were quiesced before.
 	OutputQuiesced = "quiesced"
-	// OutputAlreadyQuiesced is how many were quiesced before.
+	// OutputAlreadyQuiesced is the number of workloads that were quiesced before.
 	OutputAlreadyQuiesced = "alreadyQuiesced"
-	// OutputLeftOut is how many were left running.
+	// OutputLeftOut is the number of workloads that were left running.
 	OutputLeftOut = "leftOut"
 )
 
-// maxWorkloadsBytes is the size of OutputWorkloads in bytes; an output may have 4096
-// (api/v1alpha1), and all of an action 8 KiB (sdk/hook).
+// maxWorkloadsBytes is the maximum size of OutputWorkloads in bytes. One output may have 4096 bytes
+// (api/v1alpha1), and all outputs of an action 8 KiB (sdk/hook).
 const maxWorkloadsBytes = 4000
 
-// newResult returns what the call did, without a message.
+// newResult returns the result of the call, without a message.
 func (p *pass) newResult() Result {
 	order := state.WorkloadKinds()
 	slices.SortStableFunc(p.items, func(a, b Item) int { return compareWorkloadRefs(order, a.Ref, b.Ref) })
@@ -44,7 +44,7 @@ func compareWorkloadRefs(order []state.WorkloadKind, a, b state.Ref) int {
 		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// newOutputs returns what later actions are told.
+// newOutputs returns the outputs for later actions.
 func newOutputs(items []Item) map[string]string {
 	var names []string
 	size, omitted := 0, 0
@@ -80,8 +80,8 @@ func formatWorkloadRef(ref state.Ref) string {
 	return string(ref.Kind) + "/" + ref.Namespace + "/" + ref.Name
 }
 
-// parseWorkloadRefs reads OutputWorkloads. What is none of its form is left out: outputs are kept
-// where people may change them.
+// parseWorkloadRefs parses OutputWorkloads. It skips malformed entries: outputs are stored where
+// users may change them.
 func parseWorkloadRefs(text string) []state.Ref {
 	var refs []state.Ref
 	for name := range strings.FieldsSeq(text) {
@@ -93,30 +93,30 @@ func parseWorkloadRefs(text string) []state.Ref {
 	return refs
 }
 
-// summaryPhrases are what a summary says about outcomes, in this order. Those that end in a colon
-// are followed by names.
+// summaryPhrases are the phrases of a summary for each outcome, in order. A phrase that ends in a
+// colon is followed by names.
 var summaryPhrases = []struct {
 	outcome Outcome
 	text    string
 }{
 	{state.Quiesced, "%d quiesced"},
-	{state.Restored, "%d given back"},
+	{state.Restored, "%d unquiesced"},
 	{state.StillHeld, "%d still held by others"},
 	{state.HeldByAction, "%d still held by another action of the run:"},
 	{state.AlreadyQuiesced, "%d quiesced before"},
-	{state.QuiescedByRestore, "%d quiesced as they were restored"},
+	{state.QuiescedByRestore, "%d restored in their quiesced form"},
 	{LeftOut, "%d left running:"},
 	{Protected, "%d namespaces never quiesced"},
-	{state.EndedBefore, "%d given back before, as maxQuiesceDuration was over:"},
-	{state.ChangedSince, "%d changed meanwhile:"},
-	{LeftStopped, "%d left stopped, as the Restore did not come to its end:"},
-	{Gone, "%d gone:"},
-	{Lost, "%d to be looked at:"},
+	{state.EndedBefore, "%d unquiesced earlier because maxQuiesceDuration had elapsed:"},
+	{state.ChangedSince, "%d changed in the meantime:"},
+	{LeftStopped, "%d left stopped because the Restore did not complete:"},
+	{Gone, "%d deleted:"},
+	{Lost, "%d need attention:"},
 	{RollingOut, "%d in the middle of a rollout:"},
-	{Contended, "%d to be tried again:"},
+	{Contended, "%d to be retried:"},
 }
 
-// summaryMessage says in one sentence what became of the workloads.
+// summaryMessage summarizes the outcomes in one sentence.
 func (p *pass) summaryMessage() string {
 	var parts []string
 	for _, phrase := range summaryPhrases {
@@ -136,12 +136,12 @@ func (p *pass) summaryMessage() string {
 		parts = append(parts, text)
 	}
 	if len(parts) == 0 {
-		return "Nothing was to be done"
+		return "Nothing to do"
 	}
 	return "Workloads: " + strings.Join(parts, ", ")
 }
 
-// startedWarning says which workloads ran although they were held, "" if there is none.
+// startedWarning names the workloads that ran although they were held; "" if there are none.
 func startedWarning(items []Item) string {
 	var texts []string
 	for _, i := range items {
@@ -152,10 +152,10 @@ func startedWarning(items []Item) string {
 	if len(texts) == 0 {
 		return ""
 	}
-	return executor.OneLine("Workloads did not stay quiesced, and may have changed while they were read: " + joinAbbreviated(texts))
+	return executor.OneLine("Workloads did not stay quiesced and may have changed while they were read: " + joinAbbreviated(texts))
 }
 
-// stoppedMessage says which workloads nothing starts any more, "" if there is none.
+// stoppedMessage names the workloads that nothing will start; "" if there are none.
 func stoppedMessage(items []Item) string {
 	texts := describeItemsWhere(items, func(o Outcome) bool { return o == Lost })
 	if texts == "" {
@@ -164,7 +164,7 @@ func stoppedMessage(items []Item) string {
 	return executor.OneLine("Workloads stay quiesced: " + texts)
 }
 
-// describeItems names the workloads of some outcomes and what became of them.
+// describeItems names the workloads with these outcomes and describes each outcome.
 func (p *pass) describeItems(is func(Outcome) bool) string { return describeItemsWhere(p.items, is) }
 
 func describeItemsWhere(items []Item, is func(Outcome) bool) string {

@@ -15,110 +15,114 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// Policy says what becomes of workloads that somebody else would change back: objects of an
-// operator, of Argo CD or Flux, of an autoscaler that scales from 0 on.
+// Policy decides what happens to workloads that something else would start again: objects of an
+// operator, of Argo CD or Flux, or of an autoscaler that scales up from 0.
 type Policy string
 
 const (
-	// Fail fails before anything is changed, and names them. It is the default: a quiesce
-	// that is undone while the backup runs must not be reported as done.
+	// Fail fails before anything is changed, and names the workloads. It is the default: a quiesce
+	// that is reverted during the backup must not be reported as done.
 	Fail Policy = "Fail"
-	// Force quiesces them like others; they fail if they are changed back.
+	// Force quiesces them like others, and fails if they are reverted.
 	Force Policy = "Force"
-	// Skip leaves them running, and says so in the result.
+	// Skip leaves them running and reports them in the result.
 	Skip Policy = "Skip"
 )
 
-// Origin says where the quiesced workloads come from that are given back.
+// Origin is where the workloads to unquiesce were quiesced.
 type Origin string
 
 const (
-	// OriginCluster means: they were quiesced in this cluster, by the holder.
+	// OriginCluster means that the holder quiesced them in this cluster.
 	OriginCluster Origin = "Cluster"
-	// OriginRestored means: they were restored as they were archived, quiesced, and their holders were
-	// in another cluster or another time. What the holder itself quiesced is given back, too.
+	// OriginRestored means that they were restored in their quiesced form, and that their holders
+	// belong to another cluster or an earlier time. What the holder itself quiesced is unquiesced,
+	// too.
 	OriginRestored Origin = "Restored"
-	// OriginUnfinished means: as Restored, but the Restore failed or was cancelled. What it restored may lack
-	// its data, stays as it is and is named; what the holder itself quiesced is given back.
+	// OriginUnfinished is like OriginRestored after a Restore that failed or was canceled. What it
+	// restored may lack its data; it stays as it is and is named. What the holder itself quiesced
+	// is unquiesced.
 	OriginUnfinished Origin = "Unfinished"
 )
 
-// Request is one attempt.
+// Request describes one attempt.
 type Request struct {
-	// Key is the idempotency key of the attempts, and Attempt counts from 1. They are only
-	// logged: what makes an attempt idempotent is Holder.
+	// Key is the idempotency key of the action, and Attempt counts from 1. They are only logged;
+	// Holder makes an attempt idempotent.
 	Key     string
 	Attempt int32
 	// Holder is the UID of the Backup or Restore.
 	Holder string
-	// Action is the name of the action; "" is any of the run. Each holds for itself: the first
-	// that gives back must not start what another one wants stopped.
+	// Action is the name of the action; empty for any action of the run. Each action is a holder of
+	// its own: the first one to unquiesce must not start what another one still wants stopped.
 	Action string
-	// OtherActions are further actions of the run for which Unquiesce gives back.
+	// OtherActions are further actions of the run whose holds Unquiesce releases.
 	OtherActions []string
-	// Namespaces are looked into. kube-system and its like, and the operator's own namespace,
-	// are never quiesced.
+	// Namespaces are the namespaces to quiesce. System namespaces like kube-system and the
+	// operator's own namespace are never quiesced.
 	Namespaces []string
-	// Selector chooses workloads by their labels; nil is all of them. A Job belongs to its
-	// CronJob. Unquiesce does not use it: labels may change meanwhile.
+	// Selector selects workloads by their labels; nil selects all. A Job belongs to its CronJob.
+	// Unquiesce ignores Selector, because labels may change in the meantime.
 	Selector labels.Selector
-	// Kinds to quiesce; none is all. Unquiesce does not use it.
+	// Kinds are the kinds to quiesce; empty for all. Unquiesce ignores Kinds.
 	Kinds []state.WorkloadKind
 	// MaxQuiesceDuration is how long after Since the holder counts; zero is until Unquiesce.
 	MaxQuiesceDuration time.Duration
-	// Since is when the first attempt began; zero is now. It keeps later attempts from
-	// holding longer.
+	// Since is when the first attempt began; zero is now. It keeps later attempts from extending
+	// the hold.
 	Since time.Time
-	// WaitForPods makes Quiesce ask to be called again until no pod of the workloads runs.
+	// WaitForPods makes Quiesce request further calls until no pod of the workloads runs.
 	WaitForPods bool
-	// WhenManaged is the policy for workloads that others manage; "" is Fail.
+	// WhenManaged is the policy for workloads that something else manages; "" is Fail.
 	WhenManaged Policy
-	// Origin is for Unquiesce; "" is Cluster.
+	// Origin applies to Unquiesce; "" is OriginCluster.
 	Origin Origin
-	// Outputs are what Quiesce returned for the same holder, if it is known. With them
-	// Unquiesce also tells what is missing.
+	// Outputs are what Quiesce returned for the same holder, if known. With them Unquiesce also
+	// reports missing workloads.
 	Outputs map[string]string
 }
 
-// Outcome is what became of a workload. Beside those of package state there are the ones
-// below.
+// Outcome is the result for one workload. Package state defines further outcomes.
 type Outcome = state.Outcome
 
 const (
-	// LeftOut means: by the policy Skip.
+	// LeftOut means that the policy Skip left the workload running.
 	LeftOut Outcome = "LeftOut"
-	// Protected means: a namespace that is never quiesced.
+	// Protected means that the namespace is never quiesced.
 	Protected Outcome = "Protected"
-	// RollingOut means: it is not quiesced yet, as a rollout goes on; the next call tries again.
+	// RollingOut means that the workload is not quiesced yet because a rollout is in progress. The
+	// next call tries again.
 	RollingOut Outcome = "RollingOut"
-	// Refused means: it may not be quiesced. A failure.
+	// Refused means that the workload must not be quiesced. A failure.
 	Refused Outcome = "Refused"
-	// Failed means: the API server refused a read or a write. A failure.
+	// Failed means that the API server refused a read or a write. A failure.
 	Failed Outcome = "Failed"
-	// Contended means: it is changed all the time; the next call tries again.
+	// Contended means that others change the workload all the time. The next call tries again.
 	Contended Outcome = "Contended"
-	// LeftStopped means: an unfinished Restore restored it in its quiesced form. Nothing is written.
+	// LeftStopped means that an unfinished Restore restored the workload in its quiesced form.
+	// Nothing is written.
 	LeftStopped Outcome = "LeftStopped"
-	// Gone means: it was deleted meanwhile.
+	// Gone means that the workload was deleted in the meantime.
 	Gone Outcome = "Gone"
-	// Lost means: it is quiesced, and what was saved about it is gone, or cannot be read.
+	// Lost means that the workload is quiesced, and that its saved state was removed or cannot be
+	// read.
 	Lost Outcome = "Lost"
 )
 
-// Item is what became of one workload.
+// Item is the result for one workload.
 type Item struct {
 	state.Ref
 	Outcome Outcome
-	// Text says more, as the end of a sentence that begins with the workload. It is
-	// redacted, and may be "".
+	// Text adds details, as the end of a sentence that begins with the workload. It is redacted and
+	// may be empty.
 	Text string
-	// Holders are the UIDs of those who held it before the call.
+	// Holders are the UIDs of the runs that held the workload before the call.
 	Holders []string
-	// RanWhileHeld says that it ran when its holder gave it back.
+	// RanWhileHeld is set if the workload ran when its holder released it.
 	RanWhileHeld bool
 }
 
-// String returns the workload and what became of it.
+// String returns the workload and its outcome.
 func (i Item) String() string {
 	if i.Text == "" {
 		return i.Ref.String() + ": " + string(i.Outcome)
@@ -126,32 +130,33 @@ func (i Item) String() string {
 	return i.Ref.String() + " " + i.Text
 }
 
-// Result is what a call did. It is complete also beside an error.
+// Result is the result of a call. It is complete even if the call returns an error.
 type Result struct {
-	// Message is one line for people, redacted, at most executor.MaxMessageLength bytes.
+	// Message is one redacted line for users, of at most executor.MaxMessageLength bytes.
 	Message string
-	// Outputs of Quiesce are small: numbers, and the names of what was quiesced.
+	// Outputs of Quiesce are small: counts, and the names of the quiesced workloads.
 	Outputs map[string]string
-	// RetryAfter is how long to wait before the next call; zero if all is done.
+	// RetryAfter is how long to wait before the next call; zero if everything is done.
 	RetryAfter time.Duration
-	// Items are the workloads that the call was about, in order of kind, namespace and name.
+	// Items are the workloads of the call, sorted by kind, namespace and name.
 	Items []Item
-	// NextExpiration is when Overdue will have something to do, zero if nothing is held.
+	// NextExpiration is when ReleaseExpired will have something to do; zero if nothing is held.
 	NextExpiration time.Time
-	// Warning is one line for whoever reads the backup, as Message is; "" if there is nothing to
-	// warn of. It is said once, by the call that found it out.
+	// Warning is one line for readers of the backup, formatted like Message; empty if there is
+	// nothing to warn of. Only the call that detects the problem returns it.
 	Warning string
-	// Stopped is one line for people, as Message is: the workloads that stay quiesced, as what was
-	// saved about them is lost, and what to do; "" if there is none.
+	// Stopped is one line for users, formatted like Message. It names the workloads that stay
+	// quiesced because their saved state was lost, and what to do; empty if there are none.
 	Stopped string
 }
 
 // Error is the type of all errors of a Quiescer.
 type Error struct {
-	// Kind is Invalid if nothing is changed, or not any more, and a retry is useless; Failed, Unreachable (only
-	// the connection to the API server failed), Timeout or Interrupted (ctx ended) otherwise.
+	// Kind is Invalid if nothing is changed, or no longer changed, and a retry is useless.
+	// Otherwise it is Failed, Unreachable (only the connection to the API server failed), Timeout,
+	// or Interrupted (ctx ended).
 	Kind executor.ErrorKind
-	// Text is one line for people, redacted, at most executor.MaxMessageLength bytes.
+	// Text is one redacted line for users, of at most executor.MaxMessageLength bytes.
 	Text string
 	// Err is the cause; its text is not redacted.
 	Err error
@@ -168,10 +173,10 @@ func newInvalidError(format string, args ...any) error {
 	return &Error{Kind: executor.Invalid, Text: executor.OneLine(err.Error()), Err: err}
 }
 
-// validateFields refuses what nobody can do.
+// validateFields rejects requests that cannot be fulfilled.
 func (r Request) validateFields() error {
 	if r.Holder == "" {
-		return newInvalidError("the request does not say for which run it is")
+		return newInvalidError("the request has no holder")
 	}
 	if !slices.Contains([]Policy{"", Fail, Force, Skip}, r.WhenManaged) {
 		return newInvalidError("the policy for managed workloads is %q: use %s, %s or %s", r.WhenManaged, Fail, Force, Skip)
@@ -181,13 +186,13 @@ func (r Request) validateFields() error {
 	}
 	for _, kind := range r.Kinds {
 		if !slices.Contains(state.WorkloadKinds(), kind) {
-			return newInvalidError("workloads of kind %q cannot be quiesced: use some of %v", kind, state.WorkloadKinds())
+			return newInvalidError("workloads of kind %q cannot be quiesced: use any of %v", kind, state.WorkloadKinds())
 		}
 	}
 	return nil
 }
 
-// actionsToRelease are those for which Unquiesce gives back; none are all.
+// actionsToRelease returns the actions whose holds Unquiesce releases; none means all.
 func (r Request) actionsToRelease() []string {
 	if r.Action == "" {
 		return nil
@@ -208,9 +213,9 @@ func (r Request) newHolder(now time.Time) (state.Holder, error) {
 	h.Action = r.Action
 	if h.IsExpired(now) {
 		return h, &Error{Kind: executor.Failed, Err: errQuiesceExpired, Text: "maxQuiesceDuration (" +
-			r.MaxQuiesceDuration.String() + ") is over: raise it, or find out what takes so long"}
+			r.MaxQuiesceDuration.String() + ") has elapsed: raise it, or find out what takes so long"}
 	}
 	return h, nil
 }
 
-var errQuiesceExpired = errors.New("maxQuiesceDuration is over")
+var errQuiesceExpired = errors.New("maxQuiesceDuration has elapsed")

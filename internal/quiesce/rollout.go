@@ -13,9 +13,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// rolloutStatus says whether pods of two templates run, as the controller of a workload has it. One
-// that never looked at it has made no pods. One that has not seen the last change does so soon,
-// and that may have begun a rollout.
+// rolloutStatus returns whether pods of two templates run, according to the workload's controller.
+// A controller that has never observed the workload has not created pods. One that has not observed
+// the last change will do so soon, and that change may have started a rollout.
 func rolloutStatus(o metav1.Object, observed int64, two, ends bool) state.Rollout {
 	switch {
 	case observed == 0:
@@ -37,8 +37,9 @@ func deploymentRollout(o *appsv1.Deployment) state.Rollout {
 	return rolloutStatus(o, o.Status.ObservedGeneration, o.Status.UpdatedReplicas < o.Status.Replicas, !o.Spec.Paused && !late)
 }
 
-// statefulSetRollout: without replicas, Kubernetes takes the new revision for that of all pods,
-// whatever the partition kept at the old one. With OnDelete it never notes that a rollout ended.
+// statefulSetRollout returns the rollout of a StatefulSet. Without replicas, Kubernetes counts all
+// pods as updated to the new revision, whatever the partition kept at the old one. With OnDelete,
+// Kubernetes never records the end of a rollout.
 func statefulSetRollout(o *appsv1.StatefulSet) state.Rollout {
 	by, s := o.Spec.UpdateStrategy, o.Status
 	two := s.CurrentRevision != "" && s.UpdateRevision != "" && s.CurrentRevision != s.UpdateRevision

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// updated returns a Deployment of which some pods have the new template.
+// updated returns a Deployment with some pods of the new template.
 func updated(pods, replicas int32, change func(*appsv1.Deployment)) client.Object {
 	d := deployment("one", replicas)
 	d.Generation = 7
@@ -28,7 +28,7 @@ func updated(pods, replicas int32, change func(*appsv1.Deployment)) client.Objec
 	return d
 }
 
-// revised returns a StatefulSet of which some of 3 pods have the revision "new".
+// revised returns a StatefulSet with some of 3 pods at the revision "new".
 func revised(pods int32, current string, strategy appsv1.StatefulSetUpdateStrategy) client.Object {
 	s := statefulSet("one", 3)
 	s.Generation, s.Spec.UpdateStrategy = 7, strategy
@@ -42,7 +42,7 @@ func partition(n int32) appsv1.StatefulSetUpdateStrategy {
 	}
 }
 
-// placed returns a DaemonSet of which some of 3 pods have the new template.
+// placed returns a DaemonSet with some of 3 pods of the new template.
 func placed(pods int32, strategy appsv1.DaemonSetUpdateStrategyType) client.Object {
 	d := daemonSet("one", nil)
 	d.Generation, d.Spec.UpdateStrategy.Type = 7, strategy
@@ -50,8 +50,8 @@ func placed(pods int32, strategy appsv1.DaemonSetUpdateStrategyType) client.Obje
 	return d
 }
 
-// TestRollouts: stopping everything would end a rollout, whatever somebody had in mind with it. One
-// that goes on is waited for, before anything is stopped; one that does not is refused.
+// TestRollouts: stopping all pods would finish a rollout, whatever its purpose. Quiesce waits for a
+// rollout that progresses, before it stops anything, and refuses one that does not.
 func TestRollouts(t *testing.T) {
 	t.Parallel()
 	const none, waits, refused = state.Quiesced, quiesce.RollingOut, quiesce.Refused
@@ -62,7 +62,7 @@ func TestRollouts(t *testing.T) {
 	}{
 		"a Deployment, all pods are new":        {updated(3, 3, nil), none},
 		"a Deployment, one is new":              {updated(1, 3, nil), waits},
-		"a Deployment, somebody just wrote it":  {updated(3, 3, func(d *appsv1.Deployment) { d.Generation++ }), waits},
+		"a Deployment, just written":            {updated(3, 3, func(d *appsv1.Deployment) { d.Generation++ }), waits},
 		"a Deployment, no controller saw it":    {updated(0, 3, func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{} }), none},
 		"a Deployment, one is new, paused":      {updated(1, 3, func(d *appsv1.Deployment) { d.Spec.Paused = true }), refused},
 		"a Deployment, all are new, paused":     {updated(3, 3, func(d *appsv1.Deployment) { d.Spec.Paused = true }), none},
@@ -94,17 +94,17 @@ func TestRollouts(t *testing.T) {
 			case tc.want == refused:
 				says(t, failed.Text, "changed nothing", "/one is in the middle of a rollout", "finish or undo", "whenManaged")
 			case tc.want == waits:
-				says(t, result.Message, "Waiting for rollouts to end: ", "/one is in the middle of a rollout")
+				says(t, result.Message, "Waiting for rollouts to finish: ", "/one is in the middle of a rollout")
 			}
 			if stands := tc.want == waits || tc.want == refused; (w.patches == 0) != stands || (tc.want == waits && result.RetryAfter == 0) {
-				t.Errorf("%d writes, again after %s", w.patches, result.RetryAfter)
+				t.Errorf("%d writes, retry after %s", w.patches, result.RetryAfter)
 			}
 			w.rolledOut(tc.object, tc.want != none && tc.want != state.AlreadyQuiesced)
 		})
 	}
 }
 
-// rolledOut looks at what becomes of a rollout with the other policies.
+// rolledOut checks what happens to a rollout with the other policies.
 func (w *world) rolledOut(o client.Object, rolls bool) {
 	w.Helper()
 	for policy, stopped := range map[quiesce.Policy][]string{quiesce.Skip: {"shop/other"}, quiesce.Force: {"shop/one", "shop/other"}} {
@@ -124,7 +124,7 @@ func (w *world) rolledOut(o client.Object, rolls bool) {
 	}
 }
 
-// overdue is what a Deployment says about a rollout that hangs.
+// overdue sets the status of a Deployment whose rollout is stuck.
 func overdue(d *appsv1.Deployment) {
 	d.Status.Conditions = []appsv1.DeploymentCondition{{
 		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",

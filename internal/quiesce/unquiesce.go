@@ -16,12 +16,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// Unquiesce makes one attempt to give back what the holder of a request holds, in whatever
-// namespace; with the origin Restored also what was restored in its quiesced form, in the
-// namespaces of the request only, unless its Restore is Unfinished. It is done if Result.Again is zero.
+// Unquiesce makes one attempt to unquiesce what the holder of a request holds, in any namespace.
+// With OriginRestored it also unquiesces what was restored in its quiesced form, but only in the
+// namespaces of the request. It is done if Result.RetryAfter is zero.
 //
-// What others changed meanwhile is left as it is, and what is missing, or cannot be started
-// because its state is lost, is told; none of this is an error. An error is an *Error; what could be given back, was.
+// What others changed in the meantime stays as it is. Workloads that are missing, or that cannot be
+// started because their state is lost, are reported in the result; none of this is an error. An
+// error is an *Error; what could be unquiesced was.
 func (q *Quiescer) Unquiesce(ctx context.Context, req Request) (Result, error) {
 	if err := req.validateFields(); err != nil {
 		return Result{}, err
@@ -34,7 +35,7 @@ func (q *Quiescer) Unquiesce(ctx context.Context, req Request) (Result, error) {
 		release := decide
 		decide = func(w state.Workload) state.Decision {
 			if !slices.Contains(req.Namespaces, w.Namespace) {
-				return release(w) // what others brought there is none of this Restore's
+				return release(w) // other namespaces are not part of this Restore
 			}
 			return state.DecideRestored(w, req.Holder, now, req.actionsToRelease()...)
 		}
@@ -49,19 +50,19 @@ func (q *Quiescer) Unquiesce(ctx context.Context, req Request) (Result, error) {
 	return p.unquiesceResult(ctx)
 }
 
-// releaseTimeout is how long one overdue workload may take: a webhook that hangs must not keep
-// the others down.
+// releaseTimeout limits the time for one expired workload: a hanging webhook must not keep the
+// others down.
 const releaseTimeout = time.Minute
 
-// ReleaseExpired gives back those of the workloads whose holders are all over their deadline at now,
-// and returns in Result.Next when to call it for the others. The holders of each are in its
-// Item, so that those may be told who lost it; they find a note of it. It is idempotent and
-// never waits.
+// ReleaseExpired unquiesces those of the workloads whose holds have all expired at now.
+// Result.NextExpiration is when to call it for the others. Each Item has the holders of its
+// workload, so that the caller can inform the runs that lost it; the state keeps a note for them.
+// ReleaseExpired is idempotent and never waits.
 //
-// The runs with the UIDs in ended do not count: they will not give anything back.
+// The runs with a UID in ended do not count: they will not unquiesce anything.
 //
-// Those that came with a restore are left alone: what nobody here quiesced, no deadline here
-// wakes.
+// Workloads that were restored in their quiesced form are left alone: no deadline of this cluster
+// starts what was not quiesced here.
 func (q *Quiescer) ReleaseExpired(ctx context.Context, now time.Time, ended []string, refs ...state.Ref) (Result, error) {
 	p := q.newPass(ctx, Request{})
 	var next time.Time
@@ -86,7 +87,7 @@ func (q *Quiescer) ReleaseExpired(ctx context.Context, now time.Time, ended []st
 	return result, err
 }
 
-// releaseIfExpired gives back one workload if its time is over.
+// releaseIfExpired unquiesces one workload if its holds have expired.
 func (p *pass) releaseIfExpired(ctx context.Context, ref state.Ref, decide func(state.Workload) state.Decision) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
@@ -99,8 +100,8 @@ func (p *pass) releaseIfExpired(ctx context.Context, ref state.Ref, decide func(
 	}
 }
 
-// releaseWorkload settles one workload. Nothing is noted about one that is none of the holder's,
-// unless it should be.
+// releaseWorkload decides about one workload and writes the decision. A workload that the holder
+// does not hold is recorded only if it should be held.
 func (p *pass) releaseWorkload(ctx context.Context, w state.Workload, decide func(state.Workload) state.Decision) {
 	if w.Deleting {
 		return
@@ -112,9 +113,10 @@ func (p *pass) releaseWorkload(ctx context.Context, w state.Workload, decide fun
 	p.recordOutcome(w.Ref, d, err)
 }
 
-// reviseForReport says whether what was decided about a workload is to be told. What the holder
-// quiesced, and is not its any more, is lost unless it runs. So is one whose state cannot be read:
-// whoever may write the workload can make it so, and no retry would change that.
+// reviseForReport reports whether to record the decision, and revises it if necessary. A workload
+// that the holder quiesced and no longer holds is lost, unless it runs. A workload with an
+// unreadable state is lost, too: anyone who may write the workload can cause that, and no retry
+// would change it.
 func (p *pass) reviseForReport(w state.Workload, d *state.Decision) bool {
 	lost, expected := "", p.expected[w.Ref]
 	switch _, marked := w.Annotations[state.Annotation]; {
@@ -123,26 +125,26 @@ func (p *pass) reviseForReport(w state.Workload, d *state.Decision) bool {
 	case d.Outcome == state.NotHeld && expected && !marked && w.IsQuiesced():
 		lost = "removed"
 	case d.Outcome == state.QuiescedByRestore && p.req.Origin == OriginUnfinished && slices.Contains(p.req.Namespaces, w.Namespace):
-		*d = state.Decision{Outcome: LeftStopped, Text: "was restored stopped, and stays so: restore it again, or start it by hand when its data is there"}
+		*d = state.Decision{Outcome: LeftStopped, Text: "was restored in its quiesced form, and stays so: restore it again, or start it by hand once its data is complete"}
 	case d.Outcome == state.QuiescedByRestore, d.Outcome == state.NotHeld:
 		return false
 	case d.Outcome == state.Unreadable:
-		// One that is found by its label only may be anybody's: whoever may write a workload
-		// can label it.
+		// A workload that was found only by its label may belong to anyone: whoever may write a
+		// workload can label it.
 		d.Outcome = Lost
 		return expected || slices.Contains(p.req.Namespaces, w.Namespace)
 	}
 	if lost != "" {
-		*d = state.Decision{Outcome: Lost, Text: "is quiesced, and what was saved about it was " + lost + ": scale or resume it by hand"}
+		*d = state.Decision{Outcome: Lost, Text: "is quiesced, and its saved state was " + lost + ": scale or resume it by hand"}
 	}
 	return true
 }
 
-// unquiesceResult says how far it is.
+// unquiesceResult returns the progress of the attempt.
 func (p *pass) unquiesceResult(ctx context.Context) (Result, error) {
 	result := p.newResult()
 	result.Warning, result.Stopped = startedWarning(p.items), stoppedMessage(p.items)
-	if err := p.aggregateError(ctx, "could not give back everything"); err != nil {
+	if err := p.aggregateError(ctx, "could not unquiesce everything"); err != nil {
 		return result, err
 	}
 	result.Message = executor.OneLine(p.summaryMessage())
@@ -152,9 +154,9 @@ func (p *pass) unquiesceResult(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-// listHeldWorkloads returns the workloads that may be the holder's, in the order in which they are
-// given back: all of the namespaces, all that are labelled, and all that it put out. What
-// cannot be listed is noted as a failure, and what is missing as gone.
+// listHeldWorkloads returns the workloads that the holder may hold, in the order in which they are
+// unquiesced: those in the namespaces, those with the label, and those that the outputs name. A
+// list that fails is recorded as a failure, and a missing workload as Gone.
 func (p *pass) listHeldWorkloads(ctx context.Context) []state.Workload {
 	found := map[state.Ref]state.Workload{}
 	namespaces := withoutDuplicates(p.req.Namespaces)
@@ -169,8 +171,8 @@ func (p *pass) listHeldWorkloads(ctx context.Context) []state.Workload {
 		}
 		switch w, err := p.getWorkload(ctx, ref); {
 		case apierrors.IsNotFound(err) && p.expected[ref]:
-			delete(p.expected, ref) // outputs may name it twice
-			p.recordOutcome(ref, state.Decision{Outcome: Gone, Text: "was deleted meanwhile"}, nil)
+			delete(p.expected, ref) // the outputs may name a workload twice
+			p.recordOutcome(ref, state.Decision{Outcome: Gone, Text: "was deleted in the meantime"}, nil)
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			p.recordFailure(ref, err)
@@ -181,7 +183,7 @@ func (p *pass) listHeldWorkloads(ctx context.Context) []state.Workload {
 	return inReleaseOrder(found)
 }
 
-// listAllKinds adds the workloads of all kinds. What cannot be listed is noted as a failure.
+// listAllKinds adds the workloads of all kinds. A list that fails is recorded as a failure.
 func (p *pass) listAllKinds(ctx context.Context, where scope, into map[state.Ref]state.Workload) {
 	for _, kind := range state.WorkloadKinds() {
 		all, err := p.listWorkloads(ctx, kind, where)
@@ -194,7 +196,7 @@ func (p *pass) listAllKinds(ctx context.Context, where scope, into map[state.Ref
 	}
 }
 
-// labeledScope is where workloads are that have a state, in all of the cluster.
+// labeledScope covers all workloads with the label, in the whole cluster.
 func labeledScope() scope {
 	return scope{selector: labels.SelectorFromSet(labels.Set{state.Label: "true"})}
 }

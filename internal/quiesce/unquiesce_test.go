@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// remark gives an object another annotation, as a restore or a person does.
+// remark changes the annotations of an object, as a restore or a user does.
 func (w *world) remark(o client.Object, change func(map[string]string)) {
 	w.Helper()
 	if err := w.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil {
@@ -37,7 +37,7 @@ func (w *world) remark(o client.Object, change func(map[string]string)) {
 	}
 }
 
-// TestChangedMeanwhile: a person wins, also one who chose the same number.
+// TestChangedMeanwhile: the change of a user has precedence, even if it sets the same number.
 func TestChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -52,11 +52,11 @@ func TestChangedMeanwhile(t *testing.T) {
 	expect(t, result, map[string]quiesce.Outcome{
 		"Deployment shop/web": state.Restored, "Deployment shop/api": state.ChangedSince, "Deployment shop/off": state.ChangedSince,
 	})
-	says(t, result.Message, `Deployment shop/api was set to 7 replicas meanwhile, by "kubectl"`,
-		`Deployment shop/off was set to 0 replicas meanwhile, by "kubectl-scale"`)
-	says(t, result.Warning, "did not stay quiesced", `Deployment shop/api was set to 7 replicas meanwhile, by "kubectl"`)
+	says(t, result.Message, `Deployment shop/api was set to 7 replicas in the meantime, by "kubectl"`,
+		`Deployment shop/off was set to 0 replicas in the meantime, by "kubectl-scale"`)
+	says(t, result.Warning, "did not stay quiesced", `Deployment shop/api was set to 7 replicas in the meantime, by "kubectl"`)
 	if strings.Contains(result.Warning, "shop/web") || strings.Contains(result.Warning, "shop/off") {
-		t.Errorf("it warns of what stood still: %s", result.Warning)
+		t.Errorf("it warns of workloads that stayed quiesced: %s", result.Warning)
 	}
 	if again := w.done(w.Unquiesce, request()); again.Warning != "" {
 		t.Errorf("called again, it warns of %s", again.Warning)
@@ -71,8 +71,8 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWritersComeBack: the field is noted for those who had written it, also if somebody writes
-// the workload at that moment.
+// TestWritersComeBack: the previous managers own the field again, even if others write the workload
+// at that moment.
 func TestWritersComeBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -92,16 +92,16 @@ func TestWritersComeBack(t *testing.T) {
 	}
 	for _, entry := range web.ManagedFields {
 		if fields := string(entry.FieldsV1.GetRawBytes()); entry.Manager != "kubectl" || !strings.Contains(fields, "f:replicas") {
-			t.Errorf("%s is noted with %s", entry.Manager, fields)
+			t.Errorf("%s has the entry %s", entry.Manager, fields)
 		}
 	}
 	if !raced || len(web.ManagedFields) == 0 {
-		t.Error("nobody wrote it meanwhile, or nobody is noted")
+		t.Error("no concurrent write, or no manager of the field")
 	}
 }
 
-// TestQuiescedWhileWritersComeBack: a Backup that quiesces a workload at the moment in which another
-// one has given it back can give it back, too.
+// TestQuiescedWhileWritersComeBack: a Backup that quiesces a workload at the moment when another
+// Backup has unquiesced it can unquiesce it later, too.
 func TestQuiescedWhileWritersComeBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -120,12 +120,12 @@ func TestQuiescedWhileWritersComeBack(t *testing.T) {
 	}
 	w.done(w.Unquiesce, of("b"))
 	if got := w.replicas("web"); got != 3 {
-		t.Errorf("it got back %d replicas, want 3", got)
+		t.Errorf("unquiesced, it has %d replicas, want 3", got)
 	}
 }
 
-// TestMadeAnewWhileWritersComeBack: what is noted of an object says nothing about another one of
-// its name.
+// TestMadeAnewWhileWritersComeBack: the managers of an object say nothing about another object of
+// the same name.
 func TestMadeAnewWhileWritersComeBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,19 +142,19 @@ func TestMadeAnewWhileWritersComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		anew := deployment("web", 4)
-		anew.UID = "uid-anew"
+		anew.UID = "uid-new"
 		if err := w.Create(t.Context(), anew, client.FieldOwner(state.FieldOwner)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.done(w.Unquiesce, request())
 	if !raced {
-		t.Error("nobody made it anew")
+		t.Error("the object was not recreated")
 	}
 }
 
-// TestStartedIsToldToAll: every run that held what somebody started is warned, also if another
-// write fails, and none that did not.
+// TestStartedIsToldToAll: every run that held a workload which a user started is warned, even if
+// another write fails. Other runs are not warned.
 func TestStartedIsToldToAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -173,15 +173,15 @@ func TestStartedIsToldToAll(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	says(t, result.Warning, `Deployment shop/web was set to 1 replicas meanwhile, by "kubectl"`)
+	says(t, result.Warning, `Deployment shop/web was set to 1 replicas in the meantime, by "kubectl"`)
 	w.onPatch = nil
-	says(t, w.done(w.Unquiesce, of("b")).Warning, `Deployment shop/web was set to 1 replicas meanwhile, by "kubectl"`)
+	says(t, w.done(w.Unquiesce, of("b")).Warning, `Deployment shop/web was set to 1 replicas in the meantime, by "kubectl"`)
 	if other := w.done(w.Unquiesce, of("c")); other.Warning != "" {
 		t.Errorf("another run is warned: %s", other.Warning)
 	}
 }
 
-// TestMissingIsTold: neither a workload nor a state that is gone is an error.
+// TestMissingIsTold: neither a deleted workload nor a removed state is an error.
 func TestMissingIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3), deployment("gone", 3), deployment("lost", 3), deployment("idle", 0))
@@ -196,24 +196,24 @@ func TestMissingIsTold(t *testing.T) {
 		"Deployment shop/web": state.Restored, "Deployment shop/gone": quiesce.Gone,
 		"Deployment shop/lost": quiesce.Lost, "Deployment shop/idle": state.AlreadyQuiesced,
 	})
-	says(t, result.Message, "Deployment shop/gone was deleted", "Deployment shop/lost is quiesced, and what was saved about it was removed")
+	says(t, result.Message, "Deployment shop/gone was deleted", "Deployment shop/lost is quiesced, and its saved state was removed")
 	says(t, result.Stopped, "Deployment shop/lost is quiesced", "by hand")
 	if strings.Contains(result.Stopped, "shop/gone") || strings.Contains(result.Stopped, "shop/idle") {
 		t.Errorf("it warns of what nothing can start: %s", result.Stopped)
 	}
 	w.scale("lost", 1, "kubectl")
 	if again := w.done(w.Unquiesce, req); len(again.Items) != 1 {
-		t.Errorf("called again, it tells %+v", again.Items)
+		t.Errorf("called again, it reports %+v", again.Items)
 	}
 }
 
-// TestReplaced: kubectl rollout undo replaces all annotations by those of a ReplicaSet, which
-// may have one of a quiesce before. Whom that names does not keep anything down.
+// TestReplaced: kubectl rollout undo replaces all annotations by those of a ReplicaSet, which may
+// include the state of an earlier quiesce. The holders in that state do not keep the workload down.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(deployment("web", 3))
-	old := of("long gone")
+	old := of("long ended")
 	old.MaxQuiesceDuration = 0
 	w.done(w.Quiesce, old)
 	stale := deployment("web", 0)
@@ -228,13 +228,13 @@ func TestReplaced(t *testing.T) {
 	req.Outputs = w.done(w.Quiesce, req).Outputs
 	w.done(w.Unquiesce, req)
 	if got := w.replicas("web"); got != 5 {
-		t.Errorf("it got back %d replicas, want 5", got)
+		t.Errorf("unquiesced, it has %d replicas, want 5", got)
 	}
 	w.done(w.Quiesce, req)
 	undo()
 	result := w.done(w.Unquiesce, req)
 	expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": quiesce.Lost})
-	says(t, result.Message, "what was saved about it was replaced", "by hand")
+	says(t, result.Message, "its saved state was replaced", "by hand")
 }
 
 // TestFoundWhereverItIs: labels of namespaces and workloads change, and marks get lost.
@@ -258,7 +258,7 @@ func TestFoundWhereverItIs(t *testing.T) {
 	w.same(before)
 }
 
-// restored returns what a restore in another cluster makes of what there is.
+// restored returns the objects that a restore creates in another cluster.
 func (w *world) restored(namespace string) []client.Object {
 	w.Helper()
 	var made []client.Object
@@ -278,7 +278,7 @@ func TestRestoredElsewhere(t *testing.T) {
 	source := newWorld(t, shop()...)
 	want := source.restored("shop-copy")
 	source.done(source.Quiesce, request())
-	// The holder's time is over there; here nothing wakes by itself.
+	// The hold expires in the source cluster; in this cluster no deadline applies.
 	target := newWorld(t, append(source.restored("shop-copy"), deployment("busy", 2))...)
 	stopped := target.stopped()
 	if result, err := target.overdue(start.Add(100 * time.Hour)); err != nil || len(result.Items) > 0 {
@@ -295,16 +295,16 @@ func TestRestoredElsewhere(t *testing.T) {
 	restore := of("restore")
 	restore.Origin, restore.Namespaces = quiesce.OriginRestored, []string{"elsewhere"}
 	if other := target.done(target.Unquiesce, restore); len(other.Items) > 0 {
-		t.Errorf("a restore of other namespaces gives back %v", other.Items)
+		t.Errorf("a restore of other namespaces unquiesces %v", other.Items)
 	}
 	restore.Namespaces = []string{"shop", "shop-copy"}
 	result := target.done(target.Unquiesce, restore)
-	says(t, result.Message, "given back", "1 still held by others")
+	says(t, result.Message, "unquiesced", "1 still held by others")
 	target.done(target.Unquiesce, backup)
 	target.same(sorted(target, append(want, deployment("busy", 2))))
 }
 
-// sorted returns objects as all does.
+// sorted returns objects in the form of all.
 func sorted(w *world, objects []client.Object) []client.Object {
 	for _, o := range objects {
 		o.SetResourceVersion("")
@@ -312,7 +312,7 @@ func sorted(w *world, objects []client.Object) []client.Object {
 	return newWorld(w.T, objects...).all()
 }
 
-// TestPreRestore: what a Restore itself quiesced before it wrote, it gives back.
+// TestPreRestore: a Restore unquiesces what it quiesced itself before it wrote.
 func TestPreRestore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shop()...)
@@ -324,8 +324,8 @@ func TestPreRestore(t *testing.T) {
 	w.same(before)
 }
 
-// TestPreRestoreElsewhere: what a Restore stopped is started wherever it is, and nothing else in
-// namespaces that it does not include any more.
+// TestPreRestoreElsewhere: what a Restore stopped is started in any namespace, and nothing else in
+// namespaces that it no longer includes.
 func TestPreRestoreElsewhere(t *testing.T) {
 	t.Parallel()
 	source := newWorld(t, deployment("web", 3))
@@ -351,11 +351,11 @@ func TestPreRestoreElsewhere(t *testing.T) {
 }
 
 // TestUnquiesce_UnreadableState: a tenant may write any annotation. No retry makes it readable, so
-// that the run is told what to do, and is held by nothing.
+// the run reports what to do and does not wait.
 func TestUnquiesce_UnreadableState(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
-		"no JSON":           "secret words",
+		"invalid JSON":      "secret words",
 		"another version":   `{"v":7,"kind":"Deployment","uid":"secret words"}`,
 		"no replicas":       `{"v":1,"kind":"Deployment","uid":"secret words","replicas":-1}`,
 		"too many replicas": `{"v":1,"kind":"Deployment","uid":"secret words","replicas":99999999999}`,
@@ -368,7 +368,7 @@ func TestUnquiesce_UnreadableState(t *testing.T) {
 			w.remark(deployment("web", 0), func(a map[string]string) { a[state.Annotation] = value })
 			result := w.done(w.Unquiesce, req)
 			expect(t, result, map[string]quiesce.Outcome{"Deployment shop/web": quiesce.Lost, "Deployment shop/api": state.Restored})
-			says(t, result.Message, "1 given back", "Deployment shop/web", "cannot be read", "by hand")
+			says(t, result.Message, "1 unquiesced", "Deployment shop/web", "cannot be read", "by hand")
 			says(t, result.Stopped, "Deployment shop/web has an annotation grapnel.dev/quiesced that cannot be read", "by hand")
 			if strings.Contains(result.Message+result.Stopped, "secret words") {
 				t.Error("the message shows what is in the annotation")
@@ -376,13 +376,13 @@ func TestUnquiesce_UnreadableState(t *testing.T) {
 			other := of("b")
 			other.Namespaces = []string{"office"}
 			if result := w.done(w.Unquiesce, other); len(result.Items) > 0 {
-				t.Errorf("it is told to runs that it is nothing to: %+v", result.Items)
+				t.Errorf("runs that it does not concern report it: %+v", result.Items)
 			}
 		})
 	}
 }
 
-// TestOutputsAreHostile: they are kept where people may change them.
+// TestOutputsAreHostile: outputs are stored where users may change them.
 func TestOutputsAreHostile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3))

@@ -30,28 +30,28 @@ import (
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a cluster and a Quiescer in it.
+// world is a cluster with a Quiescer.
 type world struct {
 	*testing.T
 	client.WithWatch
 	*quiesce.Quiescer
 	now time.Time
-	// onPatch and onList come before a request; what they return is its error.
+	// onPatch, onGet and onList are called before a request; their error is returned.
 	onPatch, onGet func(client.Object) error
 	onList         func(client.ObjectList, *client.ListOptions) error
-	// onDisown comes before the patch by which Grapnel is no writer of a workload any more.
+	// onDisown is called before the patch that removes Grapnel from managedFields.
 	onDisown func()
-	// afterPatch comes behind a patch that was made.
+	// afterPatch is called after a successful patch.
 	afterPatch     func(client.Object) error
 	patches, lists int
-	// page is how many objects a list holds at most; 0 is all of them.
+	// page is the maximum number of objects in a list; 0 is no limit.
 	page int
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{T: t, now: start}
-	kinds := runtime.NewScheme() // the one of all kinds is slow
+	kinds := runtime.NewScheme() // the scheme with all kinds is slow
 	if err := kubequiesce.AddToScheme(kinds); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (w *world) list(ctx context.Context, c client.WithWatch, l client.ObjectLis
 	return w.cut(l, (&client.ListOptions{}).ApplyOptions(opts))
 }
 
-// cut leaves one page of a list.
+// cut keeps one page of a list.
 func (w *world) cut(l client.ObjectList, o *client.ListOptions) error {
 	all, err := meta.ExtractList(l)
 	if err != nil {
@@ -120,7 +120,7 @@ func (w *world) cut(l client.ObjectList, o *client.ListOptions) error {
 	return meta.SetList(l, all[from:])
 }
 
-// request is one of run "a" for namespace shop.
+// request returns a request of run "a" for namespace shop.
 func request() quiesce.Request {
 	return quiesce.Request{
 		Key: "hook-run", Attempt: 1, Holder: "a", Namespaces: []string{"shop"}, MaxQuiesceDuration: time.Hour, Since: start,
@@ -133,7 +133,7 @@ func of(holder string) quiesce.Request {
 	return r
 }
 
-// until calls again until it is done or fails.
+// until calls repeatedly until the call is done or fails.
 func (w *world) until(call func(context.Context, quiesce.Request) (quiesce.Result, error), req quiesce.Request) (quiesce.Result, error) {
 	w.Helper()
 	for range 20 {
@@ -143,11 +143,11 @@ func (w *world) until(call func(context.Context, quiesce.Request) (quiesce.Resul
 		}
 		w.now = w.now.Add(result.RetryAfter)
 	}
-	w.Fatal("it asked to be called again for 20 times")
+	w.Fatal("not done after 20 calls")
 	return quiesce.Result{}, nil
 }
 
-// done is until, and must not fail.
+// done is like until, and fails the test on an error.
 func (w *world) done(call func(context.Context, quiesce.Request) (quiesce.Result, error), req quiesce.Request) quiesce.Result {
 	w.Helper()
 	result, err := w.until(call, req)
@@ -157,7 +157,7 @@ func (w *world) done(call func(context.Context, quiesce.Request) (quiesce.Result
 	return result
 }
 
-// all returns every workload there is, without what each write changes.
+// all returns every workload, without the fields that each write changes.
 func (w *world) all() []client.Object {
 	w.Helper()
 	var found []client.Object
@@ -177,7 +177,7 @@ func (w *world) all() []client.Object {
 	return found
 }
 
-// same fails if workloads are not as they were.
+// same fails the test if workloads differ from before.
 func (w *world) same(before []client.Object) {
 	w.Helper()
 	if diff := cmp.Diff(before, w.all(), cmpopts.EquateEmpty()); diff != "" {
@@ -185,7 +185,7 @@ func (w *world) same(before []client.Object) {
 	}
 }
 
-// overdue gives back at a time what is marked and over, as the controller does.
+// overdue unquiesces expired workloads at a time, as the controller does.
 func (w *world) overdue(at time.Time) (quiesce.Result, error) {
 	w.Helper()
 	var refs []state.Ref
@@ -206,7 +206,7 @@ func (w *world) replicas(name string) int32 {
 	return *d.Spec.Replicas
 }
 
-// scale does what somebody else does.
+// scale sets the replicas as another writer does.
 func (w *world) scale(name string, replicas int32, who string) {
 	w.Helper()
 	var d appsv1.Deployment
@@ -226,7 +226,7 @@ func (w *world) create(o client.Object) {
 	}
 }
 
-// outcomes returns what became of each workload.
+// outcomes returns the outcome for each workload.
 func outcomes(r quiesce.Result) map[string]quiesce.Outcome {
 	all := map[string]quiesce.Outcome{}
 	for _, i := range r.Items {
@@ -251,7 +251,7 @@ func says(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// quiesced is what becomes of shop.
+// quiesced returns the outcomes for shop.
 func quiesced() map[string]quiesce.Outcome {
 	all := map[string]quiesce.Outcome{}
 	for _, name := range []string{
@@ -266,7 +266,7 @@ func quiesced() map[string]quiesce.Outcome {
 	return all
 }
 
-// stopped returns the names of the workloads of which nothing is to run.
+// stopped returns the names of the quiesced workloads.
 func (w *world) stopped() []string {
 	w.Helper()
 	var names []string

@@ -34,7 +34,7 @@ actions: [{name: e2e.example.io/too-slow, kind: PreBackupAction, timeout: 5s, se
 	{"evicted", fmt.Sprintf(`
 executor: {job: {image: %s, command: [sh, -c, "trap 'exit 1' TERM; sleep 600 & wait"]}}
 actions: [{name: e2e.example.io/evicted, kind: PreBackupAction, timeout: 3m, selector: {matchLabels: {story: evicted}}}]
-`, busyboxImage), "its pod was taken away before it answered .EvictionByEvictionAPI."},
+`, busyboxImage), "its pod was disrupted before it answered .EvictionByEvictionAPI."},
 	{"crashing", `
 executor: {podExec: {selector: {matchLabels: {app: crashing}}, command: ["true"]}}
 actions: [{name: e2e.example.io/crashing, kind: PreBackupAction, timeout: 10s, selector: {matchLabels: {story: crashing}}}]

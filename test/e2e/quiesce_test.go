@@ -128,7 +128,7 @@ func describeQuiesce() {
 		stop := c.keepScaled(ctx, "shop", "web", 3)
 		c.backup(ctx, "disturbed", "shop", "quiesce")
 		b := c.backupEnds(ctx, "disturbed", v1alpha1.BackupPhaseFailedPreBackupActions)
-		Expect(b.Status.Message).To(MatchRegexp(`Deployment.*web.*was set .* times while it was to be quiesced, last by "?shop-operator`))
+		Expect(b.Status.Message).To(MatchRegexp(`Deployment.*web.*was set .* times while it should be quiesced, last by "?shop-operator`))
 		stop()
 		Eventually(ctx, func() string { return c.numbers(ctx, "shop") }).Should(Equal(asWanted))
 	}, SpecTimeout(minutes(4)))

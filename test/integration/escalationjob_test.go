@@ -286,7 +286,7 @@ func TestTheJobOfSomebodyElse(t *testing.T) {
 	})
 	awaitCall(t, b, v1alpha1.HookPreBackup, first)
 	release()
-	outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "Job "+theirs.Name+" in namespace "+s.Name, "was not made for this action")
+	outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "Job "+theirs.Name+" in namespace "+s.Name, "was not created for this action")
 	after := &batchv1.Job{}
 	if err := world.Client.Get(t.Context(), types.NamespacedName{Namespace: s.Name, Name: theirs.Name}, after); err != nil {
 		t.Fatal(err)

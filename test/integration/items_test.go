@@ -118,7 +118,7 @@ func TestAnItemActionThatCanNotBeCalled(t *testing.T) {
 	b = s.NewBackup(app)
 	b.Labels = stage.LabelsForActions(action)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "warning")
-	says(t, messages(s.results(t, b).Warnings), action, "left out")
+	says(t, messages(s.results(t, b).Warnings), action, "skipped")
 }
 
 // TestTheOperatorIsKilledWhileAnActionLooks has the objects shown again.
@@ -169,7 +169,7 @@ func TestTwoPluginsRegisterTheSame(t *testing.T) {
 	if plugin := plannedOf(b, action); plugin != older.Name {
 		t.Errorf("the action is planned of Plugin %q, want the older one", plugin)
 	}
-	says(t, messages(s.results(t, b).Warnings), "Plugin "+younger.Name+" is left out", older.Name)
+	says(t, messages(s.results(t, b).Warnings), "Plugin "+younger.Name+" is skipped", older.Name)
 	world.Delete(t, older)
 	await(t, younger, "it is ready", func(p *v1alpha1.Plugin) bool {
 		return conditionOf(p, v1alpha1.ConditionReady) == metav1.ConditionTrue && p.Status.Message == ""

@@ -53,7 +53,7 @@ func TestPluginsThatNeverLoad(t *testing.T) {
 	doing(t, refusing, v1alpha1.ReasonWaitingForPlugins)
 	var want [][]string
 	for name, c := range broken {
-		want = append(want, []string{"Plugin never-" + name + " was never loaded", c.says, "mend it, set spec.suspend, or set failurePolicy Ignore"})
+		want = append(want, []string{"Plugin never-" + name + " was never loaded", c.says, "fix it, set spec.suspend, or set its failurePolicy to Ignore"})
 	}
 	refused(t, refusing, want...)
 	for _, plugin := range plugins {
@@ -64,7 +64,7 @@ func TestPluginsThatNeverLoad(t *testing.T) {
 	b.Labels = stage.LabelsForActions(pair)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "10 warnings")
 	for name := range broken {
-		says(t, messages(s.results(t, b).Warnings), "Plugin never-"+name+" is left out", "failurePolicy is Ignore")
+		says(t, messages(s.results(t, b).Warnings), "Plugin never-"+name+" is skipped", "failurePolicy is Ignore")
 	}
 	if err := world.CheckLogsForSecrets(); err != nil {
 		t.Error(err)

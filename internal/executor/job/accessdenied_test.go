@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// TestStopThatIsDenied has credentials expire for a moment, as a Job is ended beside which
+// TestStopThatIsDenied expires the credentials for a moment, while a Job is ended beside which
 // nothing may run.
 func TestStopThatIsDenied(t *testing.T) {
 	for name, denied := range map[string]error{
@@ -50,7 +50,7 @@ func TestStopThatIsDenied(t *testing.T) {
 	}
 }
 
-// TestStopThatStaysDenied says why.
+// TestStopThatStaysDenied: the error gives the reason.
 func TestStopThatStaysDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -59,7 +59,7 @@ func TestStopThatStaysDenied(t *testing.T) {
 		w.must(err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		const want = "PreBackupAction(example.io/freeze): what it left running could not be ended: its Jobs could not be listed: the token has expired"
+		const want = "PreBackupAction(example.io/freeze): what it left running could not be stopped: its Jobs could not be listed: the token has expired"
 		if err := e.Stop(ctx, call()); executor.ErrorKindOf(err) != executor.Unreachable || err.Error() != want {
 			t.Errorf("error is %v, want %s", err, want)
 		}

@@ -25,7 +25,7 @@ type terminationMessage struct {
 	RetryAfterSeconds float64           `json:"retryAfterSeconds"`
 }
 
-// decodeTerminationMessage reads a termination message in JSON.
+// decodeTerminationMessage decodes a termination message in JSON.
 func decodeTerminationMessage(message string) (terminationMessage, error) {
 	var r terminationMessage
 	decoder := json.NewDecoder(strings.NewReader(message))
@@ -34,13 +34,13 @@ func decodeTerminationMessage(message string) (terminationMessage, error) {
 		return terminationMessage{}, err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return terminationMessage{}, errors.New("something follows the JSON")
+		return terminationMessage{}, errors.New("the JSON is followed by other text")
 	}
 	return r, nil
 }
 
-// answerForExit says what a container answered that ended with exit. Last is the last line of
-// its log. The texts are clean by redact.
+// answerForExit returns the answer of a container that ended with exit. last is the last line of
+// its log. redact is applied to all texts.
 func answerForExit(exit *corev1.ContainerStateTerminated, last string, redact func(string) string) (executor.Answer, *failure) {
 	message := strings.TrimSpace(exit.Message)
 	isJSON := strings.HasPrefix(message, "{")
@@ -77,12 +77,12 @@ func newContractError(text string) *failure {
 	return &failure{kind: executor.Failed, text: "answered something that is not part of the contract: " + text}
 }
 
-// failureReason says why a container failed, as far as it said so.
+// failureReason returns the reason that a container gave for its failure.
 func failureReason(message string, isJSON bool, last string, redact func(string) string) string {
 	if r, err := decodeTerminationMessage(message); isJSON && err == nil {
 		message = r.Message
 	}
-	// Redacted as a whole: a secret may have several lines.
+	// Redacted as a whole, because a secret may span several lines.
 	lines := strings.FieldsFunc(redact(message), func(r rune) bool { return r == '\n' || r == '\r' })
 	for _, line := range slices.Backward(lines) {
 		if line = strings.TrimSpace(line); line != "" {

@@ -18,8 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// attempt is one call of Execute. All of it but the log's follower belongs to one
-// goroutine.
+// attempt is one call of Execute. Everything except the log follower belongs to one goroutine.
 type attempt struct {
 	Options
 	cluster cluster
@@ -28,23 +27,22 @@ type attempt struct {
 	env     []corev1.EnvVar
 	files   map[string][]byte
 
-	// waitingSince is when the container could begin to start: its Job and files were there.
+	// waitingSince is when the container could start: its Job and files existed.
 	waitingSince time.Time
-	// mayHaveJob says that there may be a Job, taken that it was there before this call, and learned
-	// that the redactor knows what its container was given.
+	// mayHaveJob is set if there may be a Job. adopted is set if the Job existed before this call.
+	// secretsRegistered is set if the redactor knows the secret values of the container.
 	mayHaveJob, adopted, secretsRegistered bool
 
 	job  *batchv1.Job
 	logs *logFollower
 
-	// observed is what the Job and pod, its pod, meant last, and stuck since when the container
-	// cannot start.
+	// observed is the last observed state of the Job and its pod.
 	observed   jobState
 	pod        *corev1.Pod
 	stuckSince time.Time
-	// apiError is why the API server could not be asked, if it was so last.
+	// apiError is the last error of the API server; nil if the last request succeeded.
 	apiError error
-	// deniedError is why nothing could be removed, if it was so last.
+	// deniedError is why the last attempt to remove something was denied; nil if it succeeded.
 	deniedError error
 }
 
@@ -75,7 +73,7 @@ func (a *attempt) newError(f *failure) error {
 	return executor.NewError(f.kind, a.call, text, f.err)
 }
 
-// prepareInputs refuses a call that no Job can be made of.
+// prepareInputs rejects a call for which no Job can be created.
 func (a *attempt) prepareInputs() (err error) {
 	switch {
 	case a.call.Key == "":
@@ -93,8 +91,9 @@ func (a *attempt) prepareInputs() (err error) {
 	return err
 }
 
-// runJob starts or finds the Job and follows it to its end. It removes the Job unless that ended by
-// itself with what the attempt came to: until somebody recorded that, it has to be found again.
+// runJob starts or finds the Job and follows it to its end. It removes the Job unless the Job
+// finished by itself with a result: until that is recorded, a later Execute must be able to find
+// it.
 func (a *attempt) runJob(ctx context.Context) (executor.Answer, *failure) {
 	changed, stop := a.cluster.watchChanges(ctx, keyLabelValue(a.call.Key))
 	defer stop()
@@ -121,8 +120,8 @@ func (a *attempt) runJob(ctx context.Context) (executor.Answer, *failure) {
 	} else {
 		failed = toFailure(err)
 	}
-	// If the operator ends at this moment, nobody will record that it is to be called again
-	// either. Where the answer gets lost otherwise, it is only called sooner.
+	// If the operator stops at this moment, the request to be called again is not recorded either.
+	// If that answer is lost otherwise, the action is only called sooner.
 	final := err == nil && a.observed.isFinal && (failed != nil || answer.RetryAfter == 0)
 	if !final && !isOperatorStopping(ctx) {
 		a.removeJobsBestEffort(ctx, err != nil || a.observed.exit == nil)
@@ -130,7 +129,7 @@ func (a *attempt) runJob(ctx context.Context) (executor.Answer, *failure) {
 	return answer, failed
 }
 
-// jobResult is what a Job came to that has ended. Last is the last line of its log.
+// jobResult returns the result of a finished Job. last is the last line of its log.
 func (a *attempt) jobResult(last string) (executor.Answer, *failure) {
 	if a.observed.failure != nil {
 		return executor.Answer{}, a.observed.failure
@@ -138,13 +137,13 @@ func (a *attempt) jobResult(last string) (executor.Answer, *failure) {
 	return answerForExit(a.observed.exit, last, a.Redactor.String)
 }
 
-// findOrCreateJob finds the Job of the attempt, which an operator before this one left, or creates one
-// when no other of the key is left.
+// findOrCreateJob finds the Job of the attempt, which a previous operator left, or creates one once
+// no other Job of the key remains.
 func (a *attempt) findOrCreateJob(ctx context.Context) (again time.Duration, done bool, err error) {
-	a.mayHaveJob = true // an operator before this one may have created it
+	a.mayHaveJob = true // a previous operator may have created it
 	jobs, err := a.cluster.listJobs(ctx, keyLabelValue(a.call.Key))
 	if err != nil {
-		return 0, false, newRequestFailure("the Jobs of earlier attempts could not be looked for", err)
+		return 0, false, newRequestFailure("listing the Jobs of earlier attempts failed", err)
 	}
 	ending := false
 	for i := range jobs {
@@ -167,34 +166,34 @@ func (a *attempt) findOrCreateJob(ctx context.Context) (again time.Duration, don
 	return a.createJob(ctx)
 }
 
-// adoptOrEndJob takes a Job of the key if it is that of the attempt, and otherwise has it end: what
-// an attempt before this one came to is known, and nothing may run beside this one. A later
-// attempt says that this one is not wanted any more.
+// adoptOrEndJob adopts a Job of the key if it belongs to this attempt, and otherwise ends it: the
+// result of an earlier attempt is recorded, and nothing may run beside this one. The Job of a later
+// attempt means that this attempt is obsolete.
 func (a *attempt) adoptOrEndJob(ctx context.Context, job *batchv1.Job) (own bool, err error) {
 	number := attemptNumber(job)
 	switch {
 	case number > a.call.Attempt:
-		return false, &failure{kind: executor.Unreachable, text: "a later attempt has begun already"}
+		return false, &failure{kind: executor.Unreachable, text: "a later attempt has already begun"}
 	case number == a.call.Attempt && job.DeletionTimestamp == nil:
 		a.job = job
 		return true, nil
 	}
 	a.observePod(ctx, job)
-	a.observed = jobState{waitingReason: appendReason("the Job of an attempt before it has not ended yet", lostNodeReason(a.pod))}
+	a.observed = jobState{waitingReason: appendReason("the Job of an earlier attempt has not finished yet", lostNodeReason(a.pod))}
 	if job.DeletionTimestamp != nil {
 		return false, nil
 	}
-	a.log.Info("Ending the Job that an attempt before this one left", "namespace", a.Namespace, "job", job.Name)
+	a.log.Info("Deleting the Job of an earlier attempt", "namespace", a.Namespace, "job", job.Name)
 	return false, a.removeJob(ctx, job, true)
 }
 
 func (a *attempt) markAdopted() {
 	a.adopted = true
-	a.log.Info("Following a Job that is there already; its log is repeated from the beginning",
+	a.log.Info("Following an existing Job; its log is repeated from the beginning",
 		"namespace", a.Namespace, "job", a.job.Name)
 }
 
-// createJob creates the Job, unless one is there that was not listed.
+// createJob creates the Job, unless one exists that was not listed.
 func (a *attempt) createJob(ctx context.Context) (again time.Duration, done bool, err error) {
 	if err := a.registerSecretValues(ctx, a.env, a.readSecretIfAllowed); err != nil {
 		return 0, false, newCreateFailure("the Secrets of its variables could not be read", err)
@@ -203,7 +202,7 @@ func (a *attempt) createJob(ctx context.Context) (again time.Duration, done bool
 	err = a.cluster.createObject(ctx, job)
 	if err == nil {
 		a.job = job
-		a.log.Info("Started a Job", "namespace", a.Namespace, "job", job.Name)
+		a.log.Info("Created a Job", "namespace", a.Namespace, "job", job.Name)
 		return 0, true, nil
 	}
 	if !isAlreadyExists(err) {
@@ -217,7 +216,7 @@ func (a *attempt) createJob(ctx context.Context) (again time.Duration, done bool
 		return executor.MinRetryAfter, false, nil
 	case !a.matchesCall(there, a.call):
 		return 0, false, &failure{kind: executor.Invalid, hasObjectName: true, text: fmt.Sprintf(
-			"Job %s in namespace %s is there and was not made for this action: remove it", job.Name, a.Namespace)}
+			"Job %s in namespace %s already exists and was not created for this action: delete it", job.Name, a.Namespace)}
 	}
 	if own, err := a.adoptOrEndJob(ctx, there); !own {
 		return 0, false, err
@@ -226,8 +225,8 @@ func (a *attempt) createJob(ctx context.Context) (again time.Duration, done bool
 	return 0, true, nil
 }
 
-// ensureFilesSecret creates the files of the Job, unless an operator before this one did. A Job that was
-// there is not ended because they cannot be created if it does not need them any more.
+// ensureFilesSecret creates the files of the Job, unless a previous operator did. If that fails, an
+// adopted Job that no longer needs the files is left running.
 func (a *attempt) ensureFilesSecret(ctx context.Context) (again time.Duration, done bool, err error) {
 	again, done, err = a.createFilesSecret(ctx)
 	if err == nil || !a.adopted {
@@ -235,7 +234,7 @@ func (a *attempt) ensureFilesSecret(ctx context.Context) (again time.Duration, d
 	}
 	pod, unread := a.cluster.findNewestPod(ctx, a.job, keyLabelValue(a.call.Key))
 	if unread != nil {
-		return 0, false, newRequestFailure("its Job could not be looked at", unread)
+		return 0, false, newRequestFailure("reading its Job failed", unread)
 	}
 	if seen := newJobState(a.job, pod); seen.started || seen.hasEnded() {
 		return 0, true, nil
@@ -245,8 +244,8 @@ func (a *attempt) ensureFilesSecret(ctx context.Context) (again time.Duration, d
 
 const filesNotStoredText = "the files for its pod could not be stored"
 
-// createFilesSecret is store without regard for what runs. What the API server says to a request to
-// create them does not say whether they are there: a quota or a policy refuses it first.
+// createFilesSecret creates the files of the Job, whatever runs. A rejected create request does not
+// tell whether they exist: a quota or a policy may reject it first.
 func (a *attempt) createFilesSecret(ctx context.Context) (again time.Duration, done bool, err error) {
 	secret := a.newFilesSecret(a.job, a.call, a.files)
 	if a.adopted {
@@ -267,7 +266,7 @@ func (a *attempt) createFilesSecret(ctx context.Context) (again time.Duration, d
 	return 0, false, newCreateFailure(filesNotStoredText, refusal)
 }
 
-// hasFilesSecret says whether the files are there.
+// hasFilesSecret reports whether the files exist.
 func (a *attempt) hasFilesSecret(ctx context.Context, name string) (bool, error) {
 	there, err := a.cluster.getSecret(ctx, name)
 	switch {
@@ -277,14 +276,14 @@ func (a *attempt) hasFilesSecret(ctx context.Context, name string) (bool, error)
 		return false, nil
 	case !a.matchesCall(there, a.call):
 		return false, &failure{kind: executor.Invalid, hasObjectName: true, text: fmt.Sprintf(
-			"Secret %s in namespace %s is there and was not made for this action: remove it", name, a.Namespace)}
+			"Secret %s in namespace %s already exists and was not created for this action: delete it", name, a.Namespace)}
 	}
 	return true, nil
 }
 
-// observeJob sees how the Job is.
+// observeJob reads the Job and its pod, and updates observed.
 func (a *attempt) observeJob(ctx context.Context) (again time.Duration, done bool, err error) {
-	const what = "its Job could not be looked at"
+	const what = "reading its Job failed"
 	job, err := a.cluster.getJob(ctx, a.job.Name)
 	if err != nil {
 		return 0, false, newRequestFailure(what, err)
@@ -292,7 +291,7 @@ func (a *attempt) observeJob(ctx context.Context) (again time.Duration, done boo
 	if job != nil && job.UID != a.job.UID {
 		job = nil
 	}
-	// After the Job, so that the pod of a Job that is complete is there if it ever is.
+	// Read the pod after the Job: if the Job is complete, its pod is then found if it still exists.
 	a.pod, err = a.cluster.findNewestPod(ctx, a.job, keyLabelValue(a.call.Key))
 	if err != nil {
 		return 0, false, newRequestFailure(what, err)

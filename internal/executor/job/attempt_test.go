@@ -11,15 +11,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// retry is the attempt after that of call.
+// retry returns the next attempt after that of call.
 func retry() executor.Call {
 	next := call()
 	next.Attempt++
 	return next
 }
 
-// TestAnAttemptHasItsOwnJob has the Job of a failed attempt stay, because it could not be
-// removed.
+// TestAnAttemptHasItsOwnJob leaves the Job of a failed attempt behind, because it could not be
+// deleted.
 func TestAnAttemptHasItsOwnJob(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end func(w *world)
@@ -60,7 +60,7 @@ func TestAnAttemptHasItsOwnJob(t *testing.T) {
 	}
 }
 
-// TestAnAttemptDoesNotEndALaterOne has an operator go on that missed that another one took
+// TestAnAttemptDoesNotEndALaterOne continues an operator that has not noticed that another one took
 // over.
 func TestAnAttemptDoesNotEndALaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAnAttemptDoesNotEndALaterOne(t *testing.T) {
 		later := w.execute(t.Context(), w.options(), retry())
 		w.pod(w.job(), running())
 		x := w.run()
-		x.fails(t, executor.Unreachable, "a later attempt has begun already")
+		x.fails(t, executor.Unreachable, "a later attempt has already begun")
 		later.goesOn(t)
 		w.become(w.job(), exited(0, "frozen"))
 		<-later.done

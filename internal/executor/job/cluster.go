@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
 )
 
-// Client makes requests to the API server. Its reads must not come from a cache: what
-// was just written has to be seen.
+// Client makes requests to the API server. Its reads must not come from a cache: they must return
+// what was just written.
 type Client = client.WithWatch
 
 // cluster makes the requests of an Executor, all in one namespace.
@@ -38,7 +38,7 @@ func (c *cluster) listOptionsForKey(key string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(c.namespace), client.MatchingLabels{LabelManagedBy: ManagedBy, LabelKey: key}}
 }
 
-// createObject creates an object and fills in what the API server made of it.
+// createObject creates an object and updates it with the result.
 func (c *cluster) createObject(ctx context.Context, object client.Object) error {
 	if err := c.client.Create(ctx, object); err != nil {
 		return fmt.Errorf("creating %s: %w", object.GetName(), err)
@@ -54,7 +54,7 @@ func (c *cluster) listJobs(ctx context.Context, key string) ([]batchv1.Job, erro
 	return list.Items, nil
 }
 
-// getJob returns a Job; nil if there is none of that name.
+// getJob returns a Job; nil if it does not exist.
 func (c *cluster) getJob(ctx context.Context, name string) (*batchv1.Job, error) {
 	var job batchv1.Job
 	if err := c.client.Get(ctx, c.namespacedName(name), &job); apierrors.IsNotFound(err) {
@@ -65,7 +65,7 @@ func (c *cluster) getJob(ctx context.Context, name string) (*batchv1.Job, error)
 	return &job, nil
 }
 
-// getSecret returns a Secret; nil if there is none of that name.
+// getSecret returns a Secret; nil if it does not exist.
 func (c *cluster) getSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	var secret corev1.Secret
 	if err := c.client.Get(ctx, c.namespacedName(name), &secret); apierrors.IsNotFound(err) {
@@ -92,13 +92,13 @@ func (c *cluster) findNewestPod(ctx context.Context, job *batchv1.Job, key strin
 	return newest, nil
 }
 
-// newestWarning returns the newest warning about the object with that UID; "" if there is
-// none. A reason of "" stands for all.
+// newestWarning returns the newest warning event about the object with that UID; "" if there is
+// none. An empty reason matches all.
 func (c *cluster) newestWarning(ctx context.Context, uid types.UID, reason string) string {
 	var list corev1.EventList
 	err := c.client.List(ctx, &list, client.InNamespace(c.namespace), client.MatchingFields{"involvedObject.uid": string(uid)})
 	if err != nil {
-		return "" // events are what makes a message better, nothing more
+		return "" // events only make messages better
 	}
 	var message string
 	var newest time.Time
@@ -140,7 +140,7 @@ func (c *cluster) deleteSecret(ctx context.Context, secret *corev1.Secret) error
 	return c.deleteObject(ctx, secret, client.Preconditions{UID: &secret.UID})
 }
 
-// deleteObject deletes an object; that it is gone, or another has its name, is no error.
+// deleteObject deletes an object. It is not an error if the object does not exist or was replaced.
 func (c *cluster) deleteObject(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	if err := c.client.Delete(ctx, object, options...); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting %s: %w", object.GetName(), err)
@@ -148,8 +148,8 @@ func (c *cluster) deleteObject(ctx context.Context, object client.Object, option
 	return nil
 }
 
-// watchChanges returns a channel that says when a Job or a pod of the key may have changed.
-// Stop ends it and waits for what it started.
+// watchChanges returns a channel that signals when a Job or a pod of the key may have changed. stop
+// ends the watches and waits for their goroutines.
 func (c *cluster) watchChanges(ctx context.Context, key string) (changed <-chan struct{}, stop func()) {
 	wakes := make(chan struct{}, 1)
 	wake := func() {
@@ -172,8 +172,7 @@ func (c *cluster) watchChanges(ctx context.Context, key string) (changed <-chan 
 	}
 }
 
-// watchObjects calls wake whenever a watch begins, has something to tell or cannot be held
-// up, until ctx is done.
+// watchObjects calls wake whenever a watch begins, receives an event or fails, until ctx is done.
 func (c *cluster) watchObjects(ctx context.Context, key string, list func() client.ObjectList, wake func()) {
 	for failures := 1; ctx.Err() == nil; failures = min(failures+1, maxBackoffFailures) {
 		if w, err := c.client.Watch(ctx, list(), c.listOptionsForKey(key)...); err == nil {
@@ -187,11 +186,11 @@ func (c *cluster) watchObjects(ctx context.Context, key string, list func() clie
 	}
 }
 
-// maxBackoffFailures is from when on delays do not grow any more.
+// maxBackoffFailures is the number of failures after which delays stop growing.
 const maxBackoffFailures = 8
 
-// forwardWatchEvents calls wake at the beginning and for each event, until the watch or ctx ends. It
-// says whether there was an event.
+// forwardWatchEvents calls wake at the beginning and for each event, until the watch or ctx ends.
+// It reports whether there was an event.
 func forwardWatchEvents(ctx context.Context, w watch.Interface, wake func()) (heard bool) {
 	defer w.Stop()
 	wake()

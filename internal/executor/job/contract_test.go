@@ -39,8 +39,8 @@ func TestTerminationMessages(t *testing.T) {
 		"again never":     {message: fmt.Sprintf(`{"retryAfterSeconds":%g}`, math.MaxFloat64), wantErr: "retryAfterSeconds is 1.797"},
 		"unknown field":   {message: `{"output":{"a":"b"}}`, wantErr: `unknown field "output"`},
 		"cut off":         {message: `{"message":"` + strings.Repeat("x", 4084), wantErr: "Kubernetes keeps 4096 bytes of it, it has 4096"},
-		"not only JSON":   {message: `{"message":"m"} trailing`, wantErr: "something follows the JSON"},
-		"two JSON":        {message: "{}{}", wantErr: "something follows the JSON"},
+		"not only JSON":   {message: `{"message":"m"} trailing`, wantErr: "the JSON is followed by other text"},
+		"two JSON":        {message: "{}{}", wantErr: "the JSON is followed by other text"},
 		"wrong type":      {message: `{"outputs":{"a":1}}`, wantErr: "cannot unmarshal number"},
 		"outputs' key":    {message: `{"outputs":{"a/b":"x"}}`, wantErr: `outputs that are not allowed: the output's key "a/b" is not allowed`},
 		"outputs' size":   {message: `{"outputs":{"a":"` + long + `"}}`, wantErr: `the output "a" has 9216 bytes, at most 4096 are allowed`},
@@ -99,7 +99,7 @@ func TestNewEnvVars(t *testing.T) {
 	}
 }
 
-// FuzzParameters has no parameter become another variable, or one that no container takes.
+// FuzzParameters: no parameter becomes another variable, or one that no container accepts.
 func FuzzParameters(f *testing.F) {
 	for _, seed := range []string{"", "a", "A=b", "a\nB=c", "LD_PRELOAD", "../x", "$(A)", "é\x00"} {
 		f.Add(seed)

@@ -1,109 +1,109 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package job runs hook actions as Kubernetes Jobs: any image that can read
-// environment variables and files can be an action.
+// Package job runs hook actions as Kubernetes Jobs: any image that can read environment variables
+// and files can be an action.
 //
-// An [Executor] stands for one action. Each attempt is one Job with one pod, which is
-// never started a second time. How a call goes:
+// An [Executor] stands for one action. Each attempt is one Job with one pod, which is never
+// restarted. The parts of a call:
 //
-//	options.go      what a Plugin declares, and what is refused of it
+//	options.go      the declaration in a Plugin, and what is rejected
 //	template.go     the Job, environment.go its variables, files.go its files
-//	attempt.go      start or find the Job, follow it, take its answer
-//	learn.go        what of its environment must not be shown
-//	wait.go         for how long what is waited for, and what is said of it
-//	judge.go        pure: what a Job and its pod, as they are now, mean
+//	attempt.go      create or find the Job, follow it, return its answer
+//	secrets.go      which values of its environment must not be shown
+//	polling.go      how long to wait for what, and the messages about it
+//	termination.go  pure: what the current state of a Job and its pod means
 //	answer.go       pure: what a termination message means
-//	late.go         take the answer of what ended unseen
-//	remove.go       end and remove what was started
+//	result.go       return the answer of a Job that finished unobserved
+//	removal.go      end and remove what was created
 //	logs.go         the pod's log, line by line, into the logger of ctx
 //	cluster.go      every request to the API server
 //
-// # What the container is told
+// # Input of the container
 //
-// These variables, always: GRAPNEL_IDEMPOTENCY_KEY, GRAPNEL_ATTEMPT, GRAPNEL_POINT
-// ("PreBackup"), GRAPNEL_ACTION, GRAPNEL_BACKUP_NAME ("" for actions of a Backup), and
-// the paths of the files below: GRAPNEL_SUBJECT_FILE, GRAPNEL_OUTPUTS_FILE,
-// GRAPNEL_BACKUP_OUTPUTS_FILE.
+// These variables are always set: GRAPNEL_IDEMPOTENCY_KEY, GRAPNEL_ATTEMPT, GRAPNEL_POINT
+// ("PreBackup"), GRAPNEL_ACTION, GRAPNEL_BACKUP_NAME ("" for actions of a Backup), and the paths
+// of the files below: GRAPNEL_SUBJECT_FILE, GRAPNEL_OUTPUTS_FILE, GRAPNEL_BACKUP_OUTPUTS_FILE.
 //
-// Each parameter is a variable GRAPNEL_PARAM_<NAME>: letters in upper case, everything
-// but letters and digits of ASCII as "_". "max-lag.s" is GRAPNEL_PARAM_MAX_LAG_S. Two
-// parameters with one name are an error (kind Invalid), and so is a zero byte. A value
-// arrives as it is: Kubernetes finds no $(REFERENCE) in it, and neither a command, an
-// argument nor a variable of the Plugin may refer to one of Grapnel's.
+// Each parameter is a variable GRAPNEL_PARAM_<NAME>: letters are in upper case, and everything
+// except ASCII letters and digits becomes "_". "max-lag.s" is GRAPNEL_PARAM_MAX_LAG_S. Two
+// parameters with the same variable are an error (kind Invalid), and so is a zero byte. A value
+// is passed unchanged: Kubernetes expands no $(REFERENCE) in it, and neither a command, an
+// argument nor a variable of the Plugin may refer to one of Grapnel's variables.
 //
-// These files, read-only, below /grapnel: subject.json, the Backup or Restore;
-// outputs.json, by action what earlier actions of the run returned;
-// backup-outputs.json, the same of the backup that is restored. They are a Secret that
-// the Job owns, which takes 1 MiB ([MaxFileBytes]). A call with more is an error of
-// kind Invalid, before anything is started.
+// These files are below /grapnel, read-only: subject.json, the Backup or Restore; outputs.json,
+// the outputs of earlier actions of the run by action; backup-outputs.json, the same for the
+// backup that is restored. They are in a Secret that the Job owns, which holds 1 MiB
+// ([MaxFileBytes]). A larger call is an error of kind Invalid, before anything is started.
 //
 // The container runs under the restricted pod security standard unless the options say
-// otherwise, and without a token of a service account unless one is named.
+// otherwise, and without a service account token unless a service account is named.
 //
-// # What it answers
+// # Answer of the container
 //
-// Exit code 0 is success. The termination message (/dev/termination-log, of which
-// Kubernetes keeps 4096 bytes) is either text, the message for people, or, if it
-// begins with "{", exactly this, where everything may be left out:
+// Exit code 0 is success. The termination message (/dev/termination-log, of which Kubernetes
+// keeps 4096 bytes) is text, the message for users. If it begins with "{", it must be exactly
+// this JSON, in which every field is optional:
 //
 //	{"message": "3 databases", "outputs": {"lsn": "0/16B3748"}, "retryAfterSeconds": 30}
 //
-// With retryAfterSeconds the action is not done and called again, as another Job, in
-// the same attempt; outputs beside it are dropped. Outputs have the limits of sdk/hook.
+// With retryAfterSeconds the action is not done and is called again, as another Job, in the same
+// attempt; outputs beside it are dropped. Outputs have the limits of sdk/hook.
 //
-// Another exit code is failure. The message of the JSON says why, or else the last
-// line of the text, or the last line of the log.
+// Any other exit code is a failure. The reason is the message in the JSON, or else the last line
+// of the text, or the last line of the log.
 //
 // # Errors
 //
-//	namespace, right or quota is missing; the pod is refused, not      Unreachable
+//	namespace, right or quota is missing; the pod is rejected, not     Unreachable
 //	scheduled, not started; its image cannot be pulled
 //	evicted, preempted, deleted, its node lost: no answer can come     Unreachable
-//	exit code, out of memory, an answer outside of the contract        Failed
+//	exit code, out of memory, an answer outside the contract           Failed
 //	deadline of ctx or of the Job                                      Timeout
 //	parameters or files do not fit, no valid image, another's Job      Invalid
-//	ctx cancelled                                                      Interrupted
+//	ctx canceled                                                       Interrupted
 //
-// What may pass (a registry, a quota) is waited for, for a minute; for a place on a
-// node and for everything else until Options.StartTimeout. So long it is tried, too, to
-// create a Job or its files that something behind the API server refuses, an admission
-// webhook that does not answer. If the API server is away, it is tried again until ctx ends.
-// That it refuses to say what there is, or to delete it, is put up with for a minute
-// (for StartTimeout if that is less): a role binding may be made anew, and what runs is not
-// to be ended for that.
+// Errors that may pass (a registry, a quota) are tolerated for a minute; scheduling and
+// everything else until Options.StartTimeout. If something behind the API server rejects the
+// creation of a Job or its files, such as an admission webhook that does not answer, creation is
+// also retried until Options.StartTimeout. If the API server is unreachable, requests are retried
+// until ctx ends. Denied reads and deletes are retried for a minute (for StartTimeout if that is
+// less): a role binding may be recreated, and a running Job must not be ended because of that.
 //
 // # Secrets
 //
-// Values that the container gets from Secrets are made known to the redactor before the Job
-// is created, and again when its container has started, before anything that it says is
-// shown: the node may have waited for a Secret. Only what must not be read, for a minute, is
-// not hidden, and the log says so.
+// Values that the container gets from Secrets are added to the redactor before the Job is
+// created. They are added again when its container has started, before any of its output is
+// shown: the node may have waited for a Secret. Only a Secret whose read is denied for a minute
+// is not redacted, and the log says so.
 //
 // # Restarts
 //
-// A ctx that is cancelled with a cause of its own (context.WithCancelCause, as
-// runner.Cancel does it) was cancelled by somebody: the Job is deleted, and waited for,
-// for [StopGrace]. So it is when the deadline of ctx passes. A ctx that is cancelled without a
-// cause (context.Cause is context.Canceled) ends with the operator: the Job goes on,
-// and whoever executes the same key and attempt next finds it by its labels and takes its
-// answer as the answer to that call. Its log is then repeated from the beginning. A Job that
-// an attempt before this one left is ended, whatever it came to: that attempt has its
-// result. A Job that is being deleted is waited for before another one is started, and its
-// name is of the key alone, so that no two attempts of one key run at a time, not even those
-// of two operators that both believe to be the leader; the later attempt wins. If nobody will
-// execute the key again, Stop ends what goes on, and tries again if it may not. When the deadline has passed, it is looked
-// once whether the Job ended before it, unseen: Ended does so for an operator that comes
-// later. The time at which its container ended, by the clock of its node, decides.
+// If a ctx is canceled with a cause of its own (context.WithCancelCause, as in runner.Cancel),
+// the run was canceled on request: Execute deletes the Job, and waits for that for [StopGrace].
+// It does the same when the deadline of ctx passes. If a ctx is canceled without a cause
+// (context.Cause is context.Canceled), the operator stops and the Job continues. The next
+// Execute of the same key and attempt finds the Job by its labels and returns its answer as the
+// answer to that call. The log of the Job is then repeated from the beginning.
 //
-// A Job that ended by itself stays until its answer is recorded and the caller says so with
-// Stop: if the operator is killed in between, the next one gets the same answer. Only a Job
-// that wants to be called again is removed at once, as is one that is given up: if that is
-// not recorded, the action is called again sooner, or ended again. Whoever may write Jobs or
-// pods in the namespace can answer for an action.
+// A Job of an earlier attempt is ended, whatever its result: that attempt has a recorded result.
+// Execute waits for a Job that is being deleted before it creates another one. The name of a Job
+// depends only on the key. Therefore no two attempts of one key run at the same time, not even
+// those of two operators that both consider themselves the leader; the later attempt wins. If the
+// key is not executed again, Stop ends what still runs, and retries if that is denied.
 //
-// # Rights
+// When the deadline has passed, Execute checks once whether the Job finished before it,
+// unobserved. CollectResult does the same for an operator that starts later. The time at which
+// the container ended, by the clock of its node, decides.
 //
-// In the namespace of the Jobs: jobs get, list, watch, create, delete; pods list,
-// watch; pods/log get; secrets get, create, delete; events list.
+// A Job that finished by itself stays until its answer is recorded and the caller calls Stop: if
+// the operator is killed in between, the next one gets the same answer. Only a Job that wants to
+// be called again, or that is abandoned, is removed at once: if that is not recorded, the action
+// is called again sooner, or ended again. Whoever may write Jobs or pods in the namespace can
+// answer for an action.
+//
+// # Permissions
+//
+// In the namespace of the Jobs: jobs get, list, watch, create, delete; pods list, watch;
+// pods/log get; secrets get, create, delete; events list.
 package job

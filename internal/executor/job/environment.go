@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// envPrefix is that of every variable that Grapnel sets.
+	// envPrefix is the prefix of every variable that Grapnel sets.
 	envPrefix          = "GRAPNEL_"
 	parameterEnvPrefix = envPrefix + "PARAM_"
 )
 
-// newEnvVars returns the variables of the container: those of the Plugin first, so
-// that they cannot refer to those that follow.
+// newEnvVars returns the variables of the container. Those of the Plugin come first, so that they
+// cannot refer to the following ones.
 func (o *Options) newEnvVars(call executor.Call) ([]corev1.EnvVar, error) {
 	env := slices.Clone(o.Env)
 	add := func(name, value string) error {
@@ -73,6 +73,6 @@ func parameterEnvName(parameter string) string {
 	}, parameter)
 }
 
-// escapeReferences returns what Kubernetes makes value of: it expands $(NAME) in the values of
-// variables, also to those that come from Secrets, and takes $$ for $.
+// escapeReferences escapes value for a variable. Kubernetes expands $(NAME) in the values of
+// variables, also to values from Secrets, and reads $$ as $.
 func escapeReferences(value string) string { return strings.ReplaceAll(value, "$", "$$") }

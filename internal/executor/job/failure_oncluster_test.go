@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// slowly is long enough for controllers on a busy machine, and what a test takes that waits
-// for its end.
+// slowly is long enough for controllers on a busy machine, and is the duration of a test that waits
+// until it elapses.
 const slowly = 15 * time.Second
 
 func (s *site) testPull(t *testing.T) {
@@ -31,7 +31,7 @@ func (s *site) testPull(t *testing.T) {
 	r.nothingLeft(t)
 }
 
-// quota limits a resource of the namespace to nothing, and waits until that counts.
+// quota limits a resource of the namespace to zero, and waits until the quota is enforced.
 func (r *room) quota(t *testing.T, name corev1.ResourceName) {
 	t.Helper()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "none"}}
@@ -61,7 +61,7 @@ func (s *site) testJobQuota(t *testing.T) {
 	r.nothingLeft(t)
 }
 
-// testPodSecurity has the administrator ask for more than the namespace allows.
+// testPodSecurity requests more than the namespace allows.
 func (s *site) testPodSecurity(t *testing.T) {
 	r := s.room(t)
 	r.options.SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
@@ -79,16 +79,16 @@ func (s *site) testNoNamespace(t *testing.T) {
 
 func (s *site) testNoRights(t *testing.T) {
 	r := s.room(t)
-	r.options.StartTimeout = time.Second // or else they are waited for, for a minute
+	r.options.StartTimeout = time.Second // otherwise the test waits a minute for them
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "operator"}}
 	if err := r.admin.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
 	x := r.run(t)
-	x.fails(t, executor.Unreachable, "the Jobs of earlier attempts could not be looked for: jobs.batch is forbidden")
+	x.fails(t, executor.Unreachable, "listing the Jobs of earlier attempts failed: jobs.batch is forbidden")
 }
 
-// testEvicted is a node that has no more memory.
+// testEvicted simulates a node that is out of memory.
 func (s *site) testEvicted(t *testing.T) {
 	r := s.room(t)
 	x := r.run(t)
@@ -101,7 +101,7 @@ func (s *site) testEvicted(t *testing.T) {
 	r.recorded(t, call())
 }
 
-// testEvictionAPI is a node that is drained.
+// testEvictionAPI simulates a node that is drained.
 func (s *site) testEvictionAPI(t *testing.T) {
 	r := s.room(t)
 	x := r.run(t)
@@ -111,14 +111,14 @@ func (s *site) testEvictionAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-x.done
-	// The pod may be gone before anybody looks at it.
+	// The pod may be deleted before the executor observes it.
 	if executor.ErrorKindOf(x.err) != executor.Unreachable {
 		t.Errorf("error is %s %v", executor.ErrorKindOf(x.err), x.err)
 	}
 	r.stop(t, call())
 }
 
-// testLostNode is a pod that nobody ends: no other may be started beside it.
+// testLostNode simulates a pod that cannot terminate: no other may be started beside it.
 func (s *site) testLostNode(t *testing.T) {
 	r := s.room(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -131,7 +131,7 @@ func (s *site) testLostNode(t *testing.T) {
 	if err := r.admin.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "that the pod is told to end", func() bool { return r.pod(t).DeletionTimestamp != nil })
+	await(t, "that the pod is terminating", func() bool { return r.pod(t).DeletionTimestamp != nil })
 	select {
 	case <-x.done:
 		t.Fatalf("it returned %v although the pod may run", x.err)

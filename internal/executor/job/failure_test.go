@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// event tells of something that concerns the object with that UID.
+// event creates an event about the object with that UID.
 func (w *world) event(uid types.UID, reason, message string) {
 	w.t.Helper()
 	w.must(w.client.Create(context.Background(), &corev1.Event{
@@ -65,7 +65,7 @@ func TestPodsThatDoNotStart(t *testing.T) {
 			unscheduled, DefaultStartTimeout, executor.Unreachable,
 			"did not start within 5m0s: its pod cannot be scheduled: 0/3 nodes are available: 3 Insufficient memory.",
 		},
-		"not looked at": {
+		"not read": {
 			corev1.PodStatus{Phase: corev1.PodPending},
 			DefaultStartTimeout, executor.Unreachable,
 			"did not start within 5m0s: its pod has not been scheduled",
@@ -91,7 +91,7 @@ func TestPodsThatDoNotStart(t *testing.T) {
 	}
 }
 
-// TestImageThatComesLate has the registry recover in time.
+// TestImageThatComesLate: the registry recovers in time.
 func TestImageThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -123,8 +123,8 @@ func TestPodThatIsNotCreated(t *testing.T) {
 			w.event("another", "FailedCreate", "something else")
 			time.Sleep(time.Second)
 			w.event(w.job().UID, "Unrelated", "something newer")
-		}, stuckTimeout, `its pod was refused: Error creating: pods "(its Job)" is forbidden: exceeded quota: few`},
-		"nobody says why": {func(*world) {}, DefaultStartTimeout, "did not start within 5m0s: its pod has not been created"},
+		}, stuckTimeout, `its pod was rejected: Error creating: pods "(its Job)" is forbidden: exceeded quota: few`},
+		"no reason known": {func(*world) {}, DefaultStartTimeout, "did not start within 5m0s: its pod has not been created"},
 		"suspended": {func(w *world) {
 			job := w.there(w.job().Name)
 			job.Spec.Suspend = new(true)
@@ -147,7 +147,7 @@ func TestPodThatIsNotCreated(t *testing.T) {
 	}
 }
 
-// TestReasonOfAnEvent has only an event say what a pod waits for.
+// TestReasonOfAnEvent: only an event gives the reason why a pod waits.
 func TestReasonOfAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -180,14 +180,14 @@ func TestJobsThatFail(t *testing.T) {
 		kind   executor.ErrorKind
 		want   string
 	}{
-		"lost by its node": {unknown, executor.Unreachable, "its node does not know what became of its container: The container could not be located when the pod was terminated"},
+		"lost by its node": {unknown, executor.Unreachable, "its node does not know the state of its container: The container could not be located when the pod was terminated"},
 		"exit code":        {exited(3, "line 1\nthe disk is full\n\n"), executor.Failed, "ended with exit code 3: the disk is full"},
 		"exit code, JSON":  {exited(3, `{"message":"no password=x1"}`), executor.Failed, "ended with exit code 3: no password=[REDACTED]"},
 		"no reason":        {exited(3, ""), executor.Failed, "ended with exit code 3 without saying why"},
 		"memory":           {memory, executor.Failed, "was killed because it used more memory than it may (OOMKilled): raise resources.limits.memory of the Plugin"},
 		"evicted":          {evicted, executor.Unreachable, "its pod was evicted before it answered: The node was low on resource: memory."},
 		"evicted, it ran":  {killed, executor.Unreachable, "its pod was evicted before it answered: The node was low on resource: memory."},
-		"preempted":        {preempted, executor.Unreachable, "its pod was taken away before it answered (PreemptionByScheduler): default-scheduler: preempting"},
+		"preempted":        {preempted, executor.Unreachable, "its pod was disrupted before it answered (PreemptionByScheduler): default-scheduler: preempting"},
 		"no such command":  {noCommand, executor.Unreachable, `its container cannot be started: exec: "frieze": executable file not found in $PATH`},
 		"refused by node":  {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "Node didn't have enough resource"}, executor.Unreachable, "its pod failed before it answered: OutOfcpu: Node didn't have enough resource"},
 		"outside contract": {exited(0, `{"message":`), executor.Failed, "answered something that is not part of the contract: its termination message begins like JSON and is not message, outputs and retryAfterSeconds (unexpected EOF); Kubernetes keeps 4096 bytes of it, it has 11"},
@@ -213,22 +213,22 @@ func TestJobsThatEndWithoutAnAnswer(t *testing.T) {
 		"deadline of the Job": {func(w *world) {
 			w.condition(w.job(), batchv1.JobCondition{Type: batchv1.JobFailureTarget, Reason: batchv1.JobReasonDeadlineExceeded})
 		}, executor.Timeout, "did not end before the deadline of its Job: raise its timeout or check what it waits for"},
-		"pod is gone": {func(w *world) {
+		"pod is deleted": {func(w *world) {
 			w.condition(w.job(), batchv1.JobCondition{Type: batchv1.JobFailed, Reason: batchv1.JobReasonBackoffLimitExceeded, Message: "Job has reached the specified backoff limit"})
 		}, executor.Unreachable, "its pod was lost before it answered: Job has reached the specified backoff limit"},
-		"pod is gone, it ended well": {func(w *world) {
+		"pod is deleted, it succeeded": {func(w *world) {
 			w.condition(w.job(), batchv1.JobCondition{Type: batchv1.JobComplete})
-		}, executor.Unreachable, "ended well, but its pod was removed before its answer could be read"},
+		}, executor.Unreachable, "succeeded, but its pod was deleted before its answer could be read"},
 		"Job is deleted": {func(w *world) {
 			w.must(w.client.Delete(context.Background(), w.job(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
-		}, executor.Unreachable, "its Job was deleted by somebody before it ended"},
+		}, executor.Unreachable, "its Job was deleted by another client before it finished"},
 		"another Job of that name": {func(w *world) {
 			job := w.job().DeepCopy()
 			w.must(w.client.Delete(context.Background(), w.job(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 			job.ResourceVersion, job.Annotations = "", map[string]string{AnnotationKey: "other"}
 			time.Sleep(time.Second)
 			w.must(w.client.Create(context.Background(), job))
-		}, executor.Unreachable, "its Job was deleted by somebody before it ended"},
+		}, executor.Unreachable, "its Job was deleted by another client before it finished"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestJobsThatEndWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestLastLineIsTheReason is for a kubelet that says nothing.
+// TestLastLineIsTheReason covers a kubelet that reports no message.
 func TestLastLineIsTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -252,8 +252,8 @@ func TestLastLineIsTheReason(t *testing.T) {
 	})
 }
 
-// TestDeletionIsTriedAgain has the answer survive that the Job cannot be deleted which is to
-// make room for the next call.
+// TestDeletionIsTriedAgain: the answer survives a failure to delete the Job that must make room for
+// the next call.
 func TestDeletionIsTriedAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		times int
@@ -277,14 +277,14 @@ func TestDeletionIsTriedAgain(t *testing.T) {
 					t.Errorf("it returned %+v, %v", x.answer, x.err)
 				}
 				if left := w.there(w.job().Name) != nil; left != tc.left || w.lines.with("was not removed in time") > 0 != tc.left {
-					t.Errorf("the Job is left: %v, want %v; the log is %q", left, tc.left, w.lines.all)
+					t.Errorf("the Job remains: %v, want %v; the log is %q", left, tc.left, w.lines.all)
 				}
 			})
 		})
 	}
 }
 
-// errConnection is one of the network.
+// errConnection is a network error.
 var errConnection = &netError{errors.New("connection reset")}
 
 type netError struct{ error }

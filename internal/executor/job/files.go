@@ -12,12 +12,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// MaxFileBytes is the largest size of all files of a call together: what a Secret can
-// hold (corev1.MaxSecretSize).
+// MaxFileBytes is the maximum total size of the files of a call: the limit of a Secret
+// (corev1.MaxSecretSize).
 const MaxFileBytes = corev1.MaxSecretSize
 
 const (
-	// filesDirectory is where the container finds its files.
+	// filesDirectory is the directory of the files in the container.
 	filesDirectory = "/grapnel"
 
 	fileSubject       = "subject.json"
@@ -39,7 +39,7 @@ func encodeFiles(call executor.Call) (map[string][]byte, error) {
 		}
 		content, err := json.Marshal(outputs)
 		if err != nil {
-			return nil, fmt.Errorf("writing %s: %w", name, err)
+			return nil, fmt.Errorf("encoding %s: %w", name, err)
 		}
 		data[name] = content
 	}

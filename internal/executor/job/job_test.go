@@ -28,7 +28,7 @@ func TestAnswerOfAJob(t *testing.T) {
 		x.goesOn(t)
 		w.become(w.job(), running())
 		x.goesOn(t)
-		// The pod goes on: another container was put into it.
+		// The pod continues: another container was injected into it.
 		w.become(w.job(), exited(0, `{"message":"3 databases\npassword=hunter22","outputs":{"lsn":"0/16"}}`))
 		<-x.done
 		want := executor.Answer{Message: "3 databases password=[REDACTED]", Outputs: map[string]string{"lsn": "0/16"}}
@@ -39,8 +39,8 @@ func TestAnswerOfAJob(t *testing.T) {
 	})
 }
 
-// TestCalledAgain is an action that is not done: the next Job has the name of the one
-// before it, and files of its own.
+// TestCalledAgain covers an action that is not done: the next Job has the same name, and files of
+// its own.
 func TestCalledAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -51,7 +51,7 @@ func TestCalledAgain(t *testing.T) {
 		if x.err != nil || x.answer.RetryAfter != 30*time.Second {
 			t.Fatalf("it returned %+v, %v", x.answer, x.err)
 		}
-		w.nothingLeft() // it is called again, whether anybody records that or not
+		w.nothingLeft() // it is called again, whether that is recorded or not
 		w.created = nil
 		x = w.run()
 		if w.job().Name != first.Name || w.job().UID == first.UID || filesSecretName(w.job()) == filesSecretName(first) {
@@ -212,7 +212,7 @@ func TestCallsThatNoJobCanTake(t *testing.T) {
 	}
 }
 
-// TestValuesOfSecretsAreHidden has the container print what it got from a Secret.
+// TestValuesOfSecretsAreHidden: the container prints a value from a Secret.
 func TestValuesOfSecretsAreHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/job"
 )
 
-var errCancelled = errors.New("the run was cancelled")
+var errCancelled = errors.New("the run was canceled")
 
 func (s *site) testAnswer(t *testing.T) {
 	r := s.room(t)
@@ -52,8 +52,8 @@ func (s *site) testAnswer(t *testing.T) {
 	r.recorded(t, call())
 }
 
-// testAgain is an action that is not done: the next Job has the name of the one before it,
-// whose pod may still be there.
+// testAgain covers an action that is not done: the next Job has the same name, and the pod of the
+// previous Job may still exist.
 func (s *site) testAgain(t *testing.T) {
 	r := s.room(t)
 	x := r.run(t)
@@ -84,7 +84,7 @@ func (s *site) testAgain(t *testing.T) {
 	r.recorded(t, call())
 }
 
-// testRestart has the operator end while the Job runs.
+// testRestart stops the operator while the Job runs.
 func (s *site) testRestart(t *testing.T) {
 	r := s.room(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -93,7 +93,7 @@ func (s *site) testRestart(t *testing.T) {
 	stop()
 	x.fails(t, executor.Interrupted, "was interrupted before it answered")
 	x = r.execute(t.Context(), t, call())
-	await(t, "that it is followed", func() bool { return strings.Contains(r.lines.String(), "Following a Job that is there already") })
+	await(t, "that it is followed", func() bool { return strings.Contains(r.lines.String(), "Following an existing Job") })
 	if jobs := r.jobs(t); len(jobs) != 1 || jobs[0].DeletionTimestamp != nil {
 		t.Errorf("the Jobs are %v", jobs)
 	}
@@ -102,12 +102,12 @@ func (s *site) testRestart(t *testing.T) {
 	r.recorded(t, call())
 }
 
-// testTwoOperators has two operators believe that it is their turn.
+// testTwoOperators covers two operators that both consider themselves the leader.
 func (s *site) testTwoOperators(t *testing.T) {
 	r := s.room(t)
 	both := []*execution{r.execute(t.Context(), t, call()), r.execute(t.Context(), t, call())}
 	pod := r.startsPod(t)
-	await(t, "that it is followed", func() bool { return strings.Contains(r.lines.String(), "Following a Job that is there already") })
+	await(t, "that it is followed", func() bool { return strings.Contains(r.lines.String(), "Following an existing Job") })
 	if jobs := r.jobs(t); len(jobs) != 1 {
 		t.Errorf("there are %d Jobs", len(jobs))
 	}
@@ -121,7 +121,7 @@ func (s *site) testTwoOperators(t *testing.T) {
 	r.recorded(t, call())
 }
 
-// testLaterAttempt has another operator begin the next attempt, and nothing run beside it.
+// testLaterAttempt: another operator begins the next attempt, and nothing runs beside it.
 func (s *site) testLaterAttempt(t *testing.T) {
 	r := s.room(t)
 	earlier := r.execute(t.Context(), t, call())
@@ -130,7 +130,7 @@ func (s *site) testLaterAttempt(t *testing.T) {
 	next.Attempt = 2
 	later := r.execute(t.Context(), t, next)
 	<-earlier.done
-	// It sees either that its Job is deleted, or its pod, or that there is a later one.
+	// It observes that its Job or its pod is deleted, or that there is a later attempt.
 	if executor.ErrorKindOf(earlier.err) != executor.Unreachable {
 		t.Errorf("the earlier attempt returned %v", earlier.err)
 	}
@@ -139,13 +139,13 @@ func (s *site) testLaterAttempt(t *testing.T) {
 		return len(pods) == 1 && pods[0].UID != pod.UID
 	})
 	pod = r.startsPod(t)
-	r.run(t).fails(t, executor.Unreachable, "a later attempt has begun already")
+	r.run(t).fails(t, executor.Unreachable, "a later attempt has already begun")
 	r.node.becomes(t, pod, corev1.PodSucceeded, exited(0, "done"))
 	later.succeeds(t, "done")
 	r.recorded(t, next)
 }
 
-// testEndedMeanwhile has a Job fail while no operator is there.
+// testEndedMeanwhile: a Job fails while no operator runs.
 func (s *site) testEndedMeanwhile(t *testing.T) {
 	r := s.room(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -169,14 +169,14 @@ func (s *site) testCancel(t *testing.T) {
 	x := r.execute(ctx, t, call())
 	r.startsPod(t)
 	cancel(errCancelled)
-	x.fails(t, executor.Interrupted, "was cancelled before it answered")
-	// It was waited for.
+	x.fails(t, executor.Interrupted, "was canceled before it answered")
+	// Execute has waited for the deletion.
 	if jobs, pods, secrets := r.jobs(t), r.pods(t), r.secrets(t); len(jobs)+len(pods)+len(secrets) > 0 {
-		t.Errorf("%d Jobs, %d pods and %d Secrets are left", len(jobs), len(pods), len(secrets))
+		t.Errorf("%d Jobs, %d pods and %d Secrets remain", len(jobs), len(pods), len(secrets))
 	}
 }
 
-// testDeadline has an attempt run out of time before its pod is scheduled.
+// testDeadline: an attempt times out before its pod is scheduled.
 func (s *site) testDeadline(t *testing.T) {
 	r := s.room(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -186,7 +186,7 @@ func (s *site) testDeadline(t *testing.T) {
 	r.nothingLeft(t)
 }
 
-// testStop is a run that is given up while no operator is there.
+// testStop abandons a run while no operator runs.
 func (s *site) testStop(t *testing.T) {
 	r := s.room(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -197,7 +197,7 @@ func (s *site) testStop(t *testing.T) {
 	r.stop(t, call())
 }
 
-// testLongLog has a pod print 100 MiB. What is left out stays where it is.
+// testLongLog: a pod prints 100 MiB. What exceeds the limit is not read.
 func (s *site) testLongLog(t *testing.T) {
 	r := s.room(t)
 	const size = 100 << 20
@@ -221,7 +221,7 @@ func (s *site) testLongLog(t *testing.T) {
 		t.Errorf("all %d bytes of the log were read", n)
 	}
 	await(t, "that the log is cut", func() bool {
-		return strings.Contains(r.lines.String(), "longer than 1048576 bytes; the rest is left out")
+		return strings.Contains(r.lines.String(), "longer than 1048576 bytes; the rest is dropped")
 	})
 	r.node.becomes(t, pod, corev1.PodSucceeded, exited(0, "done"))
 	x.succeeds(t, "done")
@@ -230,7 +230,7 @@ func (s *site) testLongLog(t *testing.T) {
 	}
 }
 
-// testStranger has somebody else's Job keep its name.
+// testStranger: a Job of another owner keeps its name.
 func (s *site) testStranger(t *testing.T) {
 	r := s.room(t)
 	x := r.run(t)
@@ -249,7 +249,7 @@ func (s *site) testStranger(t *testing.T) {
 	if err := r.admin.Create(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
-	r.run(t).fails(t, executor.Invalid, "Job "+name+" in namespace "+r.namespace+" is there and was not made for this action: remove it")
+	r.run(t).fails(t, executor.Invalid, "Job "+name+" in namespace "+r.namespace+" already exists and was not created for this action: delete it")
 	if jobs := r.jobs(t); len(jobs) != 1 || jobs[0].UID != theirs.UID {
 		t.Errorf("the Jobs are %v", jobs)
 	}

@@ -21,9 +21,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-var errCancelled = errors.New("the run was cancelled")
+var errCancelled = errors.New("the run was canceled")
 
-// there returns the Job that was created as it is now; nil if it is gone.
+// there returns the current state of the Job that was created; nil if it was deleted.
 func (w *world) there(name string) *batchv1.Job {
 	w.t.Helper()
 	var list batchv1.JobList
@@ -54,7 +54,7 @@ func TestEndOfTheOperatorLeavesTheJob(t *testing.T) {
 		// The next operator finds the Job.
 		x = w.execute(t.Context(), w.options(), call())
 		x.goesOn(t)
-		if w.lines.with("Following a Job that is there already") != 1 {
+		if w.lines.with("Following an existing Job") != 1 {
 			t.Errorf("the log is %q", w.lines.all)
 		}
 		w.become(job, exited(0, "thawed"))
@@ -66,7 +66,7 @@ func TestEndOfTheOperatorLeavesTheJob(t *testing.T) {
 	})
 }
 
-// TestAnswerThatNobodyCanRecord has the operator end while the log is read.
+// TestAnswerThatNobodyCanRecord stops the operator while the log is read.
 func TestAnswerThatNobodyCanRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -78,7 +78,7 @@ func TestAnswerThatNobodyCanRecord(t *testing.T) {
 		stop()
 		<-x.done
 		if x.answer.Message != "done" || w.there(w.job().Name) == nil {
-			t.Errorf("it returned %+v, %v; the Job is there: %v", x.answer, x.err, w.there(w.job().Name) != nil)
+			t.Errorf("it returned %+v, %v; the Job exists: %v", x.answer, x.err, w.there(w.job().Name) != nil)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestCancelAndDeadlineDeleteTheJob(t *testing.T) {
 		text   string
 		cause  error
 	}{
-		"cancel": {running(), true, executor.Interrupted, "was cancelled before it answered", context.Canceled},
+		"cancel": {running(), true, executor.Interrupted, "was canceled before it answered", context.Canceled},
 		"deadline": {
 			running(), false, executor.Timeout,
 			"did not end before its deadline: raise its timeout or check what it waits for", context.DeadlineExceeded,
@@ -135,7 +135,7 @@ func TestCancelAndDeadlineDeleteTheJob(t *testing.T) {
 	}
 }
 
-// TestPodThatDoesNotEnd is on a node that is gone.
+// TestPodThatDoesNotEnd covers a pod on a lost node.
 func TestPodThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -180,12 +180,12 @@ func TestWaitingForAnEarlierAttemptEndsWithTheDeadline(t *testing.T) {
 		w.lingers = true
 		w.must(w.client.Delete(t.Context(), earlier, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 		x := w.run()
-		x.fails(t, executor.Timeout, "did not start before its deadline: the Job of an attempt before it has not ended yet")
+		x.fails(t, executor.Timeout, "did not start before its deadline: the Job of an earlier attempt has not finished yet")
 	})
 }
 
-// TestRunnerTellsCancelFromItsEnd is what isOperatorStopping relies on: that runs are
-// cancelled with a cause, and end with their runner without one.
+// TestRunnerTellsCancelFromItsEnd checks what isOperatorStopping relies on: runs are canceled with
+// a cause, and end with their runner without one.
 func TestRunnerTellsCancelFromItsEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end      func(r *runner.Runner[executor.Answer], stop context.CancelFunc)
@@ -220,7 +220,7 @@ func TestRunnerTellsCancelFromItsEnd(t *testing.T) {
 				var jobs batchv1.JobList
 				w.must(w.client.List(t.Context(), &jobs))
 				if len(jobs.Items) != tc.wantJobs {
-					t.Errorf("%d Jobs are left, want %d", len(jobs.Items), tc.wantJobs)
+					t.Errorf("%d Jobs remain, want %d", len(jobs.Items), tc.wantJobs)
 				}
 				stop()
 				<-ended
@@ -229,8 +229,8 @@ func TestRunnerTellsCancelFromItsEnd(t *testing.T) {
 	}
 }
 
-// TestCancelBeforeTheJobIsFound has the Job of an operator before this one end although
-// it could not be listed.
+// TestCancelBeforeTheJobIsFound: the Job of a previous operator is ended although it could not be
+// listed.
 func TestCancelBeforeTheJobIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -244,12 +244,12 @@ func TestCancelBeforeTheJobIsFound(t *testing.T) {
 		x = w.execute(ctx, w.options(), call())
 		cancel(errCancelled)
 		w.refuse(nil)
-		x.fails(t, executor.Interrupted, "was cancelled before it answered")
+		x.fails(t, executor.Interrupted, "was canceled before it answered")
 		w.nothingLeft()
 	})
 }
 
-// TestPodThatIsDeleted has somebody delete the pod while it runs.
+// TestPodThatIsDeleted deletes the pod while it runs.
 func TestPodThatIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -262,12 +262,12 @@ func TestPodThatIsDeleted(t *testing.T) {
 		w.must(w.client.Delete(t.Context(), &pods.Items[0]))
 		synctest.Wait()
 		x.goesOn(t)
-		w.become(w.job(), exited(143, "told to end"))
+		w.become(w.job(), exited(143, "terminated"))
 		x.fails(t, executor.Unreachable, "its pod was deleted before it answered")
 	})
 }
 
-// TestStopEndsWhatIsLeft is for a run that is cancelled while no operator is there.
+// TestStopEndsWhatIsLeft covers a run that is canceled while no operator runs.
 func TestStopEndsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -296,7 +296,7 @@ func TestStopThatCannot(t *testing.T) {
 		w.must(err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		const want = "PreBackupAction(example.io/freeze): what it left running could not be ended: its pod has not ended"
+		const want = "PreBackupAction(example.io/freeze): what it left running could not be stopped: its pod has not terminated"
 		if err := e.Stop(ctx, call()); executor.ErrorKindOf(err) != executor.Unreachable || err.Error() != want {
 			t.Errorf("error is %v, want %s", err, want)
 		}

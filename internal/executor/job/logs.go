@@ -24,14 +24,13 @@ import (
 
 // Logs reads the logs of containers.
 type Logs interface {
-	// PodLogs returns the log of a container from its beginning; each line begins with
-	// its time (RFC 3339 with nanoseconds) and a space, as Kubernetes puts it there when
-	// it is asked for timestamps. With follow it goes on until the container ends. It
-	// ends with ctx.
+	// PodLogs returns the log of a container from its beginning. Each line begins with its time
+	// (RFC 3339 with nanoseconds) and a space, as Kubernetes writes it if timestamps are requested.
+	// With follow, the stream continues until the container ends. It ends with ctx.
 	PodLogs(ctx context.Context, namespace, pod, container string, follow bool) (io.ReadCloser, error)
 }
 
-// NewLogs returns Logs that ask the API server.
+// NewLogs returns Logs that read from the API server.
 func NewLogs(pods typedcorev1.PodsGetter) Logs { return &apiLogs{pods: pods} }
 
 type apiLogs struct{ pods typedcorev1.PodsGetter }
@@ -47,22 +46,23 @@ func (l *apiLogs) PodLogs(ctx context.Context, namespace, pod, container string,
 }
 
 const (
-	// MaxLogBytes is how much of a container's log is taken into the run's.
+	// MaxLogBytes is how much of a container's log is copied into the log of the run.
 	MaxLogBytes = 1 << 20
-	// lineBufferSize is what is looked at of one line, more than is logged of it.
+	// lineBufferSize is how much of one line is read; less of it is logged.
 	lineBufferSize = 8 << 10
-	// logDrainTimeout is how long the rest of a log is waited for once the container ended.
+	// logDrainTimeout is how long to wait for the rest of a log after the container ended.
 	logDrainTimeout = 10 * time.Second
-	// maxLogRetryDelay is the longest pause before a log is read again that its node broke off.
+	// maxLogRetryDelay is the longest delay before a log is read again after its node ended the
+	// stream.
 	maxLogRetryDelay = time.Minute
 )
 
-// logFollower takes the log of a container into a logger, until the container ended or
-// the log is too long.
+// logFollower copies the log of a container into a logger, until the container ends or the log is
+// too long.
 type logFollower struct {
 	open func(ctx context.Context) (io.ReadCloser, error)
 	log  logr.Logger
-	// stream redacts lines, redactor other texts.
+	// stream redacts lines; redactor redacts other texts.
 	stream   *redact.Stream
 	redactor *redact.Redactor
 
@@ -72,21 +72,21 @@ type logFollower struct {
 
 	// The rest belongs to the goroutine until done is closed.
 
-	// remainingBytes is how many bytes are still taken.
+	// remainingBytes is how many bytes may still be logged.
 	remainingBytes int
-	// lastTime is the time of the last line, and same how many lines of that time there were:
-	// what a stream that begins anew repeats.
+	// lastTime is the time of the last line, and linesAtLastTime the number of lines with that
+	// time: what a new stream repeats.
 	lastTime        time.Time
 	linesAtLastTime int
-	// lastUntimedLine is the last line without a time, which the node wrote and not the container: why it
-	// cannot follow the log. endedUntimed says that the last stream ended with one.
+	// lastUntimedLine is the last line without a time. The node wrote it, not the container: it says
+	// why the node cannot follow the log. endedUntimed is set if the last stream ended with one.
 	lastUntimedLine string
 	endedUntimed    bool
 	// lastLine is the last line, redacted.
 	lastLine string
 }
 
-// startLogFollower starts to take the log. Finish has to be called.
+// startLogFollower starts to follow the log. drainLog must be called.
 func startLogFollower(
 	ctx context.Context, log logr.Logger, redactor *redact.Redactor, open func(context.Context) (io.ReadCloser, error),
 ) *logFollower {
@@ -102,9 +102,8 @@ func startLogFollower(
 	return f
 }
 
-// drainLog takes what is left of the log of a container that ended, or nothing more if
-// ctx is done, and returns its last line. Nothing is logged any more then. A nil
-// follower has no log.
+// drainLog logs the rest of the log of a container that has ended, or nothing more if ctx is done,
+// and returns the last line. Nothing is logged after it returns. A nil follower has no log.
 func (f *logFollower) drainLog(ctx context.Context) string {
 	if f == nil {
 		return ""
@@ -124,8 +123,8 @@ func (f *logFollower) drainLog(ctx context.Context) string {
 
 var errLogTooLong = errors.New("the log is too long")
 
-// readUntilEnd reads the log until it has seen its end, again from the beginning whenever the
-// stream breaks.
+// readUntilEnd reads the log until its end, and starts again from the beginning whenever the stream
+// breaks.
 func (f *logFollower) readUntilEnd(ctx context.Context) {
 	for failures := 1; ; failures = min(failures+1, maxBackoffFailures) {
 		before, beforeSame, final := f.lastTime, f.linesAtLastTime, f.hasContainerEnded()
@@ -137,7 +136,7 @@ func (f *logFollower) readUntilEnd(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errLogTooLong):
-			f.log.Info(fmt.Sprintf("The log of the container is longer than %d bytes; the rest is left out", MaxLogBytes))
+			f.log.Info(fmt.Sprintf("The log of the container is longer than %d bytes; the rest is dropped", MaxLogBytes))
 			return
 		case err != nil && isPermanentLogError(err):
 			f.log.Info("The log of the container cannot be read", "error", executor.OneLine(f.redactor.String(err.Error())))
@@ -149,7 +148,7 @@ func (f *logFollower) readUntilEnd(ctx context.Context) {
 	}
 }
 
-// hasContainerEnded says whether the container ended.
+// hasContainerEnded reports whether the container has ended.
 func (f *logFollower) hasContainerEnded() bool {
 	select {
 	case <-f.containerEnded:
@@ -159,16 +158,16 @@ func (f *logFollower) hasContainerEnded() bool {
 	}
 }
 
-// awaitNextRead waits until the log is to be read again after err. It says false if there is
-// no more of it: its stream ended, and so did the container. Final says that the stream began
-// after that.
+// awaitNextRead waits until the log is to be read again after err. It returns false if nothing more
+// will follow: the stream and the container have ended. final is set if the stream began after the
+// container ended.
 func (f *logFollower) awaitNextRead(ctx context.Context, err error, failures int, final bool) bool {
 	if err != nil {
 		return request.Sleep(ctx, request.BackoffDelay(failures)) == nil
 	}
 	delay := max(request.BackoffDelay(failures), time.Second)
 	if f.endedUntimed {
-		// Each time all of the log is read, and its node is the one in need.
+		// Each retry reads the whole log, and the node may be the component with a problem.
 		delay = min(time.Second<<(failures-1), maxLogRetryDelay)
 	}
 	timer := time.NewTimer(delay)
@@ -183,19 +182,19 @@ func (f *logFollower) awaitNextRead(ctx context.Context, err error, failures int
 	}
 }
 
-// isPermanentLogError says whether the API server will not give the log at a later time either.
+// isPermanentLogError reports whether the API server will not return the log later either.
 func isPermanentLogError(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err)
 }
 
-// readStream takes one stream to its end; nil means that it ended as it should.
+// readStream reads one stream to its end; nil means that it ended normally.
 func (f *logFollower) readStream(ctx context.Context) error {
 	f.endedUntimed = false
 	stream, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
-	// Whoever made the stream may not look at ctx.
+	// The implementation of Logs may ignore ctx.
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
 	defer func() {
 		if stop() {
@@ -219,8 +218,8 @@ func (f *logFollower) readStream(ctx context.Context) error {
 	}
 }
 
-// processLine takes a line of that size that was not taken before. It says false if there is no room
-// for more.
+// processLine logs a line of that size unless it was logged before. It returns false if the limit
+// is reached.
 func (f *logFollower) processLine(text string, size int, before *repeatedLines) bool {
 	at, line := splitTimestamp(text)
 	if f.endedUntimed = at.IsZero(); f.endedUntimed {
@@ -236,8 +235,8 @@ func (f *logFollower) processLine(text string, size int, before *repeatedLines) 
 	return f.remainingBytes > 0
 }
 
-// readLine returns the beginning of the next line and the size of all of it, as far as
-// it matters. The last line of a stream may come with io.EOF.
+// readLine returns the beginning of the next line and its total size, up to the relevant limit. The
+// last line of a stream may come with io.EOF.
 func readLine(lines *bufio.Reader) (line string, size int, err error) {
 	for {
 		chunk, err := lines.ReadSlice('\n')
@@ -254,7 +253,7 @@ func readLine(lines *bufio.Reader) (line string, size int, err error) {
 	}
 }
 
-// splitTimestamp takes the time from the beginning of a line; it is zero if there is none.
+// splitTimestamp splits the time off the beginning of a line; it is zero if there is none.
 func splitTimestamp(text string) (at time.Time, line string) {
 	stamp, line, _ := strings.Cut(text, " ")
 	if at, err := time.Parse(time.RFC3339Nano, stamp); err == nil {
@@ -263,7 +262,7 @@ func splitTimestamp(text string) (at time.Time, line string) {
 	return time.Time{}, text
 }
 
-// repeatedLines says which lines of a stream were in one before it.
+// repeatedLines detects lines of a stream that an earlier stream already contained.
 type repeatedLines struct {
 	until        time.Time
 	linesAtUntil int
@@ -292,7 +291,7 @@ func (f *logFollower) logLine(at time.Time, line string) {
 	line, show := f.stream.RedactLine(line)
 	if line = executor.OneLine(line); show && line != "" {
 		if !at.IsZero() || f.lastTime.IsZero() {
-			f.lastLine = line // what the container says goes before what its node does
+			f.lastLine = line // a line of the container has precedence over one of its node
 		}
 		f.log.Info(line)
 	}

@@ -23,12 +23,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// at is a line of the log at a second.
+// at returns a log line with a time in the given second.
 func at(second, line string) string { return "2026-01-01T00:00:" + second + "Z " + line + "\n" }
 
 var errBroken = io.ErrUnexpectedEOF
 
-// logged returns the lines that came from the container.
+// logged returns the logged lines of the container.
 func (w *world) logged() []string {
 	w.lines.mu.Lock()
 	defer w.lines.mu.Unlock()
@@ -58,8 +58,8 @@ func TestLogIsFollowed(t *testing.T) {
 			{text: at("01", "> a") + at("02", "> b") + at("02", "> c") + at("02", "> d") + at("03", "> e"), end: errBroken},
 			{text: at("02", "> c") + at("02", "> d") + at("03", "> e") + at("04", "> f")},
 		}, []string{"a", "b", "c", "d", "e", "f"}, 3},
-		"not there at once": {[]recording{{open: apierrors.NewBadRequest("container is waiting to start")}, {text: at("01", "> a")}}, []string{"a"}, 2},
-		"never":             {[]recording{{open: apierrors.NewForbidden(schema.GroupResource{Resource: "pods/log"}, "x", nil)}}, nil, 1},
+		"not available at once": {[]recording{{open: apierrors.NewBadRequest("container is waiting to start")}, {text: at("01", "> a")}}, []string{"a"}, 2},
+		"never":                 {[]recording{{open: apierrors.NewForbidden(schema.GroupResource{Resource: "pods/log"}, "x", nil)}}, nil, 1},
 		"secrets": {
 			[]recording{{text: at("01", "> token=abc -----BEGIN RSA PRIVATE KEY-----") + at("02", "> MIIE") + at("03", "> -----END RSA PRIVATE KEY-----") + at("04", "> x")}},
 			[]string{"token=[REDACTED] [REDACTED]", "x"},
@@ -83,7 +83,7 @@ func TestLogIsFollowed(t *testing.T) {
 					t.Errorf("the log is %q, want %q", got, tc.want)
 				}
 				if len(w.logs.calls) != tc.calls || w.logs.calls[0] != "backups/"+w.job().Name+"-x7k2p/action/true" {
-					t.Errorf("the log was asked for with %q, want %d calls", w.logs.calls, tc.calls)
+					t.Errorf("the log was requested with %q, want %d calls", w.logs.calls, tc.calls)
 				}
 				if x.answer.Message != "done" || len(w.lines.late) > 0 {
 					t.Errorf("the answer is %+v, %v; logged after it: %q", x.answer, x.err, w.lines.late)
@@ -93,7 +93,7 @@ func TestLogIsFollowed(t *testing.T) {
 	}
 }
 
-// TestLogIsCapped has a container print far more than is taken, and go on.
+// TestLogIsCapped: a container prints far more than the limit, and continues.
 func TestLogIsCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -105,18 +105,18 @@ func TestLogIsCapped(t *testing.T) {
 			t.Errorf("%d lines were logged, want %d", got, want)
 		}
 		if w.lines.with("longer than 1048576 bytes") != 1 {
-			t.Error("nobody is told that the log was cut")
+			t.Error("no message says that the log was cut")
 		}
 		w.become(w.job(), exited(0, "done"))
 		<-x.done
 		if len(w.logs.calls) != 1 {
-			t.Errorf("the log was asked for %d times", len(w.logs.calls))
+			t.Errorf("the log was requested %d times", len(w.logs.calls))
 		}
 	})
 }
 
-// TestLogThatIsCutOff has the server end the stream of a container that goes on, as it
-// does after some hours.
+// TestLogThatIsCutOff: the server ends the stream of a container that continues, as it does after
+// some hours.
 func TestLogThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -133,12 +133,12 @@ func TestLogThatIsCutOff(t *testing.T) {
 	})
 }
 
-// TestLogThatCannotBeFollowed has a node that cannot watch files end each stream at once, and
-// say so in it.
+// TestLogThatCannotBeFollowed: a node that cannot watch files ends each stream at once, with a
+// message in the stream.
 func TestLogThatCannotBeFollowed(t *testing.T) {
 	const why = "failed to create fsnotify watcher: too many open files"
 	for name, tc := range map[string]struct {
-		// first and then are what the container has printed at first, and then.
+		// first is what the container prints at first, and then what it prints later.
 		first, then string
 		want        []string
 	}{
@@ -154,7 +154,7 @@ func TestLogThatCannotBeFollowed(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if calls := len(w.logs.calls); calls > 10 {
-					t.Errorf("the log was asked for %d times in a minute", calls)
+					t.Errorf("the log was requested %d times in a minute", calls)
 				}
 				w.logs.mu.Lock()
 				w.logs.plays = []recording{{text: tc.then + why}}
@@ -172,7 +172,7 @@ func TestLogThatCannotBeFollowed(t *testing.T) {
 	}
 }
 
-// TestLogThatDoesNotEnd must not keep the answer back.
+// TestLogThatDoesNotEnd: such a log must not delay the answer.
 func TestLogThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -187,13 +187,13 @@ func TestLogThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// TestLogsOfTheServer asks a server as Kubernetes is asked.
+// TestLogsOfTheServer checks the requests to the API server.
 func TestLogsOfTheServer(t *testing.T) {
 	t.Parallel()
 	var asked string
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		asked = in.URL.String()
-		if strings.Contains(asked, "/nobody/") {
+		if strings.Contains(asked, "/missing/") {
 			out.WriteHeader(http.StatusNotFound)
 			return
 		}
@@ -214,17 +214,17 @@ func TestLogsOfTheServer(t *testing.T) {
 		t.Errorf("read %q, %v, %v", content, err, closed)
 	}
 	if want := "/api/v1/namespaces/backups/pods/pod/log?container=action&follow=true&timestamps=true"; asked != want {
-		t.Errorf("asked for %s, want %s", asked, want)
+		t.Errorf("requested %s, want %s", asked, want)
 	}
-	if _, err := logs.PodLogs(t.Context(), namespace, "nobody", containerName, false); !apierrors.IsNotFound(err) || !isPermanentLogError(err) {
+	if _, err := logs.PodLogs(t.Context(), namespace, "missing", containerName, false); !apierrors.IsNotFound(err) || !isPermanentLogError(err) {
 		t.Errorf("error is %v, want NotFound", err)
 	}
 	if isPermanentLogError(errors.New("connection reset")) {
-		t.Error("a connection that broke is taken for hopeless")
+		t.Error("a broken connection counts as permanent")
 	}
 }
 
-// TestLogOfARunningContainer is there while it runs.
+// TestLogOfARunningContainer: the log is available while the container runs.
 func TestLogOfARunningContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -233,7 +233,7 @@ func TestLogOfARunningContainer(t *testing.T) {
 		x := w.run()
 		w.pod(w.job(), corev1.PodStatus{Phase: corev1.PodPending})
 		if len(w.logs.calls) != 0 {
-			t.Error("the log of a container that does not run was asked for")
+			t.Error("the log of a container that does not run was requested")
 		}
 		w.become(w.job(), running())
 		if got := w.logged(); !slices.Equal(got, []string{"a"}) {

@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// TestAnswerThatIsLost has an operator end after it got an answer and before it recorded it: the
-// next one gets the same, and nothing is started again.
+// TestAnswerThatIsLost stops an operator after it got an answer and before it recorded it: the next
+// one gets the same answer, and nothing is started again.
 func TestAnswerThatIsLost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus

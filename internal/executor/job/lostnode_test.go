@@ -15,9 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-const onLostNode = "node worker-3, on which its pod is, does not answer"
+const onLostNode = "node worker-3, which runs its pod, does not respond"
 
-// with adds conditions to the status of a pod that runs.
+// with adds conditions to the status of a running pod.
 func with(conditions ...corev1.PodCondition) corev1.PodStatus {
 	status := running()
 	status.Conditions = conditions
@@ -49,8 +49,8 @@ func TestLostNodeReason(t *testing.T) {
 		"a readiness gate is shut":     {with(ready(corev1.ConditionFalse, "ReadinessGatesNotReady"), contained), ""},
 		"phase is unknown":             {unknown, onLostNode},
 		"said by the node's lifecycle": {lost, onLostNode + " (NodeLost: Node worker-3 which was running pod x is unresponsive)"},
-		"taken away":                   {with(taken), "its pod is being taken away from node worker-3 (DeletionByTaintManager: Taint manager: deleting due to NoExecute taint)"},
-		"was to be taken away":         {with(corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse}), ""},
+		"disrupted":                    {with(taken), "its pod is being removed from node worker-3 (DeletionByTaintManager: Taint manager: deleting due to NoExecute taint)"},
+		"disruption withdrawn":         {with(corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +64,7 @@ func TestLostNodeReason(t *testing.T) {
 	}
 }
 
-// bind puts the pod of a Job onto a node.
+// bind assigns the pod of a Job to a node.
 func (w *world) bind() {
 	var pods corev1.PodList
 	w.must(w.client.List(context.Background(), &pods))
@@ -72,7 +72,7 @@ func (w *world) bind() {
 	w.must(w.client.Update(context.Background(), &pods.Items[0]))
 }
 
-// unheard puts the pod of a Job onto a node that does not answer.
+// unheard assigns the pod of a Job to a node that does not respond.
 func (w *world) unheard() {
 	w.bind()
 	w.become(w.job(), with(
@@ -81,7 +81,7 @@ func (w *world) unheard() {
 	))
 }
 
-// TestDeadlineOnALostNode is about what people are told.
+// TestDeadlineOnALostNode checks the messages.
 func TestDeadlineOnALostNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -95,7 +95,7 @@ func TestDeadlineOnALostNode(t *testing.T) {
 		defer cancel()
 		x = w.execute(ctx, w.options(), retry())
 		<-x.done
-		const want = "PreBackupAction(example.io/freeze): did not start before its deadline: the Job of an attempt before it has not ended yet: " + onLostNode
+		const want = "PreBackupAction(example.io/freeze): did not start before its deadline: the Job of an earlier attempt has not finished yet: " + onLostNode
 		if executor.ErrorKindOf(x.err) != executor.Timeout || x.err.Error() != want {
 			t.Errorf("error is %v, want %s", x.err, want)
 		}
@@ -103,14 +103,14 @@ func TestDeadlineOnALostNode(t *testing.T) {
 		w.must(err)
 		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		const left = "PreBackupAction(example.io/freeze): what it left running could not be ended: its pod has not ended: " + onLostNode
+		const left = "PreBackupAction(example.io/freeze): what it left running could not be stopped: its pod has not terminated: " + onLostNode
 		if err := e.Stop(ctx, retry()); err == nil || err.Error() != left {
 			t.Errorf("error is %v, want %s", err, left)
 		}
 	})
 }
 
-// TestNodeThatDoesNotStartAPod is one that is lost before it heard of the pod.
+// TestNodeThatDoesNotStartAPod: the node is lost before it observed the pod.
 func TestNodeThatDoesNotStartAPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -124,7 +124,7 @@ func TestNodeThatDoesNotStartAPod(t *testing.T) {
 	})
 }
 
-// TestOverdueOnALostNode has the operator be away when the time is over.
+// TestOverdueOnALostNode: the operator is away when the deadline passes.
 func TestOverdueOnALostNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -138,7 +138,7 @@ func TestOverdueOnALostNode(t *testing.T) {
 	})
 }
 
-// TestTakenFromANode has the pod end that is taken away.
+// TestTakenFromANode: the pod that is removed from the node terminates.
 func TestTakenFromANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -150,6 +150,6 @@ func TestTakenFromANode(t *testing.T) {
 			Message: "PodGC: node no longer exists",
 		}}}
 		w.become(w.job(), status)
-		x.fails(t, executor.Unreachable, "its pod was taken away before it answered (DeletionByPodGC on node worker-3): PodGC: node no longer exists")
+		x.fails(t, executor.Unreachable, "its pod was disrupted before it answered (DeletionByPodGC on node worker-3): PodGC: node no longer exists")
 	})
 }

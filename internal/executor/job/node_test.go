@@ -23,17 +23,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// node is a machine of the cluster as the API server sees it: it serves the logs of its
-// pods, and lets those end that are deleted. What else they do, tests say.
+// node is a machine of the cluster from the point of view of the API server: it serves the logs of
+// its pods, and terminates deleted pods. Tests control everything else.
 type node struct {
 	name   string
 	admin  client.WithWatch
 	server *httptest.Server
 
 	mu sync.Mutex
-	// logs are what pods print, by "namespace/name".
+	// logs are the outputs of pods, by "namespace/name".
 	logs map[string]func(w io.Writer)
-	// stuck are pods that do not end, by UID.
+	// stuck are pods that do not terminate, by UID.
 	stuck map[types.UID]bool
 }
 
@@ -72,7 +72,7 @@ func newNode(t *testing.T, admin client.WithWatch, name string) *node {
 	return n
 }
 
-// serveLog is /containerLogs/{namespace}/{pod}/{container} of a kubelet.
+// serveLog implements /containerLogs/{namespace}/{pod}/{container} of a kubelet.
 func (n *node) serveLog(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	n.mu.Lock()
@@ -89,14 +89,14 @@ func (n *node) serveLog(w http.ResponseWriter, r *http.Request) {
 	print(w)
 }
 
-// prints says what a pod prints.
+// prints sets the output of a pod.
 func (n *node) prints(pod *corev1.Pod, print func(w io.Writer)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.logs[pod.Namespace+"/"+pod.Name] = print
 }
 
-// reap ends pods that are deleted, as a kubelet does.
+// reap terminates deleted pods, as a kubelet does.
 func (n *node) reap(ctx context.Context) {
 	for ctx.Err() == nil {
 		w, err := n.admin.Watch(ctx, &corev1.PodList{}, client.MatchingFields{"spec.nodeName": n.name})
@@ -124,7 +124,7 @@ func (n *node) hear(ctx context.Context, w watch.Interface) {
 	}
 }
 
-// end lets a pod end that is deleted.
+// end terminates a deleted pod.
 func (n *node) end(ctx context.Context, pod *corev1.Pod) {
 	n.mu.Lock()
 	stuck := n.stuck[pod.UID]
@@ -136,13 +136,13 @@ func (n *node) end(ctx context.Context, pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodFailed
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{terminated(corev1.ContainerStateTerminated{ExitCode: 143, Reason: "Error"})}
 		if err := n.admin.Status().Update(ctx, pod); err != nil {
-			return // it changed meanwhile, and comes again
+			return // it has changed, and is handled again
 		}
 	}
-	_ = n.admin.Delete(ctx, pod, client.GracePeriodSeconds(0)) // it may be gone
+	_ = n.admin.Delete(ctx, pod, client.GracePeriodSeconds(0)) // it may no longer exist
 }
 
-// becomes gives a pod to the node, if it is nobody's, and changes its status.
+// becomes assigns a pod to the node, if it has none, and changes its status.
 func (n *node) becomes(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase, status corev1.ContainerStatus) {
 	t.Helper()
 	if pod.Spec.NodeName == "" {
@@ -157,7 +157,7 @@ func (n *node) becomes(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase, sta
 	})
 }
 
-// change changes the status of a pod, also if somebody else does so at the same time.
+// change changes the status of a pod, and retries on conflicts.
 func (n *node) change(t *testing.T, pod *corev1.Pod, edit func(*corev1.Pod)) {
 	t.Helper()
 	for {

@@ -29,12 +29,12 @@ import (
 
 const (
 	image = "registry.example/freeze:1"
-	// patience is how long a test waits for what takes milliseconds on an idle machine.
+	// patience is how long a test waits for something that takes milliseconds on an idle machine.
 	patience = 2 * time.Minute
 )
 
-// TestOnCluster runs Jobs on a real API server, with the controllers of Jobs, quotas and
-// garbage. The node is the test's.
+// TestOnCluster runs Jobs on a real API server, with the controllers for Jobs, quotas and garbage
+// collection. The test simulates the node.
 func TestOnCluster(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{ControllerManager: true})
 	if err != nil {
@@ -50,14 +50,14 @@ func TestOnCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &site{plane: plane, admin: admin, node: newNode(t, admin, "node-1")}
-	t.Run("tests", func(t *testing.T) { // which is over when all of them are
+	t.Run("tests", func(t *testing.T) { // which ends when all of them have ended
 		t.Run("a Job answers", s.testAnswer)
 		t.Run("called again", s.testAgain)
 		t.Run("the operator is restarted", s.testRestart)
 		t.Run("two operators", s.testTwoOperators)
 		t.Run("a later attempt", s.testLaterAttempt)
 		t.Run("the operator is away as the Job ends", s.testEndedMeanwhile)
-		t.Run("cancelled", s.testCancel)
+		t.Run("canceled", s.testCancel)
 		t.Run("deadline", s.testDeadline)
 		t.Run("stopped", s.testStop)
 		t.Run("an image that cannot be pulled", s.testPull)
@@ -67,14 +67,14 @@ func TestOnCluster(t *testing.T) {
 		t.Run("no such namespace", s.testNoNamespace)
 		t.Run("no rights", s.testNoRights)
 		t.Run("evicted by its node", s.testEvicted)
-		t.Run("evicted by somebody", s.testEvictionAPI)
-		t.Run("a node that is gone", s.testLostNode)
+		t.Run("evicted by the API", s.testEvictionAPI)
+		t.Run("a lost node", s.testLostNode)
 		t.Run("100 MiB of log", s.testLongLog)
-		t.Run("a Job of somebody else", s.testStranger)
+		t.Run("a Job of another owner", s.testStranger)
 	})
 }
 
-// site is the cluster.
+// site is the test cluster.
 type site struct {
 	plane *controlplane.ControlPlane
 	admin client.WithWatch
@@ -83,8 +83,8 @@ type site struct {
 	count int
 }
 
-// room is a namespace in which the restricted pod security standard is enforced, and an
-// operator that has the rights there which the package's documentation names.
+// room is a namespace that enforces the restricted pod security standard, and an operator with the
+// permissions that the package documentation lists.
 type room struct {
 	*site
 	namespace string
@@ -92,7 +92,7 @@ type room struct {
 	lines     *record
 }
 
-// record is what was logged.
+// record is the log output.
 type record struct {
 	mu  sync.Mutex
 	all []string
@@ -112,7 +112,7 @@ func (r *record) logger() logr.Logger {
 	}, funcr.Options{})
 }
 
-// room makes a room for a test that runs beside the others.
+// room creates a room for a test that runs in parallel with the others.
 func (s *site) room(t *testing.T) *room {
 	t.Helper()
 	t.Parallel()
@@ -148,7 +148,7 @@ func (s *site) room(t *testing.T) *room {
 	return r
 }
 
-// grant gives a user the rights that doc.go names.
+// grant gives a user the permissions that doc.go lists.
 func (r *room) grant(t *testing.T, user string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: r.namespace, Name: "operator"}
@@ -178,7 +178,7 @@ func call() executor.Call {
 	}
 }
 
-// execution is one call of Execute that runs in the background.
+// execution is a call of Execute that runs in the background.
 type execution struct {
 	done   chan struct{}
 	answer executor.Answer
@@ -221,7 +221,7 @@ func (x *execution) succeeds(t *testing.T, message string) {
 	}
 }
 
-// fails waits for an error of that kind with that part of a text.
+// fails waits for an error of that kind whose text contains part.
 func (x *execution) fails(t *testing.T, kind executor.ErrorKind, part string) {
 	t.Helper()
 	<-x.done
@@ -239,7 +239,7 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// jobs returns the Jobs that are there, pods their pods, secrets their files.
+// jobs returns the existing Jobs; pods returns their pods, secrets their files.
 func (r *room) jobs(t *testing.T) []batchv1.Job {
 	t.Helper()
 	var list batchv1.JobList
@@ -267,7 +267,7 @@ func (r *room) secrets(t *testing.T) []corev1.Secret {
 	return list.Items
 }
 
-// pod waits for the one pod that there is.
+// pod waits for the only pod.
 func (r *room) pod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	var pods []corev1.Pod
@@ -281,7 +281,7 @@ func (r *room) pod(t *testing.T) *corev1.Pod {
 	return &pods[0]
 }
 
-// startsPod waits for the pod, and has it run.
+// startsPod waits for the pod, and starts it.
 func (r *room) startsPod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	pod := r.pod(t)
@@ -289,8 +289,8 @@ func (r *room) startsPod(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// recorded removes what is left as the caller of Execute does when it recorded the answer, and
-// fails the test if the Job did not keep that until then.
+// recorded cleans up as the caller of Execute does after it recorded the answer, and fails the test
+// if the Job did not keep the answer until then.
 func (r *room) recorded(t *testing.T, of executor.Call) {
 	t.Helper()
 	if n := len(r.jobs(t)); n != 1 {
@@ -299,7 +299,7 @@ func (r *room) recorded(t *testing.T, of executor.Call) {
 	r.stop(t, of)
 }
 
-// stop removes what a call left, and waits until there is nothing.
+// stop removes what a call left behind, and waits until nothing remains.
 func (r *room) stop(t *testing.T, of executor.Call) {
 	t.Helper()
 	e, err := job.New(r.options)
@@ -314,11 +314,11 @@ func (r *room) stop(t *testing.T, of executor.Call) {
 	r.nothingLeft(t)
 }
 
-// nothingLeft waits until there is nothing: pods are collected after their Job.
+// nothingLeft waits until nothing remains: pods are garbage-collected after their Job.
 func (r *room) nothingLeft(t *testing.T) {
 	t.Helper()
 	if jobs, secrets := r.jobs(t), r.secrets(t); len(jobs)+len(secrets) > 0 {
-		t.Errorf("%d Jobs and %d Secrets are left", len(jobs), len(secrets))
+		t.Errorf("%d Jobs and %d Secrets remain", len(jobs), len(secrets))
 	}
 	await(t, "the end of the pods", func() bool { return len(r.pods(t)) == 0 })
 }

@@ -18,48 +18,48 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// DefaultStartTimeout is Options.StartTimeout if none is given.
+// DefaultStartTimeout is the default of Options.StartTimeout.
 const DefaultStartTimeout = 5 * time.Minute
 
-// Options say what runs and where. They must not be changed once they were given to
-// New. Client, Logs, Plugin, Namespace and Image are required.
+// Options describe what runs and where. They must not be changed after the call of New. Client,
+// Logs, Plugin, Namespace and Image are required.
 type Options struct {
-	// Client reads past any cache (client.NewWithWatch does).
+	// Client bypasses caches (client.NewWithWatch does).
 	Client Client
-	// Logs reads the logs of pods; NewLogs makes it.
+	// Logs reads the logs of pods; see NewLogs.
 	Logs Logs
 	// Plugin is the name of the Plugin that declares the action, for a label.
 	Plugin string
-	// Namespace is where the Jobs run.
+	// Namespace is the namespace of the Jobs.
 	Namespace string
-	// ServiceAccountName is whose rights the pod has. Without one no token is mounted.
+	// ServiceAccountName is the service account of the pod. If empty, no token is mounted.
 	ServiceAccountName string
 	// Image, PullPolicy and PullSecrets are as in a pod.
 	Image       string
 	PullPolicy  corev1.PullPolicy
 	PullSecrets []corev1.LocalObjectReference
-	// Command and Args are as in a container. References to Grapnel's variables are
-	// refused: parameters are data.
+	// Command and Args are as in a container. References to Grapnel's variables are rejected:
+	// parameters are data.
 	Command, Args []string
-	// Env is set beside Grapnel's variables, whose prefix is refused. Values of Secrets
-	// are read to be hidden in texts.
+	// Env is set in addition to Grapnel's variables, whose prefix is rejected. Values from Secrets
+	// are read so that they can be redacted in texts.
 	Env []corev1.EnvVar
 	// Resources, NodeSelector and Tolerations are as in a pod.
 	Resources    corev1.ResourceRequirements
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
-	// RunAsUser is the number of the container's user; nil means that of the image.
+	// RunAsUser is the UID of the container's user; nil uses that of the image.
 	RunAsUser *int64
-	// PodSecurityContext and SecurityContext take the place of what the restricted pod
-	// security standard asks for.
+	// PodSecurityContext and SecurityContext replace what the restricted pod security standard
+	// requires.
 	PodSecurityContext *corev1.PodSecurityContext
 	SecurityContext    *corev1.SecurityContext
-	// Labels are put on Jobs, pods and files; they do not replace the package's own.
+	// Labels are added to Jobs, pods and files; they do not replace the package's own.
 	Labels map[string]string
-	// StartTimeout is how long the container may take to start once its Job is there, and
-	// before that, how long the API server may fail to create the Job or its files.
+	// StartTimeout is how long the container may take to start after its Job was created. Before
+	// that, it is how long creating the Job or its files may fail.
 	StartTimeout time.Duration
-	// Redactor keeps secrets out of texts; nil keeps none out.
+	// Redactor removes secrets from texts; nil removes none.
 	Redactor *redact.Redactor
 }
 
@@ -71,7 +71,7 @@ type Executor struct {
 
 var _ executor.Resumable = (*Executor)(nil)
 
-// New returns an Executor, or an error that says which option is wrong.
+// New returns an Executor, or an error that names the invalid option.
 func New(options Options) (*Executor, error) {
 	if err := options.validateFields(); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func validateEnv(env []corev1.EnvVar) error {
 	for _, v := range env {
 		switch {
 		case len(validation.IsEnvVarName(v.Name)) > 0:
-			return fmt.Errorf("%q is no name of an environment variable", v.Name)
+			return fmt.Errorf("%q is not a valid name of an environment variable", v.Name)
 		case strings.HasPrefix(strings.ToUpper(v.Name), envPrefix):
 			return fmt.Errorf("the variable %s is not allowed: names that begin with %s are Grapnel's", v.Name, envPrefix)
 		case seen[v.Name]:

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// TestPluginIsChanged has the Plugin of an action declare another pod while its Job runs, and
-// the operator be restarted: what runs belongs to the attempt.
+// TestPluginIsChanged changes the pod in the Plugin of an action while its Job runs, and restarts
+// the operator: what runs belongs to the attempt.
 func TestPluginIsChanged(t *testing.T) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "database"},
@@ -71,7 +71,7 @@ func TestPluginIsChanged(t *testing.T) {
 	}
 }
 
-// nothingLeftBut removes a Secret of the test and fails it if anything else is left.
+// nothingLeftBut removes a Secret of the test and fails the test if anything else remains.
 func (w *world) nothingLeftBut(secret *corev1.Secret) {
 	w.t.Helper()
 	w.must(w.client.Delete(context.Background(), secret.DeepCopy()))

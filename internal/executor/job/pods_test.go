@@ -50,19 +50,19 @@ func (w *world) condition(job *batchv1.Job, c batchv1.JobCondition) {
 	synctest.Wait()
 }
 
-// nothingLeft fails the test if a Job, a pod or a Secret is there.
+// nothingLeft fails the test if a Job, a pod or a Secret remains.
 func (w *world) nothingLeft() {
 	w.t.Helper()
 	for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.PodList{}, &corev1.SecretList{}} {
 		w.must(w.client.List(context.Background(), list))
 		if n := count(list); n > 0 {
-			w.t.Errorf("%d left: %+v", n, list)
+			w.t.Errorf("%d remain: %+v", n, list)
 		}
 	}
 }
 
-// recorded removes what is left as the caller of Execute does when it recorded the answer, and
-// fails the test if the Job did not keep that until then.
+// recorded cleans up as the caller of Execute does after it recorded the answer, and fails the test
+// if the Job did not keep the answer until then.
 func (w *world) recorded(of executor.Call) {
 	w.t.Helper()
 	var jobs batchv1.JobList

@@ -16,14 +16,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
 )
 
-// stuckTimeout is how long something may keep the container from starting that can pass,
-// and mostly does not: an image that cannot be pulled, a quota that is used up. So long may
-// the API server refuse to say how a Job is, too: its role binding may be made anew.
+// stuckTimeout limits how long the container may be kept from starting by something that could pass
+// but mostly does not: an image that cannot be pulled, an exhausted quota. It also limits how long
+// the API server may deny reads of the Job: its role binding may be recreated.
 const stuckTimeout = time.Minute
 
-// pollUntilDone calls look until it is done: whenever something changed, after the time it asks
-// for (0: only then), and, if the API server could not be asked, with growing pauses.
-// Its error is that of ctx, or one of look that trying again does not help, or not any more.
+// pollUntilDone calls look until it is done: whenever something changes, after the delay that look
+// returns (0: only after a change), and with growing delays if requests to the API server fail. Its
+// error is that of ctx, or an error of look that cannot be retried, or not any longer.
 func (a *attempt) pollUntilDone(
 	ctx context.Context, changed <-chan struct{}, look func(context.Context) (again time.Duration, done bool, err error),
 ) error {
@@ -52,15 +52,15 @@ func (a *attempt) pollUntilDone(
 	}
 }
 
-// failureStreak is a row of failures.
+// failureStreak is a series of consecutive failures.
 type failureStreak struct {
 	failures int
-	// limit is how long the last of them are put up with, since when; 0 is for ever.
+	// limit is how long such failures are tolerated, counted from since; 0 is without limit.
 	limit time.Duration
 	since time.Time
 }
 
-// nextRetryDelay says whether what failed with err is tried again, and after which time.
+// nextRetryDelay returns the delay before a retry after err, and false if err is not retried.
 func (a *attempt) nextRetryDelay(s *failureStreak, err error) (time.Duration, bool) {
 	s.failures = min(s.failures+1, maxBackoffFailures)
 	delay, retry := request.RetryDelay(err, s.failures)
@@ -82,14 +82,14 @@ func (a *attempt) nextRetryDelay(s *failureStreak, err error) (time.Duration, bo
 		delay = min(delay, left)
 	}
 	if s.failures == 1 {
-		a.log.Info("A request to the API server failed; it is tried again",
+		a.log.Info("A request to the API server failed; retrying",
 			"reason", executor.OneLine(a.Redactor.String(toFailure(err).text)))
 	}
 	return delay, true
 }
 
-// retryLimitFor returns for how long err is put up with, 0 for ever, and whether it passes although
-// it says that the request was wrong.
+// retryLimitFor returns how long err is tolerated, 0 for no limit. passes is true if err may be
+// transient although it says that the request was wrong.
 func (a *attempt) retryLimitFor(err error) (limit time.Duration, passes bool) {
 	f, status := (*failure)(nil), apierrors.APIStatus(nil)
 	creating := errors.As(err, &f) && f.isCreation
@@ -99,18 +99,18 @@ func (a *attempt) retryLimitFor(err error) (limit time.Duration, passes bool) {
 	case !creating || !errors.As(err, &status) || apierrors.IsTooManyRequests(err):
 		return 0, false
 	}
-	// The API server is there, and something behind it refuses: a webhook, a quota that
-	// somebody else changed at the same time.
+	// The API server responds, and something behind it rejects the request: a webhook, or a quota
+	// that was changed concurrently.
 	return a.StartTimeout, apierrors.IsConflict(err)
 }
 
-// isAccessDenied says whether the API server says that it is a matter of rights.
+// isAccessDenied reports whether the API server denied access.
 func isAccessDenied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
-// awaitChange waits for a change, the time (0: for ever) or the end of ctx, whose error it
-// returns then.
+// awaitChange waits for a change, for the given time (0: without limit), or for the end of ctx, and
+// returns the error of ctx in that case.
 func awaitChange(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
 	var over <-chan time.Time
 	if d > 0 {
@@ -127,8 +127,8 @@ func awaitChange(ctx context.Context, changed <-chan struct{}, d time.Duration) 
 	return nil
 }
 
-// enforceStartTimeout gives up on a container that does not start, or returns after which time it
-// is to be looked at again.
+// enforceStartTimeout gives up on a container that does not start. Otherwise it returns when to
+// check again.
 func (a *attempt) enforceStartTimeout(ctx context.Context) time.Duration {
 	now := time.Now()
 	if a.observed.started {
@@ -147,10 +147,10 @@ func (a *attempt) enforceStartTimeout(ctx context.Context) time.Duration {
 	case a.observed.stuckReason != "" && a.stuckSince.Add(stuckTimeout).Before(limit):
 		limit = a.stuckSince.Add(stuckTimeout)
 	case a.pod == nil && now.Before(first) && first.Before(limit):
-		limit = first // to see then whether its pod is refused
+		limit = first // check then whether its pod is rejected
 	case a.pod == nil && !now.Before(first):
 		if message := a.cluster.newestWarning(ctx, a.job.UID, "FailedCreate"); message != "" {
-			a.observed.failure = &failure{kind: executor.Unreachable, text: "its pod was refused: " + message}
+			a.observed.failure = &failure{kind: executor.Unreachable, text: "its pod was rejected: " + message}
 			return 0
 		}
 	}
@@ -165,7 +165,7 @@ func (a *attempt) enforceStartTimeout(ctx context.Context) time.Duration {
 	return 0
 }
 
-// blockedReason says what keeps the container from starting, as far as it is known.
+// blockedReason returns what keeps the container from starting, as far as known.
 func (a *attempt) blockedReason(ctx context.Context) string {
 	if a.observed.stuckReason != "" {
 		return a.observed.stuckReason
@@ -189,8 +189,8 @@ func (a *attempt) blockedReason(ctx context.Context) string {
 	return a.observed.waitingReason
 }
 
-// newRequestFailure says what could not be done. What a person is told of err is what the API
-// server said, not how it was asked.
+// newRequestFailure returns a failure that starts with what. Users see the message of the API
+// server, not the request.
 func newRequestFailure(what string, err error) *failure {
 	kind := executor.Unreachable
 	text := err.Error()
@@ -203,7 +203,7 @@ func newRequestFailure(what string, err error) *failure {
 	return &failure{kind: kind, text: what + ": " + text, err: err}
 }
 
-// newCreateFailure is doing for what has to be created before anything can run.
+// newCreateFailure is newRequestFailure for an object without which nothing can run.
 func newCreateFailure(what string, err error) error {
 	f := newRequestFailure(what, err)
 	f.isCreation = true
@@ -220,8 +220,8 @@ func toFailure(err error) *failure {
 
 func isAlreadyExists(err error) bool { return apierrors.IsAlreadyExists(err) }
 
-// withoutJobNames returns a text without the names of the Job and its pod, which are others
-// in each attempt.
+// withoutJobNames removes the names of the Job and its pod from a text; they differ in each
+// attempt.
 func (a *attempt) withoutJobNames(text string) string {
 	name := jobNameForCall(a.call)
 	if a.job != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// lines is a logger's output. What is logged after close is kept apart.
+// lines is the output of a logger. Output after close is stored separately.
 type lines struct {
 	mu     sync.Mutex
 	closed bool
@@ -39,7 +39,7 @@ func (l *lines) close() {
 	l.closed = true
 }
 
-// with returns how many lines contain text.
+// with returns the number of lines that contain text.
 func (l *lines) with(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *lines) with(text string) int {
 	return n
 }
 
-// fakeLogs plays one recording per call, the last one again and again.
+// fakeLogs returns one recording per call, and then the last one repeatedly.
 type fakeLogs struct {
 	mu    sync.Mutex
 	plays []recording
@@ -62,11 +62,11 @@ type fakeLogs struct {
 // recording is a stream: its text, and how it ends.
 type recording struct {
 	text string
-	// open is why there is no stream.
+	// open is the error of opening the stream.
 	open error
-	// end is what the reader gets at the end; io.EOF if nil.
+	// end is the error at the end of the stream; io.EOF if nil.
 	end error
-	// until holds the end back.
+	// until delays the end.
 	until chan struct{}
 }
 

@@ -22,12 +22,13 @@ import (
 var (
 	errNoRight = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "x", errors.New("no access"))
 	errQuota   = apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "x", errors.New("exceeded quota: few"))
-	// errRace is what quota admission answers if somebody else changed the quota meanwhile.
+	// errRace is the error of quota admission if the quota was changed concurrently.
 	errRace    = apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "few", errors.New("the object has been modified"))
 	errWebhook = apierrors.NewInternalError(errors.New(`failed calling webhook "jobs.example.io": connection refused`))
 )
 
-// fail has the first requests of a kind fail: "create *v1.Job". It returns how many there were.
+// fail makes the first requests of a kind, such as "create *v1.Job", fail. It returns the number of
+// requests.
 func (w *world) fail(what string, times int, err error) *int {
 	n := new(int)
 	w.refuse(func(verb string, o any) error {
@@ -44,7 +45,7 @@ func (w *world) fail(what string, times int, err error) *int {
 	return n
 }
 
-// left starts a Job, as status says it is, and ends the operator.
+// left starts a Job in the given state, and stops the operator.
 func (w *world) left(status corev1.PodStatus) {
 	w.t.Helper()
 	ctx, stop := context.WithCancel(w.t.Context())
@@ -54,8 +55,8 @@ func (w *world) left(status corev1.PodStatus) {
 	<-x.done
 }
 
-// answers ends the container and fails the test if anything is wrong with the answer, or if
-// something was deleted before it.
+// answers ends the container and fails the test if the answer is wrong, or if something was deleted
+// before it.
 func (w *world) answers(x *execution) {
 	w.t.Helper()
 	time.Sleep(30 * time.Second)
@@ -73,19 +74,19 @@ func (w *world) answers(x *execution) {
 	w.recorded(call())
 }
 
-// TestFilesThatAreThere has an operator take over while no more files may be created.
+// TestFilesThatAreThere: an operator takes over while no more files may be created.
 func TestFilesThatAreThere(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus
 		gone   bool
 		err    error
 	}{
-		"a quota that is used up":               {running(), false, errQuota},
-		"it has not started":                    {waiting("ContainerCreating", ""), false, errQuota},
-		"a quota that changes":                  {waiting("ContainerCreating", ""), false, errRace},
-		"it runs, and somebody removed them":    {running(), true, errQuota},
-		"it runs, they are gone, no webhook":    {running(), true, errWebhook},
-		"it runs, and they are somebody else's": {running(), true, nil},
+		"a quota that is used up":                {running(), false, errQuota},
+		"it has not started":                     {waiting("ContainerCreating", ""), false, errQuota},
+		"a quota that changes":                   {waiting("ContainerCreating", ""), false, errRace},
+		"it runs, and they were deleted":         {running(), true, errQuota},
+		"it runs, they were deleted, no webhook": {running(), true, errWebhook},
+		"it runs, and they have another owner":   {running(), true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestFilesThatAreThere(t *testing.T) {
 	}
 }
 
-// TestAnswerThatWasLost has the files be created, and nobody be told.
+// TestAnswerThatWasLost: the files are created, but the response is lost.
 func TestAnswerThatWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -136,7 +137,7 @@ func TestAnswerThatWasLost(t *testing.T) {
 	})
 }
 
-// TestQuotaThatChanges is asked again: it does not say that there is no room.
+// TestQuotaThatChanges retries: the error does not mean that the quota is exhausted.
 func TestQuotaThatChanges(t *testing.T) {
 	for _, what := range []string{"create *v1.Job", "create *v1.Secret"} {
 		t.Run(what, func(t *testing.T) {
@@ -153,7 +154,7 @@ func TestQuotaThatChanges(t *testing.T) {
 	}
 }
 
-// TestRightsThatComeBack has a role binding be made anew while a Job runs.
+// TestRightsThatComeBack recreates a role binding while a Job runs.
 func TestRightsThatComeBack(t *testing.T) {
 	unauthorized := apierrors.NewUnauthorized("the token is too old")
 	for name, tc := range map[string]struct {
@@ -188,7 +189,7 @@ func TestRightsThatComeBack(t *testing.T) {
 	}
 }
 
-// TestRightsThatStayAway end the attempt, and not as late as it would be overdue.
+// TestRightsThatStayAway: missing permissions end the attempt well before its deadline.
 func TestRightsThatStayAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -203,7 +204,7 @@ func TestRightsThatStayAway(t *testing.T) {
 			return nil
 		})
 		w.pod(w.job(), running())
-		x.fails(t, executor.Unreachable, `its Job could not be looked at: things "x" is forbidden: no access`)
+		x.fails(t, executor.Unreachable, `reading its Job failed: things "x" is forbidden: no access`)
 		if took := time.Since(began); took < stuckTimeout || took > stuckTimeout+StopGrace {
 			t.Errorf("it was given up after %s, want %s", took, stuckTimeout)
 		}
@@ -211,7 +212,7 @@ func TestRightsThatStayAway(t *testing.T) {
 	})
 }
 
-// TestJobThatCannotBeCreated has an admission webhook be away that must be asked.
+// TestJobThatCannotBeCreated: a required admission webhook does not respond.
 func TestJobThatCannotBeCreated(t *testing.T) {
 	const refusal = `Internal error occurred: failed calling webhook "jobs.example.io": connection refused`
 	for what, want := range map[string]string{
@@ -225,14 +226,14 @@ func TestJobThatCannotBeCreated(t *testing.T) {
 				began := time.Now()
 				x := w.run()
 				if w.lines.with("failed calling webhook") != 1 {
-					t.Errorf("nobody is told what it waits for: %q", w.lines.all)
+					t.Errorf("no message says what it waits for: %q", w.lines.all)
 				}
 				x.fails(t, executor.Unreachable, want)
 				if took := time.Since(began); took != DefaultStartTimeout {
 					t.Errorf("it was given up after %s, want %s", took, DefaultStartTimeout)
 				}
 				if w.lines.with("failed calling webhook") != 1 {
-					t.Errorf("it is told more than once: %q", w.lines.all)
+					t.Errorf("it is logged more than once: %q", w.lines.all)
 				}
 				w.refuse(nil)
 				w.nothingLeft()
@@ -241,7 +242,7 @@ func TestJobThatCannotBeCreated(t *testing.T) {
 	}
 }
 
-// TestJobThatCannotBeCreatedYet waits as long as nothing says that it is of no use.
+// TestJobThatCannotBeCreatedYet waits as long as nothing indicates that waiting is useless.
 func TestJobThatCannotBeCreatedYet(t *testing.T) {
 	for name, err := range map[string]error{
 		"a busy server":        apierrors.NewTooManyRequests("too many requests", 1),

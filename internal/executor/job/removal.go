@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// StopGrace is how long it is tried to delete a Job, and waited for one that is deleted
-	// because ctx has ended: a little longer than its container may take to end.
+	// StopGrace is how long to retry the deletion of a Job, and to wait for a Job that is deleted
+	// because ctx ended: slightly longer than its container may take to terminate.
 	StopGrace = podTerminationGrace + 5*time.Second
-	// finalReadTimeout is how long it is tried to find out why a Job has not started in time.
+	// finalReadTimeout is how long to try to find out why a Job has not started in time.
 	finalReadTimeout = 2 * time.Second
 )
 
-// isOperatorStopping says whether ctx was cancelled because the operator ends, and not by
-// somebody who gave a cause; see the package comment.
+// isOperatorStopping reports whether ctx was canceled because the operator stops, and not with a
+// cause; see the package comment.
 func isOperatorStopping(ctx context.Context) bool {
 	return errors.Is(ctx.Err(), context.Canceled) && errors.Is(context.Cause(ctx), context.Canceled)
 }
 
-// handleContextEnd ends an attempt whose ctx has ended before the Job did.
+// handleContextEnd ends an attempt whose ctx ended before the Job did.
 func (a *attempt) handleContextEnd(ctx context.Context) *failure {
 	if isOperatorStopping(ctx) {
 		return &failure{kind: executor.Interrupted, text: "was interrupted before it answered", err: ctx.Err()}
 	}
-	failed := &failure{kind: executor.Interrupted, text: "was cancelled before it answered", err: ctx.Err()}
+	failed := &failure{kind: executor.Interrupted, text: "was canceled before it answered", err: ctx.Err()}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		failed.kind = executor.Timeout
 		failed.text = "did not end before its deadline: " + timeoutReason(a.pod)
@@ -42,36 +42,33 @@ func (a *attempt) handleContextEnd(ctx context.Context) *failure {
 			failed.text = "did not start before its deadline: " + a.blockedReasonWithGrace(ctx)
 		}
 	}
-	// Also if nothing was created: a Job of an operator before this one may not have been
-	// found yet.
+	// Even if nothing was created: the Job of a previous operator may not have been found yet.
 	a.mayHaveJob = true
 	a.removeJobsBestEffort(ctx, true)
 	return failed
 }
 
-// blockedReasonWithGrace is obstacle with a ctx that has not ended.
+// blockedReasonWithGrace is blockedReason with a ctx that has not ended.
 func (a *attempt) blockedReasonWithGrace(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
 	defer cancel()
 	return a.blockedReason(ctx)
 }
 
-// Stop ends and removes what is left under the key of a call, in this attempt or one before
-// it, and waits until it is gone: for a run whose answer is recorded, or that is given up
-// without another Execute. It must not be called while Execute runs for the same key.
-// Every error is an *executor.Error; what could not be removed then ends at its
-// deadline.
+// Stop ends and removes what is left of the key of a call, in this attempt or an earlier one, and
+// waits until it is removed. It is for a run whose answer is recorded, or that is abandoned without
+// another Execute. It must not be called while Execute runs for the same key. Every error is an
+// *executor.Error; what could not be removed ends at its deadline.
 func (e *Executor) Stop(ctx context.Context, call executor.Call) error {
 	a := e.newAttempt(ctx, call)
 	if err := a.removeJobsAndWait(ctx, true); err != nil {
-		return a.newError(&failure{kind: executor.Unreachable, text: "what it left running could not be ended: " + a.leftoverReason(ctx, err), err: err})
+		return a.newError(&failure{kind: executor.Unreachable, text: "what it left running could not be stopped: " + a.leftoverReason(ctx, err), err: err})
 	}
 	return nil
 }
 
-// removeJobsBestEffort deletes what the attempt made, or found of attempts before it. If something
-// of it may still run, it waits until that has ended, too. That ctx has ended is no
-// obstacle.
+// removeJobsBestEffort deletes what the attempt created, and what earlier attempts left. If any of
+// it may still run, it waits until that has ended. It also works after ctx has ended.
 func (a *attempt) removeJobsBestEffort(ctx context.Context, runs bool) {
 	if !a.mayHaveJob {
 		return
@@ -84,9 +81,9 @@ func (a *attempt) removeJobsBestEffort(ctx context.Context, runs bool) {
 	}
 }
 
-// removeJobsAndWait deletes everything of the key, and waits until it is gone if it may still run. That it
-// may not is tried again as well: rights and credentials come back, and until then the Job runs
-// beside what is done next.
+// removeJobsAndWait deletes everything of the key, and waits until it is removed if it may still
+// run. It also retries if access is denied: permissions and credentials may come back, and until
+// then the Job would run beside whatever follows.
 func (a *attempt) removeJobsAndWait(ctx context.Context, runs bool) error {
 	changed, stop := a.cluster.watchChanges(ctx, keyLabelValue(a.call.Key))
 	defer stop()
@@ -102,7 +99,7 @@ func (a *attempt) removeJobsAndWait(ctx context.Context, runs bool) error {
 	})
 }
 
-// leftoverReason says why something is left after clear failed with err.
+// leftoverReason returns why something remains after removeJobsAndWait failed with err.
 func (a *attempt) leftoverReason(ctx context.Context, err error) string {
 	switch {
 	case ctx.Err() == nil:
@@ -112,10 +109,10 @@ func (a *attempt) leftoverReason(ctx context.Context, err error) string {
 	case a.deniedError != nil:
 		return toFailure(a.deniedError).text
 	}
-	return appendReason("its pod has not ended", lostNodeReason(a.pod))
+	return appendReason("its pod has not terminated", lostNodeReason(a.pod))
 }
 
-// appendReason puts a reason behind a text, if there is one.
+// appendReason appends a reason to a text, if there is one.
 func appendReason(text, reason string) string {
 	if reason == "" {
 		return text
@@ -123,16 +120,16 @@ func appendReason(text, reason string) string {
 	return text + ": " + reason
 }
 
-// observePod sees how the pod of a Job is that is being deleted, for what is said if that does
-// not end.
+// observePod reads the pod of a Job that is being deleted, for the message in case the pod does not
+// terminate.
 func (a *attempt) observePod(ctx context.Context, job *batchv1.Job) {
 	if pod, err := a.cluster.findNewestPod(ctx, job, keyLabelValue(a.call.Key)); err == nil {
 		a.pod = pod
 	}
 }
 
-// removeJobs has everything deleted but what belongs to a later attempt, and returns how many
-// Jobs there were.
+// removeJobs deletes everything of the key except what belongs to a later attempt, and returns the
+// number of Jobs that existed.
 func (a *attempt) removeJobs(ctx context.Context, runs bool) (left int, err error) {
 	jobs, err := a.cluster.listJobs(ctx, keyLabelValue(a.call.Key))
 	if err != nil {
@@ -155,7 +152,7 @@ func (a *attempt) removeJobs(ctx context.Context, runs bool) (left int, err erro
 }
 
 func (a *attempt) removeJob(ctx context.Context, job *batchv1.Job, runs bool) error {
-	// The garbage collector would remove the files, too, but at some time.
+	// The garbage collector would delete the files, too, but only at some later time.
 	if err := a.removeFilesSecret(ctx, filesSecretName(job)); err != nil {
 		return newRequestFailure("its files could not be deleted", err)
 	}

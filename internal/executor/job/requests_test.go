@@ -19,17 +19,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// TestJobThatWasNotListed has the Job appear between the look for it and its creation.
+// TestJobThatWasNotListed: the Job appears between the list request and the create request.
 func TestJobThatWasNotListed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*batchv1.Job)
 		want   string
 	}{
 		"its own":             {func(*batchv1.Job) {}, ""},
-		"of somebody else":    {func(j *batchv1.Job) { j.Labels = nil }, "Job %s in namespace backups is there and was not made for this action: remove it"},
-		"of another key":      {func(j *batchv1.Job) { j.Annotations[AnnotationKey] = "other" }, "Job %s in namespace backups is there and was not made for this action: remove it"},
-		"of another Plugin":   {func(j *batchv1.Job) { j.Labels[LabelPlugin] = "other" }, "Job %s in namespace backups is there and was not made for this action: remove it"},
-		"of another's action": {func(j *batchv1.Job) { j.Annotations[AnnotationAction] = "a/b" }, "Job %s in namespace backups is there and was not made for this action: remove it"},
+		"of another owner":    {func(j *batchv1.Job) { j.Labels = nil }, "Job %s in namespace backups already exists and was not created for this action: delete it"},
+		"of another key":      {func(j *batchv1.Job) { j.Annotations[AnnotationKey] = "other" }, "Job %s in namespace backups already exists and was not created for this action: delete it"},
+		"of another Plugin":   {func(j *batchv1.Job) { j.Labels[LabelPlugin] = "other" }, "Job %s in namespace backups already exists and was not created for this action: delete it"},
+		"of another's action": {func(j *batchv1.Job) { j.Annotations[AnnotationAction] = "a/b" }, "Job %s in namespace backups already exists and was not created for this action: delete it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestJobThatWasNotListed(t *testing.T) {
 	}
 }
 
-// TestServerThatIsAway has every kind of request fail twice.
+// TestServerThatIsAway makes every kind of request fail twice.
 func TestServerThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -69,7 +69,7 @@ func TestServerThatIsAway(t *testing.T) {
 		w.refuse(func(verb string, o any) error {
 			what := fmt.Sprintf("%s %T", verb, o)
 			if _, isPod := o.(*corev1.Pod); isPod {
-				return nil // this is the test
+				return nil // a request of the test itself
 			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -94,12 +94,12 @@ func TestServerThatStaysAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.refuse(func(string, any) error { return apierrors.NewInternalError(errors.New("etcd has no leader")) })
-		w.run().fails(t, executor.Timeout, "did not start before its deadline: the Jobs of earlier attempts could not be looked for: "+
+		w.run().fails(t, executor.Timeout, "did not start before its deadline: listing the Jobs of earlier attempts failed: "+
 			"Internal error occurred: etcd has no leader")
 	})
 }
 
-// TestWatchThatBreaks ends all watches and changes the pod before there are new ones.
+// TestWatchThatBreaks ends all watches and changes the pod before new watches start.
 func TestWatchThatBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -129,7 +129,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}{
 		"no right to look": {
 			"list", &batchv1.JobList{}, apierrors.NewForbidden(jobs, "", errors.New("no access")), executor.Unreachable,
-			"the Jobs of earlier attempts could not be looked for: jobs.batch is forbidden: no access",
+			"listing the Jobs of earlier attempts failed: jobs.batch is forbidden: no access",
 		},
 		"no namespace": {
 			"create", &batchv1.Job{}, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "backups"), executor.Unreachable,

@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// CollectResult returns what the Job of an attempt came to that ended while nobody followed it; see
-// executor.Resumer. It is tried again until ctx ends if the API server is away.
+// CollectResult returns the result of an attempt whose Job ended while no operator followed it; see
+// executor.Resumable. It retries until ctx ends if the API server is unreachable.
 func (e *Executor) CollectResult(ctx context.Context, call executor.Call, deadline time.Time) (executor.Answer, bool, error) {
 	a, ended := e.newAttempt(ctx, call), false
 	err := a.pollUntilDone(ctx, nil, func(ctx context.Context) (_ time.Duration, done bool, err error) {
@@ -41,7 +41,7 @@ func (e *Executor) CollectResult(ctx context.Context, call executor.Call, deadli
 	return answer, true, nil
 }
 
-// overdueError says why an attempt did not end in time, if that can be seen of its pod.
+// overdueError returns why an attempt did not finish in time, if its pod shows the reason.
 func (a *attempt) overdueError() error {
 	lost := lostNodeReason(a.pod)
 	if lost == "" {
@@ -50,8 +50,8 @@ func (a *attempt) overdueError() error {
 	return a.newError(&failure{kind: executor.Timeout, text: "did not end before its deadline: " + lost})
 }
 
-// recheckEndBeforeDeadline says whether the Job of an attempt that is out of time ended within it, and the API
-// server could not say so until now. It looks once.
+// recheckEndBeforeDeadline reports whether the Job of an attempt that is out of time finished
+// before its deadline, and the API server could not say so until now. It checks once.
 func (a *attempt) recheckEndBeforeDeadline(ctx context.Context) bool {
 	deadline, _ := ctx.Deadline()
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -66,11 +66,12 @@ func (a *attempt) recheckEndBeforeDeadline(ctx context.Context) bool {
 	return a.secretsRegistered || !a.observed.started || a.registerContainerSecretValues(ctx) == nil
 }
 
-// observeEndBeforeDeadline looks whether the Job of the attempt ended by itself until a deadline.
+// observeEndBeforeDeadline checks whether the Job of the attempt finished by itself before a
+// deadline.
 func (a *attempt) observeEndBeforeDeadline(ctx context.Context, deadline time.Time) (bool, error) {
 	jobs, err := a.cluster.listJobs(ctx, keyLabelValue(a.call.Key))
 	if err != nil {
-		return false, newRequestFailure("its Job could not be looked for", err)
+		return false, newRequestFailure("listing its Jobs failed", err)
 	}
 	for i := range jobs {
 		job := &jobs[i]
@@ -79,7 +80,7 @@ func (a *attempt) observeEndBeforeDeadline(ctx context.Context, deadline time.Ti
 		}
 		pod, err := a.cluster.findNewestPod(ctx, job, keyLabelValue(a.call.Key))
 		if err != nil {
-			return false, newRequestFailure("its Job could not be looked at", err)
+			return false, newRequestFailure("reading its Job failed", err)
 		}
 		a.mayHaveJob, a.job, a.pod, a.observed = true, job, pod, newJobState(job, pod)
 		at := jobEndTime(job, pod)
@@ -88,8 +89,8 @@ func (a *attempt) observeEndBeforeDeadline(ctx context.Context, deadline time.Ti
 	return false, nil
 }
 
-// jobEndTime returns when a Job ended, as its node or its controller saw it; zero if neither says
-// so.
+// jobEndTime returns when a Job ended, according to its node or its controller; zero if neither
+// recorded it.
 func jobEndTime(job *batchv1.Job, pod *corev1.Pod) time.Time {
 	if exit := actionContainerStatus(pod).State.Terminated; exit != nil && !exit.FinishedAt.IsZero() {
 		return exit.FinishedAt.Time

@@ -18,23 +18,23 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// endsAt gives the end of a container a time.
+// endsAt sets the time at which a container ended.
 func endsAt(status corev1.PodStatus, at time.Time) corev1.PodStatus {
 	status.ContainerStatuses[1].State.Terminated.FinishedAt = metav1.NewTime(at)
 	return status
 }
 
-// TestEndsWhileNobodyFollows has the operator end while a Job runs, and the next one begin
-// after its deadline.
+// TestEndsWhileNobodyFollows stops the operator while a Job runs; the next one starts after its
+// deadline.
 func TestEndsWhileNobodyFollows(t *testing.T) {
 	killed := exited(137, "")
 	killed.ContainerStatuses[1].State.Terminated.Reason = "OOMKilled"
 	evicted := corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory."}
 	for name, tc := range map[string]struct {
-		// pod is what became of it, after how long.
+		// pod changes the pod after a delay.
 		pod   func(w *world)
 		after time.Duration
-		// attempt is which one is asked for.
+		// attempt is the attempt in the call.
 		attempt int32
 		ended   bool
 		message string
@@ -54,10 +54,10 @@ func TestEndsWhileNobodyFollows(t *testing.T) {
 			},
 			after: time.Second, ended: true, kind: executor.Unreachable, message: "its pod was evicted before it answered",
 		},
-		"nobody knows when": {pod: func(w *world) { w.become(w.job(), evicted) }, after: time.Second},
-		"it runs":           {pod: func(*world) {}},
-		"another attempt":   {pod: becomes(exited(0, "thawed")), after: time.Second, attempt: 2},
-		"it was told to end": {
+		"end unknown":     {pod: func(w *world) { w.become(w.job(), evicted) }, after: time.Second},
+		"it runs":         {pod: func(*world) {}},
+		"another attempt": {pod: becomes(exited(0, "thawed")), after: time.Second, attempt: 2},
+		"it was terminated": {
 			pod: func(w *world) {
 				w.lingers = true
 				job := w.there(w.job().Name)
@@ -110,7 +110,7 @@ func (w *world) late(t *testing.T, attempt int32, deadline time.Time, wantEnded 
 	}
 }
 
-// TestEndedIsAskedAgain has the API server be away for a moment.
+// TestEndedIsAskedAgain: the API server is unreachable for a moment.
 func TestEndedIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -131,8 +131,8 @@ func TestEndedIsAskedAgain(t *testing.T) {
 	})
 }
 
-// TestEndsUnseen has a Job end in time while the API server is away, which comes back when the
-// time is over.
+// TestEndsUnseen: a Job ends in time while the API server is unreachable, which comes back after
+// the deadline.
 func TestEndsUnseen(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration

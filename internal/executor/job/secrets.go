@@ -13,9 +13,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// registerSecretValues makes values that the container gets known to the redactor: those from Secrets, and
-// those whose names say that they are one. Its error is one of read, which returns nil for a
-// Secret that is not known.
+// registerSecretValues adds the secret values of the container to the redactor: values from
+// Secrets, and those of variables whose names indicate a secret. Its error is one of read, which
+// returns nil for an unknown Secret.
 func (a *attempt) registerSecretValues(
 	ctx context.Context, env []corev1.EnvVar, read func(ctx context.Context, name string) (*corev1.Secret, error),
 ) error {
@@ -43,9 +43,9 @@ func (a *attempt) registerSecretValues(
 	return nil
 }
 
-// registerContainerSecretValues is learn for a Job whose container has started: its node may have waited for a
-// Secret, and its Plugin may have been changed since. Nothing that comes from the container may
-// be shown before it returned nil. Its error is that of ctx.
+// registerContainerSecretValues is registerSecretValues for a Job whose container has started: its
+// node may have waited for a Secret, and its Plugin may have changed since. Nothing from the
+// container may be shown before it has returned nil. Its error is that of ctx.
 func (a *attempt) registerContainerSecretValues(ctx context.Context) error {
 	for i := range a.job.Spec.Template.Spec.Containers {
 		if c := &a.job.Spec.Template.Spec.Containers[i]; c.Name == containerName {
@@ -58,8 +58,8 @@ func (a *attempt) registerContainerSecretValues(ctx context.Context) error {
 	return nil
 }
 
-// readSecretIfAllowed reads a Secret before there is a Job. That it may not be read is no obstacle: it is
-// read again.
+// readSecretIfAllowed reads a Secret before a Job exists. A denied read is not an error: the Secret
+// is read again later.
 func (a *attempt) readSecretIfAllowed(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret, err := a.cluster.getSecret(ctx, name)
 	if isAccessDenied(err) {
@@ -68,7 +68,7 @@ func (a *attempt) readSecretIfAllowed(ctx context.Context, name string) (*corev1
 	return secret, err
 }
 
-// readSecretWithRetry reads a Secret until that is done, or turns out to be useless.
+// readSecretWithRetry reads a Secret until it succeeds, or a retry is useless.
 func (a *attempt) readSecretWithRetry(ctx context.Context, name string) (secret *corev1.Secret, err error) {
 	err = a.pollUntilDone(ctx, nil, func(ctx context.Context) (_ time.Duration, done bool, err error) {
 		if secret, err = a.cluster.getSecret(ctx, name); err != nil {
@@ -77,7 +77,7 @@ func (a *attempt) readSecretWithRetry(ctx context.Context, name string) (secret 
 		return 0, true, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		a.log.Info("A Secret cannot be read, so that its values will not be hidden in the log", "secret", name,
+		a.log.Info("A Secret cannot be read; its values will not be redacted in the log", "secret", name,
 			"error", executor.OneLine(a.Redactor.String(toFailure(err).text)))
 		return nil, nil
 	}

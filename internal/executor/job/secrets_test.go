@@ -18,14 +18,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// database is a Secret of the administrator.
+// database returns a Secret of the administrator.
 func database(value string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "database"}, Data: map[string][]byte{"password": []byte(value)},
 	}
 }
 
-// withDatabase are options by which the container gets it.
+// withDatabase returns options that pass it to the container.
 func (w *world) withDatabase() Options {
 	options := w.options()
 	options.Env = []corev1.EnvVar{{Name: "DATABASE", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
@@ -34,7 +34,7 @@ func (w *world) withDatabase() Options {
 	return options
 }
 
-// refuseDatabase has reads of the Secret fail with err while that is not nil.
+// refuseDatabase makes reads of the Secret fail with err while that is not nil.
 func (w *world) refuseDatabase(err func() error) {
 	w.refuse(func(verb string, o any) error {
 		if _, secret := o.(*corev1.Secret); secret && verb == "get" {
@@ -44,7 +44,8 @@ func (w *world) refuseDatabase(err func() error) {
 	})
 }
 
-// noLeak ends the container, which prints the value, and fails the test if anybody sees it.
+// noLeak ends the container, which prints the value, and fails the test if the value appears
+// anywhere.
 func (w *world) noLeak(x *execution) {
 	w.t.Helper()
 	w.become(w.job(), exited(2, "it was correcthorse"))
@@ -54,7 +55,7 @@ func (w *world) noLeak(x *execution) {
 	}
 }
 
-// TestSecretThatComesLate is created while the node waits for it.
+// TestSecretThatComesLate: the Secret is created while the node waits for it.
 func TestSecretThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -68,7 +69,7 @@ func TestSecretThatComesLate(t *testing.T) {
 	})
 }
 
-// TestSecretThatCannotBeRead has the API server not hand it out for some time.
+// TestSecretThatCannotBeRead: the API server does not return the Secret for some time.
 func TestSecretThatCannotBeRead(t *testing.T) {
 	for name, err := range map[string]error{
 		"an error":       apierrors.NewInternalError(errors.New("etcd has no leader")),
@@ -88,7 +89,7 @@ func TestSecretThatCannotBeRead(t *testing.T) {
 					return nil
 				})
 				x := w.execute(t.Context(), w.withDatabase(), call())
-				if !isAccessDenied(err) { // nothing is started before it was read
+				if !isAccessDenied(err) { // nothing is started before the Secret was read
 					time.Sleep(25 * time.Second)
 					synctest.Wait()
 				}
@@ -100,7 +101,7 @@ func TestSecretThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestSecretThatFailsAtFirst is read again.
+// TestSecretThatFailsAtFirst: the Secret is read again.
 func TestSecretThatFailsAtFirst(t *testing.T) {
 	for name, takeover := range map[string]bool{"before the start": false, "after a takeover": true} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +135,8 @@ func TestSecretThatFailsAtFirst(t *testing.T) {
 	}
 }
 
-// TestSecretThatMayNotBeRead has a role without it: the Job runs, and the log says so.
+// TestSecretThatMayNotBeRead: the role does not include the Secret. The Job runs, and the log says
+// so.
 func TestSecretThatMayNotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -149,14 +151,14 @@ func TestSecretThatMayNotBeRead(t *testing.T) {
 		if took := time.Since(began); took > stuckTimeout+StopGrace {
 			t.Errorf("it took %s", took)
 		}
-		if x.err != nil || x.answer.Message != "done" || w.lines.with("its values will not be hidden") != 1 {
+		if x.err != nil || x.answer.Message != "done" || w.lines.with("its values will not be redacted") != 1 {
 			t.Errorf("it returned %+v, %v; the log is %q", x.answer, x.err, w.lines.all)
 		}
 	})
 }
 
-// TestSecretOfAnUnseenEnd has the container get the Secret, and end, while the API server is away
-// until the time is over.
+// TestSecretOfAnUnseenEnd: the container gets the Secret, and ends, while the API server is
+// unreachable until after the deadline.
 func TestSecretOfAnUnseenEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -179,7 +181,7 @@ func TestSecretOfAnUnseenEnd(t *testing.T) {
 	})
 }
 
-// TestSecretOfSeveralLines is printed as a file is.
+// TestSecretOfSeveralLines prints the Secret as a file.
 func TestSecretOfSeveralLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

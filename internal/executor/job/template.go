@@ -22,12 +22,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// The labels and annotations of what this package creates.
+// The labels and annotations of the objects that this package creates.
 const (
 	// LabelManagedBy has the value ManagedBy.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedBy      = "grapnel"
-	// LabelKey is the idempotency key, shortened if it is no value of a label.
+	// LabelKey is the idempotency key, shortened if it is not a valid label value.
 	LabelKey = "grapnel.dev/idempotency-key"
 	// LabelAttempt is the number of the attempt.
 	LabelAttempt = "grapnel.dev/attempt"
@@ -39,19 +39,19 @@ const (
 )
 
 const (
-	// containerName is the name of the container that is the action. Others may be
-	// injected into the pod.
+	// containerName is the name of the action's container. Other containers may be injected into
+	// the pod.
 	containerName = "action"
 	volumeName    = "grapnel"
-	// maxJobNameLength leaves room for what Kubernetes appends for the name of a pod.
+	// maxJobNameLength leaves room for the suffix that Kubernetes appends for the name of a pod.
 	maxJobNameLength = 52
-	// jobDeadlineGrace is how much later than the executor Kubernetes ends a Job: only if
-	// there is no operator to do it.
+	// jobDeadlineGrace is how much later than the executor Kubernetes ends a Job. It matters only
+	// if no operator runs.
 	jobDeadlineGrace = 30 * time.Second
-	// finishedJobTTL is how long Kubernetes keeps a finished Job that nobody removes: long
-	// enough for an operator that was away to read the answer.
+	// finishedJobTTL is how long Kubernetes keeps a finished Job that is not deleted: long enough
+	// for an operator that was away to read the answer.
 	finishedJobTTL = 24 * time.Hour
-	// podTerminationGrace is how long a container may take to end once it is told to.
+	// podTerminationGrace is how long a container may take to terminate.
 	podTerminationGrace = 10 * time.Second
 )
 
@@ -63,15 +63,16 @@ func keyLabelValue(key string) string {
 	return shortname.ChildName(key, validation.LabelValueMaxLength, key)
 }
 
-// jobNameForCall is of the key alone. Of two operators that believe to be the leader, and count
-// different attempts, one finds the name taken: no key has two Jobs.
+// jobNameForCall returns a name that depends only on the key. If two operators both consider
+// themselves the leader and count different attempts, one of them finds the name taken: no key has
+// two Jobs.
 func jobNameForCall(call executor.Call) string {
 	return shortname.ChildName("grapnel-"+call.Action, maxJobNameLength, call.Key)
 }
 
-// newFilesSecretName returns a name for the files of a Job, another one each time: the next Job may
-// have the same name, and a node that still knows the files of the one before it would hand
-// them to the next pod.
+// newFilesSecretName returns a new name for the files of a Job. The next Job may have the same
+// name, and a node that still caches the files of the previous one would mount them in the next
+// pod.
 func newFilesSecretName(job string) string {
 	return job + "-" + strings.ToLower(rand.Text()[:5])
 }
@@ -86,7 +87,7 @@ func filesSecretName(job *batchv1.Job) string {
 	return ""
 }
 
-// attemptNumber returns the number of the attempt that a Job was made for; 0 if it does not say.
+// attemptNumber returns the number of the attempt that a Job was created for; 0 if unknown.
 func attemptNumber(job *batchv1.Job) int32 {
 	number, err := strconv.ParseInt(job.Labels[LabelAttempt], 10, 32)
 	if err != nil {
@@ -101,7 +102,7 @@ func (o *Options) newObjectMeta(name string, call executor.Call) metav1.ObjectMe
 	maps.Copy(labels, map[string]string{
 		LabelManagedBy: ManagedBy, LabelKey: keyLabelValue(call.Key),
 		LabelAttempt: strconv.Itoa(int(call.Attempt)), LabelPlugin: shortname.LabelValue(o.Plugin),
-		// A restore would run it again, with nobody to wait for its end.
+		// A restore would run it again, and nothing would wait for its end.
 		selection.GrapnelExcludeLabel: "true", selection.VeleroExcludeLabel: "true",
 	})
 	return metav1.ObjectMeta{
@@ -110,7 +111,7 @@ func (o *Options) newObjectMeta(name string, call executor.Call) metav1.ObjectMe
 	}
 }
 
-// matchesCall says whether an object was made for the key of a call, in any attempt.
+// matchesCall reports whether an object was created for the key of a call, in any attempt.
 func (o *Options) matchesCall(object metav1.Object, call executor.Call) bool {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
 	return labels[LabelManagedBy] == ManagedBy && labels[LabelPlugin] == shortname.LabelValue(o.Plugin) &&
@@ -136,8 +137,7 @@ func (o *Options) newJob(ctx context.Context, call executor.Call, env []corev1.E
 	}
 }
 
-// activeDeadlineSeconds returns after how many seconds Kubernetes ends the Job; nil if ctx
-// has no deadline.
+// activeDeadlineSeconds returns the deadline of the Job in seconds; nil if ctx has no deadline.
 func activeDeadlineSeconds(ctx context.Context) *int64 {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -153,7 +153,7 @@ func (o *Options) newPodSpec(secret string, env []corev1.EnvVar) corev1.PodSpec 
 		TerminationGracePeriodSeconds: new(int64(podTerminationGrace / time.Second)),
 		ServiceAccountName:            o.ServiceAccountName,
 		AutomountServiceAccountToken:  new(o.ServiceAccountName != ""),
-		// Names of Services must not appear among the variables.
+		// Keep the names of Services out of the variables.
 		EnableServiceLinks: new(false),
 		ImagePullSecrets:   o.PullSecrets,
 		NodeSelector:       o.NodeSelector,
@@ -163,7 +163,7 @@ func (o *Options) newPodSpec(secret string, env []corev1.EnvVar) corev1.PodSpec 
 			Name: containerName, Image: o.Image, ImagePullPolicy: o.PullPolicy,
 			Command: o.Command, Args: o.Args, Env: env, Resources: o.Resources,
 			SecurityContext: o.effectiveSecurityContext(),
-			// Of a container that fails without a message Kubernetes takes the end of its log.
+			// If a container fails without a message, Kubernetes uses the end of its log.
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 			VolumeMounts:             []corev1.VolumeMount{{Name: volumeName, MountPath: filesDirectory, ReadOnly: true}},
 		}},
@@ -197,12 +197,12 @@ func (o *Options) effectiveSecurityContext() *corev1.SecurityContext {
 	}
 }
 
-// newFilesSecret returns the files of a Job, which die with it.
+// newFilesSecret returns the files of a Job; they are garbage-collected with it.
 func (o *Options) newFilesSecret(job *batchv1.Job, call executor.Call, data map[string][]byte) *corev1.Secret {
 	meta := o.newObjectMeta(filesSecretName(job), call)
 	meta.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: job.Name, UID: job.UID,
-		// Not blockOwnerDeletion: it would take the right to change the Job's finalizers.
+		// Not blockOwnerDeletion: it would require permission to change the finalizers of the Job.
 		Controller: new(true),
 	}}
 	return &corev1.Secret{ObjectMeta: meta, Immutable: new(true), Type: corev1.SecretTypeOpaque, Data: data}

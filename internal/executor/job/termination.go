@@ -13,15 +13,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// failure is an error on its way to become an executor.Error. Its text is not
-// redacted yet.
+// failure is an error before it becomes an executor.Error. Its text is not redacted yet.
 type failure struct {
 	kind executor.ErrorKind
 	text string
 	err  error
-	// hasObjectName says that the text has the name of an object that a person has to look at.
+	// hasObjectName is set if the text contains the name of an object that a user has to inspect.
 	hasObjectName bool
-	// isCreation says that something could not be created: while that is so, nothing runs.
+	// isCreation is set if an object could not be created: until it is, nothing runs.
 	isCreation bool
 }
 
@@ -29,18 +28,18 @@ func (f *failure) Error() string { return f.text }
 
 func (f *failure) Unwrap() error { return f.err }
 
-// jobState is what a Job and its pod mean, at one moment.
+// jobState is the state of a Job and its pod at one moment.
 type jobState struct {
-	// started says that the container ran or runs.
+	// started is set if the container ran or runs.
 	started bool
-	// exit is how the container ended, if it did by itself.
+	// exit is how the container ended, if it ended by itself.
 	exit *corev1.ContainerStateTerminated
-	// failure is why no exit will come.
+	// failure is why there will be no exit.
 	failure *failure
-	// isFinal says that it ended by itself: whoever looks later sees the same, and nothing is
-	// started any more.
+	// isFinal is set if the Job ended by itself: later reads show the same, and nothing is started
+	// any more.
 	isFinal bool
-	// stuckReason is why the container cannot start, as far as that may pass.
+	// stuckReason is why the container cannot start, if that may pass.
 	stuckReason string
 	// waitingReason is what has to happen before the container starts.
 	waitingReason string
@@ -48,7 +47,7 @@ type jobState struct {
 
 func (v jobState) hasEnded() bool { return v.exit != nil || v.failure != nil }
 
-// newJobState says what a Job and its pod mean. Each is nil if it is not there.
+// newJobState derives the state from a Job and its pod. Each is nil if it does not exist.
 func newJobState(job *batchv1.Job, pod *corev1.Pod) jobState {
 	status := actionContainerStatus(pod)
 	exit := status.State.Terminated
@@ -57,7 +56,7 @@ func newJobState(job *batchv1.Job, pod *corev1.Pod) jobState {
 	case exit != nil && exit.ExitCode == 0:
 		v.exit, v.isFinal = exit, true
 	case job == nil || job.DeletionTimestamp != nil:
-		v.failure = &failure{kind: executor.Unreachable, text: "its Job was deleted by somebody before it ended"}
+		v.failure = &failure{kind: executor.Unreachable, text: "its Job was deleted by another client before it finished"}
 	case isDeadlineExceeded(job):
 		v.failure = &failure{kind: executor.Timeout, text: "did not end before the deadline of its Job: " + timeoutReason(pod)}
 	case exit != nil || (pod != nil && pod.Status.Phase == corev1.PodFailed):
@@ -65,7 +64,7 @@ func newJobState(job *batchv1.Job, pod *corev1.Pod) jobState {
 		v.exit, v.failure = classifyPodFailure(pod, exit)
 	case findTrueCondition(job, batchv1.JobComplete) != nil:
 		v.isFinal = true
-		v.failure = &failure{kind: executor.Unreachable, text: "ended well, but its pod was removed before its answer could be read"}
+		v.failure = &failure{kind: executor.Unreachable, text: "succeeded, but its pod was deleted before its answer could be read"}
 	case findTrueCondition(job, batchv1.JobFailed) != nil:
 		v.isFinal = true
 		v.failure = &failure{kind: executor.Unreachable, text: "its pod was lost before it answered: " + findTrueCondition(job, batchv1.JobFailed).Message}
@@ -86,7 +85,7 @@ func actionContainerStatus(pod *corev1.Pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// isContainerStartError says whether the runtime could not start the command.
+// isContainerStartError reports whether the runtime could not start the command.
 func isContainerStartError(exit *corev1.ContainerStateTerminated) bool {
 	return exit.Reason == "StartError" || exit.Reason == "ContainerCannotRun"
 }
@@ -100,8 +99,7 @@ func findTrueCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1
 	return nil
 }
 
-// isDeadlineExceeded says whether Kubernetes ends the Job, or ended it, because of its
-// deadline.
+// isDeadlineExceeded reports whether Kubernetes ends or ended the Job because of its deadline.
 func isDeadlineExceeded(job *batchv1.Job) bool {
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
 		if c := findTrueCondition(job, kind); c != nil && c.Reason == batchv1.JobReasonDeadlineExceeded {
@@ -111,8 +109,8 @@ func isDeadlineExceeded(job *batchv1.Job) bool {
 	return false
 }
 
-// classifyPodFailure says how a pod failed whose container ended with exit, or never ran: as its
-// container wanted it, or because something else put an end to it.
+// classifyPodFailure returns how a pod failed whose container ended with exit, or never ran: either
+// the exit of the container itself, or a failure with another cause.
 func classifyPodFailure(pod *corev1.Pod, exit *corev1.ContainerStateTerminated) (*corev1.ContainerStateTerminated, *failure) {
 	lost := &failure{kind: executor.Unreachable}
 	disrupted := findPodCondition(pod, corev1.DisruptionTarget)
@@ -126,11 +124,11 @@ func classifyPodFailure(pod *corev1.Pod, exit *corev1.ContainerStateTerminated) 
 	case pod.Status.Reason == "Evicted":
 		lost.text = "its pod was evicted before it answered: " + pod.Status.Message
 	case disrupted != nil && disrupted.Status == corev1.ConditionTrue:
-		lost.text = "its pod was taken away before it answered (" + disrupted.Reason + nodeSuffix(pod) + "): " + disrupted.Message
+		lost.text = "its pod was disrupted before it answered (" + disrupted.Reason + nodeSuffix(pod) + "): " + disrupted.Message
 	case pod.DeletionTimestamp != nil:
 		lost.text = "its pod was deleted before it answered"
 	case exit != nil && exit.Reason == "ContainerStatusUnknown":
-		lost.text = "its node does not know what became of its container: " + exit.Message
+		lost.text = "its node does not know the state of its container: " + exit.Message
 	case exit == nil || pod.Status.Reason != "":
 		lost.text = "its pod failed before it answered: " + joinReason(pod.Status.Reason, pod.Status.Message)
 	default:
@@ -148,7 +146,7 @@ func findPodCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.Pod
 	return nil
 }
 
-// nodeSuffix says on which node a pod was; "" if on none.
+// nodeSuffix names the node of a pod; "" if it has none.
 func nodeSuffix(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" {
 		return ""
@@ -156,22 +154,22 @@ func nodeSuffix(pod *corev1.Pod) string {
 	return " on node " + pod.Spec.NodeName
 }
 
-// timeoutReason says what may be the matter with a pod that did not end in time.
+// timeoutReason returns the likely reason why a pod did not finish in time.
 func timeoutReason(pod *corev1.Pod) string {
 	return cmp.Or(lostNodeReason(pod), "raise its timeout or check what it waits for")
 }
 
-// lostNodeReason says which node is the matter with a pod; "" if it seems to be well. Such a pod may
-// run, and nobody can end it.
+// lostNodeReason returns what is wrong with the node of a pod; "" if it seems healthy. The pod of a
+// lost node may still run, and cannot be stopped.
 func lostNodeReason(pod *corev1.Pod) string {
 	if pod == nil || pod.Spec.NodeName == "" {
 		return ""
 	}
-	lost := "node " + pod.Spec.NodeName + ", on which its pod is, does not answer"
+	lost := "node " + pod.Spec.NodeName + ", which runs its pod, does not respond"
 	disrupted := findPodCondition(pod, corev1.DisruptionTarget)
 	switch {
 	case disrupted != nil && disrupted.Status == corev1.ConditionTrue:
-		return "its pod is being taken away from node " + pod.Spec.NodeName + " (" + joinReason(disrupted.Reason, disrupted.Message) + ")"
+		return "its pod is being removed from node " + pod.Spec.NodeName + " (" + joinReason(disrupted.Reason, disrupted.Message) + ")"
 	case pod.Status.Reason == "NodeLost":
 		return lost + " (" + joinReason(pod.Status.Reason, pod.Status.Message) + ")"
 	case pod.Status.Phase == corev1.PodUnknown || isKubeletUnresponsive(pod):
@@ -180,15 +178,15 @@ func lostNodeReason(pod *corev1.Pod) string {
 	return ""
 }
 
-// isKubeletUnresponsive says whether the node of a pod stopped to report. The node's controller then says
-// of the pod that it is not ready, and leaves what the node said of its containers.
+// isKubeletUnresponsive reports whether the node of a pod stopped reporting. The node controller
+// then marks the pod as not ready, and keeps the last container statuses.
 func isKubeletUnresponsive(pod *corev1.Pod) bool {
 	ready, contained := findPodCondition(pod, corev1.PodReady), findPodCondition(pod, corev1.ContainersReady)
 	return ready != nil && ready.Status == corev1.ConditionFalse && ready.Reason != "ReadinessGatesNotReady" &&
 		contained != nil && contained.Status == corev1.ConditionTrue
 }
 
-// setPendingReason says what a container waits for that has not started.
+// setPendingReason sets what a container that has not started waits for.
 func (v *jobState) setPendingReason(job *batchv1.Job, pod *corev1.Pod, status corev1.ContainerStatus) {
 	waiting := status.State.Waiting
 	switch {
@@ -209,8 +207,7 @@ func (v *jobState) setPendingReason(job *batchv1.Job, pod *corev1.Pod, status co
 	}
 }
 
-// setContainerWaitingReason says what the reason means for which the kubelet has not started the
-// container.
+// setContainerWaitingReason interprets the reason why the kubelet has not started the container.
 func (v *jobState) setContainerWaitingReason(waiting *corev1.ContainerStateWaiting) {
 	why := joinReason(waiting.Reason, waiting.Message)
 	switch waiting.Reason {
@@ -228,7 +225,7 @@ func (v *jobState) setContainerWaitingReason(waiting *corev1.ContainerStateWaiti
 	}
 }
 
-// joinReason puts a reason before a message that does not contain it.
+// joinReason puts a reason in front of a message that does not contain it.
 func joinReason(reason, message string) string {
 	if reason == "" || strings.Contains(message, reason) {
 		return cmp.Or(message, "for an unknown reason")

@@ -28,7 +28,7 @@ import (
 
 const namespace = "backups"
 
-// call is what most tests execute.
+// call is the call of most tests.
 func call() executor.Call {
 	return executor.Call{
 		Point: executor.PointPreBackup, Action: "example.io/freeze", Key: "0d1e-uid", Attempt: 1,
@@ -36,8 +36,8 @@ func call() executor.Call {
 	}
 }
 
-// world is a cluster in which the test is the controller of Jobs, the scheduler and the
-// kubelet. It lives in a synctest bubble.
+// world is a cluster in which the test acts as the Job controller, the scheduler and the kubelet.
+// It lives in a synctest bubble.
 type world struct {
 	t      *testing.T
 	client client.WithWatch
@@ -45,15 +45,15 @@ type world struct {
 	lines  *lines
 
 	mu sync.Mutex
-	// count is how many objects were created.
+	// count is the number of created objects.
 	count int
-	// created are the Jobs that were created, deleted how Jobs were.
+	// created are the Jobs that were created; deleted is how Jobs were deleted.
 	created []*batchv1.Job
 	deleted []metav1.DeletionPropagation
 	watches []watch.Interface
-	// before is asked before each request: "create", "delete", "get", "list", "watch".
+	// before is called before each request: "create", "delete", "get", "list", "watch".
 	before func(verb string, object any) error
-	// lingers keeps what is deleted in the foreground until collect.
+	// lingers keeps objects that are deleted in the foreground until collect.
 	lingers bool
 }
 
@@ -102,7 +102,7 @@ func (w *world) ask(verb string, object any) error {
 	return before(verb, object)
 }
 
-// refuse has requests fail from now on; nil ends that.
+// refuse makes requests fail from now on; nil ends that.
 func (w *world) refuse(before func(verb string, object any) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +160,7 @@ func (w *world) delete(ctx context.Context, c client.WithWatch, o client.Object,
 	return nil
 }
 
-// collect is the garbage collector: it removes what a deleted Job owns, and the Job.
+// collect acts as the garbage collector: it removes a deleted Job and what it owns.
 func (w *world) collect(name string, uid types.UID) {
 	ctx := context.Background()
 	var pods corev1.PodList
@@ -190,14 +190,14 @@ func (w *world) options() Options {
 	}
 }
 
-// execution is one call of Execute that runs in the background.
+// execution is a call of Execute that runs in the background.
 type execution struct {
 	answer executor.Answer
 	err    error
 	done   chan struct{}
 }
 
-// execute calls Execute and returns when it waits for something.
+// execute calls Execute and returns when Execute waits for something.
 func (w *world) execute(ctx context.Context, options Options, call executor.Call) *execution {
 	w.t.Helper()
 	e, err := New(options)
@@ -243,7 +243,7 @@ func (x *execution) fails(t *testing.T, kind executor.ErrorKind, text string) {
 	}
 }
 
-// job returns the one Job that was created.
+// job returns the only Job that was created.
 func (w *world) job() *batchv1.Job {
 	w.t.Helper()
 	w.mu.Lock()

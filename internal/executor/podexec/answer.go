@@ -14,15 +14,15 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// answer is what a command said about itself.
+// answer is the answer that a command printed.
 type answer struct {
 	message    string
 	outputs    map[string]string
 	retryAfter time.Duration
 }
 
-// parseAnswer reads the last line of a command's standard output. It returns nil if
-// that is not an answer; an error says what is wrong with one.
+// parseAnswer parses the last line of a command's standard output. It returns nil if the line is
+// not an answer, and an error if the answer is invalid.
 func parseAnswer(line string) (*answer, error) {
 	fields := map[string]json.RawMessage{}
 	if !strings.HasPrefix(strings.TrimSpace(line), "{") || json.Unmarshal([]byte(line), &fields) != nil || len(fields) == 0 {
@@ -30,7 +30,7 @@ func parseAnswer(line string) (*answer, error) {
 	}
 	for name := range fields {
 		if name != "message" && name != "outputs" && name != "retryAfterSeconds" {
-			return nil, nil // A line of a log that is JSON, for example.
+			return nil, nil // For example, a log line in JSON.
 		}
 	}
 	var a answer
@@ -54,7 +54,7 @@ func valueOrNull(value json.RawMessage) []byte {
 	return value
 }
 
-// applyLimits returns the answer within its limits.
+// applyLimits returns the answer with its limits checked.
 func (a *answer) applyLimits(seconds float64) (*answer, error) {
 	if seconds < 0 || seconds > executor.MaxRetryAfter.Seconds() {
 		return nil, fmt.Errorf("its answer's retryAfterSeconds is not between 0 and %.0f", executor.MaxRetryAfter.Seconds())

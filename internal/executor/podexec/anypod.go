@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// runInAnyPod runs the command in the first pod in which it can be started. One in which it was
-// started is the last, whatever came of it: it must not run in two.
+// runInAnyPod runs the command in the first pod in which it can be started. Once it was started in
+// a pod, no other pod is tried, whatever the result: it must not run in two.
 func (r *invocation) runInAnyPod(ctx context.Context) error {
 	for range maxListPasses {
 		pods, err := r.listPods(ctx)
@@ -31,7 +31,7 @@ func (r *invocation) runInAnyPod(ctx context.Context) error {
 	return nil
 }
 
-// runInFirstStartable runs the command in one of the targets, and says whether it was started.
+// runInFirstStartable runs the command in one of the targets, and reports whether it was started.
 func (r *invocation) runInFirstStartable(ctx context.Context, targets []target) (bool, error) {
 	for _, t := range targets {
 		res := r.runInPod(ctx, t)
@@ -50,8 +50,8 @@ func (r *invocation) runInFirstStartable(ctx context.Context, targets []target) 
 	return false, nil
 }
 
-// explainLostConnection finds out what became of the pod in which the connection was lost, so
-// that the error can say more. It is not needed otherwise.
+// explainLostConnection finds out what happened to the pod in which the connection was lost, so
+// that the error can say more.
 func (r *invocation) explainLostConnection(ctx context.Context, res *podResult) error {
 	pods, err := r.listPods(ctx)
 	if ctx.Err() != nil {
@@ -63,7 +63,7 @@ func (r *invocation) explainLostConnection(ctx context.Context, res *podResult) 
 	r.updateFailedResults(pods)
 	if res.outcome == outcomePodGone {
 		res.outcome = outcomeFailed
-		res.text = fmt.Sprintf("the pod went away while the command ran in container %s, nobody knows whether it ended", res.container)
+		res.text = fmt.Sprintf("the pod was deleted while the command ran in container %s; whether it ended is unknown", res.container)
 	}
 	return nil
 }

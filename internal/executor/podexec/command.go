@@ -16,23 +16,23 @@ import (
 	"k8s.io/client-go/util/exec"
 )
 
-// outcome is how a command ended in one pod.
+// outcome is the result of a command in one pod.
 type outcome int
 
 const (
 	// outcomeSucceeded: exit code 0.
 	outcomeSucceeded outcome = iota
-	// outcomeUnfinished: it wants to be called again.
+	// outcomeUnfinished: the command has to be called again.
 	outcomeUnfinished
-	// outcomePodGone: it failed in a pod that is not there any more.
+	// outcomePodGone: the command failed in a pod that no longer exists.
 	outcomePodGone
-	// outcomeUnreachable: it was not started.
+	// outcomeUnreachable: the command was not started.
 	outcomeUnreachable
-	// outcomeFailed: it ended badly, or nobody knows.
+	// outcomeFailed: the command failed, or its result is unknown.
 	outcomeFailed
 )
 
-// podResult is what became of one pod.
+// podResult is the result for one pod.
 type podResult struct {
 	target
 	outcome outcome
@@ -40,7 +40,7 @@ type podResult struct {
 	started bool
 	// connectionLost means that the connection ended before the command did.
 	connectionLost bool
-	// text says what went wrong, without the pod's name.
+	// text describes the failure, without the pod's name.
 	text string
 	// answer is never nil.
 	answer *answer
@@ -73,13 +73,13 @@ func (r *invocation) runInPod(ctx context.Context, t target) *podResult {
 	out.close()
 	r.setOutcome(res, out)
 	if res.err != nil {
-		// The details are for the log: they hold addresses, and differ from time to time.
+		// The details are only logged: they contain addresses and differ from time to time.
 		log.Info("The command failed", "error", r.Redactor.String(res.err.Error()))
 	}
 	return res
 }
 
-// setOutcome says what the end of a command means.
+// setOutcome derives the outcome from the end of a command.
 func (r *invocation) setOutcome(res *podResult, out *commandOutput) {
 	res.started = true
 	var exit exec.ExitError
@@ -100,11 +100,11 @@ func (r *invocation) setOutcome(res *podResult, out *commandOutput) {
 		res.text = notStartedReason(res.err, res.container)
 	default:
 		res.connectionLost = true
-		res.outcome, res.text = outcomeFailed, "the connection was lost while the command ran, nobody knows whether it ended"
+		res.outcome, res.text = outcomeFailed, "the connection was lost while the command ran; whether it ended is unknown"
 	}
 }
 
-// readAnswer reads what a command that ended well answered.
+// readAnswer reads the answer of a command that succeeded.
 func (r *invocation) readAnswer(res *podResult, out *commandOutput) {
 	res.outcome = outcomeSucceeded
 	line, whole := out.stdout.lastLine()
@@ -116,7 +116,7 @@ func (r *invocation) readAnswer(res *podResult, out *commandOutput) {
 	case err != nil:
 		res.outcome, res.text, res.err = outcomeFailed, err.Error(), err
 	case answer == nil && r.RequireAnswer:
-		res.outcome, res.text = outcomeFailed, "it ended without an answer, nobody knows whether the command ended: let it print one in its last line"
+		res.outcome, res.text = outcomeFailed, "it ended without an answer; whether the command ended is unknown: let it print an answer as its last line"
 	case answer != nil:
 		answer.message = r.redactToLine(answer.message)
 		res.answer = answer
@@ -126,7 +126,7 @@ func (r *invocation) readAnswer(res *podResult, out *commandOutput) {
 	}
 }
 
-// lastLogLine returns what a command that failed said about it.
+// lastLogLine returns what a failed command printed about the failure.
 func lastLogLine(out *commandOutput) string {
 	if said, _ := out.stderr.lastLine(); said != "" {
 		return said
@@ -138,18 +138,17 @@ func lastLogLine(out *commandOutput) string {
 	return said
 }
 
-// isNotExecutable reports whether a container runtime says that there is no such program. The
-// kubelet hands on the text of the runtime (runc's, here), and nothing else.
+// isNotExecutable reports whether the container runtime found no such program. The kubelet passes
+// on the text of the runtime (runc's, here), and nothing else.
 func isNotExecutable(text string) bool {
 	return strings.Contains(text, "executable file not found") ||
 		strings.Contains(text, "exec failed") &&
 			(strings.Contains(text, "no such file or directory") || strings.Contains(text, "permission denied"))
 }
 
-// isStartRefused reports whether an error that came over an open connection says that the
-// command was not started: the API server opens the client's connection before
-// it asks the node. The texts are those of the API server, the kubelet, containerd, CRI-O
-// and runc.
+// isStartRefused reports whether an error from an open connection says that the command was not
+// started: the API server opens the client's connection before it contacts the node. The texts are
+// those of the API server, the kubelet, containerd, CRI-O and runc.
 func isStartRefused(text string) bool {
 	return slices.ContainsFunc([]string{
 		"container not found", "unable to upgrade connection", "error dialing backend", "error sending request", "pod does not exist",
@@ -158,15 +157,14 @@ func isStartRefused(text string) bool {
 	}, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// isNodeUnreachable reports whether the API server says that it does not reach a kubelet. It
-// says it in the words of a client, which may be ours, too, as long as there is no connection
-// to the API server itself.
+// isNodeUnreachable reports whether the API server cannot reach a kubelet. Its text is that of a
+// client, which may also be our own if there is no connection to the API server itself.
 func isNodeUnreachable(err error) bool {
 	return strings.Contains(err.Error(), "error dialing backend") ||
 		strings.Contains(err.Error(), "error sending request") && !errors.As(err, new(*NotStartedError))
 }
 
-// notStartedReason says why a command was not started, in words that stay the same.
+// notStartedReason returns why a command was not started, in a stable wording.
 func notStartedReason(err error, container string) string {
 	text := err.Error()
 	switch {
@@ -175,12 +173,12 @@ func notStartedReason(err error, container string) string {
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept the operator's credentials"
 	case apierrors.IsNotFound(err) || strings.Contains(text, "pod does not exist"):
-		return "it is not there any more"
+		return "it no longer exists"
 	case strings.Contains(text, "container not found"), strings.Contains(text, "is not created or running"),
 		strings.Contains(text, "CONTAINER_EXITED"), strings.Contains(text, "No such container"):
 		return fmt.Sprintf("its container %s does not run", container)
 	case isNodeUnreachable(err):
 		return "the API server cannot reach the node that it runs on"
 	}
-	return "the command could not be started; the log says why"
+	return "the command could not be started; see the log"
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// runInEachPod treats every pod once, and goes on after a failure: an action that thaws must
-// reach as many as it can. It lists until there is nothing new.
+// runInEachPod runs the command once in every pod, and continues after a failure: an action that
+// thaws must reach as many pods as possible. It lists again until there are no new pods.
 func (r *invocation) runInEachPod(ctx context.Context) error {
 	for range maxListPasses {
 		pods, err := r.listPods(ctx)
@@ -35,11 +35,11 @@ func (r *invocation) runInEachPod(ctx context.Context) error {
 		}
 	}
 	return executor.NewError(executor.Unreachable, r.call,
-		"new pods kept appearing while the command ran: let the selector find those that last", nil)
+		"new pods kept appearing while the command ran: make the selector match only long-lived pods", nil)
 }
 
-// runInTargets runs the command in several pods, at most Parallel at once, and begins in
-// their order.
+// runInTargets runs the command in several pods, at most Parallel at once, and starts in their
+// order.
 func (r *invocation) runInTargets(ctx context.Context, targets []target) {
 	results := make([]*podResult, len(targets))
 	var group errgroup.Group
@@ -50,7 +50,7 @@ func (r *invocation) runInTargets(ctx context.Context, targets []target) {
 			return nil
 		})
 	}
-	// A failure is a result here, no error.
+	// A failure is a result here, not an error.
 	_ = group.Wait()
 	for _, res := range results {
 		if res != nil {
@@ -59,7 +59,7 @@ func (r *invocation) runInTargets(ctx context.Context, targets []target) {
 	}
 }
 
-// hasUnfinishedCommand reports whether one of the last commands did not end.
+// hasUnfinishedCommand reports whether one of the last commands did not finish.
 func (r *invocation) hasUnfinishedCommand(targets int) bool {
 	last := r.results[max(0, len(r.results)-targets):]
 	return len(last) < targets || slices.ContainsFunc(last, func(res *podResult) bool { return res.connectionLost })

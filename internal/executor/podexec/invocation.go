@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// maxListPasses is how often pods are listed and treated in one call: the first time, and
-// as long as new ones appeared meanwhile.
+// maxListPasses is how often one call lists pods: once, and again as long as new ones have
+// appeared.
 const maxListPasses = 6
 
 // invocation is one call.
@@ -30,13 +30,13 @@ type invocation struct {
 	namespaces []string
 	// initialPods are the pods of the first list.
 	initialPods []*corev1.Pod
-	// skipReasons says why a pod that was found is not treated.
+	// skipReasons are why matching pods are skipped.
 	skipReasons map[types.UID]string
-	// results are those of the pods that were treated, in the order of their treatment.
+	// results are the results of the pods in which the command was run, in that order.
 	results []*podResult
 }
 
-// runInPods treats the pods.
+// runInPods runs the command in the pods.
 func (r *invocation) runInPods(ctx context.Context) error {
 	if err := r.resolveNamespaces(ctx); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (r *invocation) runInPods(ctx context.Context) error {
 	return r.runInEachPod(ctx)
 }
 
-// resolveNamespaces finds out which namespaces may be touched.
+// resolveNamespaces determines the namespaces in which commands may run.
 func (r *invocation) resolveNamespaces(ctx context.Context) error {
 	names, err := r.Namespaces(ctx, r.call)
 	var known *executor.Error
@@ -55,9 +55,9 @@ func (r *invocation) resolveNamespaces(ctx context.Context) error {
 	case errors.As(err, &known):
 		return known
 	case err != nil:
-		return r.newReadError(ctx, "the namespaces that it includes could not be found out", err)
+		return r.newReadError(ctx, "the included namespaces could not be determined", err)
 	case slices.Contains(names, ""):
-		// To a list, it means all of them.
+		// In a list request, the empty name means all namespaces.
 		return executor.NewError(executor.Invalid, r.call, "a namespace without a name is included: name the namespaces", nil)
 	}
 	names = slices.Clone(names)
@@ -66,7 +66,7 @@ func (r *invocation) resolveNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// listPods returns the pods that the selector finds, by namespace and name.
+// listPods returns the pods that match the selector, sorted by namespace and name.
 func (r *invocation) listPods(ctx context.Context) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
 	for _, namespace := range r.namespaces {
@@ -84,8 +84,8 @@ func (r *invocation) listPods(ctx context.Context) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// listPodsWithRetry lists the pods of one namespace. An API server that is away for a moment must
-// not make a command that is done count as failed.
+// listPodsWithRetry lists the pods of one namespace. A short outage of the API server must not turn
+// a finished command into a failure.
 func (r *invocation) listPodsWithRetry(ctx context.Context, namespace string) (found []corev1.Pod, err error) {
 	pauses := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Steps: 4}
 	waited := wait.ExponentialBackoffWithContext(ctx, pauses, func(ctx context.Context) (bool, error) {
@@ -98,24 +98,24 @@ func (r *invocation) listPodsWithRetry(ctx context.Context, namespace string) (f
 	return found, err
 }
 
-// newReadError is the error of a call for which something could not be read.
+// newReadError returns the error of a call for which something could not be read.
 func (r *invocation) newReadError(ctx context.Context, text string, err error) error {
 	if ctx.Err() != nil {
 		return r.newContextError(ctx)
 	}
 	logr.FromContextOrDiscard(ctx).Info("Reading failed", "what", text, "error", r.Redactor.String(err.Error()))
 	if apierrors.IsForbidden(err) {
-		text += ": the operator may not do it"
+		text += ": the operator is not allowed to"
 	}
 	return executor.NewError(executor.Unreachable, r.call, r.Redactor.String(text), err)
 }
 
-// newContextError is the error of a call whose ctx ended.
+// newContextError returns the error of a call whose ctx ended.
 func (r *invocation) newContextError(ctx context.Context) error {
 	where := ""
 	for _, res := range r.results {
 		if res.connectionLost {
-			where = "; the command may go on in pod " + namespacedName(res.pod)
+			where = "; the command may still run in pod " + namespacedName(res.pod)
 			break
 		}
 	}
@@ -126,7 +126,7 @@ func (r *invocation) newContextError(ctx context.Context) error {
 	return executor.NewError(executor.Interrupted, r.call, r.Redactor.String("was interrupted before it ended"+where), ctx.Err())
 }
 
-// selectNewTargets returns the candidates that were not treated yet, in order.
+// selectNewTargets returns the candidates in which the command was not run yet, in order.
 func (r *invocation) selectNewTargets(ctx context.Context, pods []*corev1.Pod) []target {
 	var targets []target
 	for _, pod := range pods {
@@ -138,14 +138,14 @@ func (r *invocation) selectNewTargets(ctx context.Context, pods []*corev1.Pod) [
 			delete(r.skipReasons, pod.UID)
 			targets = append(targets, newTarget(pod, r.Container))
 		} else if why != r.skipReasons[pod.UID] {
-			logr.FromContextOrDiscard(ctx).Info("The pod is left out", "pod", namespacedName(pod), "why", why)
+			logr.FromContextOrDiscard(ctx).Info("Skipping a pod", "pod", namespacedName(pod), "why", why)
 			r.skipReasons[pod.UID] = why
 		}
 	}
 	return targets
 }
 
-// resultForPod returns the result of a pod, nil if it was not treated.
+// resultForPod returns the result of a pod; nil if the command was not run there.
 func (r *invocation) resultForPod(uid types.UID) *podResult {
 	for _, res := range r.results {
 		if res.pod.UID == uid {
@@ -155,7 +155,8 @@ func (r *invocation) resultForPod(uid types.UID) *podResult {
 	return nil
 }
 
-// updateFailedResults looks at what became of the pods in which the command failed.
+// updateFailedResults updates the results of pods in which the command failed, according to their
+// current state.
 func (r *invocation) updateFailedResults(pods []*corev1.Pod) {
 	for _, res := range r.results {
 		if res.outcome != outcomeFailed && res.outcome != outcomeUnreachable {
@@ -171,7 +172,8 @@ func (r *invocation) updateFailedResults(pods []*corev1.Pod) {
 	}
 }
 
-// hasContainerRestarted reports whether another container runs, or none, where the command ran.
+// hasContainerRestarted reports whether the container in which the command ran was replaced or
+// stopped.
 func hasContainerRestarted(t target, now *corev1.Pod) bool {
 	id, _ := runningContainerID(now, t.container)
 	return id != t.containerID

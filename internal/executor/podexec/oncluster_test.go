@@ -29,11 +29,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
 
-// TestOnCluster runs commands through a real API server. The kubelet behind it is the
-// test's.
+// TestOnCluster runs commands through a real API server. The test simulates the kubelet behind it.
 func TestOnCluster(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{
-		// There is no controller that makes accounts.
+		// No controller creates service accounts.
 		APIServerArgs: map[string]string{"disable-admission-plugins": "ServiceAccount"},
 	})
 	if err != nil {
@@ -69,15 +68,15 @@ func TestOnCluster(t *testing.T) {
 	t.Run("an exit code", s.testExitCode)
 	t.Run("100 MiB", s.testLongOutput)
 	t.Run("the connection breaks", s.testLost)
-	t.Run("cancelled", s.testCancel)
+	t.Run("canceled", s.testCancel)
 	t.Run("no node yet", s.testPending)
 	t.Run("a container that does not run", s.testDown)
-	t.Run("a node that is gone", s.testLostNode)
+	t.Run("a lost node", s.testLostNode)
 	t.Run("no rights", s.testNoRights)
 	t.Run("no such program", s.testNoProgram)
 }
 
-// site is the cluster.
+// site is the test cluster.
 type site struct {
 	t              *testing.T
 	admin          client.Client
@@ -85,11 +84,11 @@ type site struct {
 	node           *httptest.Server
 
 	mu sync.Mutex
-	// handle is what a command does; it returns what a kubelet says of its end.
+	// handle implements a command; it returns the status that a kubelet reports for its end.
 	handle func(streams) string
 }
 
-// streams are those of one command.
+// streams are the streams of one command.
 type streams struct {
 	query          string
 	stdin          io.Reader
@@ -130,7 +129,7 @@ func (s *site) addNode(name string, handler http.HandlerFunc) *httptest.Server {
 	return kubelet
 }
 
-// serveExec is /exec/{namespace}/{pod}/{container} of a kubelet.
+// serveExec implements /exec/{namespace}/{pod}/{container} of a kubelet.
 func (s *site) serveExec(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.URL.Path, "/exec/shop/db-") || !strings.HasSuffix(r.URL.Path, "/db") {
 		http.NotFound(w, r)
@@ -171,8 +170,8 @@ func (s *site) serveExec(w http.ResponseWriter, r *http.Request) {
 	<-conn.CloseChan()
 }
 
-// pod makes a pod of a test and returns what runs commands in it. On no node it waits for
-// one.
+// pod creates a pod for a test and returns options that run commands in it. Without a node the pod
+// stays pending.
 func (s *site) pod(t *testing.T, node string, commands func(streams) string) podexec.Options {
 	t.Helper()
 	s.mu.Lock()
@@ -246,8 +245,8 @@ func (s *site) testExitCode(t *testing.T) {
 	wantError(t, err, executor.Failed, "exit code 3: the disk is full")
 }
 
-// testLongOutput has a command print 100 MiB on both streams. All of it is read, and the
-// answer behind it counts.
+// testLongOutput: a command prints 100 MiB on both streams. All of it is read, and the answer after
+// it counts.
 func (s *site) testLongOutput(t *testing.T) {
 	chunk := bytes.Repeat([]byte(strings.Repeat("x", 1023)+"\n"), 1024)
 	options := s.pod(t, "node-1", func(c streams) string {
@@ -264,17 +263,17 @@ func (s *site) testLongOutput(t *testing.T) {
 	}
 }
 
-// testLost has the kubelet go away, as it does when it is restarted.
+// testLost breaks the connection to the kubelet, as a restart of the kubelet does.
 func (s *site) testLost(t *testing.T) {
 	options := s.pod(t, "node-1", func(c streams) string {
 		_, _ = io.ReadAll(c.stdin)
 		c.hangUp()
 		return ""
 	})
-	// Some servers report success then.
+	// Some servers report success in that case.
 	options.RequireAnswer = true
 	_, err := invocation(t.Context(), t, options)
-	wantError(t, err, executor.Failed, "nobody knows whether")
+	wantError(t, err, executor.Failed, "ended is unknown")
 }
 
 func (s *site) testCancel(t *testing.T) {
@@ -282,22 +281,22 @@ func (s *site) testCancel(t *testing.T) {
 	defer cancel(nil)
 	ended := make(chan struct{})
 	options := s.pod(t, "node-1", func(c streams) string {
-		cancel(errors.New("somebody cancelled the run"))
+		cancel(errors.New("a user canceled the run"))
 		<-c.gone
 		close(ended)
 		return ""
 	})
 	_, err := invocation(ctx, t, options)
-	wantError(t, err, executor.Interrupted, "was interrupted before it ended; the command may go on in pod shop/db-")
-	<-ended // the node learns of it
+	wantError(t, err, executor.Interrupted, "was interrupted before it ended; the command may still run in pod shop/db-")
+	<-ended // the node observes the end
 }
 
 func (s *site) testPending(t *testing.T) {
 	_, err := invocation(t.Context(), t, s.pod(t, "", nil))
-	wantError(t, err, executor.Unreachable, "the command could be started in no pod")
+	wantError(t, err, executor.Unreachable, "the command could not be started in any pod")
 }
 
-// testDown is a container that crashed since the API server heard of it.
+// testDown: the container has crashed since the API server last observed it.
 func (s *site) testDown(t *testing.T) {
 	options := s.pod(t, "node-1", func(streams) string {
 		return `{"metadata":{},"status":"Failure","message":"container not found (\"db\")","reason":"InternalError","code":500}`
@@ -318,7 +317,7 @@ func (s *site) testNoRights(t *testing.T) {
 	wantError(t, err, executor.Unreachable, "the operator may not run commands in it: grant get and create of pods/exec")
 }
 
-// testNoProgram is what a kubelet hands on of runc.
+// testNoProgram uses an error of runc that a kubelet passes on.
 func (s *site) testNoProgram(t *testing.T) {
 	options := s.pod(t, "node-1", func(streams) string {
 		return `{"metadata":{},"status":"Failure","message":"error executing command in container: failed to exec in container: failed to start exec: ` +

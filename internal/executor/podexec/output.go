@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// MaxLogBytes is how much of what a command prints in one pod goes to the log.
+	// MaxLogBytes is how much of the output of a command in one pod is logged.
 	MaxLogBytes = 64 << 10
-	// maxLineBytes is how much of one line is looked at. It is more than an answer within
-	// the limits of sdk/hook has, however it is written.
+	// maxLineBytes is how much of one line is read. It is more than any encoding of an answer
+	// within the limits of sdk/hook takes.
 	maxLineBytes = 64 << 10
 )
 
-// commandOutput takes what one command prints. Nothing is kept but the last line of either
-// stream, however much it is.
+// commandOutput receives the output of one command. It keeps only the last line of either stream,
+// whatever the size.
 type commandOutput struct {
 	mu  sync.Mutex
 	log logr.Logger
-	// remainingBytes is how many bytes may still be logged, lost how many were not.
+	// remainingBytes is how many bytes may still be logged; droppedBytes is how many were not.
 	remainingBytes, droppedBytes int64
 	closed                       bool
 	stdout, stderr               *outputStream
@@ -40,8 +40,8 @@ func newCommandOutput(log logr.Logger, redactor *redact.Redactor) *commandOutput
 	return o
 }
 
-// close ends the last lines. What is written afterwards is thrown away: a connection
-// may still deliver when nobody is interested any more.
+// close ends the last lines. Later writes are discarded: a connection may still deliver data after
+// the result is no longer needed.
 func (o *commandOutput) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -52,7 +52,7 @@ func (o *commandOutput) close() {
 	o.stderr.endLine()
 	o.closed = true
 	if o.droppedBytes > 0 {
-		o.log.Info("The command printed more than is kept in the log; the rest was thrown away", "bytes", o.droppedBytes)
+		o.log.Info("The command printed more than the log keeps; the rest was dropped", "bytes", o.droppedBytes)
 	}
 }
 
@@ -61,11 +61,11 @@ type outputStream struct {
 	output   *commandOutput
 	name     string
 	redacted *redact.Stream
-	// current is the beginning of the line that has not ended yet, length its whole
-	// length so far.
+	// current is the beginning of the line that has not ended yet; length is its total length so
+	// far.
 	current []byte
 	length  int64
-	// last is the last line that was not blank; whole is false if it was too long.
+	// last is the last line that was not blank; lastComplete is false if it was too long.
 	last         []byte
 	lastComplete bool
 }
@@ -89,7 +89,7 @@ func (l *outputStream) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// endLine takes the current line as complete.
+// endLine completes the current line.
 func (l *outputStream) endLine() {
 	line, length := l.current, l.length
 	l.current, l.length = l.current[:0], 0
@@ -97,11 +97,11 @@ func (l *outputStream) endLine() {
 		return
 	}
 	l.logLine(line, length)
-	// The two buffers change places: 100 MiB of lines must not be 100 MiB of garbage.
+	// Swap the two buffers: 100 MiB of lines must not be 100 MiB of garbage.
 	l.current, l.last, l.lastComplete = l.last[:0], line, int64(len(line)) == length
 }
 
-// logLine logs a line as far as there is room.
+// logLine logs as much of a line as the limit allows.
 func (l *outputStream) logLine(line []byte, length int64) {
 	o := l.output
 	if o.remainingBytes <= 0 {
@@ -118,8 +118,8 @@ func (l *outputStream) logLine(line []byte, length int64) {
 	}
 }
 
-// lastLine returns the last line that was not blank, and whether it is whole. It is
-// for the time after close.
+// lastLine returns the last line that was not blank, and whether it is complete. Call it after
+// close.
 func (l *outputStream) lastLine() (string, bool) {
 	l.output.mu.Lock()
 	defer l.output.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
 )
 
-// prints returns a command that prints a text and ends as it is told.
+// prints returns a command that prints a text and ends with the given error.
 func prints(stdout, stderr string, end error) func(context.Context, *command) error {
 	return func(_ context.Context, c *command) error {
 		_, _ = io.WriteString(c.stdout, stdout)
@@ -162,11 +162,11 @@ func TestFailures(t *testing.T) {
 		"says a secret":        {stderr: "wrong password=hunter2\n", end: exitCode(1), want: executor.Failed, text: "exit code 1: wrong password=[REDACTED]"},
 		"no program":           {end: errors.New(`Internal error occurred: OCI runtime exec failed: exec failed: unable to start container process: exec: "/bin/freeze": stat /bin/freeze: no such file or directory`), want: executor.Failed, text: "/bin/freeze cannot be started in container main: is it there, and executable?"},
 		"forbidden":            {end: notStarted(`pods "db-0" is forbidden: User "x" cannot create resource "pods/exec"`), want: executor.Unreachable, text: "the operator may not run commands in it: grant get and create of pods/exec"},
-		"API server is away":   {end: notStarted("dial tcp 10.0.0.1:443: connect: connection refused"), want: executor.Unreachable, text: "the command could not be started; the log says why"},
+		"API server is away":   {end: notStarted("dial tcp 10.0.0.1:443: connect: connection refused"), want: executor.Unreachable, text: "the command could not be started; see the log"},
 		"node is away":         {end: errors.New("error dialing backend: dial tcp 10.0.0.7:10250: i/o timeout"), want: executor.Unreachable, text: "the API server cannot reach the node that it runs on"},
 		"container crashes":    {end: errors.New(`unable to upgrade connection: container not found ("main")`), want: executor.Unreachable, text: "its container main does not run"},
 		"container has exited": {end: errors.New("container is in CONTAINER_EXITED state"), want: executor.Unreachable, text: "its container main does not run"},
-		"connection lost":      {end: errLost, want: executor.Failed, text: "the connection was lost while the command ran, nobody knows whether it ended"},
+		"connection lost":      {end: errLost, want: executor.Failed, text: "the connection was lost while the command ran; whether it ended is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -240,8 +240,8 @@ func TestACommandThatPrints100MiB(t *testing.T) {
 			if size := len(w.logged()); size > 3*podexec.MaxLogBytes {
 				t.Errorf("the log has %d bytes", size)
 			}
-			if !strings.Contains(w.logged(), `the rest was thrown away" "pod"="shop/db-0" "container"="main" "bytes"=10`) {
-				t.Errorf("the log does not say how much was thrown away: …%s", w.logged()[max(0, len(w.logged())-500):])
+			if !strings.Contains(w.logged(), `the rest was dropped" "pod"="shop/db-0" "container"="main" "bytes"=10`) {
+				t.Errorf("the log does not say how much was dropped: …%s", w.logged()[max(0, len(w.logged())-500):])
 			}
 		})
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// recordPendingPods adds a result for every pod in which the command is still to be run and that does
-// not run yet: one that takes the place of another that is gone, and for an action that
-// undoes something all that will run.
+// recordPendingPods adds a result for every pod in which the command still has to run and that does
+// not run yet: a pod that replaces a deleted one and, for an action that undoes another, every pod
+// that will run.
 func (r *invocation) recordPendingPods(pods []*corev1.Pod) {
 	if r.OnMissing == Undo {
 		r.markAwaitingSuccessors(pods)
@@ -29,7 +29,7 @@ func (r *invocation) recordPendingPods(pods []*corev1.Pod) {
 		case r.OnMissing == Undo && r.isExpectedToRun(pod):
 			r.recordUnreachable(pod, "it does not run: "+skipReason(pod))
 		case r.Target == Each && !isTerminatingOrTerminal(pod) && r.isSuccessor(pod):
-			r.recordUnreachable(pod, "it replaces a pod that is gone and does not run yet")
+			r.recordUnreachable(pod, "it replaces a deleted pod and does not run yet")
 		}
 	}
 }
@@ -38,9 +38,9 @@ func (r *invocation) recordUnreachable(pod *corev1.Pod, text string) {
 	r.results = append(r.results, &podResult{target: newTarget(pod, r.Container), outcome: outcomeUnreachable, answer: &answer{}, text: text})
 }
 
-// isExpectedToRun reports whether what was done may be found in a pod that does not run, once it
-// does, or in the one that takes its place. It was not done in a pod that has waited since
-// before the Backup or Restore began.
+// isExpectedToRun reports whether the effect to undo may exist in a pod that does not run, once it
+// runs, or in its replacement. It cannot exist in a pod that has been pending since before the
+// Backup or Restore began.
 func (r *invocation) isExpectedToRun(pod *corev1.Pod) bool {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -51,8 +51,8 @@ func (r *invocation) isExpectedToRun(pod *corev1.Pod) bool {
 	return !isTerminatingOrTerminal(pod) && pod.Status.Phase != corev1.PodRunning && !pod.CreationTimestamp.Time.Before(parentCreationTime(r.call))
 }
 
-// parentCreationTime is when the Backup or Restore of a call was created, in whole seconds like the times
-// of pods.
+// parentCreationTime is when the Backup or Restore of a call was created, in whole seconds like the
+// creation times of pods.
 func parentCreationTime(call executor.Call) time.Time {
 	var subject struct {
 		Metadata struct {
@@ -65,8 +65,8 @@ func parentCreationTime(call executor.Call) time.Time {
 	return subject.Metadata.CreationTimestamp.Time
 }
 
-// markAwaitingSuccessors has those that are gone count as not reached as long as nothing has taken
-// their place that a controller will make.
+// markAwaitingSuccessors marks deleted pods as unreachable while their controllers have not created
+// the replacements.
 func (r *invocation) markAwaitingSuccessors(pods []*corev1.Pod) {
 	for _, former := range r.results {
 		if former.outcome != outcomePodGone || metav1.GetControllerOfNoCopy(former.pod) == nil {
@@ -74,17 +74,17 @@ func (r *invocation) markAwaitingSuccessors(pods []*corev1.Pod) {
 		}
 		if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return r.isNewPod(pod) && isReplacement(pod, former.pod) }) {
 			former.outcome = outcomeUnreachable
-			former.text = "is gone, and nothing has taken its place yet; " + former.text
+			former.text = "is gone and has no replacement yet; " + former.text
 		}
 	}
 }
 
-// isNewPod reports whether a pod was not there at first.
+// isNewPod reports whether a pod is not in the first list.
 func (r *invocation) isNewPod(pod *corev1.Pod) bool {
 	return !slices.ContainsFunc(r.initialPods, func(p *corev1.Pod) bool { return p.UID == pod.UID })
 }
 
-// isSuccessor reports whether a pod takes the place of one that is gone.
+// isSuccessor reports whether a pod replaces a deleted one.
 func (r *invocation) isSuccessor(pod *corev1.Pod) bool {
 	return r.isNewPod(pod) && slices.ContainsFunc(r.results, func(former *podResult) bool {
 		return former.outcome == outcomePodGone && isReplacement(pod, former.pod)

@@ -18,44 +18,43 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// Target says in how many of the selected pods the command runs.
+// Target selects in how many of the matching pods the command runs.
 type Target string
 
 const (
-	// Each is all of them, also those that appear while the command runs in others.
+	// Each selects all of them, including pods that appear while the command runs in others.
 	Each Target = "each"
-	// Any is one of them: the first, ready ones first, then by namespace and name, in
-	// which the command can be started.
+	// Any selects one of them: the first in which the command can be started. Ready pods come
+	// first, then the order is by namespace and name.
 	Any Target = "any"
 )
 
-// MissingPolicy says what it means that no selected pod runs.
+// MissingPolicy decides what happens if no matching pod runs.
 type MissingPolicy string
 
 const (
-	// Fail makes it an error of kind Unreachable.
+	// Fail returns an error of kind Unreachable.
 	Fail MissingPolicy = "Fail"
-	// Skip makes it an Answer that says so.
+	// Skip returns an Answer that says so.
 	Skip MissingPolicy = "Skip"
-	// Undo is Skip for an action that undoes what another one did: an owed action is
-	// repeated until it ends well, and without a pod it never would. A pod that is there
-	// and will run, or is about to be replaced, is an error of kind Unreachable: what was
-	// done may be in its volume.
+	// Undo is Skip for an action that undoes another one: owed clean-up is repeated until it
+	// succeeds, and without a pod it never would. A pod that exists and will run, or is about to be
+	// replaced, is an error of kind Unreachable: the effect may be in its volume.
 	Undo MissingPolicy = "Undo"
 )
 
 // MaxParallel is the largest value of Options.Parallel.
 const MaxParallel = 64
 
-// Reader reads pods, past any cache: a pod that started a moment ago must be seen.
+// Reader reads pods, bypassing caches: a pod that started a moment ago must be found.
 // Implementations are safe for concurrent use.
 type Reader interface {
-	// ListPods returns all pods of one namespace that the selector finds, and none of a
-	// namespace that does not exist.
+	// ListPods returns all pods of one namespace that match the selector. A namespace that does not
+	// exist has none.
 	ListPods(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error)
 }
 
-// ReaderFunc is a function that is a Reader.
+// ReaderFunc is a function that implements Reader.
 type ReaderFunc func(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error)
 
 // ListPods calls the function.
@@ -65,21 +64,21 @@ func (f ReaderFunc) ListPods(ctx context.Context, namespace string, selector lab
 
 // CommandRunner runs commands in containers. Implementations are safe for concurrent use.
 type CommandRunner interface {
-	// Exec runs a command, hands it stdin and writes what it prints, until it ended or
-	// ctx did; it returns promptly then, but the command may go on. The writers
-	// never fail, may be written to concurrently, and also after Exec has returned.
+	// Exec runs a command, passes it stdin and writes its output, until the command or ctx ends. It
+	// returns promptly when ctx ends, but the command may continue. The writers never fail, and may
+	// be written to concurrently and after Exec has returned.
 	//
-	// The error is nil for exit code 0, an ExitError of k8s.io/client-go/util/exec for
-	// others, and a *NotStartedError if the command was certainly not started. With any
-	// other error nobody knows whether it was started, or ended.
+	// The error is nil for exit code 0, an ExitError of k8s.io/client-go/util/exec for others, and
+	// a *NotStartedError if the command was certainly not started. With any other error it is
+	// unknown whether the command was started or ended.
 	Exec(ctx context.Context, namespace, pod, container string, command []string,
 		stdin io.Reader, stdout, stderr io.Writer) error
 }
 
-// NotStartedError says that a command was not started. Its text may hold
-// anything and is for logs.
+// NotStartedError means that a command was not started. Its text may contain anything and is for
+// logs.
 type NotStartedError struct {
-	// Err is why.
+	// Err is the cause.
 	Err error
 }
 
@@ -89,41 +88,41 @@ func (e *NotStartedError) Error() string { return "not started: " + e.Err.Error(
 // Unwrap returns the cause.
 func (e *NotStartedError) Unwrap() error { return e.Err }
 
-// NamespacesFunc returns the names of the namespaces that the Backup or Restore of a call
-// includes, in this cluster (for a Restore: after their mapping). Pods of no others
-// are touched; so neither "" nor a pattern may be among them. An *executor.Error is
-// returned as it is, any other error becomes one of kind Unreachable.
+// NamespacesFunc returns the names of the namespaces that the Backup or Restore of a call includes,
+// in this cluster (for a Restore: after their mapping). Pods of other namespaces are not touched,
+// so neither "" nor a pattern is allowed. An *executor.Error is returned as is; any other error
+// becomes one of kind Unreachable.
 type NamespacesFunc func(ctx context.Context, call executor.Call) ([]string, error)
 
-// Options are what an Executor needs.
+// Options configure an Executor.
 type Options struct {
 	// Reader lists pods.
 	Reader Reader
 	// CommandRunner runs commands in them.
 	CommandRunner CommandRunner
-	// Selector finds pods by their labels. It must select something: a command that
-	// runs in all pods is nobody's wish.
+	// Selector matches pods by their labels. It must not be empty: a command in all pods is never
+	// intended.
 	Selector labels.Selector
-	// Namespaces says where to look for pods.
+	// Namespaces returns the namespaces of the pods.
 	Namespaces NamespacesFunc
-	// Container is the name of the container to run in, also of a sidecar among the init
-	// containers. If it is "", it is the one that the annotation
-	// kubectl.kubernetes.io/default-container names, or else the first.
+	// Container is the name of the container, which may be a sidecar among the init containers. If
+	// empty, it is the one named by the annotation kubectl.kubernetes.io/default-container, or else
+	// the first.
 	Container string
-	// Command is the program and its arguments. It is used as it is: no shell, nothing
-	// is put into it.
+	// Command is the program and its arguments. It is used as is: there is no shell, and nothing is
+	// inserted.
 	Command []string
 	// Target is Each (the default) or Any.
 	Target Target
-	// Parallel is in how many pods at once the command runs with Each, at most
-	// MaxParallel. With 1, the default, it is one after the other by namespace and name.
+	// Parallel is the number of pods in which the command runs at once with Each, at most
+	// MaxParallel. With 1, the default, the pods follow one another by namespace and name.
 	Parallel int
 	// OnMissing is Fail (the default), Skip or Undo.
 	OnMissing MissingPolicy
-	// RequireAnswer makes exit code 0 without an answer a failure; see the package
-	// comment for why.
+	// RequireAnswer makes exit code 0 without an answer a failure; the package comment explains
+	// why.
 	RequireAnswer bool
-	// Redactor knows the secrets that nobody may read; nil knows none.
+	// Redactor knows the secrets to remove; nil knows none.
 	Redactor *redact.Redactor
 }
 
@@ -134,7 +133,7 @@ type Executor struct {
 
 var _ executor.Executor = (*Executor)(nil)
 
-// New returns an Executor, or an error that says which option is wrong.
+// New returns an Executor, or an error that names the invalid option.
 func New(options Options) (*Executor, error) {
 	if options.Target == "" {
 		options.Target = Each
@@ -155,15 +154,15 @@ func New(options Options) (*Executor, error) {
 func validateOptions(o Options) error {
 	switch {
 	case o.Reader == nil || o.CommandRunner == nil || o.Namespaces == nil:
-		return errors.New("podExec needs a reader, a stream and the namespaces of a call")
+		return errors.New("podExec needs Reader, CommandRunner and Namespaces")
 	case o.Selector == nil || o.Selector.Empty():
-		return errors.New("podExec has no selector: say which pods the command is for")
+		return errors.New("podExec has no selector: set one that matches the pods for the command")
 	case len(o.Command) == 0 || o.Command[0] == "":
-		return errors.New("podExec has no command: give the program and its arguments")
+		return errors.New("podExec has no command: set the program and its arguments")
 	case o.Target != Each && o.Target != Any:
 		return fmt.Errorf("podExec has the target %q: use %q or %q", o.Target, Each, Any)
 	case o.OnMissing != Fail && o.OnMissing != Skip && o.OnMissing != Undo:
-		return fmt.Errorf("podExec cannot do %q when no pod is found: use %q, %q or %q", o.OnMissing, Fail, Skip, Undo)
+		return fmt.Errorf("podExec has the policy %q for missing pods: use %q, %q or %q", o.OnMissing, Fail, Skip, Undo)
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
 		return fmt.Errorf("podExec cannot run in %d pods at once: use 1 to %d", o.Parallel, MaxParallel)
 	}

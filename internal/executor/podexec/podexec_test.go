@@ -31,14 +31,14 @@ func TestNewRefusesWrongOptions(t *testing.T) {
 		want   string
 	}{
 		"no reader":          {func(o *podexec.Options) { o.Reader = nil }, "needs a reader"},
-		"no stream":          {func(o *podexec.Options) { o.CommandRunner = nil }, "needs a reader, a stream"},
+		"no stream":          {func(o *podexec.Options) { o.CommandRunner = nil }, "needs Reader, CommandRunner"},
 		"no namespaces":      {func(o *podexec.Options) { o.Namespaces = nil }, "the namespaces of a call"},
 		"no selector":        {func(o *podexec.Options) { o.Selector = nil }, "has no selector"},
 		"selector of all":    {func(o *podexec.Options) { o.Selector = labels.Everything() }, "has no selector"},
 		"no command":         {func(o *podexec.Options) { o.Command = nil }, "has no command"},
 		"no program":         {func(o *podexec.Options) { o.Command = []string{""} }, "has no command"},
 		"unknown target":     {func(o *podexec.Options) { o.Target = "all" }, `target "all"`},
-		"unknown on missing": {func(o *podexec.Options) { o.OnMissing = "Wait" }, `cannot do "Wait"`},
+		"unknown on missing": {func(o *podexec.Options) { o.OnMissing = "Wait" }, `policy "Wait"`},
 		"too parallel":       {func(o *podexec.Options) { o.Parallel = 65 }, "use 1 to 64"},
 		"negative":           {func(o *podexec.Options) { o.Parallel = -1 }, "use 1 to 64"},
 	} {
@@ -112,7 +112,7 @@ func TestOnlyRunningPodsOfIncludedNamespacesAreCalled(t *testing.T) {
 		t.Errorf("answer is %+v, want %q", answer, want)
 	}
 	if !strings.Contains(w.logged(), `"shop/db-2" "why"="Pending"`) || !strings.Contains(w.logged(), `"shop/db-4" "why"="being deleted"`) {
-		t.Errorf("the log does not say why pods were left out:\n%s", w.logged())
+		t.Errorf("the log does not say why pods were skipped:\n%s", w.logged())
 	}
 }
 
@@ -139,7 +139,7 @@ func TestNamespacesThatCannotBeUsed(t *testing.T) {
 		text  string
 	}{
 		"all of them": {names: []string{"shop", ""}, want: executor.Invalid, text: "a namespace without a name"},
-		"unknown":     {err: errors.New("dial 10.0.0.1"), want: executor.Unreachable, text: "could not be found out"},
+		"unknown":     {err: errors.New("dial 10.0.0.1"), want: executor.Unreachable, text: "could not be determined"},
 		"own error":   {err: executor.NewError(executor.Invalid, aCall, "the subject is odd", nil), want: executor.Invalid, text: "the subject is odd"},
 		"none":        {want: executor.Unreachable, text: "0 namespaces included"},
 	} {
@@ -174,7 +174,7 @@ func TestCallsThatNoCommandCanRead(t *testing.T) {
 		"parameters":     {func(c *executor.Call) { c.Parameters = map[string]string{"k": strings.Repeat("v", 64<<10)} }, "65537 bytes of parameters"},
 		"outputs":        {func(c *executor.Call) { c.Outputs = map[string]map[string]string{"a.io/x": {"/": ""}} }, `the outputs of "a.io/x"`},
 		"backup outputs": {func(c *executor.Call) { c.BackupOutputs = map[string]map[string]string{"a.io/x": {"/": ""}} }, `the backup's outputs of "a.io/x"`},
-		"too much":       {func(c *executor.Call) { c.Outputs = many }, "can be handed to a command"},
+		"too much":       {func(c *executor.Call) { c.Outputs = many }, "can be passed to a command"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,7 +200,7 @@ func TestNoPodRuns(t *testing.T) {
 			w := newWorld(t, pending.DeepCopy())
 			w.options.Target = target
 			_, err := w.execute(t.Context(), aCall)
-			wantError(t, err, executor.Unreachable, `no pod that "app=db" finds runs in the 1 namespace included (1 pod found: Pending)`)
+			wantError(t, err, executor.Unreachable, `no pod that matches "app=db" runs in the 1 namespace included (1 pod found: Pending)`)
 			w.options.OnMissing = podexec.Skip
 			answer, err := w.execute(t.Context(), aCall)
 			if err != nil || !strings.HasSuffix(answer.Message, "(1 pod found: Pending): nothing was done") {
@@ -210,7 +210,7 @@ func TestNoPodRuns(t *testing.T) {
 	}
 }
 
-// TestUndoAwaitsPods has an action that undoes another one find db-0 as it is.
+// TestUndoAwaitsPods: an action that undoes another one finds db-0 in each of these states.
 func TestUndoAwaitsPods(t *testing.T) {
 	t.Parallel()
 	const began = 1000
@@ -221,14 +221,14 @@ func TestUndoAwaitsPods(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		pod *corev1.Pod
-		// each and any are texts of the errors, "" for an answer.
+		// each and any are the texts of the errors; "" stands for an answer.
 		each, any string
 	}{
 		"none":                       {},
 		"ended":                      {pod: waiting(corev1.PodSucceeded, began)},
 		"failed":                     {pod: waiting(corev1.PodFailed, began)},
 		"waiting since before":       {pod: waiting(corev1.PodPending, began-1)},
-		"waiting":                    {waiting(corev1.PodPending, began), "1 not reached (shop/db-0: it does not run: Pending)", "in no pod: 1 pod: 1 not reached"},
+		"waiting":                    {waiting(corev1.PodPending, began), "1 not reached (shop/db-0: it does not run: Pending)", "in any pod: 1 pod: 1 not reached"},
 		"on a node that is lost":     {waiting(corev1.PodUnknown, 1), "(shop/db-0: it does not run: Unknown)", "(shop/db-0: it does not run: Unknown)"},
 		"being deleted":              {pod: terminating(running("shop", "db-0"))},
 		"being deleted and replaced": {owned(terminating(running("shop", "db-0")), "set"), "it does not run: being deleted", "it does not run: being deleted"},
@@ -236,7 +236,7 @@ func TestUndoAwaitsPods(t *testing.T) {
 		for _, other := range []bool{false, true} {
 			for target, text := range map[podexec.Target]string{podexec.Each: tc.each, podexec.Any: tc.any} {
 				if target == podexec.Any && other {
-					continue // It is enough.
+					continue // That is sufficient.
 				}
 				t.Run(fmt.Sprintf("%s, %s, another one runs: %v", name, target, other), func(t *testing.T) {
 					t.Parallel()
@@ -273,11 +273,11 @@ func TestListsThatFail(t *testing.T) {
 		want executor.ErrorKind
 		text string
 	}{
-		"forbidden": {errs: []error{forbidden}, want: executor.Unreachable, text: "the pods of namespace shop could not be listed: the operator may not do it"},
+		"forbidden": {errs: []error{forbidden}, want: executor.Unreachable, text: "the pods of namespace shop could not be listed: the operator is not allowed to"},
 		"once":      {errs: []error{errors.New("away")}},
 		"afterwards": {
 			errs: []error{nil, forbidden}, want: executor.Unreachable,
-			text: "the pods of namespace shop could not be listed: the operator may not do it",
+			text: "the pods of namespace shop could not be listed: the operator is not allowed to",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -310,8 +310,8 @@ func TestEndOfTheContext(t *testing.T) {
 		want  executor.ErrorKind
 		text  string
 	}{
-		"deadline":  {context.DeadlineExceeded, executor.Timeout, "did not end before its deadline: raise its timeout or check what it waits for; the command may go on in pod shop/db-0"},
-		"cancelled": {context.Canceled, executor.Interrupted, "was interrupted before it ended; the command may go on in pod shop/db-0"},
+		"deadline": {context.DeadlineExceeded, executor.Timeout, "did not end before its deadline: raise its timeout or check what it waits for; the command may still run in pod shop/db-0"},
+		"canceled": {context.Canceled, executor.Interrupted, "was interrupted before it ended; the command may still run in pod shop/db-0"},
 	} {
 		for _, target := range []podexec.Target{podexec.Each, podexec.Any} {
 			t.Run(name+" "+string(target), func(t *testing.T) {

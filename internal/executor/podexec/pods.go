@@ -11,26 +11,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// annotationContainer is where kubectl looks, too.
+// annotationContainer is the annotation that kubectl uses, too.
 const annotationContainer = "kubectl.kubernetes.io/default-container"
 
 // target is one pod to run the command in.
 type target struct {
 	pod *corev1.Pod
-	// container is the name of the container, id the one that runs under it now.
+	// container is the name of the container; containerID is the ID of its current instance.
 	container, containerID string
-	// containerMissing means that the pod has no such container, down why the container does not
-	// run; the command cannot be started then.
+	// containerMissing is set if the pod has no such container. notRunningReason is why the
+	// container does not run; the command cannot be started then.
 	containerMissing bool
 	notRunningReason string
 }
 
-// toReference is how commands and people are told of it.
+// toReference returns the form in which commands and messages name the target.
 func (t target) toReference() podReference {
 	return podReference{Namespace: t.pod.Namespace, Name: t.pod.Name, Container: t.container}
 }
 
-// newTarget looks at a pod that is a candidate.
+// newTarget inspects a candidate pod.
 func newTarget(pod *corev1.Pod, container string) target {
 	t := target{pod: pod, container: containerNameFor(pod, container)}
 	t.containerMissing = !hasContainer(pod, t.container)
@@ -38,8 +38,8 @@ func newTarget(pod *corev1.Pod, container string) target {
 	return t
 }
 
-// skipReason says why a pod is no candidate, "" if it is one. A pod that is not Ready is: a
-// frozen database fails its readiness probe, and must be thawed.
+// skipReason returns why a pod is not a candidate; "" if it is one. A pod that is not Ready is a
+// candidate: a frozen database fails its readiness probe, and must be thawed.
 func skipReason(pod *corev1.Pod) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -50,7 +50,7 @@ func skipReason(pod *corev1.Pod) string {
 	return ""
 }
 
-// isTerminatingOrTerminal reports whether nothing runs in a pod any more, or soon will not.
+// isTerminatingOrTerminal reports whether a pod has stopped running, or soon will.
 func isTerminatingOrTerminal(pod *corev1.Pod) bool {
 	return pod == nil || pod.DeletionTimestamp != nil ||
 		pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -62,7 +62,7 @@ func isPodReady(pod *corev1.Pod) bool {
 	})
 }
 
-// isReplacement reports whether a pod takes the place of another one that is gone.
+// isReplacement reports whether a pod replaces a deleted one.
 func isReplacement(pod, gone *corev1.Pod) bool {
 	if pod.Namespace != gone.Namespace || pod.UID == gone.UID {
 		return false
@@ -74,8 +74,8 @@ func isReplacement(pod, gone *corev1.Pod) bool {
 	return pod.Name == gone.Name
 }
 
-// containerNameFor returns the name of the container to run in. The annotation is the pod
-// owner's; one that names nothing is not taken, as kubectl does.
+// containerNameFor returns the name of the container to run in. The pod's owner sets the
+// annotation; as in kubectl, a name that does not exist is ignored.
 func containerNameFor(pod *corev1.Pod, configured string) string {
 	if configured != "" {
 		return configured
@@ -89,7 +89,7 @@ func containerNameFor(pod *corev1.Pod, configured string) string {
 	return pod.Spec.Containers[0].Name
 }
 
-// hasContainer reports whether a pod has a container, or a sidecar, of a name.
+// hasContainer reports whether a pod has a container or sidecar of this name.
 func hasContainer(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name }) ||
 		slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
@@ -97,7 +97,7 @@ func hasContainer(pod *corev1.Pod, name string) bool {
 		})
 }
 
-// runningContainerID returns the id of the container that runs under a name, or why none does.
+// runningContainerID returns the ID of the running container of this name, or why it does not run.
 func runningContainerID(pod *corev1.Pod, name string) (id, down string) {
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if status.Name != name {
@@ -115,12 +115,12 @@ func runningContainerID(pod *corev1.Pod, name string) (id, down string) {
 	return "", "not started yet"
 }
 
-// comparePodsByName is the order in which pods are treated.
+// comparePodsByName defines the order in which the command is run in pods.
 func comparePodsByName(a, b *corev1.Pod) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// compareReadyFirst is the order in which they are tried when one is enough.
+// compareReadyFirst defines the order in which pods are tried if one is enough.
 func compareReadyFirst(a, b target) int {
 	if ready := isPodReady(a.pod); ready != isPodReady(b.pod) {
 		if ready {

@@ -43,10 +43,10 @@ func TestContainer(t *testing.T) {
 	}{
 		"first":                  {want: "main"},
 		"annotation":             {annotation: "second", want: "second"},
-		"annotation names none":  {annotation: "nobody", want: "main"},
+		"annotation names none":  {annotation: "none", want: "main"},
 		"option":                 {option: "second", annotation: "main", want: "second"},
 		"sidecar":                {option: "sidecar", want: "sidecar"},
-		"not there":              {option: "nobody", kind: executor.Failed, text: `1 pod: 1 failed (shop/db-0: has no container "nobody")`},
+		"not there":              {option: "none", kind: executor.Failed, text: `1 pod: 1 failed (shop/db-0: has no container "none")`},
 		"init container":         {option: "init", kind: executor.Failed, text: `has no container "init"`},
 		"crashes":                {option: "crashing", kind: executor.Unreachable, text: "1 pod: 1 not reached (shop/db-0: its container crashing does not run: CrashLoopBackOff)"},
 		"ended":                  {option: "ended", kind: executor.Unreachable, text: "does not run: Terminated"},
@@ -73,8 +73,8 @@ func TestContainer(t *testing.T) {
 
 var errLost = errors.New("next reader: websocket: close 1006 (abnormal closure): unexpected EOF from 10.0.0.1:443")
 
-// TestPodsThatChangeDuringTheCall tells what becomes of db-0 while the command runs in it,
-// after which the command ends as it does there.
+// TestPodsThatChangeDuringTheCall changes db-0 while the command runs in it, and then ends the
+// command with the matching error.
 func TestPodsThatChangeDuringTheCall(t *testing.T) {
 	t.Parallel()
 	restart := func(w *world) {
@@ -98,7 +98,7 @@ func TestPodsThatChangeDuringTheCall(t *testing.T) {
 	}{
 		"nothing, lost": {
 			happens: func(*world) {}, end: errLost, kind: executor.Failed,
-			text: "2 pods: 1 ok, 1 failed (shop/db-0: the connection was lost while the command ran, nobody knows whether it ended)",
+			text: "2 pods: 1 ok, 1 failed (shop/db-0: the connection was lost while the command ran; whether it ended is unknown)",
 		},
 		"restarts, lost": {
 			happens: restart, end: errLost, kind: executor.Failed,
@@ -106,9 +106,9 @@ func TestPodsThatChangeDuringTheCall(t *testing.T) {
 		},
 		"restarts, done":     {happens: restart, text: "2 pods: 2 ok"},
 		"vanishes, done":     {happens: vanish, text: "2 pods: 2 ok"},
-		"vanishes, lost":     {happens: vanish, end: errLost, text: "2 pods: 1 ok, 1 gone (shop/db-0: is gone; the connection was lost while the command ran, nobody knows whether it ended)"},
+		"vanishes, lost":     {happens: vanish, end: errLost, text: "2 pods: 1 ok, 1 gone (shop/db-0: is gone; the connection was lost while the command ran; whether it ended is unknown)"},
 		"vanishes, killed":   {happens: vanish, end: exitCode(137), text: "1 gone (shop/db-0: is gone; exit code 137)"},
-		"vanishes, too late": {happens: vanish, end: &podexec.NotStartedError{Err: errors.New("pod does not exist")}, text: "1 gone (shop/db-0: is gone; it is not there any more)"},
+		"vanishes, too late": {happens: vanish, end: &podexec.NotStartedError{Err: errors.New("pod does not exist")}, text: "1 gone (shop/db-0: is gone; it no longer exists)"},
 		"ends, killed": {
 			happens: func(w *world) {
 				w.change("shop", "db-0", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
@@ -125,7 +125,7 @@ func TestPodsThatChangeDuringTheCall(t *testing.T) {
 		},
 		"replaced, does not run yet": {
 			happens: replaced("db-x", corev1.PodPending), end: errLost, kind: executor.Unreachable,
-			text: "3 pods: 1 ok, 1 gone, 1 not reached (shop/db-x: it replaces a pod that is gone and does not run yet;",
+			text: "3 pods: 1 ok, 1 gone, 1 not reached (shop/db-x: it replaces a deleted pod and does not run yet;",
 		},
 		"replaced after it was done": {happens: replaced("db-x", corev1.PodPending), text: "2 pods: 2 ok"},
 	} {
@@ -158,21 +158,21 @@ func TestPodsThatChangeDuringTheCall(t *testing.T) {
 	}
 }
 
-// TestTheOnlyPodGoes has the only pod go while the command runs in it, and fails.
+// TestTheOnlyPodGoes deletes the only pod while the command runs in it, and the command fails.
 func TestTheOnlyPodGoes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		missing podexec.MissingPolicy
 		alone   bool // without a controller
 		end     error
-		next    corev1.PodPhase // of the pod that takes its place at once
+		next    corev1.PodPhase // of the pod that replaces it at once
 		text    string          // of the error, which is Unreachable
 	}{
-		"freeze":                     {missing: podexec.Fail, end: exitCode(137), text: "the command ran to its end in no pod: 1 pod: 1 gone (shop/db-0: is gone; exit code 137)"},
-		"freeze, lost":               {missing: podexec.Fail, end: errLost, text: "in no pod: 1 pod: 1 gone (shop/db-0: is gone; the connection was lost"},
+		"freeze":                     {missing: podexec.Fail, end: exitCode(137), text: "the command did not complete in any pod: 1 pod: 1 gone (shop/db-0: is gone; exit code 137)"},
+		"freeze, lost":               {missing: podexec.Fail, end: errLost, text: "in any pod: 1 pod: 1 gone (shop/db-0: is gone; the connection was lost"},
 		"freeze, done":               {missing: podexec.Fail},
 		"freeze if there is a pod":   {missing: podexec.Skip, end: errLost},
-		"thaw":                       {missing: podexec.Undo, end: errLost, text: "1 pod: 1 not reached (shop/db-0: is gone, and nothing has taken its place yet; the connection was lost"},
+		"thaw":                       {missing: podexec.Undo, end: errLost, text: "1 pod: 1 not reached (shop/db-0: is gone and has no replacement yet; the connection was lost"},
 		"thaw, done":                 {missing: podexec.Undo},
 		"thaw, never comes back":     {missing: podexec.Undo, alone: true, end: errLost},
 		"thaw, replaced":             {missing: podexec.Undo, end: errLost, next: corev1.PodRunning},
@@ -252,7 +252,7 @@ func TestAnyTakesTheFirstThatCanBeStarted(t *testing.T) {
 	unready.Status.Conditions = nil
 	broken := running("shop", "db-1")
 	broken.Status.ContainerStatuses[0].State = corev1.ContainerState{}
-	const started = "nobody knows whether it ended"
+	const started = "whether it ended is unknown"
 	for name, tc := range map[string]struct {
 		ends   map[string]error
 		vanish bool
@@ -264,9 +264,9 @@ func TestAnyTakesTheFirstThatCanBeStarted(t *testing.T) {
 		"not started":          {ends: map[string]error{"db-2": refusal}, called: []string{"shop/db-2", "shop/db-3"}, text: "ok in shop/db-3"},
 		"program missing":      {ends: map[string]error{"db-2": errors.New(`exec: "x": executable file not found in $PATH`)}, called: []string{"shop/db-2", "shop/db-3"}, text: "ok in shop/db-3"},
 		"exit code":            {ends: map[string]error{"db-2": exitCode(3)}, called: []string{"shop/db-2"}, kind: executor.Failed, text: "shop/db-2: exit code 3"},
-		"lost":                 {ends: map[string]error{"db-2": errLost}, called: []string{"shop/db-2"}, kind: executor.Failed, text: "shop/db-2: the connection was lost while the command ran, " + started},
-		"lost, pod gone":       {ends: map[string]error{"db-2": errLost}, vanish: true, called: []string{"shop/db-2"}, kind: executor.Failed, text: "shop/db-2: the pod went away while the command ran in container main, " + started},
-		"started in none":      {ends: map[string]error{"db-0": refusal, "db-2": refusal, "db-3": refusal}, called: []string{"shop/db-2", "shop/db-3", "shop/db-0"}, kind: executor.Unreachable, text: "the command could be started in no pod: 4 pods: 4 not reached ("},
+		"lost":                 {ends: map[string]error{"db-2": errLost}, called: []string{"shop/db-2"}, kind: executor.Failed, text: "shop/db-2: the connection was lost while the command ran; " + started},
+		"lost, pod gone":       {ends: map[string]error{"db-2": errLost}, vanish: true, called: []string{"shop/db-2"}, kind: executor.Failed, text: "shop/db-2: the pod was deleted while the command ran in container main; " + started},
+		"started in none":      {ends: map[string]error{"db-0": refusal, "db-2": refusal, "db-3": refusal}, called: []string{"shop/db-2", "shop/db-3", "shop/db-0"}, kind: executor.Unreachable, text: "the command could not be started in any pod: 4 pods: 4 not reached ("},
 		"missing in all":       {ends: map[string]error{"db-0": refusal, "db-2": refusal, "db-3": errors.New("executable file not found")}, called: []string{"shop/db-2", "shop/db-3", "shop/db-0"}, kind: executor.Failed, text: "(shop/db-3: /bin/freeze cannot be started in container main: is it there, and executable?;"},
 		"only a not ready one": {ends: map[string]error{"db-2": refusal, "db-3": refusal}, called: []string{"shop/db-2", "shop/db-3", "shop/db-0"}, text: "ok in shop/db-0"},
 	} {
@@ -321,7 +321,7 @@ func TestParallel(t *testing.T) {
 	w.options.Parallel = 2
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	// Every command waits for another one: alone, none of them would end.
+	// Every command waits for another one: on its own, none of them would end.
 	meet := make(chan struct{})
 	inside := make(chan struct{}, 2)
 	w.handle = func(ctx context.Context, _ *command) error {

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 )
 
-// Remote runs commands through the API server: over WebSocket, or over SPDY where that
-// is not possible, which is before Kubernetes 1.30 and behind some proxies. It is the
-// Stream of the operator, and safe for concurrent use.
+// Remote runs commands through the API server: over WebSocket, or over SPDY where that is not
+// possible, which is before Kubernetes 1.30 and behind some proxies. It is the CommandRunner of the
+// operator, and safe for concurrent use.
 type Remote struct {
 	config *rest.Config
 	client rest.Interface
@@ -29,8 +29,8 @@ type Remote struct {
 
 var _ CommandRunner = (*Remote)(nil)
 
-// NewRemote returns a Remote for the cluster, and with the rights, of config, which is
-// not changed. The rights needed are get and create of pods/exec: up to Kubernetes 1.34 a
+// NewRemote returns a Remote for the cluster and with the permissions of config, which is not
+// modified. The permissions needed are get and create of pods/exec: up to Kubernetes 1.34, a
 // WebSocket is opened with get.
 func NewRemote(config *rest.Config) (*Remote, error) {
 	config = rest.CopyConfig(config)
@@ -43,7 +43,7 @@ func NewRemote(config *rest.Config) (*Remote, error) {
 	return &Remote{config: config, client: client}, nil
 }
 
-// newExecutorFunc is one of the two ways.
+// newExecutorFunc creates the executor of one of the two protocols.
 type newExecutorFunc func(config *rest.Config, at *url.URL) (remotecommand.Executor, error)
 
 func newWebSocketExecutor(config *rest.Config, at *url.URL) (remotecommand.Executor, error) {
@@ -54,7 +54,7 @@ func newSPDYExecutor(config *rest.Config, at *url.URL) (remotecommand.Executor, 
 	return remotecommand.NewSPDYExecutor(config, http.MethodPost, at)
 }
 
-// Exec runs a command; see Stream.
+// Exec runs a command; see CommandRunner.
 func (r *Remote) Exec(ctx context.Context, namespace, pod, container string, command []string,
 	stdin io.Reader, stdout, stderr io.Writer,
 ) error {
@@ -67,8 +67,8 @@ func (r *Remote) Exec(ctx context.Context, namespace, pod, container string, com
 	if open || err == nil || ctx.Err() != nil {
 		return wrapNotStarted(open, err)
 	}
-	// Without a connection nothing was started, nor anything of stdin read: a second try
-	// is no second run.
+	// Without a connection, nothing was started and no stdin was read: a second try is not a second
+	// run.
 	open, second := r.streamOnce(ctx, newSPDYExecutor, at, streams)
 	if open || second == nil {
 		return wrapNotStarted(open, second)
@@ -83,8 +83,8 @@ func wrapNotStarted(open bool, err error) error {
 	return &NotStartedError{Err: err}
 }
 
-// streamOnce makes one try, and reports whether the connection was opened: the server may
-// have started the command then.
+// streamOnce makes one try, and reports whether the connection was opened. In that case the server
+// may have started the command.
 func (r *Remote) streamOnce(ctx context.Context, dial newExecutorFunc, at *url.URL, streams remotecommand.StreamOptions) (bool, error) {
 	var open atomic.Bool
 	config := rest.CopyConfig(r.config)
@@ -93,10 +93,10 @@ func (r *Remote) streamOnce(ctx context.Context, dial newExecutorFunc, at *url.U
 	if err != nil {
 		return false, err
 	}
-	// The client logs to the logger of ctx, also after it has returned.
+	// The client logs to the logger of ctx, even after it has returned.
 	silent := logr.NewContext(ctx, logr.Discard())
-	// The handshake of SPDY does not end with ctx. Nobody waits for this goroutine then;
-	// it ends with the connection.
+	// The SPDY handshake does not end with ctx. This goroutine then outlives the call; it ends with
+	// the connection.
 	ended := make(chan error, 1)
 	go func() { ended <- executor.StreamWithContext(silent, streams) }()
 	select {
@@ -107,7 +107,7 @@ func (r *Remote) streamOnce(ctx context.Context, dial newExecutorFunc, at *url.U
 	return open.Load(), err
 }
 
-// upgradeObserver sees whether a connection was opened.
+// upgradeObserver records whether a connection was opened.
 type upgradeObserver struct {
 	next     http.RoundTripper
 	upgraded *atomic.Bool

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
 )
 
-// apiServer answers requests to exec, and remembers their methods.
+// apiServer answers exec requests, and records their methods.
 type apiServer struct {
 	*httptest.Server
 	remote *podexec.Remote
@@ -47,21 +47,21 @@ func newAPIServer(t *testing.T, handler http.HandlerFunc) *apiServer {
 	return s
 }
 
-// asked are the methods of all requests so far.
+// asked returns the methods of all requests so far.
 func (s *apiServer) asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.methods)
 }
 
-// exec runs a command and returns what it printed.
+// exec runs a command and returns its output.
 func (s *apiServer) exec(ctx context.Context, stdin string) (stdout, stderr string, err error) {
 	var out, errs printed
 	err = s.remote.Exec(ctx, "shop", "db-0", "main", []string{"freeze", "a b", "&c=d"}, strings.NewReader(stdin), &out, &errs)
 	return out.String(), errs.String(), err
 }
 
-// printed is what a command printed, who may go on after Exec has returned.
+// printed is the output of a command, which may continue after Exec has returned.
 type printed struct {
 	mu   sync.Mutex
 	text []byte
@@ -84,7 +84,7 @@ func (p *printed) String() string {
 const (
 	statusOK   = `{"status":"Success"}`
 	statusExit = `{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}`
-	// statusNodeAway is what an API server says that translates WebSocket to SPDY.
+	// statusNodeAway is the error of an API server that translates WebSocket to SPDY.
 	statusNodeAway = `{"status":"Failure","reason":"InternalError","code":500,"message":"Internal error occurred: error sending request: ` +
 		`Post \"https://10.0.0.7:10250/exec/shop/db-0/db?command=freeze\": dial tcp 10.0.0.7:10250: connect: connection refused"}`
 	statusNode = `{"status":"Failure","reason":"InternalError","message":"error dialing backend: dial tcp 10.0.0.7:10250"}`
@@ -95,7 +95,7 @@ func TestRemoteRunsACommand(t *testing.T) {
 	s := newAPIServer(t, func(w http.ResponseWriter, r *http.Request) {
 		want := "/api/v1/namespaces/shop/pods/db-0/exec?command=freeze&command=a+b&command=%26c%3Dd&container=main&stderr=true&stdin=true&stdout=true"
 		if got := r.URL.RequestURI(); got != want || r.Header.Get("Authorization") != "Bearer secret" {
-			http.Error(w, "asked for "+got, http.StatusTeapot)
+			http.Error(w, "requested "+got, http.StatusTeapot)
 			return
 		}
 		socket := accept(w, r)
@@ -188,7 +188,7 @@ func TestRemoteWithoutAServer(t *testing.T) {
 	w := newWorld(t, running("shop", "db-0"))
 	w.options.Target, w.options.CommandRunner = podexec.Any, s.remote
 	_, err = w.execute(t.Context(), aCall)
-	wantError(t, err, executor.Unreachable, "the command could not be started; the log says why")
+	wantError(t, err, executor.Unreachable, "the command could not be started; see the log")
 }
 
 func TestRemoteClosesTheConnectionWhenTheContextEnds(t *testing.T) {
@@ -210,7 +210,7 @@ func TestRemoteClosesTheConnectionWhenTheContextEnds(t *testing.T) {
 	_, _, err := s.exec(ctx, "the call")
 	var notStarted *podexec.NotStartedError
 	if !errors.Is(err, context.Canceled) || errors.As(err, &notStarted) {
-		t.Errorf("error is %v, want that it was cancelled after the start", err)
+		t.Errorf("error is %v, want a cancellation after the start", err)
 	}
 	<-closed
 }
@@ -231,14 +231,14 @@ func TestRemoteDoesNotWaitForAHandshake(t *testing.T) {
 	close(release)
 	var notStarted *podexec.NotStartedError
 	if !errors.Is(err, context.Canceled) || !errors.As(err, &notStarted) {
-		t.Errorf("error is %v, want that it was cancelled before the start", err)
+		t.Errorf("error is %v, want a cancellation before the start", err)
 	}
 	if !slices.Equal(s.asked(), []string{"GET", "POST"}) {
 		t.Errorf("requests: %v", s.asked())
 	}
 }
 
-// TestExecuteThroughTheAPIServer is the whole way of one call.
+// TestExecuteThroughTheAPIServer covers one call from end to end.
 func TestExecuteThroughTheAPIServer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -250,7 +250,7 @@ func TestExecuteThroughTheAPIServer(t *testing.T) {
 		"exit code": {status: statusExit, want: executor.Failed, text: "shop/db-0: exit code 3: frozen"},
 		"lost":      {want: executor.Failed, text: "the connection was lost while the command ran"},
 		"node away": {status: statusNode, want: executor.Unreachable, text: "the API server cannot reach the node"},
-		"node gone": {status: statusNodeAway, want: executor.Unreachable, text: "the API server cannot reach the node"},
+		"node lost": {status: statusNodeAway, want: executor.Unreachable, text: "the API server cannot reach the node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

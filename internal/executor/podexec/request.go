@@ -15,13 +15,13 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// MaxRequestBytes is the largest size of what a command is handed.
+// MaxRequestBytes is the maximum size of the input of a command.
 const MaxRequestBytes = 1 << 20
 
 // requestVersion is the version of the request that the package comment describes.
 const requestVersion = 1
 
-// request is what a command reads.
+// request is the input of a command.
 type request struct {
 	Version       int                          `json:"version"`
 	Key           string                       `json:"key"`
@@ -41,7 +41,7 @@ type podReference struct {
 	Container string `json:"container"`
 }
 
-// encodeRequest returns what a command reads: one line.
+// encodeRequest returns the input of a command: one line.
 func encodeRequest(call executor.Call, pod podReference) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -55,7 +55,7 @@ func encodeRequest(call executor.Call, pod podReference) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// validateCall refuses a call that no command could be made with.
+// validateCall rejects a call that cannot be passed to any command.
 func validateCall(call executor.Call) error {
 	switch {
 	case call.Key == "":
@@ -74,7 +74,7 @@ func validateCall(call executor.Call) error {
 	}
 	line, err := encodeRequest(call, podReference{})
 	if err == nil && len(line) > MaxRequestBytes {
-		err = fmt.Errorf("the parameters and the outputs of earlier actions have %d bytes together, at most %d can be handed to a command",
+		err = fmt.Errorf("the parameters and the outputs of earlier actions have %d bytes together, at most %d can be passed to a command",
 			len(line), MaxRequestBytes)
 	}
 	return err

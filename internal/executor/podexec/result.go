@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// combineResults turns the results of all pods into one.
+// combineResults combines the results of all pods.
 func (r *invocation) combineResults() (executor.Answer, error) {
 	if len(r.results) == 0 {
 		return r.answerWithoutPods()
@@ -25,7 +25,7 @@ func (r *invocation) combineResults() (executor.Answer, error) {
 	text := r.summarizeResults()
 	switch {
 	case r.countOutcome(outcomePodGone) == len(r.results) && r.OnMissing == Fail:
-		return executor.Answer{}, r.newError(executor.Unreachable, "the command ran to its end in no pod: "+text)
+		return executor.Answer{}, r.newError(executor.Unreachable, "the command did not complete in any pod: "+text)
 	case r.countOutcome(outcomeFailed) > 0:
 		return executor.Answer{}, r.newError(executor.Failed, text)
 	case r.countOutcome(outcomeUnreachable) > 0:
@@ -46,7 +46,7 @@ func (r *invocation) combineResults() (executor.Answer, error) {
 	return answer, nil
 }
 
-// answerFromLastPod is what the last pod answered: the others were not reached.
+// answerFromLastPod returns the answer of the last pod: the others were not reached.
 func (r *invocation) answerFromLastPod() (executor.Answer, error) {
 	last := r.results[len(r.results)-1]
 	switch {
@@ -63,12 +63,12 @@ func (r *invocation) answerFromLastPod() (executor.Answer, error) {
 	if r.countOutcome(outcomeFailed) > 0 {
 		kind = executor.Failed
 	}
-	return executor.Answer{}, r.newError(kind, "the command could be started in no pod: "+r.summarizeResults())
+	return executor.Answer{}, r.newError(kind, "the command could not be started in any pod: "+r.summarizeResults())
 }
 
-// answerWithoutPods is the answer without a pod that runs.
+// answerWithoutPods returns the answer if no pod runs.
 func (r *invocation) answerWithoutPods() (executor.Answer, error) {
-	text := fmt.Sprintf("no pod that %q finds runs in the %s included", r.Selector.String(), namespaceCountText(len(r.namespaces)))
+	text := fmt.Sprintf("no pod that matches %q runs in the %s included", r.Selector.String(), namespaceCountText(len(r.namespaces)))
 	if len(r.skipReasons) > 0 {
 		text += fmt.Sprintf(" (%s found: %s)", podCountText(len(r.skipReasons)),
 			strings.Join(slices.Compact(slices.Sorted(maps.Values(r.skipReasons))), ", "))
@@ -101,8 +101,8 @@ func (r *invocation) countOutcome(o outcome) int {
 	return n
 }
 
-// summarizeResults is "3 pods: 2 ok, 1 failed (shop/db-0: exit code 3: disk full)", what matters
-// most first.
+// summarizeResults returns "3 pods: 2 ok, 1 failed (shop/db-0: exit code 3: disk full)", with the
+// most important results first.
 func (r *invocation) summarizeResults() string {
 	var counts, details []string
 	for _, o := range []outcome{outcomeSucceeded, outcomeUnfinished, outcomePodGone, outcomeUnreachable, outcomeFailed} {
@@ -124,7 +124,7 @@ func (r *invocation) summarizeResults() string {
 	return text
 }
 
-// describeResult says what there is to say about one pod, "" if that is nothing.
+// describeResult describes the result of one pod; "" if there is nothing to say.
 func (res *podResult) describeResult() string {
 	switch res.outcome {
 	case outcomeSucceeded, outcomeUnfinished:
@@ -136,7 +136,7 @@ func (res *podResult) describeResult() string {
 	}
 }
 
-// String names an outcome in a summary.
+// String returns the outcome as it appears in a summary.
 func (o outcome) String() string {
 	switch o {
 	case outcomeSucceeded:
@@ -152,8 +152,8 @@ func (o outcome) String() string {
 	}
 }
 
-// mergedOutputs merges those of all pods. A key is the pod's name, a dot, and the command's
-// key; a name that two of the pods have gets the namespace's in front.
+// mergedOutputs merges the outputs of all pods. A key is the pod's name, a dot, and the command's
+// key. If two of the pods have the same name, the namespace is put in front.
 func (r *invocation) mergedOutputs() map[string]string {
 	names := map[string]int{}
 	for _, res := range r.results {

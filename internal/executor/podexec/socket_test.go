@@ -29,14 +29,14 @@ const (
 	opClose  = 8
 )
 
-// socket is the server's end of a WebSocket (RFC 6455), as much of it as exec needs. It
-// is written by hand so that it can also do what a server must not.
+// socket is the server side of a WebSocket (RFC 6455), as much of it as exec needs. It is
+// hand-written so that it can also do what a server must not do.
 type socket struct {
 	conn net.Conn
 	in   *bufio.Reader
 }
 
-// accept opens the WebSocket that a request asks for.
+// accept opens the WebSocket of a request.
 func accept(w http.ResponseWriter, r *http.Request) *socket {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *socket) frame(opcode byte, payload []byte) {
 	_, _ = s.conn.Write(append(head, payload...))
 }
 
-// close ends the connection as it should be ended: it waits for the client's answer.
+// close ends the connection properly: it waits for the client's answer.
 func (s *socket) close() {
 	s.frame(opClose, []byte{0x03, 0xe8})
 	for {

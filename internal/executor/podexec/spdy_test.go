@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/util/exec"
 )
 
-// TestRemoteFallsBackToSPDY is a server from before Kubernetes 1.30.
+// TestRemoteFallsBackToSPDY uses a server from before Kubernetes 1.30.
 func TestRemoteFallsBackToSPDY(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, func(w http.ResponseWriter, r *http.Request) {

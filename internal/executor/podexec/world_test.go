@@ -30,13 +30,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The heartbeat of a WebSocket notices within 5 s that its connection is closed.
+	// The heartbeat of a WebSocket detects a closed connection within 5 s.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"))
 }
 
 var aCall = executor.Call{Point: executor.PointPreBackup, Action: "a.io/b", Key: "k", Attempt: 1, Subject: []byte("{}")}
 
-// command is one that was run.
+// command is a command that was run.
 type command struct {
 	namespace, pod, container string
 	command                   []string
@@ -46,12 +46,12 @@ type command struct {
 
 func (c *command) name() string { return c.namespace + "/" + c.pod }
 
-// world is a cluster, and what runs commands in it.
+// world is a cluster with a command runner.
 type world struct {
 	t       *testing.T
 	client  client.Client
 	options podexec.Options
-	// handle is what a command does; nil is success.
+	// handle implements a command; nil is success.
 	handle func(context.Context, *command) error
 
 	mu       sync.Mutex
@@ -80,7 +80,7 @@ func (w *world) read(ctx context.Context, namespace string, selector labels.Sele
 	return list.Items, err
 }
 
-// Exec is the fake Stream.
+// Exec implements podexec.CommandRunner.
 func (w *world) Exec(
 	ctx context.Context, namespace, pod, container string, argv []string, stdin io.Reader, stdout, stderr io.Writer,
 ) error {
@@ -118,7 +118,7 @@ func (w *world) calls() []*command {
 	return slices.Clone(w.commands)
 }
 
-// called are the names of the pods in which commands were run, in order.
+// called returns the names of the pods in which commands were run, in order.
 func (w *world) called() []string {
 	var names []string
 	for _, c := range w.calls() {
@@ -133,7 +133,7 @@ func (w *world) logged() string {
 	return w.log.String()
 }
 
-// add makes a pod appear.
+// add adds a pod.
 func (w *world) add(pod *corev1.Pod) {
 	w.t.Helper()
 	status := pod.Status
@@ -144,7 +144,7 @@ func (w *world) add(pod *corev1.Pod) {
 	}
 }
 
-// remove makes a pod vanish.
+// remove removes a pod.
 func (w *world) remove(namespace, name string) {
 	w.t.Helper()
 	if err := w.client.Delete(w.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}); err != nil {
@@ -193,7 +193,7 @@ func terminating(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// owned returns a pod of a controller.
+// owned returns a pod with a controller.
 func owned(pod *corev1.Pod, uid types.UID) *corev1.Pod {
 	yes := true
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: string(uid), UID: uid, Controller: &yes}}

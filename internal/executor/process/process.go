@@ -58,7 +58,7 @@ func (e *Executor) Execute(ctx context.Context, attempt executor.Call) (executor
 	return answer, nil
 }
 
-// validateCall refuses a call that no plugin would accept.
+// validateCall rejects a call that no plugin would accept.
 func (e *Executor) validateCall(call executor.Call) error {
 	switch {
 	case call.ActionKind() != e.id.Kind || call.Action != e.id.Name:
@@ -68,7 +68,7 @@ func (e *Executor) validateCall(call executor.Call) error {
 	case call.Attempt < 1:
 		return fmt.Errorf("the call has attempt number %d, attempts are counted from 1", call.Attempt)
 	case len(call.Subject) > hook.MaxSubjectBytes:
-		return fmt.Errorf("the object it runs for has %d bytes, at most %d can be handed to a plugin: make it smaller",
+		return fmt.Errorf("the object it runs for has %d bytes, at most %d can be passed to a plugin: make it smaller",
 			len(call.Subject), hook.MaxSubjectBytes)
 	}
 	if err := hook.ValidateParameters(call.Parameters); err != nil {
@@ -83,14 +83,14 @@ func (e *Executor) validateCall(call executor.Call) error {
 		return err
 	}
 	if size := len(call.Subject) + earlier + kept; size > maxRequestBytes {
-		return fmt.Errorf("the object and the outputs of earlier actions have %d bytes together, at most %d can be handed to a plugin",
+		return fmt.Errorf("the object and the outputs of earlier actions have %d bytes together, at most %d can be passed to a plugin",
 			size, maxRequestBytes)
 	}
 	return nil
 }
 
 // validatedOutputsSize returns the size of the outputs of several actions, if all of them are
-// within the limits. An error begins with what; it is the same every time.
+// within the limits. An error begins with what, and is deterministic.
 func validatedOutputsSize(outputs map[string]map[string]string, what string) (int, error) {
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {

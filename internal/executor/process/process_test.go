@@ -64,13 +64,13 @@ func TestExecuteKinds(t *testing.T) {
 		"not loaded":        {resolveErr: errors.New("not loaded"), want: executor.Unreachable, text: "not loaded"},
 		"no such action":    {resolveErr: fmt.Errorf("x: %w", caller.ErrNoSuchAction), want: executor.Invalid, text: "x: no such action"},
 		"deadline":          {err: context.DeadlineExceeded, want: executor.Timeout, text: "did not answer before its deadline: raise its timeout or check what it waits for"},
-		"cancelled":         {err: context.Canceled, want: executor.Interrupted, text: "was interrupted before it answered"},
+		"canceled":          {err: context.Canceled, want: executor.Interrupted, text: "was interrupted before it answered"},
 		"contract":          {err: &adapter.ContractError{Message: "answered nonsense"}, want: executor.Failed, text: "answered nonsense"},
 		"answered error":    {err: status.Error(codes.Unknown, "no\ndisk"), want: executor.Failed, text: "no disk"},
 		"empty error":       {err: status.Error(codes.Unknown, ""), want: executor.Failed, text: "failed without saying why"},
 		"panic":             {err: status.Error(codes.Aborted, "plugin panicked: x"), want: executor.Failed, text: "plugin panicked: x"},
 		"internal":          {err: status.Error(codes.Internal, "cannot decode"), want: executor.Failed, text: "answered something that is not part of the contract: cannot decode"},
-		"not there":         {err: status.Error(codes.Unimplemented, "unknown service"), want: executor.Invalid, text: "unknown service"},
+		"unknown":           {err: status.Error(codes.Unimplemented, "unknown service"), want: executor.Invalid, text: "unknown service"},
 		"other error of Do": {err: errors.New("odd"), want: executor.Failed, text: "odd"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestExecuteRefusesOutputsBeyondTheLimits(t *testing.T) {
 		"of the backup":   {backup: bad, want: `the backup's outputs of "a.io/x": the output "k" has 9216 bytes`},
 		"of this, many":   {outputs: many},
 		"of backup, many": {backup: many},
-		"of both, many":   {outputs: many, backup: many, want: "can be handed to a plugin"},
+		"of both, many":   {outputs: many, backup: many, want: "can be passed to a plugin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,20 +8,20 @@ import (
 	"net/netip"
 )
 
-// refusedNetwork is one whose addresses are not called, and why.
+// refusedNetwork is a network whose addresses must not be called, with the reason.
 type refusedNetwork struct {
 	prefix netip.Prefix
 	reason string
 }
 
-// addressPolicy decides which addresses may be called. Private ones may (RFC 1918, unique local
-// ones, 100.64.0.0/10): Services and pods have them.
+// addressPolicy decides which addresses may be called. Private addresses are allowed (RFC 1918,
+// unique local addresses, 100.64.0.0/10), because Services and pods have them.
 type addressPolicy struct {
 	allowed []netip.Prefix
 	refused []refusedNetwork
 }
 
-// refusedAddressError says that an address may not be called.
+// refusedAddressError means that an address must not be called.
 type refusedAddressError struct {
 	host   string
 	addr   netip.Addr
@@ -33,10 +33,10 @@ func (r *refusedAddressError) Error() string {
 	if r.host != r.addr.String() {
 		what += fmt.Sprintf(" of the host %q", r.host)
 	}
-	return fmt.Sprintf("%s is not called: %s; use another host, or allow it with allowCIDRs in the Plugin if that is meant", what, r.reason)
+	return fmt.Sprintf("%s is not called: %s; use another host, or allow it with allowCIDRs in the Plugin if that is intended", what, r.reason)
 }
 
-// newAddressPolicy returns the policy with exceptions for the networks in allowed.
+// newAddressPolicy returns the policy, with exceptions for the networks in allowed.
 func newAddressPolicy(allowed []string) (addressPolicy, error) {
 	out := addressPolicy{refused: refusedNetworks()}
 	for _, text := range allowed {
@@ -47,15 +47,15 @@ func newAddressPolicy(allowed []string) (addressPolicy, error) {
 		case prefix.Addr().Is4In6():
 			return addressPolicy{}, fmt.Errorf("allowCIDRs: %q is an IPv4 network written as IPv6: write it as IPv4", text)
 		case prefix != prefix.Masked():
-			return addressPolicy{}, fmt.Errorf("allowCIDRs: %q has an address with bits behind the prefix: write %s", text, prefix.Masked())
+			return addressPolicy{}, fmt.Errorf("allowCIDRs: %q has bits set after the prefix: write %s", text, prefix.Masked())
 		}
 		out.allowed = append(out.allowed, prefix)
 	}
 	return out, nil
 }
 
-// refusedNetworks returns the networks that only concern the machine or link the operator
-// runs on, or that are a cloud's own. The first one that contains an address is named.
+// refusedNetworks returns the networks that concern only the machine or link of the operator, or
+// that belong to a cloud provider. An error names the first one that contains the address.
 func refusedNetworks() []refusedNetwork {
 	const (
 		metadata   = "it belongs to the metadata service of a cloud"
@@ -96,9 +96,9 @@ func refusedNetworks() []refusedNetwork {
 	return out
 }
 
-// refusalReason returns why an address may not be called, and "" if it may.
+// refusalReason returns why an address must not be called; "" if it may be.
 func (p addressPolicy) refusalReason(addr netip.Addr) string {
-	// A network contains neither mapped addresses nor those with a zone.
+	// Prefixes do not match mapped addresses or addresses with a zone.
 	addr = addr.Unmap().WithZone("")
 	for _, prefix := range p.allowed {
 		if prefix.Contains(addr) {
@@ -110,7 +110,7 @@ func (p addressPolicy) refusalReason(addr netip.Addr) string {
 			return network.reason
 		}
 	}
-	// NAT64 (RFC 6052) leads to the IPv4 address in the last four bytes.
+	// NAT64 (RFC 6052) reaches the IPv4 address in the last four bytes.
 	if nat64 := netip.MustParsePrefix("64:ff9b::/96"); nat64.Contains(addr) {
 		bytes := addr.As16()
 		return p.refusalReason(netip.AddrFrom4([4]byte(bytes[12:])))

@@ -73,8 +73,8 @@ func TestAllowedNetworks(t *testing.T) {
 	}
 }
 
-// counted is a server that counts connections, with options that do not allow to call it
-// on a loopback address.
+// counted returns a server that counts connections, with options that do not allow calls to it on a
+// loopback address.
 func counted(t *testing.T) (webhook.Options, string, *atomic.Int32) {
 	t.Helper()
 	connections := &atomic.Int32{}
@@ -121,8 +121,8 @@ func TestNamesThatLeadToRefusedAddresses(t *testing.T) {
 	}
 }
 
-// TestRebinding has a name that leads to an address that is allowed when it is looked up
-// for the first time, and to another one afterwards.
+// TestRebinding uses a name that resolves to an allowed address in the first lookup, and to another
+// one afterwards.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	opts, _, connections := counted(t)
@@ -143,12 +143,12 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestSeveralAddresses tries those that are allowed, in their order, and no others.
+// TestSeveralAddresses tries the allowed addresses, in their order, and no others.
 func TestSeveralAddresses(t *testing.T) {
 	t.Parallel()
 	opts, port, connections := counted(t)
 	opts.AllowCIDRs = []string{"127.0.0.1/32", "127.0.0.2/32"}
-	// Nothing listens at the second address; the first one may not be called.
+	// Nothing listens at the second address; the first one must not be called.
 	opts.Resolver = &resolver{answers: [][]string{{"127.0.0.3", "127.0.0.2", "::ffff:127.0.0.1"}, {"127.0.0.3", "127.0.0.2"}}}
 	e := newExecutor(t, opts)
 	if _, err := e.Execute(t.Context(), newCall()); err != nil {
@@ -189,8 +189,8 @@ func TestNamesThatAreNotFound(t *testing.T) {
 	}
 }
 
-// TestNoProxyOfTheEnvironment has the environment name a proxy, which would look up the name
-// itself. It is not parallel because of the environment.
+// TestNoProxyOfTheEnvironment sets a proxy in the environment, which would resolve the name itself.
+// It is not parallel because of the environment.
 func TestNoProxyOfTheEnvironment(t *testing.T) {
 	asked := &atomic.Int32{}
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -206,6 +206,6 @@ func TestNoProxyOfTheEnvironment(t *testing.T) {
 		t.Error(err)
 	}
 	if n := asked.Load(); n != 0 || connections.Load() != 1 {
-		t.Errorf("the proxy was asked %d times, the endpoint %d times", n, connections.Load())
+		t.Errorf("the proxy was called %d times, the endpoint %d times", n, connections.Load())
 	}
 }

@@ -32,10 +32,10 @@ func TestAnswers(t *testing.T) {
 			status: 200, body: `{"outputs":{"a":"` + strings.Repeat("x", 4096) + `"}}`,
 			want: executor.Answer{Outputs: map[string]string{"a": strings.Repeat("x", 4096)}},
 		},
-		"says what it is": {status: 200, body: `{"apiVersion":"hooks.grapnel.dev/v1","kind":"HookResponse","log":null,"outputs":null}`},
-		"again":           {status: 200, body: `{"retryAfterSeconds":5,"message":"copying"}`, want: executor.Answer{RetryAfter: 5 * time.Second, Message: "copying"}},
+		"with its kind": {status: 200, body: `{"apiVersion":"hooks.grapnel.dev/v1","kind":"HookResponse","log":null,"outputs":null}`},
+		"again":         {status: 200, body: `{"retryAfterSeconds":5,"message":"copying"}`, want: executor.Answer{RetryAfter: 5 * time.Second, Message: "copying"}},
 		"again drops outputs": {
-			status: 200, body: `{"retryAfterSeconds":86400,"outputs":{"/":"not looked at"}}`, want: executor.Answer{RetryAfter: 24 * time.Hour},
+			status: 200, body: `{"retryAfterSeconds":86400,"outputs":{"/":"not read"}}`, want: executor.Answer{RetryAfter: 24 * time.Hour},
 		},
 		"a header beside 200 has no meaning": {status: 200, header: map[string]string{"Retry-After": "9"}, body: `{}`},
 		"accepted":                           {status: 202, header: map[string]string{"Retry-After": "7"}, want: executor.Answer{RetryAfter: 7 * time.Second}},
@@ -107,16 +107,16 @@ func TestAnswersThatFail(t *testing.T) {
 		"twice":             {200, nil, `{"message":"x","message":"y"}`, executor.Failed, "answered with a JSON object that has a field twice"},
 		"wrong type":        {200, nil, `{"outputs":{"a":1}}`, executor.Failed, `answered with a value of the wrong type at "/outputs/a"`},
 		"half a second":     {200, nil, `{"retryAfterSeconds":0.5}`, executor.Failed, `answered with a value of the wrong type at "/retryAfterSeconds"`},
-		"negative":          {200, nil, `{"retryAfterSeconds":-1}`, executor.Failed, "asked to be called again at a time that is not allowed: say a number of seconds up to 86400"},
-		"for ever":          {200, nil, `{"retryAfterSeconds":9223372036854775807}`, executor.Failed, "asked to be called again at a time that is not allowed"},
+		"negative":          {200, nil, `{"retryAfterSeconds":-1}`, executor.Failed, "requested a next call at a time that is not allowed: set a number of seconds up to 86400"},
+		"for ever":          {200, nil, `{"retryAfterSeconds":9223372036854775807}`, executor.Failed, "requested a next call at a time that is not allowed"},
 		"other contract":    {200, nil, `{"apiVersion":"hooks.grapnel.dev/v2"}`, executor.Failed, `answered with apiVersion "hooks.grapnel.dev/v2" and kind ""`},
 		"compressed":        {200, map[string]string{"Content-Encoding": "gzip"}, "{}", executor.Failed, "answered with a Content-Encoding"},
 		"odd output":        {200, nil, `{"outputs":{"a/b":""}}`, executor.Failed, `answered with outputs that are not allowed: the output's key "a/b"`},
 		"large output":      {200, nil, `{"outputs":{"a":"` + strings.Repeat("x", 4097) + `"}}`, executor.Failed, `answered with outputs that are not allowed: the output "a" has 4097 bytes, at most 4096`},
 		"giant body":        {200, nil, `{"message":"` + strings.Repeat("y", 1<<20) + `"}`, executor.Failed, "answered with more than 1048576 bytes"},
-		"accepted for ever": {202, retry("86401"), "", executor.Failed, "asked to be called again at a time that is not allowed"},
-		"accepted until?":   {202, nil, "", executor.Failed, "answered 202 without saying when to call again"},
-		"accepted until??":  {202, retry("soon"), "{}", executor.Failed, "answered 202 without saying when to call again"},
+		"accepted for ever": {202, retry("86401"), "", executor.Failed, "requested a next call at a time that is not allowed"},
+		"accepted until?":   {202, nil, "", executor.Failed, "answered 202 without a time for the next call"},
+		"accepted until??":  {202, retry("soon"), "{}", executor.Failed, "answered 202 without a time for the next call"},
 		"accepted nonsense": {202, retry("5"), "ok", executor.Failed, "answered with something that is not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestAnswersThatFail(t *testing.T) {
 	}
 }
 
-// TestRedirectIsNotFollowed counts what arrives at the place it leads to.
+// TestRedirectIsNotFollowed counts the requests at the target of the redirect.
 func TestRedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	var paths []string
@@ -187,7 +187,7 @@ func TestLogs(t *testing.T) {
 		if _, err := answering(t, 200, nil, `{"log":[`+many+`]}`).Execute(ctx, newCall()); err != nil {
 			t.Fatal(err)
 		}
-		if len(log.all) != 1001 || !strings.Contains(log.all[1000], `is dropped" "lines"=3`) {
+		if len(log.all) != 1001 || !strings.Contains(log.all[1000], `are dropped" "lines"=3`) {
 			t.Errorf("%d lines, the last one is %s", len(log.all), log.all[len(log.all)-1])
 		}
 	})

@@ -14,32 +14,32 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// ErrInvalidCredentials matches errors of Options.Credentials that last until somebody
-// changes something, like a Secret that does not exist: the call is Invalid then, and not
+// ErrInvalidCredentials matches errors of Options.Credentials that persist until a user changes
+// something, for example because a Secret does not exist. The call is then Invalid, not
 // Unreachable.
 var ErrInvalidCredentials = errors.New("the credentials cannot be used")
 
-// Credentials are what the operator shows to the endpoint. The zero value shows nothing.
+// Credentials authenticate the operator to the endpoint. The zero value sends nothing.
 type Credentials struct {
-	// ClientCertificate and ClientKey are a certificate (with its chain) and its key in
-	// PEM, both or none. The certificate is shown to every endpoint that asks for one.
+	// ClientCertificate and ClientKey are a certificate (with its chain) and its key in PEM, both
+	// or neither. The certificate is sent to every endpoint that requests one.
 	ClientCertificate, ClientKey []byte
-	// BearerToken is sent in the header Authorization. White space around it does not
-	// count: files often end with a new line.
+	// BearerToken is sent in the Authorization header. Surrounding white space is trimmed: files
+	// often end with a newline.
 	BearerToken string
-	// CABundle takes the place of Options.CABundle if it is not empty, for authorities
-	// that are rotated together with the credentials.
+	// CABundle replaces Options.CABundle if it is not empty, for authorities that are rotated
+	// together with the credentials.
 	CABundle []byte
 }
 
-// parsedCredentials are Credentials that can be used.
+// parsedCredentials are validated Credentials.
 type parsedCredentials struct {
 	certificate *tls.Certificate
 	token       string
 	roots       *x509.CertPool
 }
 
-// credentialsError says that the credentials could not be read.
+// credentialsError means that the credentials could not be read.
 type credentialsError struct{ err error }
 
 func (c *credentialsError) Error() string {
@@ -48,7 +48,7 @@ func (c *credentialsError) Error() string {
 
 func (c *credentialsError) Unwrap() error { return c.err }
 
-// loadCredentials asks for the credentials and checks them.
+// loadCredentials gets and validates the credentials.
 func (e *Executor) loadCredentials(ctx context.Context) (*parsedCredentials, error) {
 	credentials, err := e.credentials(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (e *Executor) loadCredentials(ctx context.Context) (*parsedCredentials, err
 	return out, nil
 }
 
-// parseCredentials returns an error that holds nothing of the credentials.
+// parseCredentials validates credentials. Its errors contain no part of the credentials.
 func (e *Executor) parseCredentials(credentials Credentials) (*parsedCredentials, error) {
 	out := &parsedCredentials{token: strings.TrimSpace(credentials.BearerToken), roots: e.roots}
 	// An endpoint may repeat the token in its answer.
@@ -90,7 +90,8 @@ func (e *Executor) parseCredentials(credentials Credentials) (*parsedCredentials
 	return out, nil
 }
 
-// newTLSConfig returns how the endpoint is recognised, and the operator by it.
+// newTLSConfig returns the TLS configuration that verifies the endpoint and authenticates the
+// operator.
 func (e *Executor) newTLSConfig(secrets *parsedCredentials) *tls.Config {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -100,8 +101,8 @@ func (e *Executor) newTLSConfig(secrets *parsedCredentials) *tls.Config {
 		Time:       e.now,
 	}
 	if secrets.certificate != nil {
-		// Not Certificates: of those, none is shown if the endpoint's list of
-		// authorities does not fit, and the endpoint says only that one is missing.
+		// Not Certificates: of those, none is sent if the endpoint's list of authorities does not
+		// match, and the endpoint reports only that a certificate is missing.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return secrets.certificate, nil
 		}

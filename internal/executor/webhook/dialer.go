@@ -10,18 +10,18 @@ import (
 	"net/netip"
 )
 
-// maxAddresses is how many addresses of a name are tried.
+// maxAddresses is the maximum number of addresses of a name that are tried.
 const maxAddresses = 8
 
-// Resolver looks up addresses; *net.Resolver is one.
+// Resolver looks up addresses; *net.Resolver implements it.
 type Resolver interface {
 	// LookupNetIP is documented at net.Resolver.LookupNetIP; network is "ip".
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// dialAllowedAddress connects to an address of the host that may be called. The name is looked up
-// once, and what is dialled is the very address that was checked: a second look-up could
-// say something else (DNS rebinding).
+// dialAllowedAddress connects to an address of the host that may be called. It looks up the name
+// once, and dials the very address that was checked: a second lookup could return another one (DNS
+// rebinding).
 func (e *Executor) dialAllowedAddress(ctx context.Context, _, target string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(target)
 	if err != nil {
@@ -72,7 +72,7 @@ func (e *Executor) lookupAllowedAddresses(ctx context.Context, host string) ([]n
 	return nil, newLookupError(host, errors.New("no addresses"))
 }
 
-// newLookupError returns an error that says that it is about the name.
+// newLookupError returns an error that identifies the name.
 func newLookupError(host string, err error) error {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return err

@@ -46,7 +46,7 @@ func (f *freeze) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusBadRequest, map[string]any{"message": "this is no request of hooks.grapnel.dev/v1"})
 		return
 	}
-	database := call.Parameters["database"] // data, perhaps of somebody you do not trust
+	database := call.Parameters["database"] // data, possibly from an untrusted user
 	if database != "orders" && database != "stock" {
 		answer(w, http.StatusUnprocessableEntity, map[string]any{"message": "set the parameter database to orders or stock"})
 		return

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// seen is a request as it arrived.
+// seen is a received request.
 type seen struct {
 	line   string
 	header http.Header
@@ -29,7 +29,7 @@ type seen struct {
 	raw    string
 }
 
-// record returns a handler that keeps the last request and answers {}.
+// record returns a handler that stores the last request and answers {}.
 func record(t *testing.T, into *seen) http.HandlerFunc {
 	t.Helper()
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +47,7 @@ func record(t *testing.T, into *seen) http.HandlerFunc {
 }
 
 func TestRequestOfABackup(t *testing.T) {
-	// Were a proxy taken from the environment, nothing would arrive.
+	// If a proxy were taken from the environment, nothing would be received.
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	t.Setenv("ALL_PROXY", "http://127.0.0.1:1")
 	var got seen
@@ -107,7 +107,7 @@ func TestRequestOfARestore(t *testing.T) {
 	}
 }
 
-// TestSameRequest is for endpoints that compare what comes with a key that they know.
+// TestSameRequest covers endpoints that compare a request with an earlier one of the same key.
 func TestSameRequest(t *testing.T) {
 	t.Parallel()
 	var got seen
@@ -143,8 +143,8 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 		"odd key":          {func(c *executor.Call) { c.Key = "a\r\nX: y" }, "the call's idempotency key is not at most 253 visible"},
 		"no attempt":       {func(c *executor.Call) { c.Attempt = 0 }, "the call has attempt number 0"},
 		"no subject":       {func(c *executor.Call) { c.Subject = nil }, "the call has no object"},
-		"subject no JSON":  {func(c *executor.Call) { c.Subject = []byte(`{"a":`) }, "the call cannot be written as JSON"},
-		"subject breaks":   {func(c *executor.Call) { c.Subject = []byte(`{}, "key": "other"`) }, "the call cannot be written as JSON"},
+		"subject no JSON":  {func(c *executor.Call) { c.Subject = []byte(`{"a":`) }, "the call cannot be encoded as JSON"},
+		"subject breaks":   {func(c *executor.Call) { c.Subject = []byte(`{}, "key": "other"`) }, "the call cannot be encoded as JSON"},
 		"large subject":    {func(c *executor.Call) { c.Subject = make([]byte, 3<<20+1) }, "the object it runs for has 3145729 bytes"},
 		"large parameters": {func(c *executor.Call) { c.Parameters = map[string]string{"k": strings.Repeat("v", 64<<10)} }, "65537 bytes of parameters"},
 		"odd output": {
@@ -167,8 +167,7 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// TestTokens checks that each call shows the token of the moment, and that no text shows
-// any.
+// TestTokens checks that each call sends the current token, and that no text contains any token.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	token, failed := "first-token-123\n", error(nil)
@@ -201,7 +200,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTokenArrives looks at the header itself, which no text shows.
+// TestTokenArrives checks the header itself, which no text shows.
 func TestTokenArrives(t *testing.T) {
 	t.Parallel()
 	var got seen

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// SetTimeouts shortens the times that tests would have to wait for. Zero leaves one as it is.
+// SetTimeouts shortens timeouts for tests. Zero leaves a timeout unchanged.
 func (e *Executor) SetTimeouts(handshake, body time.Duration) {
 	if handshake > 0 {
 		e.timeouts.handshake = handshake
@@ -18,7 +18,7 @@ func (e *Executor) SetTimeouts(handshake, body time.Duration) {
 	}
 }
 
-// RefusalReason returns why an address may not be called, with exceptions for some networks.
+// RefusalReason returns why an address must not be called, with exceptions for some networks.
 func RefusalReason(allowed []string, addr string) (string, error) {
 	p, err := newAddressPolicy(allowed)
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// errBodyStalled says that an answer began and did not end.
+// errBodyStalled means that an answer began and did not end.
 var errBodyStalled = errors.New("the body of the answer stalled")
 
-// failure is an error that is explained.
+// failure is an error with an explanation.
 type failure struct {
 	kind executor.ErrorKind
-	// text is for people, and not redacted yet.
+	// text is for users; it is not redacted yet.
 	text string
 	// err is the cause.
 	err error
@@ -38,14 +38,14 @@ func (f *failure) Error() string {
 	return f.text + " (" + f.err.Error() + ")"
 }
 
-// newContractError is the failure of an endpoint that answered outside the contract.
+// newContractError returns the failure of an endpoint that violated the contract.
 func newContractError(text string, cause error) *failure {
 	return &failure{kind: executor.Failed, text: text, err: cause}
 }
 
-// explainError turns an error into words for people. What is certain comes first: an answer
-// stays one if the time is over by now, and a connection that broke when the time was
-// over says nothing.
+// explainError explains an error to users. What is certain has precedence: an answer remains an
+// answer if the deadline has passed since, and a connection that broke at the deadline means
+// nothing.
 func (e *Executor) explainError(ctx context.Context, err error) *failure {
 	if known, ok := errors.AsType[*failure](err); ok {
 		return known
@@ -61,7 +61,7 @@ func (e *Executor) explainError(ctx context.Context, err error) *failure {
 	return &failure{kind: kind, text: text, err: err}
 }
 
-// explainCause is for what went wrong while there was time.
+// explainCause explains an error that occurred before the deadline.
 func (e *Executor) explainCause(err error) (executor.ErrorKind, string) {
 	if refused, ok := errors.AsType[*refusedAddressError](err); ok {
 		return executor.Invalid, refused.Error()
@@ -78,8 +78,8 @@ func (e *Executor) explainCause(err error) (executor.ErrorKind, string) {
 	return executor.Unreachable, cmp.Or(e.explainTLS(err), e.explainConnection(err))
 }
 
-// contextError returns why ctx is over, also if its timer is late: a connection has the same
-// deadline and may notice first.
+// contextError returns why ctx ended, even if its timer is late: a connection has the same deadline
+// and may report it first.
 func contextError(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -90,7 +90,8 @@ func contextError(ctx context.Context) error {
 	return nil
 }
 
-// describeMalformedResponse recognises answers that net/http does not accept. It has no types for them.
+// describeMalformedResponse detects answers that net/http does not accept. It has no error types
+// for them.
 func describeMalformedResponse(err error) string {
 	switch text := err.Error(); {
 	case strings.Contains(text, "response headers exceeded"):
@@ -101,8 +102,8 @@ func describeMalformedResponse(err error) string {
 	return ""
 }
 
-// explainConnection says what became of a connection. Ports of the operator and the like,
-// which are others every time, are left out.
+// explainConnection explains a connection error. It omits the operator's ports and other values
+// that differ each time.
 func (e *Executor) explainConnection(err error) string {
 	where := e.url.Host
 	if unknown, ok := errors.AsType[*net.DNSError](err); ok {
@@ -125,10 +126,10 @@ func (e *Executor) explainConnection(err error) string {
 	case timedOut:
 		return "the connection to " + where + " timed out: check firewalls and NetworkPolicies between the operator and the endpoint"
 	}
-	return "the connection to " + where + " broke before the answer was complete: look into the endpoint's log"
+	return "the connection to " + where + " broke before the answer was complete: check the endpoint's log"
 }
 
-// explainTLS returns "" for errors that are not about TLS.
+// explainTLS explains a TLS error; it returns "" for other errors.
 func (e *Executor) explainTLS(err error) string {
 	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return e.explainCertificate(invalid)
@@ -149,7 +150,7 @@ func (e *Executor) explainTLS(err error) string {
 	return ""
 }
 
-// hintForTLSAlert says what to do about a TLS alert (RFC 8446, section 6.2).
+// hintForTLSAlert returns what to do about a TLS alert (RFC 8446, section 6.2).
 func hintForTLSAlert(alert string) string {
 	switch {
 	case strings.Contains(alert, "version"):
@@ -162,7 +163,7 @@ func hintForTLSAlert(alert string) string {
 	return "check the client certificate in the Plugin's Secret, and what the endpoint trusts"
 }
 
-// explainCertificate says why the endpoint is not trusted.
+// explainCertificate returns why the endpoint is not trusted.
 func (e *Executor) explainCertificate(err *tls.CertificateVerificationError) string {
 	const day = "2006-01-02"
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {

@@ -44,7 +44,7 @@ func newCall() executor.Call {
 	}
 }
 
-// serve starts an HTTPS server that is silent about connections that fail.
+// serve starts an HTTPS server that does not log failed connections.
 func serve(t *testing.T, handler http.HandlerFunc, configure ...func(*httptest.Server)) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -58,7 +58,7 @@ func serve(t *testing.T, handler http.HandlerFunc, configure ...func(*httptest.S
 	return server
 }
 
-// optionsFor returns what reaches a server on this machine.
+// optionsFor returns options that reach a server on this machine.
 func optionsFor(server *httptest.Server) webhook.Options {
 	return webhook.Options{
 		URL: server.URL, CABundle: pemOf("CERTIFICATE", server.Certificate().Raw),
@@ -75,7 +75,7 @@ func newExecutor(t *testing.T, opts webhook.Options) *webhook.Executor {
 	return e
 }
 
-// answering returns an Executor whose endpoint gives one answer to everything.
+// answering returns an Executor whose endpoint always gives the same answer.
 func answering(t *testing.T, status int, header map[string]string, body string) *webhook.Executor {
 	t.Helper()
 	return newExecutor(t, optionsFor(serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -88,10 +88,10 @@ func answering(t *testing.T, status int, header map[string]string, body string) 
 	})))
 }
 
-// readAll reads the request. Only then does a server notice that the client is gone.
+// readAll reads the request. Only then does a server detect that the client has disconnected.
 func readAll(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 
-// wantError checks kind and text of an error. The text may be the beginning only.
+// wantError checks the kind and the text of an error. The text may be a prefix.
 func wantError(t *testing.T, err error, kind executor.ErrorKind, text string) {
 	t.Helper()
 	if err == nil || executor.ErrorKindOf(err) != kind || !strings.HasPrefix(err.Error(), tag+text) {
@@ -154,8 +154,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// issue returns a certificate for the server on this machine, and for clients, with its
-// key in PEM.
+// issue returns a certificate for the server on this machine, and for clients, with its key in PEM.
 func (a *authority) issue(t *testing.T, change func(*x509.Certificate)) (certificate, keyPEM []byte) {
 	t.Helper()
 	template := &x509.Certificate{
@@ -179,7 +178,7 @@ func (a *authority) issue(t *testing.T, change func(*x509.Certificate)) (certifi
 	return pemOf("CERTIFICATE", der), pemOf("PRIVATE KEY", encoded)
 }
 
-// pair returns what issue returns as a server takes it.
+// pair returns the result of issue in the form that a server needs.
 func (a *authority) pair(t *testing.T, change func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair(a.issue(t, change))
@@ -189,7 +188,7 @@ func (a *authority) pair(t *testing.T, change func(*x509.Certificate)) tls.Certi
 	return pair
 }
 
-// resolver answers one look-up after the other; the last answer stays.
+// resolver returns one lookup result after the other, and then the last one repeatedly.
 type resolver struct {
 	mu      sync.Mutex
 	answers [][]string

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/rawserver"
 )
 
-// TestEndlessAnswers has endpoints that write until somebody stops them.
+// TestEndlessAnswers uses endpoints that write until they are stopped.
 func TestEndlessAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -52,7 +52,7 @@ func TestEndlessAnswers(t *testing.T) {
 	}
 }
 
-// hang returns an endpoint that does first and then nothing until the caller is gone.
+// hang returns an endpoint that runs first and then does nothing until the caller has disconnected.
 func hang(t *testing.T, first func(http.ResponseWriter)) (opts webhook.Options, called, gone chan struct{}) {
 	t.Helper()
 	called, gone = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -67,7 +67,7 @@ func hang(t *testing.T, first func(http.ResponseWriter)) (opts webhook.Options, 
 
 func nothing(http.ResponseWriter) {}
 
-// begin sends the head of an answer and the first bytes of its body.
+// begin sends the headers of an answer and the first bytes of its body.
 func begin(status int, text string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "text/plain")
@@ -85,7 +85,7 @@ func TestNoAnswerInTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// That the endpoint ends, too, is waited for when the server is closed.
+			// Closing the server waits for the end of the endpoint.
 			opts, _, _ := hang(t, first)
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
@@ -138,8 +138,8 @@ func TestCancelBeforeTheCall(t *testing.T) {
 	}
 }
 
-// TestStalledBody has endpoints that begin to answer and wait for longer than ctx would
-// ever end.
+// TestStalledBody uses endpoints that begin to answer and then wait longer than the deadline of
+// ctx.
 func TestStalledBody(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -162,7 +162,7 @@ func TestStalledBody(t *testing.T) {
 	}
 }
 
-// listen accepts connections and gives them to handle, one after the other.
+// listen accepts connections and passes them to handle, one after the other.
 func listen(t *testing.T, handle func(net.Conn)) string {
 	t.Helper()
 	return "https://" + rawserver.Listen(t, "tcp", "127.0.0.1:0", handle)
@@ -197,7 +197,7 @@ func TestWhatIsNotHTTP(t *testing.T) {
 		"half a head":    {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n", executor.Unreachable, "the connection to 127.0.0.1:"},
 		"half a body":    {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", executor.Unreachable, "the connection to 127.0.0.1:"},
 		"odd chunks":     {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", executor.Unreachable, "the connection to 127.0.0.1:"},
-		"other protocol asked for": {
+		"other protocol requested": {
 			"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", executor.Failed,
 			"answered 101 Switching Protocols, which is not part of the contract",
 		},
@@ -211,8 +211,8 @@ func TestWhatIsNotHTTP(t *testing.T) {
 	}
 }
 
-// TestAnotherProtocolThatStaysOpen is given up at once: net/http leaves such a connection to its
-// caller, and it heeds no deadline any more.
+// TestAnotherProtocolThatStaysOpen: the call gives up at once. net/http leaves such a connection to
+// its caller, and it ignores any deadline.
 func TestAnotherProtocolThatStaysOpen(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t, "a")
@@ -222,7 +222,7 @@ func TestAnotherProtocolThatStaysOpen(t *testing.T) {
 		if request, err := http.ReadRequest(bufio.NewReader(secure)); err == nil {
 			readAll(request)
 			_, _ = io.WriteString(secure, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
-			_, _ = io.Copy(io.Discard, secure) // until the other side hangs up
+			_, _ = io.Copy(io.Discard, secure) // until the other side closes the connection
 		}
 	})
 	e := newExecutor(t, webhook.Options{URL: url, CABundle: a.bundle, AllowCIDRs: []string{"127.0.0.1/32"}})

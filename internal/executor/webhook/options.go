@@ -23,43 +23,41 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// Options are what an Executor is made of.
+// Options configure an Executor.
 type Options struct {
-	// URL is where the endpoint is: https, a host, perhaps a port and a path. It has
-	// no credentials, query or fragment.
+	// URL is the URL of the endpoint: https, a host, and optionally a port and a path. It has no
+	// credentials, query or fragment.
 	URL string
-	// Path belongs to the action and is appended to the path of URL as it is; "" adds
-	// nothing. It begins with "/" and has letters, digits and "-._~!$&'()*+,;=:@"
-	// between the slashes.
+	// Path is the path of the action. It is appended to the path of URL unchanged; "" adds nothing.
+	// It begins with "/" and has letters, digits and "-._~!$&'()*+,;=:@" between the slashes.
 	Path string
-	// CABundle has the certificates of the authorities that may vouch for the
-	// endpoint, in PEM; no others count then. Empty means those of the system.
+	// CABundle contains the authorities that may sign the endpoint's certificate, in PEM; no others
+	// are trusted then. Empty means those of the system.
 	CABundle []byte
-	// ServerName is what the endpoint's certificate has to be for, if that is not the host
-	// of URL: a name or an address. It is sent as SNI, too. "" means the host.
+	// ServerName is the name or address that the endpoint's certificate must be valid for, if it is
+	// not the host of URL. It is also sent as SNI. "" means the host.
 	ServerName string
-	// Credentials is asked before each call. Nil means that there are none. Its error
-	// is shown to people, redacted; one that matches ErrInvalidCredentials cannot be
-	// mended by another attempt.
+	// Credentials is called before each call. Nil means that there are none. Its error is shown to
+	// users, redacted. An error that matches ErrInvalidCredentials is not retried.
 	Credentials func(ctx context.Context) (Credentials, error)
-	// AllowCIDRs are networks that may be called although they contain addresses that
-	// are refused otherwise, like "127.0.0.0/8". See the package's address.go.
+	// AllowCIDRs are networks that may be called although they contain addresses that are otherwise
+	// refused, such as "127.0.0.0/8". See address.go.
 	AllowCIDRs []string
 	// Resolver looks up the host's addresses; nil means net.DefaultResolver.
 	Resolver Resolver
-	// UserAgent is the header of that name; "" means "grapnel".
+	// UserAgent is the User-Agent header; "" means "grapnel".
 	UserAgent string
-	// Redactor removes secrets from all texts; it learns the tokens.
+	// Redactor removes secrets from all texts; tokens are added to it.
 	Redactor *redact.Redactor
-	// Logger gets, at level 1, the causes of failures in the words of the libraries.
-	// What an answer logs goes to the logger of ctx instead.
+	// Logger logs, at level 1, the original causes of failures. The log lines of an answer go to
+	// the logger of ctx instead.
 	Logger logr.Logger
-	// Now tells the time at which certificates must be valid; nil means time.Now.
+	// Now returns the time at which certificates must be valid; nil means time.Now.
 	Now func() time.Time
 }
 
-// New returns an Executor for one action. An error says which option is wrong, in one
-// line without secrets.
+// New returns an Executor for one action. An error names the invalid option, in one line without
+// secrets.
 func New(opts Options) (*Executor, error) {
 	target, err := parseURL(opts.URL, opts.Path)
 	if err != nil {
@@ -90,8 +88,8 @@ func New(opts Options) (*Executor, error) {
 	return e, nil
 }
 
-// parseURL returns where the action is. Its errors do not repeat the URL, which may
-// hold a password.
+// parseURL returns the URL of the action. Its errors do not repeat the URL, which may contain a
+// password.
 func parseURL(text, path string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -136,7 +134,7 @@ func validateURLHost(u *url.URL) error {
 	}
 	port := u.Port()
 	if port == "" && strings.HasSuffix(u.Host, ":") {
-		return errors.New("url has a colon and no port behind it")
+		return errors.New("url has a colon without a port")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
 		return errors.New("url must have a port between 1 and 65535")
@@ -144,9 +142,9 @@ func validateURLHost(u *url.URL) error {
 	return nil
 }
 
-// validateURLPath accepts only what means the same to every server and proxy: no escapes, no
-// empty segments, no dots that lead upwards. A "{name}" is refused, too, so that nobody
-// believes it is filled in.
+// validateURLPath accepts only paths that every server and proxy interprets in the same way: no
+// escapes, no empty segments, no dot segments. It also rejects "{name}", which could look like a
+// placeholder.
 func validateURLPath(option, path string) error {
 	if !regexp.MustCompile(`^(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)*/?$`).MatchString(path) {
 		return fmt.Errorf("%s has a path that is not allowed: use letters, digits and -._~!$&'()*+,;=:@ between single slashes", option)
@@ -158,8 +156,8 @@ func validateURLPath(option, path string) error {
 	return nil
 }
 
-// parseCABundle reads all of a bundle: a certificate that is silently left out would be
-// missed only when it is needed.
+// parseCABundle parses a whole bundle: a certificate that is silently skipped would be missed only
+// when it is needed.
 func parseCABundle(bundle []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	count := 0
@@ -170,7 +168,7 @@ func parseCABundle(bundle []byte) (*x509.CertPool, error) {
 		}
 		bundle = rest
 		if block.Type != "CERTIFICATE" {
-			return nil, errors.New("caBundle must hold certificates in PEM and nothing else")
+			return nil, errors.New("caBundle must contain certificates in PEM and nothing else")
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
@@ -180,7 +178,7 @@ func parseCABundle(bundle []byte) (*x509.CertPool, error) {
 		count++
 	}
 	if count == 0 {
-		return nil, errors.New("caBundle holds no certificate in PEM")
+		return nil, errors.New("caBundle contains no certificate in PEM")
 	}
 	return pool, nil
 }

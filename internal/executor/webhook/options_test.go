@@ -34,7 +34,7 @@ func TestNew(t *testing.T) {
 		"no host":          {opts: webhook.Options{URL: "https:///a"}, want: "url must have a host name"},
 		"odd host":         {opts: webhook.Options{URL: "https://a_b$c"}, want: "url must have a host name"},
 		"host in Unicode":  {opts: webhook.Options{URL: "https://bücher.example"}, want: "url must have a host name"},
-		"no port":          {opts: webhook.Options{URL: "https://a:"}, want: "url has a colon and no port"},
+		"no port":          {opts: webhook.Options{URL: "https://a:"}, want: "url has a colon without a port"},
 		"port 0":           {opts: webhook.Options{URL: "https://a:0"}, want: "url must have a port between 1 and 65535"},
 		"large port":       {opts: webhook.Options{URL: "https://a:65536"}, want: "url must have a port between 1 and 65535"},
 		"escapes":          {opts: webhook.Options{URL: "https://a/%2e%2e"}, want: "url has a path that is not allowed"},
@@ -49,11 +49,11 @@ func TestNew(t *testing.T) {
 		"refused, IPv6":    {opts: webhook.Options{URL: "https://[::1]:1"}, want: "url: the address ::1 is not called: it is a loopback address"},
 		"refused, mapped":  {opts: webhook.Options{URL: "https://[::ffff:7f00:1]"}, want: "url: the"},
 		"odd name":         {opts: webhook.Options{URL: "https://a", ServerName: "*.example"}, want: "tls.serverName must be a host name"},
-		"no PEM":           {opts: webhook.Options{URL: "https://a", CABundle: []byte("x")}, want: "caBundle holds no certificate in PEM"},
-		"a key":            {opts: webhook.Options{URL: "https://a", CABundle: slices.Concat(a.bundle, key)}, want: "caBundle must hold certificates in PEM and nothing else"},
+		"no PEM":           {opts: webhook.Options{URL: "https://a", CABundle: []byte("x")}, want: "caBundle contains no certificate in PEM"},
+		"a key":            {opts: webhook.Options{URL: "https://a", CABundle: slices.Concat(a.bundle, key)}, want: "caBundle must contain certificates in PEM and nothing else"},
 		"no certificate":   {opts: webhook.Options{URL: "https://a", CABundle: pemOf("CERTIFICATE", []byte("x"))}, want: "caBundle: certificate number 1 cannot be read"},
 		"no network":       {opts: webhook.Options{URL: "https://a", AllowCIDRs: []string{"127.0.0.1"}}, want: `allowCIDRs: "127.0.0.1" is not a network`},
-		"bits behind":      {opts: webhook.Options{URL: "https://a", AllowCIDRs: []string{"10.0.0.1/8"}}, want: `allowCIDRs: "10.0.0.1/8" has an address with bits behind the prefix: write 10.0.0.0/8`},
+		"bits behind":      {opts: webhook.Options{URL: "https://a", AllowCIDRs: []string{"10.0.0.1/8"}}, want: `allowCIDRs: "10.0.0.1/8" has bits set after the prefix: write 10.0.0.0/8`},
 		"IPv4 within IPv6": {opts: webhook.Options{URL: "https://a", AllowCIDRs: []string{"::ffff:127.0.0.0/104"}}, want: `allowCIDRs: "::ffff:127.0.0.0/104" is`},
 	} {
 		t.Run(name, func(t *testing.T) {

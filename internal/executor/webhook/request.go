@@ -21,28 +21,28 @@ import (
 )
 
 const (
-	// APIVersion names the contract in requests, and in answers that say theirs.
+	// APIVersion is the version of the contract in requests, and in answers that include it.
 	APIVersion = "hooks.grapnel.dev/v1"
-	// RequestKind is the kind of what is sent.
+	// RequestKind is the kind of requests.
 	RequestKind = "HookRequest"
-	// ResponseKind is the kind of what is answered.
+	// ResponseKind is the kind of answers.
 	ResponseKind = "HookResponse"
 
-	// HeaderKey has the idempotency key, without quotes around it.
+	// HeaderKey is the header with the idempotency key, without quotes.
 	HeaderKey = "Idempotency-Key"
-	// HeaderAttempt has the number of the attempt, from 1.
+	// HeaderAttempt is the header with the number of the attempt, from 1.
 	HeaderAttempt = "Grapnel-Attempt"
 )
 
 const (
-	// maxRequestBytes is the largest body in bytes that an endpoint has to expect.
+	// maxRequestBytes is the maximum size in bytes of a body that an endpoint has to expect.
 	maxRequestBytes = 8 << 20
-	// maxKeyLength is the largest length of an idempotency key in bytes; that of a HookRun
-	// is a UID.
+	// maxKeyLength is the maximum length of an idempotency key in bytes; the key of a HookRun is a
+	// UID.
 	maxKeyLength = 253
 )
 
-// requestBody is the body of a call. Maps are always there, but for what only restores have.
+// requestBody is the body of a call. Maps are always present, except those that only restores have.
 type requestBody struct {
 	APIVersion    string                       `json:"apiVersion"`
 	Kind          string                       `json:"kind"`
@@ -57,8 +57,8 @@ type requestBody struct {
 	Subject       jsontext.Value               `json:"subject"`
 }
 
-// encodeRequest returns the body of a call, the same one for the same call, if every endpoint
-// would accept it.
+// encodeRequest returns the body of a call, if every endpoint would accept it. The same call has
+// the same body.
 func encodeRequest(call executor.Call) ([]byte, error) {
 	if err := validateCall(call); err != nil {
 		return nil, err
@@ -70,8 +70,8 @@ func encodeRequest(call executor.Call) ([]byte, error) {
 		BackupName: call.BackupName, BackupOutputs: call.BackupOutputs, Subject: call.Subject,
 	}, json.Deterministic(true))
 	if err != nil {
-		// The library's text differs from process to process.
-		return nil, errors.New("the call cannot be written as JSON: the object it runs for, or a name, is not valid")
+		// The text of the library differs between processes.
+		return nil, errors.New("the call cannot be encoded as JSON: the object it runs for, or a name, is not valid")
 	}
 	if len(content) > maxRequestBytes {
 		return nil, fmt.Errorf("the object and the outputs of earlier actions have %d bytes together, at most %d can be sent", len(content), maxRequestBytes)
@@ -102,8 +102,8 @@ func validateCall(call executor.Call) error {
 	return validateOutputs(call.BackupOutputs, "the backup's outputs of")
 }
 
-// validateOutputs checks what earlier actions returned. That of a backup comes from its
-// storage, and may be anything.
+// validateOutputs checks the outputs of earlier actions. Those of a backup come from its storage,
+// and may be anything.
 func validateOutputs(outputs map[string]map[string]string, what string) error {
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		if err := hook.ValidateOutputs(outputs[name]); err != nil {
@@ -113,7 +113,7 @@ func validateOutputs(outputs map[string]map[string]string, what string) error {
 	return nil
 }
 
-// isVisibleASCII says whether text can be sent in a header as it is.
+// isVisibleASCII reports whether text can be sent in a header unchanged.
 func isVisibleASCII(text string) bool {
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] >= 0x7f {

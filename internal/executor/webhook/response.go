@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// maxHeaderBytes is the largest head of an answer in bytes.
+	// maxHeaderBytes is the maximum size of the headers of an answer in bytes.
 	maxHeaderBytes = 64 << 10
-	// maxBodyBytes is the largest body of an answer in bytes.
+	// maxBodyBytes is the maximum size of the body of an answer in bytes.
 	maxBodyBytes = 1 << 20
 	// maxLogLines is how many lines of one answer are logged.
 	maxLogLines = 1000
 )
 
-// httpReply is an answer as it came. If err is not nil, body is what came before it.
+// httpReply is an answer as received. If err is not nil, body is what was received before it.
 type httpReply struct {
 	status int
 	header http.Header
@@ -38,8 +38,8 @@ type httpReply struct {
 	err    error
 }
 
-// responseBody is the body of an answer. An unknown field is an error: a misspelt
-// retryAfterSeconds would end a run that has not ended.
+// responseBody is the body of an answer. An unknown field is an error: a misspelled
+// retryAfterSeconds would end a run that is not done.
 type responseBody struct {
 	APIVersion        string            `json:"apiVersion"`
 	Kind              string            `json:"kind"`
@@ -49,7 +49,7 @@ type responseBody struct {
 	Log               []string          `json:"log"`
 }
 
-// interpretReply says what a reply means.
+// interpretReply interprets a reply.
 func (e *Executor) interpretReply(ctx context.Context, in httpReply) (executor.Answer, error) {
 	switch in.status {
 	case http.StatusOK:
@@ -75,9 +75,9 @@ func (e *Executor) interpretReply(ctx context.Context, in httpReply) (executor.A
 	return executor.Answer{}, &failure{kind: errorKindForStatus(in.status, busy), text: text, err: errors.New("the status is " + strconv.Itoa(in.status))}
 }
 
-// errorKindForStatus returns the kind of a status that is no answer. That of a busy endpoint,
-// and of one that has no answer because something in it is broken, says nothing about the
-// action; any other is what somebody decided.
+// errorKindForStatus returns the error kind of a status that is not an answer. The status of a busy
+// endpoint, or of one without an answer because a component failed, says nothing about the action.
+// Any other status is a decision of the endpoint.
 func errorKindForStatus(status int, busy bool) executor.ErrorKind {
 	if busy || status >= 500 && status < 600 {
 		return executor.Unreachable
@@ -85,7 +85,7 @@ func errorKindForStatus(status int, busy bool) executor.ErrorKind {
 	return executor.Failed
 }
 
-// hintForStatus says what to do about a status.
+// hintForStatus returns what to do about a status.
 func hintForStatus(status int) string {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -108,7 +108,8 @@ func hintForStatus(status int) string {
 	return ""
 }
 
-// interpretOK reads an answer with status 200: the action is done, unless it says otherwise.
+// interpretOK reads an answer with status 200: the action is done, unless the answer says
+// otherwise.
 func (e *Executor) interpretOK(ctx context.Context, in httpReply) (executor.Answer, error) {
 	decoded, err := decodeResponse(in)
 	if err != nil {
@@ -124,8 +125,8 @@ func (e *Executor) interpretOK(ctx context.Context, in httpReply) (executor.Answ
 	return executor.Answer{Message: e.redactToLine(decoded.Message), Outputs: decoded.Outputs}, nil
 }
 
-// interpretAccepted reads an answer with status 202: the action is not done. The header wins, since
-// whatever stands before the endpoint looks at it as well.
+// interpretAccepted reads an answer with status 202: the action is not done. The header has
+// precedence, since proxies in front of the endpoint read it as well.
 func (e *Executor) interpretAccepted(ctx context.Context, in httpReply) (executor.Answer, error) {
 	decoded := &responseBody{}
 	if len(in.body) > 0 || in.err != nil {
@@ -140,15 +141,16 @@ func (e *Executor) interpretAccepted(ctx context.Context, in httpReply) (executo
 		after = toClampedDuration(decoded.RetryAfterSeconds)
 	}
 	if !ok && after == 0 {
-		return executor.Answer{}, newContractError("answered 202 without saying when to call again: set the header Retry-After, or retryAfterSeconds", nil)
+		return executor.Answer{}, newContractError("answered 202 without a time for the next call: set the header Retry-After, or retryAfterSeconds", nil)
 	}
 	return e.newRetryAnswer(decoded, after)
 }
 
-// newRetryAnswer returns the answer of an action that is not done. Outputs count only when it is.
+// newRetryAnswer returns the answer of an action that is not done. Outputs count only when it is
+// done.
 func (e *Executor) newRetryAnswer(decoded *responseBody, after time.Duration) (executor.Answer, error) {
 	if after < 0 || after > executor.MaxRetryAfter {
-		return executor.Answer{}, newContractError(fmt.Sprintf("asked to be called again at a time that is not allowed: say a number of seconds up to %d",
+		return executor.Answer{}, newContractError(fmt.Sprintf("requested a next call at a time that is not allowed: set a number of seconds up to %d",
 			int64(executor.MaxRetryAfter/time.Second)), nil)
 	}
 	return executor.Answer{RetryAfter: max(after, executor.MinRetryAfter), Message: e.redactToLine(decoded.Message)}, nil
@@ -158,11 +160,11 @@ func (e *Executor) newRetryAnswer(decoded *responseBody, after time.Duration) (e
 func decodeResponse(in httpReply) (*responseBody, error) {
 	switch {
 	case len(in.body) > maxBodyBytes:
-		return nil, newContractError(fmt.Sprintf("answered with more than %d bytes: write large things where they belong and return a reference", maxBodyBytes), nil)
+		return nil, newContractError(fmt.Sprintf("answered with more than %d bytes: store large data elsewhere and return a reference", maxBodyBytes), nil)
 	case in.err != nil:
 		return nil, in.err
 	case hasContentEncoding(in.header):
-		return nil, newContractError("answered with a Content-Encoding, which it was not asked for", nil)
+		return nil, newContractError("answered with a Content-Encoding that was not requested", nil)
 	}
 	var out responseBody
 	if err := json.Unmarshal(in.body, &out, json.RejectUnknownMembers(true)); err != nil {
@@ -178,14 +180,14 @@ func decodeResponse(in httpReply) (*responseBody, error) {
 	return &out, nil
 }
 
-// hasContentEncoding says whether a body is something else than its text.
+// hasContentEncoding reports whether a body is encoded.
 func hasContentEncoding(header http.Header) bool {
 	encoding := header.Get("Content-Encoding")
 	return encoding != "" && encoding != "identity"
 }
 
-// describeDecodeError says what is wrong with a body. The library's own text differs from process to
-// process.
+// describeDecodeError describes what is wrong with a body. The text of the library differs between
+// processes.
 func describeDecodeError(err error, in httpReply) string {
 	if len(in.body) == 0 {
 		return "answered 200 without a body: answer a JSON object, {} at least"
@@ -206,13 +208,14 @@ func describeDecodeError(err error, in httpReply) string {
 	return text + ": check url and path in the Plugin, and the endpoint"
 }
 
-// toClampedDuration does not overflow: more than MaxRetryAfter is refused, whatever it is.
+// toClampedDuration converts seconds without overflow: more than MaxRetryAfter is rejected in any
+// case.
 func toClampedDuration(n int64) time.Duration {
 	return time.Duration(min(max(n, -1), int64(executor.MaxRetryAfter/time.Second)+1)) * time.Second
 }
 
-// parseRetryAfter reads the header of that name (RFC 9110, section 10.2.3). A date counts from
-// the answer's own Date, so that nobody's clock matters.
+// parseRetryAfter reads the Retry-After header (RFC 9110, section 10.2.3). A date is relative to
+// the Date header of the answer, so no clock matters.
 func parseRetryAfter(header http.Header) (time.Duration, bool) {
 	text := header.Get("Retry-After")
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
@@ -229,8 +232,8 @@ func parseRetryAfter(header http.Header) (time.Duration, bool) {
 	return max(0, at.Sub(date)), true
 }
 
-// readErrorMessage returns what the body of an answer says about an error: the field message (or
-// detail, RFC 9457) of an object, or the text. The page of some proxy is left out.
+// readErrorMessage returns the error message in the body of an answer: the field message (or
+// detail, RFC 9457) of an object, or the text. It ignores the error page of a proxy.
 func (e *Executor) readErrorMessage(ctx context.Context, in httpReply) string {
 	body := in.body[:min(len(in.body), maxBodyBytes)]
 	var object struct {
@@ -248,7 +251,7 @@ func (e *Executor) readErrorMessage(ctx context.Context, in httpReply) string {
 	return ""
 }
 
-// logResponseLines logs what an answer says for the log of the run.
+// logResponseLines logs the log lines of an answer to the log of the run.
 func (e *Executor) logResponseLines(ctx context.Context, lines []string) {
 	log := logr.FromContextOrDiscard(ctx)
 	stream := e.redactor.NewStream()
@@ -258,11 +261,11 @@ func (e *Executor) logResponseLines(ctx context.Context, lines []string) {
 		}
 	}
 	if dropped := len(lines) - maxLogLines; dropped > 0 {
-		log.Info("The rest of what the webhook wanted to log is dropped", "lines", dropped)
+		log.Info("The remaining log lines of the webhook are dropped", "lines", dropped)
 	}
 }
 
-// redactToLine brings text from outside to what may be shown.
+// redactToLine redacts text from outside and reduces it to one line.
 func (e *Executor) redactToLine(text string) string {
 	return executor.OneLine(e.redactor.String(text))
 }

@@ -91,8 +91,8 @@ func TestEndpointsThatAreNotTrusted(t *testing.T) {
 	}
 }
 
-// TestNameOfTheCertificate calls by a name that the resolver leads to this machine: the
-// certificate has to be for the name, not for the address.
+// TestNameOfTheCertificate calls a name that the resolver maps to this machine: the certificate
+// must be valid for the name, not for the address.
 func TestNameOfTheCertificate(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t, "a")
@@ -139,8 +139,8 @@ func TestNameOfTheCertificate(t *testing.T) {
 	}
 }
 
-// TestOperatorIsRefused is TLS 1.3, where an endpoint says only after the handshake what it
-// has against the operator.
+// TestOperatorIsRefused uses TLS 1.3, where an endpoint rejects the operator only after the
+// handshake.
 func TestOperatorIsRefused(t *testing.T) {
 	t.Parallel()
 	a, stranger := newAuthority(t, "a"), newAuthority(t, "stranger")
@@ -176,8 +176,8 @@ func TestOperatorIsRefused(t *testing.T) {
 	}
 }
 
-// TestClientCertificates goes through the life of a Secret: missing, made by the wrong
-// authority, right, replaced.
+// TestClientCertificates goes through the life of a Secret: missing, issued by the wrong authority,
+// correct, replaced.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	a, stranger := newAuthority(t, "a"), newAuthority(t, "stranger")
@@ -187,7 +187,7 @@ func TestClientCertificates(t *testing.T) {
 		readAll(r)
 		_, _ = io.WriteString(w, `{"message":"hello `+r.TLS.PeerCertificates[0].Subject.CommonName+`"}`)
 	}, func(s *httptest.Server) {
-		// With TLS 1.3 a client hears of a refusal only later, if the connection lives.
+		// With TLS 1.3, a client receives a rejection only later, if the connection stays open.
 		s.TLS.ClientAuth, s.TLS.ClientCAs, s.TLS.MaxVersion = tls.RequireAndVerifyClientCert, clients, tls.VersionTLS12
 	})
 	named := func(issuer *authority, name string) webhook.Credentials {
@@ -212,7 +212,7 @@ func TestClientCertificates(t *testing.T) {
 		"only key":  {webhook.Credentials{ClientKey: first.ClientKey}, executor.Invalid, "its credentials cannot be used: a client certificate needs a key"},
 		"no pair":   {webhook.Credentials{ClientCertificate: first.ClientCertificate, ClientKey: second.ClientKey}, executor.Invalid, "its credentials cannot be used: the client certificate and its key are not a pair in PEM"},
 		"no PEM":    {webhook.Credentials{ClientCertificate: []byte("x"), ClientKey: []byte("y")}, executor.Invalid, "its credentials cannot be used: the client certificate and its key are not a pair in PEM"},
-		"no bundle": {webhook.Credentials{CABundle: []byte("x")}, executor.Invalid, "its credentials cannot be used: caBundle holds no certificate in PEM"},
+		"no bundle": {webhook.Credentials{CABundle: []byte("x")}, executor.Invalid, "its credentials cannot be used: caBundle contains no certificate in PEM"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now = tc.credentials
@@ -226,8 +226,8 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// TestRotatedAuthority replaces the authority in the Secret, beside one in the Plugin that
-// never fits.
+// TestRotatedAuthority replaces the authority in the Secret, beside one in the Plugin that never
+// matches.
 func TestRotatedAuthority(t *testing.T) {
 	t.Parallel()
 	old, next := newAuthority(t, "old"), newAuthority(t, "next")

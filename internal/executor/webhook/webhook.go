@@ -20,14 +20,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// timeouts are the times that do not depend on what an action does. Waiting for the head
-// of the answer is not among them: it takes as long as the action, and ctx bounds it.
+// timeouts are the limits that do not depend on what an action does. Waiting for the headers of the
+// answer is not among them: it takes as long as the action, and ctx limits it.
 type timeouts struct {
-	// connect is for each address that is tried.
+	// connect applies to each address that is tried.
 	connect time.Duration
-	// handshake is for TLS.
+	// handshake applies to TLS.
 	handshake time.Duration
-	// body is for the body of the answer, from its head on.
+	// body applies to the body of the answer, after its headers.
 	body time.Duration
 }
 
@@ -35,7 +35,7 @@ func defaultTimeouts() timeouts {
 	return timeouts{connect: 10 * time.Second, handshake: 10 * time.Second, body: time.Minute}
 }
 
-// Executor runs one action. Use New. It is safe for concurrent use.
+// Executor runs one action. Create it with New. It is safe for concurrent use.
 type Executor struct {
 	url         *url.URL
 	serverName  string
@@ -76,8 +76,8 @@ func (e *Executor) Execute(ctx context.Context, call executor.Call) (executor.An
 	return executor.Answer{}, executor.NewError(why.kind, call, e.redactor.String(why.text), why.err)
 }
 
-// sendRequest makes the request. It is sent once: the transport repeats requests only on
-// connections that served another one before, and there are none.
+// sendRequest sends the request once: the transport repeats requests only on connections that
+// served an earlier one, and there are none.
 func (e *Executor) sendRequest(ctx context.Context, call executor.Call) (executor.Answer, error) {
 	content, err := encodeRequest(call)
 	if err != nil {
@@ -95,30 +95,30 @@ func (e *Executor) sendRequest(ctx context.Context, call executor.Call) (executo
 	}
 	transport := e.newTransport(secrets)
 	defer transport.CloseIdleConnections()
-	// RoundTrip, not a Client: it follows no redirect and keeps no cookie.
+	// RoundTrip instead of a Client: it follows no redirects and keeps no cookies.
 	response, err := transport.RoundTrip(request)
 	if err != nil {
 		return executor.Answer{}, err
 	}
-	defer func() { _ = response.Body.Close() }() // it was read, or is given up
+	defer func() { _ = response.Body.Close() }() // it was read, or is abandoned
 	guard := time.AfterFunc(e.timeouts.body, func() { cancel(errBodyStalled) })
 	defer guard.Stop()
 	if response.StatusCode < http.StatusOK {
-		// What follows belongs to another protocol, and its connection does not heed ctx.
+		// The rest belongs to another protocol, and its connection ignores ctx.
 		return e.interpretReply(ctx, httpReply{status: response.StatusCode, header: response.Header})
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBodyBytes+1))
 	if over := context.Cause(bounded); errors.Is(over, errBodyStalled) || err == nil && over != nil {
-		// Also without an error: an endpoint that notices that we hang up may end its answer
-		// in good order where it is, and what we have then is a part that looks whole.
+		// Even without an error: an endpoint that detects the closed connection may end its answer
+		// properly at that point, and the received part would look complete.
 		err = over
 	}
 	return e.interpretReply(ctx, httpReply{status: response.StatusCode, header: response.Header, body: body, err: err})
 }
 
-// newTransport returns what makes one request over one connection. It takes no proxy from
-// the environment: the proxy would resolve the name, and the address that was checked
-// would not be the one that is called.
+// newTransport returns a transport for one request over one connection. It ignores proxies from the
+// environment: a proxy would resolve the name itself, and the address that was checked would not be
+// the one that is called.
 func (e *Executor) newTransport(secrets *parsedCredentials) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

@@ -159,7 +159,7 @@ func TestPluginsThatAreRefused(t *testing.T) {
 		},
 		"every pod": {
 			of:   podExec(func(e *v1alpha1.PodExecExecutor) { e.Selector = metav1.LabelSelector{} }),
-			want: "podExec has no selector: say which pods the command is for",
+			want: "podExec has no selector: set one that matches the pods for the command",
 		},
 		"unknown operator": {
 			of:   podExec(func(e *v1alpha1.PodExecExecutor) { e.Selector = unknown }),
@@ -167,7 +167,7 @@ func TestPluginsThatAreRefused(t *testing.T) {
 		},
 		"no command": {
 			of:   podExec(func(e *v1alpha1.PodExecExecutor) { e.Command = []string{""} }),
-			want: "podExec has no command: give the program and its arguments",
+			want: "podExec has no command: set the program and its arguments",
 		},
 		"credentials in the URL": {
 			of:   webhook(func(e *v1alpha1.WebhookExecutor) { e.URL = "https://bob:hunter22@hooks.example" }),
@@ -187,7 +187,7 @@ func TestPluginsThatAreRefused(t *testing.T) {
 		},
 		"no authority": {
 			of:   webhook(func(e *v1alpha1.WebhookExecutor) { e.TLS = &v1alpha1.TLSClient{CABundle: []byte("ca")} }),
-			want: "caBundle holds no certificate in PEM",
+			want: "caBundle contains no certificate in PEM",
 		},
 		"no name": {
 			of:   webhook(func(e *v1alpha1.WebhookExecutor) { e.TLS = &v1alpha1.TLSClient{ServerName: "a b"} }),

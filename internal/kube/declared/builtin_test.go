@@ -140,7 +140,7 @@ func TestRestoreThatDidNotEnd(t *testing.T) {
 			if own, other := w.replicas("shop", "web"), w.replicas("shop", "restored"); own != 3 || other != started {
 				t.Errorf("its own has %d replicas, and what was restored %d, want %d", own, other, started)
 			}
-			if named := strings.Contains(answer.Message, "Deployment shop/restored was restored stopped"); named != (started == 0) {
+			if named := strings.Contains(answer.Message, "Deployment shop/restored was restored in its quiesced form"); named != (started == 0) {
 				t.Errorf("the message is %q", answer.Message)
 			}
 		})

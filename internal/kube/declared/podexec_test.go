@@ -121,7 +121,7 @@ func TestNoPod(t *testing.T) {
 			call := callFor(strings.TrimSuffix(string(tc.kind), "Action"), aBackup)
 			answer, err := w.build(pluginOf(of, kinds...), tc.kind).Execute(t.Context(), call)
 			if tc.fails {
-				wantError(t, err, executor.Unreachable, "no pod that \"app=db\" finds runs in the 1 namespace included")
+				wantError(t, err, executor.Unreachable, "no pod that matches \"app=db\" runs in the 1 namespace included")
 			} else if err != nil || !strings.Contains(answer.Message, "nothing was done") {
 				t.Errorf("got %+v, %v", answer, err)
 			}
@@ -175,7 +175,7 @@ func TestNamespacesThatCannotBeRead(t *testing.T) {
 		return nil
 	}
 	_, err := w.build(pluginOf(aPodExec(), preBackup), preBackup).Execute(t.Context(), callFor(executor.PointPreBackup, aBackup))
-	wantError(t, err, executor.Unreachable, "the namespaces that it includes could not be found out")
+	wantError(t, err, executor.Unreachable, "the included namespaces could not be determined")
 	_, err = w.build(pluginOf(aPodExec(), preBackup), preBackup).Execute(t.Context(), callFor(executor.PointPreBackup, `{"kind":"Secret"}`))
 	if err == nil || len(w.commands) > 0 {
 		t.Errorf("error is %v, commands %v", err, w.commands)

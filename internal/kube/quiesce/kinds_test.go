@@ -21,29 +21,30 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestEveryKind: the pods of all kinds end, and come back. What was asleep stays asleep.
+// TestEveryKind: the pods of all kinds terminate, and come back. What was stopped before stays so.
 func TestEveryKind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.shop()
 	before := w.workloads(w.ns)
 	result := w.done(w.Quiesce, w.request("a"))
-	says(t, result.Message, "7 quiesced, 2 quiesced before, and no pod of them is left")
+	says(t, result.Message, "7 quiesced, 2 quiesced before, and all their pods have terminated")
 	w.awaitPods("", 0)
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(w.workloads(w.ns)))); diff != "" {
 		t.Errorf("workloads (-before +quiesced):\n%s", diff)
 	}
 	req := w.request("a")
 	req.Outputs = result.Outputs
-	says(t, w.done(w.Unquiesce, req).Message, "7 given back, 2 quiesced before")
+	says(t, w.done(w.Unquiesce, req).Message, "7 unquiesced, 2 quiesced before")
 	w.same(before)
 	w.awaitPods("", 9)
 	if again := w.done(w.Unquiesce, req); len(again.Items) > 0 {
-		t.Errorf("giving back again does something: %+v", again)
+		t.Errorf("unquiescing again does something: %+v", again)
 	}
 }
 
-// TestOverlappingBackups: it is quiesced once, and given back at the end of the last.
+// TestOverlappingBackups: workloads are quiesced once, and unquiesced at the end of the last
+// Backup.
 func TestOverlappingBackups(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,7 +61,7 @@ func TestOverlappingBackups(t *testing.T) {
 	w.same(before)
 }
 
-// TestPodsThatEndSlowly: a pod that a node runs has time to end, for which the quiesce waits.
+// TestPodsThatEndSlowly: Quiesce waits for the grace period of a pod on a node.
 func TestPodsThatEndSlowly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,7 +78,7 @@ func TestPodsThatEndSlowly(t *testing.T) {
 		}
 		for _, pod := range w.pods() {
 			if pod.DeletionTimestamp == nil {
-				return "pod " + pod.Name + " was not asked to end"
+				return "pod " + pod.Name + " is not terminating"
 			}
 		}
 		return ""
@@ -85,17 +86,17 @@ func TestPodsThatEndSlowly(t *testing.T) {
 	if last, _ = w.Quiesce(t.Context(), w.request("a")); last.RetryAfter == 0 {
 		t.Fatal("it is done while pods end")
 	}
-	says(t, last.Message, "waiting for 2 pods: ", w.ns+"/db-0 (ending, has 30 s to do so)", w.ns+"/web-")
+	says(t, last.Message, "waiting for 2 pods: ", w.ns+"/db-0 (terminating, grace period 30 s)", w.ns+"/web-")
 	for _, pod := range w.pods() {
 		w.ends(pod)
 	}
-	says(t, w.done(w.Quiesce, w.request("a")).Message, "no pod of them is left")
+	says(t, w.done(w.Quiesce, w.request("a")).Message, "all their pods have terminated")
 	w.done(w.Unquiesce, w.request("a"))
 	w.awaitPods("", 2)
 }
 
-// TestAutoscaler: one that does not scale from 0 on stands still as long as its target has no
-// replicas, and is no obstacle.
+// TestAutoscaler: an autoscaler that does not scale up from 0 does nothing while its target has no
+// replicas, and does not block.
 func TestAutoscaler(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -116,18 +117,19 @@ func TestAutoscaler(t *testing.T) {
 				return ""
 			}
 		}
-		return "the autoscaler did not notice that its target has no replicas"
+		return "the autoscaler has not observed yet that its target has no replicas"
 	})
 	if w.read(web); *web.Spec.Replicas != 0 {
 		t.Errorf("the autoscaler made it %d replicas", *web.Spec.Replicas)
 	}
 	w.done(w.Unquiesce, w.request("a"))
 	if w.read(web); *web.Spec.Replicas != 3 {
-		t.Errorf("it got back %d replicas", *web.Spec.Replicas)
+		t.Errorf("unquiesced, it has %d replicas", *web.Spec.Replicas)
 	}
 }
 
-// TestVolumesAreNotLost: what would delete its volumes is refused, and nothing else is touched.
+// TestVolumesAreNotLost: a StatefulSet that would lose its volumes is refused, and nothing else
+// changes.
 func TestVolumesAreNotLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

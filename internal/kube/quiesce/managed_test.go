@@ -16,11 +16,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// managed creates workloads that somebody else would start again, two that look so, and one
-// that nobody would.
+// managed creates workloads that another manager would start again, two that only look managed, and
+// one that is not managed.
 func (w *world) managed() {
 	w.Helper()
-	database := &corev1.ConfigMap{ObjectMeta: named("database")} // as its operator's own kind
+	database := &corev1.ConfigMap{ObjectMeta: named("database")} // stands for the operator's own kind
 	w.made(database)
 	w.made(w.owned(statefulSet("db", 1), database))
 	argo := deployment("argo", 1)
@@ -32,7 +32,7 @@ func (w *world) managed() {
 	w.applied("flux-without", 0)
 }
 
-// applied has Flux apply a Deployment, in which the number of replicas is not set if it is 0.
+// applied applies a Deployment as Flux does; 0 replicas leaves the field unset.
 func (w *world) applied(name string, replicas int32) {
 	w.Helper()
 	d := deployment(name, replicas)
@@ -42,13 +42,13 @@ func (w *world) applied(name string, replicas int32) {
 	if replicas == 0 {
 		d.Spec.Replicas = nil
 	}
-	//nolint:staticcheck // there are no apply configurations of Deployments that Flux would make
+	//nolint:staticcheck // there are no apply configurations for the objects that Flux applies
 	if err := w.Patch(w.Context(), d, client.Apply, client.FieldOwner("kustomize-controller"), client.ForceOwnership); err != nil {
 		w.Fatal(err)
 	}
 }
 
-// TestManaged: who would start a workload again is recognised by what a real API server notes.
+// TestManaged: managers are detected by the managedFields of a real API server.
 func TestManaged(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{
@@ -86,16 +86,16 @@ func TestManaged(t *testing.T) {
 		w.managed()
 		before := w.workloads(w.ns)
 		req := w.request("a")
-		req.WhenManaged, req.WaitForPods = quiesce.Force, false // nobody runs the Job
+		req.WhenManaged, req.WaitForPods = quiesce.Force, false // no controller runs the Job
 		says(t, w.done(w.Quiesce, req).Message, "6 quiesced")
 		w.awaitPods("", 0)
-		says(t, w.done(w.Unquiesce, req).Message, "6 given back")
+		says(t, w.done(w.Unquiesce, req).Message, "6 unquiesced")
 		w.same(before)
 	})
 }
 
-// TestAppliedAgain: what was given back belongs to nobody: who applies it on the server's side is
-// not told that Grapnel wrote it.
+// TestAppliedAgain: an unquiesced field has no Grapnel entry, so server-side apply of others causes
+// no conflict with Grapnel.
 func TestAppliedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,15 +123,15 @@ func TestAppliedAgain(t *testing.T) {
 	w.read(web)
 	for _, entry := range append(web.ManagedFields, agent.ManagedFields...) {
 		if entry.Manager == state.FieldOwner {
-			t.Errorf("Grapnel is noted with %s", entry.FieldsV1)
+			t.Errorf("Grapnel has the entry %s", entry.FieldsV1)
 		}
 	}
 	if *web.Spec.Replicas != 4 || agent.Spec.Template.Spec.NodeSelector["disk"] != "nvme" {
-		t.Errorf("applied were %d replicas and %v", *web.Spec.Replicas, agent.Spec.Template.Spec.NodeSelector)
+		t.Errorf("the result has %d replicas and %v", *web.Spec.Replicas, agent.Spec.Template.Spec.NodeSelector)
 	}
 }
 
-// TestFluxAppliesAgain: a field that is given back is one that Flux may write again.
+// TestFluxAppliesAgain: Flux may write an unquiesced field again.
 func TestFluxAppliesAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -144,7 +144,7 @@ func TestFluxAppliesAgain(t *testing.T) {
 	if got := outcome(result, state.Deployment, "flux"); got != state.ChangedSince {
 		t.Errorf("it is %s: %s", got, result.Message)
 	}
-	says(t, result.Message, `set to 2 replicas meanwhile, by "kustomize-controller"`)
+	says(t, result.Message, `set to 2 replicas in the meantime, by "kustomize-controller"`)
 	w.done(w.Quiesce, req)
 	w.done(w.Unquiesce, req)
 	w.applied("flux", 4)
@@ -155,8 +155,8 @@ func TestFluxAppliesAgain(t *testing.T) {
 	}
 }
 
-// TestFluxIsStillKnown: what was given back is Flux's again before Flux has applied it again, so
-// that the next Backup is refused, too; and what Flux leaves out stays so.
+// TestFluxIsStillKnown: Flux owns an unquiesced field before it applies it again, so the next
+// Backup is refused, too. Fields that Flux leaves out stay unmanaged.
 func TestFluxIsStillKnown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -172,7 +172,7 @@ func TestFluxIsStillKnown(t *testing.T) {
 	for _, entry := range d.ManagedFields {
 		flux := entry.Manager == "kustomize-controller"
 		if entry.Manager == state.FieldOwner || strings.Contains(string(entry.FieldsV1.GetRawBytes()), "f:replicas") != flux && entry.Subresource == "" {
-			t.Errorf("%s is noted with %s", entry.Manager, entry.FieldsV1)
+			t.Errorf("%s has the entry %s", entry.Manager, entry.FieldsV1)
 		}
 	}
 	result, failed := w.failed(w.Quiesce, w.request("b"))

@@ -43,7 +43,7 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: named(name), Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector(name), Template: template(name)}}
 }
 
-// statefulSet does not wait for one pod before the next.
+// statefulSet starts its pods in parallel.
 func statefulSet(name string, replicas int32) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: named(name), Spec: appsv1.StatefulSetSpec{
 		Replicas: &replicas, Selector: selector(name), Template: template(name), PodManagementPolicy: appsv1.ParallelPodManagement,
@@ -54,11 +54,11 @@ func replicaSet(name string, replicas int32) *appsv1.ReplicaSet {
 	return &appsv1.ReplicaSet{ObjectMeta: named(name), Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: selector(name), Template: template(name)}}
 }
 
-// daemonSet runs on nodes with a label that the node has.
+// daemonSet runs on nodes with the label of the test's node.
 func daemonSet(name string) *appsv1.DaemonSet {
 	d := &appsv1.DaemonSet{ObjectMeta: named(name), Spec: appsv1.DaemonSetSpec{Selector: selector(name), Template: template(name)}}
 	d.Spec.Template.Spec.NodeSelector = map[string]string{"disk": "ssd"}
-	d.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // nobody tells that the node lives
+	d.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // no kubelet reports the node as ready
 	return d
 }
 
@@ -70,7 +70,7 @@ func cronJob(name string) *batchv1.CronJob {
 	}}
 }
 
-// owned lets an object be controlled by another one of the cluster.
+// owned makes another object of the cluster the controller of object.
 func (w *world) owned(object, owner client.Object) client.Object {
 	w.Helper()
 	object.SetNamespace(w.ns)
@@ -80,8 +80,8 @@ func (w *world) owned(object, owner client.Object) client.Object {
 	return object
 }
 
-// shop creates one workload of each kind, some that sleep, and a Job that has ended. Once
-// their controllers have seen them there are 9 pods.
+// shop creates one workload of each kind, some that are stopped, and a Job that has finished. Once
+// their controllers have observed them there are 9 pods.
 func (w *world) shop() {
 	w.Helper()
 	weekly := cronJob("weekly")
@@ -92,8 +92,7 @@ func (w *world) shop() {
 	w.awaitPods("", 9)
 }
 
-// workloads returns what people see of every workload: as it is in a file, without what the
-// cluster notes of it.
+// workloads returns every workload as a user would write it, without what the cluster adds.
 func (w *world) workloads(ns string) map[string]any {
 	w.Helper()
 	all := map[string]any{}
@@ -105,7 +104,7 @@ func (w *world) workloads(ns string) map[string]any {
 		}
 		for _, o := range list.Items {
 			if len(o.GetOwnerReferences()) > 0 && kind == state.ReplicaSet {
-				continue // the one of a Deployment
+				continue // owned by a Deployment
 			}
 			annotations := o.GetAnnotations()
 			delete(annotations, appsv1.DeprecatedTemplateGeneration)
@@ -123,7 +122,7 @@ func groupOf(kind state.WorkloadKind) schema.GroupVersion {
 	return appsv1.SchemeGroupVersion
 }
 
-// same fails if workloads are not as they were.
+// same fails the test if workloads differ from before.
 func (w *world) same(before map[string]any) {
 	w.Helper()
 	if diff := cmp.Diff(plain(w, before), plain(w, w.workloads(w.ns))); diff != "" {
@@ -131,7 +130,7 @@ func (w *world) same(before map[string]any) {
 	}
 }
 
-// plain leaves no difference between what is empty and what is missing.
+// plain removes the difference between empty and missing values.
 func plain(w *world, from map[string]any) map[string]any {
 	w.Helper()
 	data, err := json.Marshal(from)

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce"
 )
 
-// New returns a Quiescer that works through a client, which must read past any cache
-// (client.New, not that of a manager) and know the kinds of AddToScheme.
+// New returns a Quiescer that works through a client. The client must bypass caches (client.New,
+// not the manager's client) and know the kinds of AddToScheme.
 func New(c client.Client, o quiesce.Options) *quiesce.Quiescer {
 	return quiesce.New(cluster{client: c}, o)
 }

@@ -61,7 +61,7 @@ func (w *world) archived() *archive.Spool {
 	return spool
 }
 
-// restores restores an archive, as a Restore does, and returns the warnings about objects of the
+// restores restores an archive as a Restore does, and returns the warnings about objects of the
 // namespace.
 func (w *world) restores(req restore.Request) []string {
 	w.Helper()
@@ -77,16 +77,15 @@ func (w *world) restores(req restore.Request) []string {
 	return result.Results.Warnings.Namespaces[w.ns]
 }
 
-// from returns the request of a Restore that gives back what is in a namespace.
+// from returns the request of a Restore that unquiesces a namespace.
 func (w *world) from(ns string) quiesce.Request {
 	req := w.request("uid-of-the-restore")
 	req.Namespaces, req.Origin = []string{ns}, quiesce.OriginRestored
 	return req
 }
 
-// TestRestoredElsewhere: what was archived as it was quiesced is restored so, with what was
-// saved about it. Nothing wakes it but the action of the Restore, which gives back what there
-// was when the backup was made.
+// TestRestoredElsewhere: what was archived in its quiesced form is restored so, with its saved
+// state. Only the action of the Restore starts it, with the values at the time of the backup.
 func TestRestoredElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -114,14 +113,14 @@ func TestRestoredElsewhere(t *testing.T) {
 		t.Errorf("%d workloads were restored, want %d", len(refs), len(before))
 	}
 	if result, err := w.ReleaseExpired(t.Context(), time.Now().Add(1000*time.Hour), nil, refs...); err != nil || len(result.Items) > 0 {
-		t.Errorf("a deadline of the source gives back %v: %v", result.Items, err)
+		t.Errorf("a deadline of the source unquiesces %v: %v", result.Items, err)
 	}
-	says(t, w.done(w.Quiesce, w.request("b")).Message, "9 quiesced as they were restored")
+	says(t, w.done(w.Quiesce, w.request("b")).Message, "9 restored in their quiesced form")
 	w.done(w.Unquiesce, w.request("b"))
 	w.same(restored)
 	w.awaitPods("", 0)
 
-	says(t, w.done(w.Unquiesce, w.from(w.ns)).Message, "7 given back, 2 quiesced before")
+	says(t, w.done(w.Unquiesce, w.from(w.ns)).Message, "7 unquiesced, 2 quiesced before")
 	got := w.workloads(w.ns)
 	for _, all := range []map[string]any{before, got} {
 		for _, o := range all {
@@ -134,7 +133,7 @@ func TestRestoredElsewhere(t *testing.T) {
 	w.awaitPods("", 9)
 }
 
-// forget removes what every Restore adds, and what a Job has of its own UID.
+// forget removes what every Restore adds, and what a Job derives from its own UID.
 func forget(o map[string]any) {
 	labels, _ := o["labels"].(map[string]string)
 	annotations, _ := o["annotations"].(map[string]string)
@@ -148,16 +147,16 @@ func forget(o map[string]any) {
 	}
 }
 
-// TestRestoredOntoTheSame: a Restore may bring the state of a backup that ended long ago to the
-// very objects that it was about. Whoever held them then does not keep them down.
+// TestRestoredOntoTheSame: a Restore may write the state of a backup that ended long ago to the
+// same objects that it was saved for. The holders in that state do not keep them down.
 func TestRestoredOntoTheSame(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	web := deployment("web", 3)
 	w.made(web)
-	w.done(w.Quiesce, w.request("long gone"))
+	w.done(w.Quiesce, w.request("long ended"))
 	backup := w.archived()
-	w.done(w.Unquiesce, w.request("long gone"))
+	w.done(w.Unquiesce, w.request("long ended"))
 	w.kubectl("scale", "deployment/web", "--replicas=5")
 	w.restores(restore.Request{Archive: backup, Policy: restore.ExistingUpdate})
 	if w.read(web); *web.Spec.Replicas != 0 || web.Annotations[state.Annotation] == "" {
@@ -165,7 +164,7 @@ func TestRestoredOntoTheSame(t *testing.T) {
 	}
 	late := state.Ref{Kind: state.Deployment, Namespace: w.ns, Name: "web"}
 	if result, err := w.ReleaseExpired(t.Context(), time.Now().Add(1000*time.Hour), nil, late); err != nil || len(result.Items) > 0 {
-		t.Errorf("a deadline gives back %v: %v", result.Items, err)
+		t.Errorf("a deadline unquiesces %v: %v", result.Items, err)
 	}
 	w.done(w.Quiesce, w.request("b"))
 	w.done(w.Unquiesce, w.request("b"))
@@ -174,12 +173,12 @@ func TestRestoredOntoTheSame(t *testing.T) {
 	}
 	w.done(w.Unquiesce, w.from(w.ns))
 	if w.read(web); *web.Spec.Replicas != 3 || web.Annotations[state.Annotation] != "" {
-		t.Errorf("it got back %d replicas and %v", *web.Spec.Replicas, web.Annotations)
+		t.Errorf("unquiesced, it has %d replicas and %v", *web.Spec.Replicas, web.Annotations)
 	}
 }
 
-// TestStartedMeanwhile: what somebody started after a Restore is not touched, also if they stopped it
-// again.
+// TestStartedMeanwhile: what a user started after a Restore is not touched, even if the user
+// stopped it again.
 func TestStartedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -34,7 +34,8 @@ func admin(t *testing.T) client.Client {
 	return c
 }
 
-// TestRights: it needs no more than config/components/quiesce gives, and says what is missing.
+// TestRights: the permissions of config/components/quiesce suffice, and an error names missing
+// ones.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -73,7 +74,7 @@ func TestRights(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	suite.Eventually(t, func() string { // the API server learns of roles by a watch
+	suite.Eventually(t, func() string { // the API server observes roles through a watch
 		if _, err := limited.Quiesce(t.Context(), w.request("a")); err != nil {
 			return err.Error()
 		}
@@ -85,8 +86,8 @@ func TestRights(t *testing.T) {
 	w.same(before)
 }
 
-// TestRefusedByPolicy: what the cluster does not let anybody change is named, and the others
-// are quiesced and given back all the same.
+// TestRefusedByPolicy: workloads that an admission policy protects are named, and the others are
+// quiesced and unquiesced all the same.
 func TestRefusedByPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

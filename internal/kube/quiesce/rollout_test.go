@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestRolloutGoesOn: nothing is stopped until the rollout of one application has ended.
+// TestRolloutGoesOn: nothing is stopped until the rollout of one application has finished.
 func TestRolloutGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -27,16 +27,16 @@ func TestRolloutGoesOn(t *testing.T) {
 	if err != nil || result.RetryAfter == 0 {
 		t.Fatalf("it does not wait: %q, %v", result.Message, err)
 	}
-	says(t, result.Message, "Waiting for rollouts to end: Deployment "+w.ns+"/web is in the middle of a rollout")
+	says(t, result.Message, "Waiting for rollouts to finish: Deployment "+w.ns+"/web is in the middle of a rollout")
 	w.read(web)
 	if w.read(api); *web.Spec.Replicas != 2 || *api.Spec.Replicas != 1 {
-		t.Errorf("meanwhile they have %d and %d replicas", *web.Spec.Replicas, *api.Spec.Replicas)
+		t.Errorf("in the meantime they have %d and %d replicas", *web.Spec.Replicas, *api.Spec.Replicas)
 	}
 	w.kubectl("rollout", "undo", "deployment/web")
 	says(t, w.done(w.Quiesce, w.withoutWaiting()).Message, "2 quiesced")
 }
 
-// startsAll does what a node does: it runs all pods that there are.
+// startsAll starts all existing pods, as a node does.
 func (w *world) startsAll() {
 	w.Helper()
 	for _, pod := range w.pods() {
@@ -44,15 +44,16 @@ func (w *world) startsAll() {
 	}
 }
 
-// withoutWaiting is a request that does not wait for the end of pods, which no node ends here.
+// withoutWaiting returns a request that does not wait for pods to terminate; no node terminates
+// them here.
 func (w *world) withoutWaiting() quiesce.Request {
 	req := w.request("a")
 	req.WaitForPods = false
 	return req
 }
 
-// TestRolloutHalts: a canary, and replicas that a partition keeps at the old template, are there on
-// purpose; a quiesce that took them to 0 would leave nothing but the new one.
+// TestRolloutHalts: a canary, and replicas that a partition keeps at the old template, exist on
+// purpose. Quiescing to 0 would leave only pods of the new template.
 func TestRolloutHalts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

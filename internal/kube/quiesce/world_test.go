@@ -28,8 +28,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// plane has the controllers of Kubernetes, and no kubelet: pods come and go as they do in a
-// cluster, and stay Pending unless a test does what a node does.
+// plane runs the controllers of Kubernetes, but no kubelet: pods are created and deleted as in a
+// cluster, and stay Pending unless a test acts as the node.
 var plane *controlplane.ControlPlane
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -54,7 +54,7 @@ func run(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// addNode gives DaemonSets a node to run on.
+// addNode creates a node for DaemonSets.
 func addNode() error {
 	c, err := newClient(plane.Config())
 	if err != nil {
@@ -71,7 +71,7 @@ func newClient(cfg *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(cfg, client.Options{Scheme: scheme})
 }
 
-// world is a namespace, and a Quiescer that may do anything.
+// world is a namespace with a Quiescer that has all permissions.
 type world struct {
 	*testing.T
 	client.WithWatch
@@ -99,13 +99,13 @@ func (w *world) namespace() string {
 	return namespace.Name
 }
 
-// request is one of a run of this test for its namespace. A run gives back what it holds
-// wherever that is, so those of other tests need other names.
+// request returns a request of a run of this test for its namespace. A run unquiesces what it holds
+// in any namespace, so other tests need other names.
 func (w *world) request(run string) quiesce.Request {
 	return quiesce.Request{Key: "hook-run", Attempt: 1, Holder: run + " of " + w.Name(), Namespaces: []string{w.ns}, WaitForPods: true}
 }
 
-// made creates objects as a person does.
+// made creates objects as a user does.
 func (w *world) made(objects ...client.Object) {
 	w.Helper()
 	for _, o := range objects {
@@ -123,7 +123,8 @@ func (w *world) read(o client.Object) {
 	}
 }
 
-// until calls again until it is done or fails. The controllers of the cluster work meanwhile.
+// until calls repeatedly until the call is done or fails, while the controllers of the cluster
+// work.
 func (w *world) until(call func(context.Context, quiesce.Request) (quiesce.Result, error), req quiesce.Request) (result quiesce.Result, err error) {
 	w.Helper()
 	suite.Eventually(w.T, func() string {
@@ -135,7 +136,7 @@ func (w *world) until(call func(context.Context, quiesce.Request) (quiesce.Resul
 	return result, err
 }
 
-// done is until, and must not fail.
+// done is like until, and fails the test on an error.
 func (w *world) done(call func(context.Context, quiesce.Request) (quiesce.Result, error), req quiesce.Request) quiesce.Result {
 	w.Helper()
 	result, err := w.until(call, req)
@@ -156,7 +157,7 @@ func (w *world) failed(call func(context.Context, quiesce.Request) (quiesce.Resu
 	return result, failed
 }
 
-// outcome returns what became of a workload; "" if the call was not about it.
+// outcome returns the outcome for a workload; "" if the result does not contain it.
 func outcome(r quiesce.Result, kind state.WorkloadKind, name string) quiesce.Outcome {
 	for _, i := range r.Items {
 		if i.Kind == kind && i.Name == name {
@@ -175,7 +176,7 @@ func says(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// kubectl runs one in the namespace of the test.
+// kubectl runs kubectl in the namespace of the test.
 func (w *world) kubectl(args ...string) {
 	w.Helper()
 	args = append([]string{"--kubeconfig", plane.KubeconfigPath(), "--namespace", w.ns}, args...)
@@ -184,7 +185,7 @@ func (w *world) kubectl(args ...string) {
 	}
 }
 
-// pods returns those of the namespace that have not ended.
+// pods returns the pods of the namespace that have not terminated.
 func (w *world) pods() []corev1.Pod {
 	w.Helper()
 	var list corev1.PodList
@@ -194,7 +195,7 @@ func (w *world) pods() []corev1.Pod {
 	return list.Items
 }
 
-// awaitPods waits until there are as many pods of an application; all if it is "".
+// awaitPods waits until an application has the wanted number of pods; "" counts all.
 func (w *world) awaitPods(app string, want int) {
 	w.Helper()
 	suite.Eventually(w.T, func() string {
@@ -211,7 +212,7 @@ func (w *world) awaitPods(app string, want int) {
 	})
 }
 
-// starts does what a node does: it runs a pod.
+// starts starts a pod, as a node does.
 func (w *world) starts(pod corev1.Pod) {
 	w.Helper()
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}}
@@ -226,7 +227,7 @@ func (w *world) starts(pod corev1.Pod) {
 	}
 }
 
-// ends does what a node does: the containers of a pod have ended.
+// ends terminates the containers of a pod, as a node does.
 func (w *world) ends(pod corev1.Pod) {
 	w.Helper()
 	if err := w.Delete(w.Context(), &pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {

@@ -28,7 +28,7 @@ func (w *world) scale(ctx context.Context, name string, replicas int32, who stri
 	return w.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale), client.FieldOwner(who))
 }
 
-// while runs something again and again until the test has done what it does meanwhile.
+// while runs again repeatedly until meanwhile returns.
 func while(t *testing.T, again func(context.Context, int), meanwhile func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -43,8 +43,8 @@ func while(t *testing.T, again func(context.Context, int), meanwhile func()) {
 	done.Wait()
 }
 
-// TestSomethingScalesItUp: an operator that sets the number back at once is named, and what it
-// wants is what stays.
+// TestSomethingScalesItUp: an operator that reverts the number at once is named, and its number
+// stays.
 func TestSomethingScalesItUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -54,12 +54,12 @@ func TestSomethingScalesItUp(t *testing.T) {
 	while(t, func(ctx context.Context, _ int) {
 		var d appsv1.Deployment
 		if w.Get(ctx, client.ObjectKeyFromObject(web), &d) == nil && *d.Spec.Replicas == 0 {
-			_ = w.scale(ctx, "web", 3, "shop-operator") // what it could not write, it writes again
+			_ = w.scale(ctx, "web", 3, "shop-operator") // it retries failed writes
 		}
 	}, func() {
 		var failed *quiesce.Error
 		result, failed = w.failed(w.Quiesce, w.request("a"))
-		says(t, failed.Text, "could not quiesce everything: Deployment "+w.ns+"/web was set to 3 replicas 4 times", `by "shop-operator"`, "stop what does that first")
+		says(t, failed.Text, "could not quiesce everything: Deployment "+w.ns+"/web was set to 3 replicas 4 times", `by "shop-operator"`, "stop that writer first")
 	})
 	if outcome(result, state.Deployment, "api") != state.Quiesced {
 		t.Errorf("the other one was not tried: %v", result.Items)
@@ -71,16 +71,16 @@ func TestSomethingScalesItUp(t *testing.T) {
 	}
 	result = w.done(w.Unquiesce, w.request("a"))
 	if outcome(result, state.Deployment, "web") != state.ChangedSince || outcome(result, state.Deployment, "api") != state.Restored {
-		t.Errorf("given back: %v", result.Items)
+		t.Errorf("unquiesced: %v", result.Items)
 	}
 	if w.read(web); *web.Spec.Replicas != 3 || web.Annotations[state.Annotation] != "" || web.Labels[state.Label] != "" {
 		t.Errorf("it has %d replicas, %v, %v", *web.Spec.Replicas, web.Annotations, web.Labels)
 	}
 }
 
-// TestBusyWriter: others write other fields of the same objects all the time. They write
-// labels: an annotation of a Deployment counts in its generation, so a writer that is faster
-// than the Deployment controller makes every rollout look unfinished, to kubectl as well.
+// TestBusyWriter: others constantly write other fields of the same objects. They write labels: an
+// annotation of a Deployment counts in its generation, so a writer that is faster than the
+// Deployment controller makes every rollout look unfinished, to kubectl as well.
 func TestBusyWriter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -98,7 +98,7 @@ func TestBusyWriter(t *testing.T) {
 	}
 }
 
-// TestPersonWins: what people chose meanwhile stays, also if it is the same number.
+// TestPersonWins: the change of a user stays, even if it sets the same number.
 func TestPersonWins(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -110,7 +110,8 @@ func TestPersonWins(t *testing.T) {
 	w.kubectl("scale", "deployment/off", "--replicas=1")
 	w.kubectl("scale", "deployment/off", "--replicas=0")
 	w.kubectl("label", "deployment/left", "team=shop")
-	// The node selector is one field: who writes beside the key of Grapnel is its only writer.
+	// The node selector is one field: whoever writes another key takes over the whole field from
+	// Grapnel.
 	w.kubectl("patch", "daemonset/agent", "--type=merge", "-p", `{"spec":{"template":{"spec":{"nodeSelector":{"zone":"a"}}}}}`)
 	w.kubectl("patch", "job/load", "--type=merge", "-p", `{"spec":{"suspend":false}}`)
 	result := w.done(w.Unquiesce, w.request("a"))
@@ -119,7 +120,7 @@ func TestPersonWins(t *testing.T) {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}
-	says(t, result.Message, `set to 7 replicas meanwhile, by "kubectl`, `off was set to 0 replicas meanwhile`, `was set not to be suspended meanwhile`)
+	says(t, result.Message, `set to 7 replicas in the meantime, by "kubectl`, `off was set to 0 replicas in the meantime`, `was set not to be suspended in the meantime`)
 	spec := func(name string) map[string]any { return before[name].(map[string]any)["spec"].(map[string]any) }
 	spec("Deployment up")["replicas"], spec("Deployment off")["replicas"] = 7, 0
 	before["Deployment left"].(map[string]any)["labels"].(map[string]string)["team"] = "shop"
@@ -130,14 +131,14 @@ func TestPersonWins(t *testing.T) {
 	w.same(before)
 }
 
-// TestRolloutUndo: a ReplicaSet keeps the annotations that its Deployment had, and kubectl
-// rollout undo brings them back. Whom they name does not keep anything down.
+// TestRolloutUndo: a ReplicaSet keeps the annotations that its Deployment had, and kubectl rollout
+// undo restores them. The holders in them do not keep the workload down.
 func TestRolloutUndo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	web := deployment("web", 3)
 	w.made(web)
-	w.done(w.Quiesce, w.request("long gone"))
+	w.done(w.Quiesce, w.request("long ended"))
 	suite.Eventually(t, func() string {
 		var sets appsv1.ReplicaSetList
 		if err := w.List(t.Context(), &sets, client.InNamespace(w.ns)); err != nil {
@@ -150,7 +151,7 @@ func TestRolloutUndo(t *testing.T) {
 		}
 		return "the ReplicaSet did not get the annotation of its Deployment"
 	})
-	w.done(w.Unquiesce, w.request("long gone"))
+	w.done(w.Unquiesce, w.request("long ended"))
 	w.kubectl("set", "image", "deployment/web", "main=registry.invalid/web:2")
 	suite.Eventually(t, func() string {
 		if w.read(web); web.Annotations["deployment.kubernetes.io/revision"] != "2" {
@@ -160,22 +161,22 @@ func TestRolloutUndo(t *testing.T) {
 	})
 	w.kubectl("rollout", "undo", "deployment/web")
 	if w.read(web); web.Annotations[state.Annotation] == "" {
-		t.Fatal("nothing was brought back")
+		t.Fatal("the annotation was not restored")
 	}
 	w.kubectl("scale", "deployment/web", "--replicas=5")
 	req := w.request("a")
-	req.WaitForPods, req.WhenManaged = false, quiesce.Force // no node lets the rollout end
+	req.WaitForPods, req.WhenManaged = false, quiesce.Force // without a node the rollout cannot finish
 	w.done(w.Quiesce, req)
 	if w.read(web); *web.Spec.Replicas != 0 {
 		t.Errorf("quiesced it has %d replicas", *web.Spec.Replicas)
 	}
 	w.done(w.Unquiesce, req)
 	if w.read(web); *web.Spec.Replicas != 5 || web.Annotations[state.Annotation] != "" {
-		t.Errorf("it got back %d replicas and %v", *web.Spec.Replicas, web.Annotations)
+		t.Errorf("unquiesced, it has %d replicas and %v", *web.Spec.Replicas, web.Annotations)
 	}
 }
 
-// TestMadeAnew: a decision about an object is not written to another one of the same name.
+// TestMadeAnew: a decision about an object is not written to another object of the same name.
 func TestMadeAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -206,6 +207,6 @@ func TestMadeAnew(t *testing.T) {
 	}
 	w.done(q.Unquiesce, w.request("a"))
 	if w.read(web); *web.Spec.Replicas != 4 {
-		t.Errorf("it got back %d replicas, want 4", *web.Spec.Replicas)
+		t.Errorf("unquiesced, it has %d replicas, want 4", *web.Spec.Replicas)
 	}
 }

@@ -100,7 +100,7 @@ func TestBuildHookPlan(t *testing.T) {
 				plugin("old"),
 			},
 			pre: []string{"old"}, post: []string{"old"},
-			warnings: [][]string{{"Plugin young is left out", "Plugin old"}},
+			warnings: [][]string{{"Plugin young is skipped", "Plugin old"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,7 +56,7 @@ func TestCallFailures(t *testing.T) {
 		"hangs":                {call: parameter("hang"), timeout: 100 * time.Millisecond, want: executor.Timeout, text: "before its deadline"},
 		"waits for ctx":        {call: parameter("wait"), timeout: 100 * time.Millisecond, want: executor.Timeout, text: "before its deadline"},
 		"answers too late":     {call: parameter("late"), timeout: 100 * time.Millisecond, want: executor.Timeout, text: "before its deadline"},
-		"object too large":     {call: large, want: executor.Invalid, text: "at most 3145728 can be handed to a plugin"},
+		"object too large":     {call: large, want: executor.Invalid, text: "at most 3145728 can be passed to a plugin"},
 		"parameters too large": {call: manyParameters, want: executor.Invalid, text: "bytes of parameters"},
 		"no key":               {call: noKey, want: executor.Invalid, text: "no idempotency key"},
 		"object is not JSON":   {call: notJSON, want: executor.Invalid, text: "parsing the Backup object"},

@@ -9,81 +9,83 @@ import (
 	"time"
 )
 
-// MaxReverts is how often a workload that somebody changed back is quiesced again before that
-// counts as a failure.
+// MaxReverts is how often a workload is quiesced again after others reverted the change. One more
+// revert counts as a failure.
 const MaxReverts = 3
 
-// Outcome is what becomes of a workload.
+// Outcome is the result for one workload.
 type Outcome string
 
 const (
-	// Quiesced means: it is quiesced by this write, or by an earlier one for the same holder.
+	// Quiesced means that this write, or an earlier one for the same holder, quiesced the workload.
 	Quiesced Outcome = "Quiesced"
-	// AlreadyQuiesced means: it was quiesced before anybody held it, and stays so.
+	// AlreadyQuiesced means that the workload was quiesced before the first hold, and stays so.
 	AlreadyQuiesced Outcome = "AlreadyQuiesced"
-	// QuiescedByRestore means: it is quiesced as it was restored, or made what it was before. Nothing is
-	// written.
+	// QuiescedByRestore means that the workload was restored, or rolled back, in its quiesced form.
+	// Nothing is written.
 	QuiescedByRestore Outcome = "QuiescedByRestore"
-	// Reverted means: somebody changes it back again and again. A failure.
+	// Reverted means that others revert the change again and again. A failure.
 	Reverted Outcome = "Reverted"
-	// Expired means: its holder had it quiesced for as long as it may. A failure.
+	// Expired means that the holder has had the workload quiesced for as long as it may. A failure.
 	Expired Outcome = "Expired"
-	// Unreadable means: it is quiesced, and its state cannot be read. It cannot be held, which is a
-	// failure, nor given back.
+	// Unreadable means that the workload is quiesced and that its state cannot be read. Holding it,
+	// which fails, and unquiescing it are both impossible.
 	Unreadable Outcome = "Unreadable"
-	// Restored means: it is given back.
+	// Restored means that the workload was unquiesced.
 	Restored Outcome = "Restored"
-	// StillHeld means: others hold it still.
+	// StillHeld means that others still hold the workload.
 	StillHeld Outcome = "StillHeld"
-	// HeldByAction means: this run holds it still, by another of its actions.
+	// HeldByAction means that another action of this run still holds the workload.
 	HeldByAction Outcome = "HeldByAction"
-	// ChangedSince means: somebody changed it meanwhile, and it is left as it is.
+	// ChangedSince means that others changed the workload in the meantime, and that it stays as it
+	// is.
 	ChangedSince Outcome = "ChangedSince"
-	// EndedBefore means: it was given back before its holder did so, as the time of that was over.
+	// EndedBefore means that the hold expired and the workload was unquiesced before its holder
+	// released it.
 	EndedBefore Outcome = "EndedBefore"
-	// NotHeld means: it is not held by who gives it back.
+	// NotHeld means that the run that releases the workload does not hold it.
 	NotHeld Outcome = "NotHeld"
 )
 
-// Decision is what becomes of a workload, and how.
+// Decision is the outcome for a workload, and the write that brings it about.
 type Decision struct {
 	Outcome Outcome
-	// Text says more, as the end of a sentence that begins with the workload; it may be "".
+	// Text adds details, as the end of a sentence that begins with the workload. It may be empty.
 	Text string
-	// Patch makes it so; nil if nothing is to be written.
+	// Patch is the write; nil if nothing is to be written.
 	Patch *Patch
-	// Holders are the HolderUIDs of those that the state named before.
+	// Holders are the UIDs of the runs that the state named before.
 	Holders []string
-	// NextExpiration is when Expire is to be asked again; zero if it need not.
+	// NextExpiration is when to call DecideExpired again; zero if that is not needed.
 	NextExpiration time.Time
-	// RanWhileHeld says that it runs although who gives it back held it: what it stored meanwhile
-	// may have changed while it was read.
+	// RanWhileHeld is set if the workload ran while the releasing run held it. What it stored may
+	// have changed while it was read.
 	RanWhileHeld bool
 }
 
-// DecideQuiesce decides what becomes of a workload that h wants quiesced.
+// DecideQuiesce decides about a workload that h wants quiesced.
 func DecideQuiesce(w Workload, h Holder, now time.Time) Decision {
 	v := viewForRun(w, h.UID, h.actionFilter())
 	switch {
 	case v.origin == originUnreadable && w.IsQuiesced():
 		return unreadableStateDecision(v.err)
 	case v.origin == originOwn && v.isHolder && (v.Expired || v.runHolder.IsExpired(now)):
-		return Decision{Outcome: Expired, Text: "was quiesced for as long as this run may: raise maxQuiesceDuration, or find out why it takes so long"}
+		return Decision{Outcome: Expired, Text: "was quiesced for as long as this run allows: raise maxQuiesceDuration, or find out why the run takes so long"}
 	case v.origin == originOwn && !v.Expired && (w.IsQuiesced() || len(v.ActiveHolders(now)) > 0):
 		return decideFurtherHold(w, v.State, h, now)
 	case v.origin == originForeign && w.IsQuiesced():
-		return Decision{Outcome: QuiescedByRestore, Text: "is quiesced as it was restored, and stays so"}
-	case v.origin == originOwn: // it was given back, or somebody started it and nobody counts any more
+		return Decision{Outcome: QuiescedByRestore, Text: "was restored in its quiesced form, and stays so"}
+	case v.origin == originOwn: // it was unquiesced, or a user started it and all holds have expired
 		return decideFirstHold(w, State{Holders: v.State.withWorkloadRan(h.UID).Holders}, h, now)
 	}
 	return decideFirstHold(w, State{}, h, now)
 }
 
-// decideFirstHold saves what is there and quiesces the workload. Only the holders and the count of
-// reverts of s are kept.
+// decideFirstHold saves the current value and quiesces the workload. It keeps only the holders and
+// the count of reverts of s.
 func decideFirstHold(w Workload, s State, h Holder, now time.Time) Decision {
 	next := State{Version: stateVersion, Kind: w.Kind, UID: w.UID, Reverts: s.Reverts, Holders: s.Holders}.withHolder(h, now)
-	// Nobody else parks a DaemonSet this way: its state was lost, and is known all the same.
+	// Nothing else stops a DaemonSet this way: its state was lost, but its previous value is known.
 	if w.IsQuiesced() && w.Kind != DaemonSet {
 		next.AlreadyQuiesced = true
 		return Decision{Outcome: AlreadyQuiesced, Text: "was quiesced before, and stays so", Patch: &Patch{State: &next}}
@@ -92,7 +94,7 @@ func decideFirstHold(w Workload, s State, h Holder, now time.Time) Decision {
 	return Decision{Outcome: Quiesced, Patch: &Patch{State: &next, Change: QuiesceField}}
 }
 
-// decideFurtherHold lets h hold a workload about which a state is saved.
+// decideFurtherHold adds h to the holders of a workload that already has a state.
 func decideFurtherHold(w Workload, s State, h Holder, now time.Time) Decision {
 	mine, known := s.findHolder(h.UID, h.actionFilter())
 	if w.IsQuiesced() {
@@ -108,32 +110,32 @@ func decideFurtherHold(w Workload, s State, h Holder, now time.Time) Decision {
 	}
 	if s.Reverts >= MaxReverts {
 		return Decision{Outcome: Reverted, Text: fmt.Sprintf(
-			"was set %s %d times while it was to be quiesced, last by %s: stop what does that first",
+			"was set %s %d times while it should be quiesced, last by %s: stop that writer first",
 			w.describeValue(), s.Reverts+1, lastWriterName(w))}
 	}
 	s.Reverts++
 	s = s.withWorkloadRan(h.UID)
 	if s.AlreadyQuiesced {
-		// Nothing was saved about it, and it runs now: that is what it has to get back.
+		// Nothing was saved about it, and it runs now: that is the state to return to.
 		return decideFirstHold(w, s, h, now)
 	}
 	next := s.withHolder(h, now)
-	next.Replicas, next.FieldManagers = w.Replicas, otherFieldManagers(w) // who chose another number wants that one back
+	next.Replicas, next.FieldManagers = w.Replicas, otherFieldManagers(w) // whoever chose another number wants that number back
 	return Decision{
 		Outcome: Quiesced, Text: "was set " + w.describeValue() + " by " + lastWriterName(w) + ", and is quiesced again",
 		Patch: &Patch{State: &next, Change: QuiesceField},
 	}
 }
 
-// DecideRelease decides what becomes of a workload that the run with this UID gives back, by these of
-// its actions; none are all.
+// DecideRelease decides about a workload that the run with this UID releases through these of its
+// actions; no actions means all.
 func DecideRelease(w Workload, uid string, now time.Time, actions ...string) Decision {
 	v := viewForRun(w, uid, actions)
 	switch {
 	case v.origin == originUnreadable && w.IsQuiesced():
 		return unreadableStateDecision(v.err)
 	case v.origin == originForeign && w.IsQuiesced():
-		return Decision{Outcome: QuiescedByRestore, Text: "is quiesced as it was restored, and stays so"}
+		return Decision{Outcome: QuiescedByRestore, Text: "was restored in its quiesced form, and stays so"}
 	case v.origin != originOwn || !v.isHolder:
 		return notHeldDecision(v, uid)
 	}
@@ -148,14 +150,14 @@ func DecideRelease(w Workload, uid string, now time.Time, actions ...string) Dec
 	}
 	d.Holders = v.HolderUIDs()
 	if d.RanWhileHeld = d.RanWhileHeld || v.workloadRan; v.workloadRan && w.IsQuiesced() {
-		d.Text = strings.TrimSuffix("ran for a time while it was to be quiesced, and "+d.Text, ", and ")
+		d.Text = strings.TrimSuffix("ran for a time while it should be quiesced, and "+d.Text, ", and ")
 	}
 	return d
 }
 
-// endedBeforeDecision leaves the state to the others who have not seen it yet.
+// endedBeforeDecision keeps the state for the other holders that have not seen it yet.
 func endedBeforeDecision(others State) Decision {
-	d := Decision{Outcome: EndedBefore, Text: "was given back before, as maxQuiesceDuration was over", Patch: &Patch{FieldManagers: others.FieldManagers}}
+	d := Decision{Outcome: EndedBefore, Text: "was unquiesced earlier because maxQuiesceDuration had elapsed", Patch: &Patch{FieldManagers: others.FieldManagers}}
 	if others.AlreadyQuiesced {
 		d.Outcome, d.Text = AlreadyQuiesced, "was quiesced before, and stays so"
 	}
@@ -165,20 +167,20 @@ func endedBeforeDecision(others State) Decision {
 	return d
 }
 
-// stillHeldDecision leaves a workload to others.
+// stillHeldDecision leaves the workload quiesced for its other holders.
 func stillHeldDecision(w Workload, others State, now time.Time) Decision {
 	d := Decision{
 		Outcome: StillHeld, Text: fmt.Sprintf("stays quiesced, %d more hold it", len(others.ActiveHolders(now))),
 		Patch: &Patch{State: &others}, RanWhileHeld: !w.IsQuiesced(),
 	}
 	if d.RanWhileHeld {
-		d.Text = "was set " + w.describeValue() + " meanwhile, by " + lastWriterName(w)
+		d.Text = "was set " + w.describeValue() + " in the meantime, by " + lastWriterName(w)
 	}
 	return d
 }
 
-// decideLastRelease gives back a workload that nobody holds who counts. The state stays for those who held it
-// until their time was over, and go on: they learn from it that it runs.
+// decideLastRelease unquiesces a workload without active holders. The state stays for runs whose
+// holds expired and which continue: it tells them that the workload runs.
 func decideLastRelease(w Workload, others State) Decision {
 	d := decideUnquiesce(w, others, overwriterSinceQuiesce)
 	d.RanWhileHeld = !w.IsQuiesced()
@@ -192,18 +194,19 @@ func decideLastRelease(w Workload, others State) Decision {
 	return d
 }
 
-// notHeldDecision is what becomes of a workload that the actions of a run do not hold: others of it may.
+// notHeldDecision is the decision about a workload that these actions of a run do not hold. Other
+// actions of the run may hold it.
 func notHeldDecision(v holderView, uid string) Decision {
 	if action := v.holdingActions(uid); v.origin == originOwn && !v.Expired && action != "" {
-		return Decision{Outcome: HeldByAction, Text: "stays quiesced until " + action + " gives it back", Holders: v.HolderUIDs()}
+		return Decision{Outcome: HeldByAction, Text: "stays quiesced until " + action + " unquiesces it", Holders: v.HolderUIDs()}
 	}
 	return Decision{Outcome: NotHeld}
 }
 
-// DecideRestored decides what becomes of a workload in a namespace that a Restore with this UID
-// restored. It gives back what the Restore held itself, what was restored in its quiesced
-// form, and what nobody holds any more; not what others of this cluster hold, or other actions
-// of the Restore.
+// DecideRestored decides about a workload in a namespace that the Restore with this UID restored.
+// It unquiesces what the Restore held itself, what was restored in its quiesced form, and what no
+// run holds any longer. It leaves alone what others of this cluster hold, or other actions of the
+// Restore.
 func DecideRestored(w Workload, uid string, now time.Time, actions ...string) Decision {
 	v := viewForRun(w, uid, actions)
 	switch {
@@ -215,22 +218,21 @@ func DecideRestored(w Workload, uid string, now time.Time, actions ...string) De
 		return Decision{Outcome: StillHeld, Text: "stays quiesced for others of this cluster", Holders: v.HolderUIDs()}
 	case v.origin == originOwn, v.origin == originForeign:
 		s := v.State
-		s.FieldManagers = nil // they wrote the object that was archived
+		s.FieldManagers = nil // they wrote the archived object
 		return decideUnquiesce(w, s, overwriterSinceRestore)
 	}
 	return Decision{Outcome: NotHeld}
 }
 
-// ArchivedState says whether a workload that comes from an archive is stopped and ran before it was
-// quiesced, and what it had then. It needs no metadata but the annotation.
+// ArchivedState returns the state of a workload from an archive, and whether the workload is
+// stopped and ran before it was quiesced. It needs no metadata except the annotation.
 func ArchivedState(w Workload) (State, bool) {
 	s, whose, _ := readStateAnnotation(w)
 	return s, whose == originForeign && w.IsQuiesced() && !s.AlreadyQuiesced
 }
 
-// DecideExpired decides what becomes of a workload if nobody gives it back. The runs with the HolderUIDs in
-// ended do not count, and are told nothing. What is left of the state then tells the other
-// holders that their time is over.
+// DecideExpired decides about a workload that no run unquiesces. Runs with a UID in ended do not
+// count and are not informed. The remaining state tells the other holders that their holds expired.
 func DecideExpired(w Workload, now time.Time, ended ...string) Decision {
 	s, whose, _ := readStateAnnotation(w)
 	switch next, over := NextExpiration(w, now, ended...); {
@@ -244,8 +246,8 @@ func DecideExpired(w Workload, now time.Time, ended ...string) Decision {
 	return d
 }
 
-// HolderUIDs returns the HolderUIDs of the runs for which a workload is quiesced. It needs the metadata
-// only.
+// HolderUIDs returns the UIDs of the runs for which a workload is quiesced. It needs only the
+// metadata.
 func HolderUIDs(w Workload) []string {
 	s, whose, _ := readStateAnnotation(w)
 	if whose != originOwn || s.Expired {
@@ -254,8 +256,8 @@ func HolderUIDs(w Workload) []string {
 	return s.HolderUIDs()
 }
 
-// NextExpiration says when Expire gives a workload back: now, if its time is over, or at a time to come;
-// zero is never. It needs the metadata only.
+// NextExpiration returns when DecideExpired unquiesces a workload: now, if over is true, or at a
+// later time; zero is never. It needs only the metadata.
 func NextExpiration(w Workload, now time.Time, ended ...string) (next time.Time, over bool) {
 	s, whose, _ := readStateAnnotation(w)
 	if whose != originOwn || s.Expired {
@@ -264,7 +266,7 @@ func NextExpiration(w Workload, now time.Time, ended ...string) (next time.Time,
 	live := s.withoutRuns(ended).ActiveHolders(now)
 	for _, h := range live {
 		if h.Until.IsZero() {
-			return time.Time{}, false // it may hold it for any time
+			return time.Time{}, false // this hold has no limit
 		}
 		if h.Until.After(next) {
 			next = h.Until
@@ -273,8 +275,8 @@ func NextExpiration(w Workload, now time.Time, ended ...string) (next time.Time,
 	return next, len(live) == 0
 }
 
-// decideUnquiesce undoes the quiescing where nobody changed the workload meanwhile. Whether somebody
-// else wrote the same value is what by says.
+// decideUnquiesce unquiesces the workload unless others changed it in the meantime. by reports
+// whether another writer set the same value.
 func decideUnquiesce(w Workload, s State, by func(Workload) (string, bool)) Decision {
 	d := Decision{Patch: &Patch{}, Holders: s.HolderUIDs()}
 	other, taken := by(w)
@@ -282,9 +284,9 @@ func decideUnquiesce(w Workload, s State, by func(Workload) (string, bool)) Deci
 	case s.AlreadyQuiesced && w.IsQuiesced():
 		d.Outcome, d.Text = AlreadyQuiesced, "was quiesced before, and stays so"
 	case !w.IsQuiesced():
-		d.Outcome, d.Text = ChangedSince, "was set "+w.describeValue()+" meanwhile, by "+lastWriterName(w)+", and stays so"
+		d.Outcome, d.Text = ChangedSince, "was set "+w.describeValue()+" in the meantime, by "+lastWriterName(w)+", and stays so"
 	case taken:
-		d.Outcome, d.Text = ChangedSince, "was set "+w.describeValue()+" meanwhile, by "+other+", and stays so"
+		d.Outcome, d.Text = ChangedSince, "was set "+w.describeValue()+" in the meantime, by "+other+", and stays so"
 	default:
 		d.Outcome, d.Patch.Change, d.Patch.Replicas, d.Patch.FieldManagers = Restored, RestoreField, s.Replicas, s.FieldManagers
 	}

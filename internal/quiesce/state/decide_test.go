@@ -24,16 +24,16 @@ func TestDecideQuiesce(t *testing.T) {
 		"suspended before":                         {web(kind(state.CronJob), suspended), want{outcome: state.AlreadyQuiesced, patched: true, state: asleep}},
 		"called again":                             {web(replicas(0), saved(nil, live("a"))), want{outcome: state.Quiesced}},
 		"called again, quiesced before":            {web(replicas(0), saved(already, live("a"))), want{outcome: state.AlreadyQuiesced, text: "stays so"}},
-		"changed back: the number that is meant":   {web(replicas(5), written("operator"), saved(nil, live("a"))), want{outcome: state.Quiesced, text: `to 5 replicas by "operator"`, patched: true, value: state.QuiesceField, state: holds("5", "1", "a")}},
+		"reverted to another number":               {web(replicas(5), written("operator"), saved(nil, live("a"))), want{outcome: state.Quiesced, text: `to 5 replicas by "operator"`, patched: true, value: state.QuiesceField, state: holds("5", "1", "a")}},
 		"unsuspended again":                        {web(kind(state.CronJob), replicas(0), saved(func(s *state.State) { s.Replicas = 0 }, live("a"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("0", "1", "a")}},
-		"changed back too often":                   {web(written("kubectl", "shop-operator"), saved(reverted(3), live("a"))), want{outcome: state.Reverted, text: `set to 3 replicas 4 times while it was to be quiesced, last by "shop-operator"`}},
-		"changed back by nobody knows whom":        {web(saved(reverted(3), live("a"))), want{outcome: state.Reverted, text: "last by somebody"}},
+		"reverted too often":                       {web(written("kubectl", "shop-operator"), saved(reverted(3), live("a"))), want{outcome: state.Reverted, text: `set to 3 replicas 4 times while it should be quiesced, last by "shop-operator"`}},
+		"reverted by an unknown writer":            {web(saved(reverted(3), live("a"))), want{outcome: state.Reverted, text: "last by an unknown writer"}},
 		"another holds it":                         {web(replicas(0), saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "b", "a")}},
-		"another holds it, changed back":           {web(saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("3", "1", "b", "a")}},
-		"another was to give it back":              {web(replicas(0), saved(nil, over("b"))), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "b", "a")}},
+		"another holds it, reverted":               {web(saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("3", "1", "b", "a")}},
+		"another should unquiesce it":              {web(replicas(0), saved(nil, over("b"))), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "b", "a")}},
 		"another left its state behind":            {web(replicas(5), saved(nil, over("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("5", "0", "b", "a")}},
-		"its time is over":                         {web(replicas(0), saved(nil, over("a"), live("b"))), want{outcome: state.Expired, text: "as long as this run may"}},
-		"slept, and somebody woke it":              {web(replicas(2), saved(already, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("2", "1", "b", "a")}},
+		"its time is over":                         {web(replicas(0), saved(nil, over("a"), live("b"))), want{outcome: state.Expired, text: "as long as this run allows"}},
+		"quiesced before, then started":            {web(replicas(2), saved(already, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("2", "1", "b", "a")}},
 		"restored and quiesced":                    {web(replicas(0), saved(elsewhere, live("b"))), want{outcome: state.QuiescedByRestore, text: "stays so"}},
 		"restored and started by hand":             {web(replicas(2), saved(elsewhere, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("2", "0", "a")}},
 		"a stale state, brought by rollout undo":   {web(replicas(5), savedBy("kubectl-rollout"), saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("5", "0", "a")}},
@@ -41,16 +41,16 @@ func TestDecideQuiesce(t *testing.T) {
 		"its own state, edited by a person":        {web(replicas(0), savedBy("kubectl-edit"), saved(nil, live("a"))), want{outcome: state.Quiesced}},
 		"a state that too many have written":       {web(replicas(0), savedBy("ancient-changes"), saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "b", "a")}},
 		"a state that we and others have applied":  {web(replicas(0), savedBy("kubectl", state.FieldOwner), saved(nil, live("b"))), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "b", "a")}},
-		"its time was over, and it was given back": {web(saved(ended, over("a"))), want{outcome: state.Expired, text: "as long as this run may"}},
+		"its hold expired, and it was unquiesced":  {web(saved(ended, over("a"))), want{outcome: state.Expired, text: "as long as this run allows"}},
 		"the time of another was over":             {web(replicas(4), saved(ended, over("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("4", "0", "b", "a")}},
 		"the time of another was over, asleep now": {web(replicas(0), saved(ended, over("b"))), want{outcome: state.AlreadyQuiesced, text: "stays so", patched: true, state: `{"already":true,"holders":["b","a"],"replicas":0,"reverts":0}`}},
 		"ended elsewhere, asleep here":             {web(replicas(0), saved(func(s *state.State) { elsewhere(s); ended(s) }, over("b"))), want{outcome: state.AlreadyQuiesced, text: "stays so", patched: true, state: asleep}},
 		"state of its Deployment":                  {web(kind(state.ReplicaSet), saved(func(s *state.State) { s.Kind = state.Deployment }, live("b"))), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("3", "0", "a")}},
-		"no JSON":                                  {web(replicas(0), annotated("{")), want{outcome: state.Unreadable, text: "no JSON"}},
-		"no JSON, running":                         {web(annotated("{")), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("3", "0", "a")}},
+		"invalid JSON":                             {web(replicas(0), annotated("{")), want{outcome: state.Unreadable, text: "not valid JSON"}},
+		"invalid JSON, running":                    {web(annotated("{")), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("3", "0", "a")}},
 		"of a newer release":                       {web(replicas(0), saved(func(s *state.State) { s.Version = 2 }, live("b"))), want{outcome: state.Unreadable, text: "version 2"}},
 		"says there was nothing":                   {web(replicas(0), saved(func(s *state.State) { s.Replicas = 0 }, live("b"))), want{outcome: state.Unreadable, text: "0 replicas"}},
-		"parked without a state":                   {web(kind(state.DaemonSet), replicas(0), parked), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("0", "0", "a")}},
+		"stopped without a state":                  {web(kind(state.DaemonSet), replicas(0), parked), want{outcome: state.Quiesced, patched: true, value: state.QuiesceField, state: holds("0", "0", "a")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,16 +73,16 @@ func TestDecideRelease(t *testing.T) {
 		"not a holder":                {web(replicas(0), saved(nil, live("b"))), want{outcome: state.NotHeld}},
 		"no state":                    {web(replicas(0)), want{outcome: state.NotHeld}},
 		"slept before":                {web(replicas(0), saved(already, live("a"))), want{outcome: state.AlreadyQuiesced, text: "stays so", patched: true}},
-		"changed since":               {web(replicas(1), written("kubectl"), saved(nil, live("a"))), want{outcome: state.ChangedSince, text: `set to 1 replicas meanwhile, by "kubectl"`, patched: true}},
-		"set to 0 by a person":        {web(replicas(0), written("kubectl"), saved(nil, live("a"))), want{outcome: state.ChangedSince, text: `set to 0 replicas meanwhile, by "kubectl"`, patched: true}},
-		"set to 0 by kubectl scale":   {web(replicas(0), savedBy(state.FieldOwner), saved(nil, live("a"))), want{outcome: state.ChangedSince, text: "set to 0 replicas meanwhile, by somebody", patched: true}},
-		"nobody knows who set it":     {web(replicas(0), savedBy("ancient-changes"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
+		"changed since":               {web(replicas(1), written("kubectl"), saved(nil, live("a"))), want{outcome: state.ChangedSince, text: `set to 1 replicas in the meantime, by "kubectl"`, patched: true}},
+		"set to 0 by a person":        {web(replicas(0), written("kubectl"), saved(nil, live("a"))), want{outcome: state.ChangedSince, text: `set to 0 replicas in the meantime, by "kubectl"`, patched: true}},
+		"set to 0 by kubectl scale":   {web(replicas(0), savedBy(state.FieldOwner), saved(nil, live("a"))), want{outcome: state.ChangedSince, text: "set to 0 replicas in the meantime, by an unknown writer", patched: true}},
+		"set by an unknown writer":    {web(replicas(0), savedBy("ancient-changes"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
 		"set to 0 by us and others":   {web(replicas(0), written("kubectl", state.FieldOwner), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
 		"too many have written it":    {web(replicas(0), written("ancient-changes"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
-		"restored from elsewhere":     {web(replicas(0), saved(elsewhere, live("a"))), want{outcome: state.QuiescedByRestore, text: "as it was restored"}},
-		"made what it was before":     {web(replicas(0), savedBy("kubectl-rollout"), saved(nil, live("b"))), want{outcome: state.QuiescedByRestore, text: "as it was restored"}},
+		"restored from elsewhere":     {web(replicas(0), saved(elsewhere, live("a"))), want{outcome: state.QuiescedByRestore, text: "in its quiesced form"}},
+		"rolled back":                 {web(replicas(0), savedBy("kubectl-rollout"), saved(nil, live("b"))), want{outcome: state.QuiescedByRestore, text: "in its quiesced form"}},
 		"edited by a person":          {web(replicas(0), savedBy("kubectl-edit"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
-		"given back by the deadline":  {web(saved(ended, over("a"))), want{outcome: state.EndedBefore, text: "maxQuiesceDuration", patched: true}},
+		"unquiesced by the deadline":  {web(saved(ended, over("a"))), want{outcome: state.EndedBefore, text: "maxQuiesceDuration", patched: true}},
 		"of two, by the deadline":     {web(saved(ended, over("a"), over("b"))), want{outcome: state.EndedBefore, text: "maxQuiesceDuration", patched: true, state: holds("3", "0", "b")}},
 		"of another, by the deadline": {web(saved(ended, over("b"))), want{outcome: state.NotHeld}},
 		"parked, others wrote beside": {web(kind(state.DaemonSet), replicas(0), parked, selected("kubectl"), saved(nil, live("a"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}},
@@ -96,8 +96,8 @@ func TestDecideRelease(t *testing.T) {
 	}
 }
 
-// TestActionsHoldForThemselves: two actions of one run are two holders; one of which no action is
-// known, of an earlier release, is any of them.
+// TestActionsHoldForThemselves: two actions of one run are two holders. A holder without an action,
+// written by an earlier release, matches any action.
 func TestActionsHoldForThemselves(t *testing.T) {
 	t.Parallel()
 	by := func(action string) state.Holder {
@@ -113,15 +113,15 @@ func TestActionsHoldForThemselves(t *testing.T) {
 		"a second one":               {state.DecideQuiesce(web(replicas(0), saved(nil, by("x"))), by("y"), now), want{outcome: state.Quiesced, patched: true, state: holds("3", "0", "a")}},
 		"the same one":               {state.DecideQuiesce(web(replicas(0), saved(nil, by("x"))), by("x"), now), want{outcome: state.Quiesced}},
 		"the run, of earlier":        {state.DecideQuiesce(web(replicas(0), saved(nil, live("a"))), by("x"), now), want{outcome: state.Quiesced}},
-		"the first gives back":       {state.DecideRelease(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now, "x"), want{outcome: state.StillHeld, text: "1 more", patched: true, state: holds("3", "0", "a")}},
-		"the last gives back":        {state.DecideRelease(web(replicas(0), saved(nil, by("y"))), "a", now, "y"), back},
+		"the first unquiesces":       {state.DecideRelease(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now, "x"), want{outcome: state.StillHeld, text: "1 more", patched: true, state: holds("3", "0", "a")}},
+		"the last unquiesces":        {state.DecideRelease(web(replicas(0), saved(nil, by("y"))), "a", now, "y"), back},
 		"one for others, too":        {state.DecideRelease(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now, "z", "x", "y"), back},
-		"another one":                {state.DecideRelease(web(replicas(0), saved(nil, by("x"))), "a", now, "y"), want{outcome: state.HeldByAction, text: "until x gives it back"}},
+		"another one":                {state.DecideRelease(web(replicas(0), saved(nil, by("x"))), "a", now, "y"), want{outcome: state.HeldByAction, text: "until x unquiesces it"}},
 		"another run":                {state.DecideRelease(web(replicas(0), saved(nil, by("x"))), "b", now, "x"), want{outcome: state.NotHeld}},
 		"all of the run":             {state.DecideRelease(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now), back},
 		"what the run held, earlier": {state.DecideRelease(web(replicas(0), saved(nil, live("a"))), "a", now, "x"), back},
 		"of a Restore, the first":    {state.DecideRestored(web(replicas(0), saved(nil, by("x"), by("y"))), "a", now, "x"), want{outcome: state.StillHeld, patched: true, state: holds("3", "0", "a")}},
-		"of a Restore, another one":  {state.DecideRestored(web(replicas(0), saved(nil, by("x"))), "a", now, "y"), want{outcome: state.HeldByAction, text: "until x gives it back"}},
+		"of a Restore, another one":  {state.DecideRestored(web(replicas(0), saved(nil, by("x"))), "a", now, "y"), want{outcome: state.HeldByAction, text: "until x unquiesces it"}},
 		"restored":                   {state.DecideRestored(web(replicas(0), saved(elsewhere, by("x"), by("y"))), "r", now, "z"), back},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestActionsHoldForThemselves(t *testing.T) {
 	}
 }
 
-// TestEndedHasItsWriters: that its time was over is no reason to forget whose field it was.
+// TestEndedHasItsWriters: an expired state still records the previous field managers.
 func TestEndedHasItsWriters(t *testing.T) {
 	t.Parallel()
 	flux := []state.FieldManager{{Manager: "kustomize-controller"}}
@@ -152,7 +152,7 @@ func TestDecideRestored(t *testing.T) {
 		"restored, holders count there":                         {web(replicas(0), written("grapnel-restore"), saved(elsewhere, live("b"))), back},
 		"restored long after":                                   {web(replicas(0), saved(elsewhere, over("b"))), back},
 		"restored, slept there":                                 {web(replicas(0), saved(func(s *state.State) { elsewhere(s); already(s) }, over("b"))), want{outcome: state.AlreadyQuiesced, patched: true}},
-		"restored, stopped by hand":                             {web(replicas(0), savedBy("grapnel-restore"), later(written("kubectl-edit")), saved(elsewhere, over("b"))), want{outcome: state.ChangedSince, text: `to 0 replicas meanwhile, by "kubectl-edit"`, patched: true}},
+		"restored, stopped by hand":                             {web(replicas(0), savedBy("grapnel-restore"), later(written("kubectl-edit")), saved(elsewhere, over("b"))), want{outcome: state.ChangedSince, text: `to 0 replicas in the meantime, by "kubectl-edit"`, patched: true}},
 		"restored onto what was stopped":                        {web(replicas(0), written("kubectl-edit"), later(savedBy("grapnel-restore")), saved(elsewhere, over("b"))), back},
 		"restored, others apply it, too":                        {web(replicas(0), savedBy("grapnel-restore"), later(written("grapnel-restore", "kubectl")), saved(elsewhere, over("b"))), back},
 		"restored, started by hand":                             {web(replicas(1), saved(elsewhere, over("b"))), want{outcome: state.ChangedSince, patched: true}},
@@ -183,18 +183,18 @@ func TestDecideExpired(t *testing.T) {
 		want     want
 		due      time.Time
 	}{
-		"one counts":                {web(replicas(0), saved(nil, over("a"), live("b"))), want{outcome: state.StillHeld}, now.Add(time.Hour)},
-		"due is when the last is":   {web(replicas(0), saved(nil, longer, live("a"))), want{outcome: state.StillHeld}, now.Add(2 * time.Hour)},
-		"one holds it for any time": {web(replicas(0), saved(nil, longer, ever, over("a"))), want{outcome: state.StillHeld}, time.Time{}},
-		"one held it for any time":  {web(replicas(0), saved(nil, ever, longer)), want{outcome: state.StillHeld}, time.Time{}},
-		"none counts":               {web(replicas(0), saved(nil, over("a"), over("b"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3, state: holds("3", "0", "a", "b")}, time.Time{}},
-		"nobody holds it":           {web(replicas(0), saved(nil)), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}, time.Time{}},
-		"slept before":              {web(replicas(0), saved(already, over("a"))), want{outcome: state.AlreadyQuiesced, patched: true, state: `{"already":true,"holders":["a"],"replicas":0,"reverts":0}`}, time.Time{}},
-		"changed since":             {web(saved(nil, over("a"))), want{outcome: state.ChangedSince, patched: true, state: holds("3", "0", "a")}, time.Time{}},
-		"ended before":              {web(replicas(0), saved(ended, over("a"))), want{outcome: state.NotHeld}, time.Time{}},
-		"brought by a restore":      {web(replicas(0), savedBy("grapnel-restore"), saved(nil, over("a"))), want{outcome: state.NotHeld}, time.Time{}},
-		"restored from elsewhere":   {web(replicas(0), saved(elsewhere, over("a"))), want{outcome: state.NotHeld}, time.Time{}},
-		"unreadable":                {web(replicas(0), annotated("x")), want{outcome: state.NotHeld}, time.Time{}},
+		"one counts":                 {web(replicas(0), saved(nil, over("a"), live("b"))), want{outcome: state.StillHeld}, now.Add(time.Hour)},
+		"due is when the last is":    {web(replicas(0), saved(nil, longer, live("a"))), want{outcome: state.StillHeld}, now.Add(2 * time.Hour)},
+		"one holds it without limit": {web(replicas(0), saved(nil, longer, ever, over("a"))), want{outcome: state.StillHeld}, time.Time{}},
+		"one held it without limit":  {web(replicas(0), saved(nil, ever, longer)), want{outcome: state.StillHeld}, time.Time{}},
+		"none counts":                {web(replicas(0), saved(nil, over("a"), over("b"))), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3, state: holds("3", "0", "a", "b")}, time.Time{}},
+		"no holder":                  {web(replicas(0), saved(nil)), want{outcome: state.Restored, patched: true, value: state.RestoreField, replicas: 3}, time.Time{}},
+		"slept before":               {web(replicas(0), saved(already, over("a"))), want{outcome: state.AlreadyQuiesced, patched: true, state: `{"already":true,"holders":["a"],"replicas":0,"reverts":0}`}, time.Time{}},
+		"changed since":              {web(saved(nil, over("a"))), want{outcome: state.ChangedSince, patched: true, state: holds("3", "0", "a")}, time.Time{}},
+		"ended before":               {web(replicas(0), saved(ended, over("a"))), want{outcome: state.NotHeld}, time.Time{}},
+		"brought by a restore":       {web(replicas(0), savedBy("grapnel-restore"), saved(nil, over("a"))), want{outcome: state.NotHeld}, time.Time{}},
+		"restored from elsewhere":    {web(replicas(0), saved(elsewhere, over("a"))), want{outcome: state.NotHeld}, time.Time{}},
+		"unreadable":                 {web(replicas(0), annotated("x")), want{outcome: state.NotHeld}, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

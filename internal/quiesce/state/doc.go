@@ -1,32 +1,35 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package state decides what becomes of one workload that is to be quiesced or given back.
+// Package state decides what happens to one workload that is to be quiesced or unquiesced.
 //
-// It is pure. What a workload is like is a [Workload], who wants it quiesced is a [Holder],
-// and what is remembered about it is a [State], which lives in one annotation of the workload
-// itself ([Annotation]). The decisions are [Quiesce], [Release], [Adopt] and [Expire]; each
-// says what comes of it, and which one [Patch] makes it so. The state and the change it
-// describes are in the same write, so that a crash leaves both or none, and a patch carries
-// the version that was looked at, so that a decision about an older object is refused.
+// It is pure. A [Workload] describes the workload, a [Holder] a run that wants it quiesced, and
+// a [State] what is stored about it, in one annotation of the workload itself ([Annotation]).
+// The decisions are [DecideQuiesce], [DecideRelease], [DecideRestored] and [DecideExpired]. Each
+// returns an outcome and the [Patch] that brings it about. One write contains the state and the
+// change that it describes, so a crash leaves both or neither. A patch carries the version that
+// was read, so the API server rejects a decision about an older object.
 //
-// The rules, which come from what others got wrong (migtools/mig-controller loses the saved
-// number when it is called twice, and wakes what slept before):
+// The rules avoid mistakes of other tools (migtools/mig-controller loses the saved number when
+// it is called twice, and starts what was stopped before):
 //
-//   - What was there is saved once, and only by the first holder; again only if somebody sets
-//     another number meanwhile. A number that is saved is greater than zero.
-//   - What was quiesced before Grapnel came is noted as such, and stays so.
+//   - Only the first holder saves the previous value. It is saved again only if a user sets
+//     another number in the meantime. A saved number is greater than zero.
+//   - A workload that was quiesced before is recorded as such, and stays quiesced.
 //   - Each action of a run that wants a workload quiesced is a holder of it, with a deadline.
-//     The last one that goes gives it back. A holder whose deadline is over does not count.
-//   - Given back is only what is still as Grapnel left it: a person who scaled it wins.
-//   - A state names the UID of its workload. One with another UID came with a restore, and so
-//     did one that somebody else wrote, as managedFields tell: its holders mean nothing here,
-//     no deadline wakes it, and only [Adopt] gives it back.
-//   - What a deadline gave back keeps a note of that, without the label, for its holders: a
-//     run that goes on must not quiesce it again for as long as it may. They remove it. So does
-//     what another run gave back when theirs was over.
-//   - Each holder is told at its end whether the workload ran since it had it quiesced.
+//     When the last one releases it, the workload is unquiesced. An expired holder does not
+//     count.
+//   - A workload is unquiesced only if it is still as Grapnel left it: the change of a user who
+//     scaled it has precedence.
+//   - A state names the UID of its workload. A state with another UID came with a restore, and
+//     so did one that another writer wrote, according to managedFields. Its holders do not count
+//     here, no deadline starts the workload, and only [DecideRestored] unquiesces it.
+//   - A workload that was unquiesced by a deadline keeps a note of that, without the label, for
+//     its holders: a run that continues must not quiesce it again for the full duration. The
+//     holders remove the note. The same applies to a workload that another run unquiesced after
+//     their holds had expired.
+//   - Each holder learns at its end whether the workload ran after the holder quiesced it.
 //
-// Who else would change a workload back, an autoscaler, an operator or a tool that deploys
-// from a repository, is in [ManagerOf].
+// [ManagerOf] returns what else would start a workload again: an autoscaler, an operator, or a
+// tool that deploys from a repository.
 package state

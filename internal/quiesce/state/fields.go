@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// FieldOwner is the field manager of every write. Its name must stay: whether somebody
-	// else changed a workload meanwhile is told by it.
+	// FieldOwner is the field manager of every write. The name must not change: it reveals whether
+	// others changed a workload in the meantime.
 	FieldOwner = "grapnel-quiesce"
-	// ancientManager is the manager into which the API server merges the oldest ones of an object
-	// that has too many; it may be anybody.
+	// ancientManager is the manager into which the API server merges the oldest entries of an
+	// object that has too many. It may stand for any writer.
 	ancientManager = "ancient-changes"
-	// maxManagerNameLength is the longest name of a manager that is shown.
+	// maxManagerNameLength is the maximum length of a manager name in a message.
 	maxManagerNameLength = 80
 )
 
-// quiesceFieldWriters returns who wrote the field that quiesces w, the last one last. It is empty if that
-// is not known.
+// quiesceFieldWriters returns the writers of the field that quiesces w, the last one last. It is
+// empty if they are unknown.
 func quiesceFieldWriters(w Workload) []metav1.ManagedFieldsEntry {
 	return fieldWriters(w, w.Kind.quiesceFieldPath())
 }
 
-// fieldWriters returns who wrote the field at a path.
+// fieldWriters returns the writers of the field at a path.
 func fieldWriters(w Workload, path []string) []metav1.ManagedFieldsEntry {
 	var found []metav1.ManagedFieldsEntry
 	for _, entry := range w.ManagedFields {
@@ -46,7 +46,7 @@ func fieldWriters(w Workload, path []string) []metav1.ManagedFieldsEntry {
 	return found
 }
 
-// hasFieldPath says whether a set of fields in the form of fieldsV1 holds the one at path.
+// hasFieldPath reports whether a set of fields in the fieldsV1 format contains the path.
 func hasFieldPath(raw []byte, path []string) bool {
 	for _, name := range path {
 		var fields map[string]json.RawMessage
@@ -62,11 +62,11 @@ func hasFieldPath(raw []byte, path []string) bool {
 	return true
 }
 
-// lastWriterName names who wrote the field last.
+// lastWriterName returns the name of the last writer of the field.
 func lastWriterName(w Workload) string {
 	found := quiesceFieldWriters(w)
 	if len(found) == 0 {
-		return "somebody whom the API server does not name"
+		return "an unknown writer"
 	}
 	last := found[len(found)-1]
 	return quoteTruncated(last.Manager)
@@ -79,8 +79,8 @@ func quoteTruncated(name string) string {
 	return strconv.Quote(name)
 }
 
-// overwriterSinceQuiesce says whether somebody else wrote the field since Grapnel did, and who. If it is
-// not known who wrote it, nobody did: a workload that stays down is the greater harm. The node
+// overwriterSinceQuiesce reports whether others wrote the field since Grapnel did, and who. If the
+// writer is unknown, it returns false: a workload that stays down is the greater harm. The node
 // selector of a DaemonSet is one field, in which others may write beside Grapnel.
 func overwriterSinceQuiesce(w Workload) (string, bool) {
 	found := quiesceFieldWriters(w)
@@ -90,14 +90,16 @@ func overwriterSinceQuiesce(w Workload) (string, bool) {
 	case len(found) > 0:
 		return lastWriterName(w), true
 	}
-	// The state and the field were written together. Who scales to 0 by the scale subresource
-	// (kubectl scale) takes the field away and is not noted: in a Scale, 0 is no value.
+	// The state and the field were written together. Whoever scales to 0 through the scale
+	// subresource (kubectl scale) takes over the field and is not recorded: in a Scale, 0 is no
+	// value.
 	return lastWriterName(w), hasManagerEntry(fieldWriters(w, annotationPath), FieldOwner)
 }
 
-// overwriterSinceRestore says whether somebody else wrote the field after the state came to the object,
-// whoever brought that, and who. If it is not known, nobody did. Who made the object wrote the field,
-// too: if nobody is noted for it any more, somebody took it away by the scale subresource.
+// overwriterSinceRestore reports whether others wrote the field after the state was written to the
+// object, and who. It does not matter who wrote the state. If the writer is unknown, it returns
+// false. The creator of the object wrote the field, too: if no manager is recorded for the field,
+// it was taken over through the scale subresource.
 func overwriterSinceRestore(w Workload) (string, bool) {
 	found, by := quiesceFieldWriters(w), fieldWriters(w, annotationPath)
 	if w.Kind == DaemonSet || len(by) == 0 {
@@ -112,21 +114,21 @@ func overwriterSinceRestore(w Workload) (string, bool) {
 	return lastWriterName(w), later && !hasManagerEntry(found, came.Manager)
 }
 
-// immutableFieldPath is a field that nobody can change: who is noted for it made the object.
+// immutableFieldPath is an immutable field: its manager created the object.
 var immutableFieldPath = []string{"spec", "selector"}
 
-// annotationPath is the field that has the state.
+// annotationPath is the field that holds the state.
 var annotationPath = []string{"metadata", "annotations", Annotation}
 
-// isStateWrittenHere says whether the state of a workload was written by Grapnel when it quiesced it.
-// A restore, or kubectl rollout undo, brings one back to the very object that it is about,
-// when its holders may be gone for long. If it is not known who wrote it, Grapnel did.
+// isStateWrittenHere reports whether Grapnel wrote the state of a workload when it quiesced it. A
+// restore, or kubectl rollout undo, copies a state back to the object that it belongs to, when its
+// holders may no longer exist. If the writer is unknown, it returns true.
 func isStateWrittenHere(w Workload) bool {
 	found := fieldWriters(w, annotationPath)
 	return len(found) == 0 || hasGrapnelEntry(found)
 }
 
-// hasGrapnelEntry says whether Grapnel is, or may be, among those who wrote a field.
+// hasGrapnelEntry reports whether Grapnel is, or may be, among the writers of a field.
 func hasGrapnelEntry(by []metav1.ManagedFieldsEntry) bool {
 	return hasManagerEntry(by, FieldOwner, ancientManager)
 }

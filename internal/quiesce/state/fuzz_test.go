@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// FuzzAnnotation decides about workloads whose annotation anybody may have written.
+// FuzzAnnotation decides about workloads with arbitrary annotations.
 func FuzzAnnotation(f *testing.F) {
 	for _, annotation := range []string{
 		"", "{}", "null", "[]", `{"version":1}`, `{"version":99}`, `{"version":1,"holders":[{"uid":"u"}]}`,

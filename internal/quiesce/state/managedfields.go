@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// otherFieldManagers returns who has written the field that quiesces w, without Grapnel.
+// otherFieldManagers returns the writers of the field that quiesces w, without Grapnel.
 func otherFieldManagers(w Workload) []FieldManager {
 	var owners []FieldManager
 	for _, entry := range quiesceFieldWriters(w) {
@@ -23,11 +23,11 @@ func otherFieldManagers(w Workload) []FieldManager {
 	return owners
 }
 
-// ManagedFieldsPatch returns the merge patch by which Grapnel is no writer of an object any more, as it is
-// after what was quiesced was given back, and those are again who were before. Until then
-// others who apply another number on the server's side are refused. There is none if Grapnel
-// is not, or the only one. What somebody else wrote since is not given back to anybody. Nor is
-// there one for what is quiesced again: that is not over, and who wrote its field tells so.
+// ManagedFieldsPatch returns the merge patch that removes Grapnel from the managedFields of an
+// object after it was unquiesced, and restores the previous managers. Until then the API server
+// rejects other managers that apply another number with server-side apply. No patch is needed if
+// Grapnel is not a manager, or is the only one. What others wrote since is not reassigned. No patch
+// is returned for a workload that is quiesced again: its managedFields are still needed.
 func ManagedFieldsPatch(o metav1.Object, kind WorkloadKind, owners []FieldManager) (patch []byte, needed bool) {
 	if _, again := o.GetAnnotations()[Annotation]; again {
 		return nil, false
@@ -59,8 +59,8 @@ func ManagedFieldsPatch(o metav1.Object, kind WorkloadKind, owners []FieldManage
 	return patch, err == nil
 }
 
-// addFieldEntry returns the entries with the field at a path in that of the owner, which may have gone
-// with its last field.
+// addFieldEntry returns the entries with the field at a path added to that of the manager, whose
+// entry may have been removed with its last field.
 func (o FieldManager) addFieldEntry(entries []metav1.ManagedFieldsEntry, path []string) []metav1.ManagedFieldsEntry {
 	i := slices.IndexFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == o.Manager && e.Operation == o.Operation && e.Subresource == o.Subresource && e.APIVersion == o.APIVersion
@@ -79,7 +79,7 @@ func (o FieldManager) addFieldEntry(entries []metav1.ManagedFieldsEntry, path []
 	return entries
 }
 
-// withFieldPath returns a set of fields in the form of fieldsV1 with the one at path.
+// withFieldPath returns a set of fields in the fieldsV1 format with the path added.
 func withFieldPath(raw []byte, path []string) []byte {
 	fields := map[string]json.RawMessage{}
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
@@ -91,7 +91,7 @@ func withFieldPath(raw []byte, path []string) []byte {
 	}
 	encoded, err := json.Marshal(fields)
 	if err != nil {
-		panic(err) // it came from JSON
+		panic(err) // cannot fail: it came from JSON
 	}
 	return encoded
 }

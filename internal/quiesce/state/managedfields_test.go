@@ -12,8 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// TestManagedFieldsPatch gives the field back to those who had written it, in the entries that are left of
-// them.
+// TestManagedFieldsPatch restores the field to its previous managers, in their remaining entries.
 func TestManagedFieldsPatch(t *testing.T) {
 	t.Parallel()
 	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
@@ -29,11 +28,11 @@ func TestManagedFieldsPatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		entries []metav1.ManagedFieldsEntry
 		owners  []state.FieldManager
-		want    []string // parts of the patch; none if there is none
+		want    []string // parts of the patch; nil if no patch is expected
 	}{
 		"Grapnel is not among them": {entries: []metav1.ManagedFieldsEntry{entry("flux", `{}`)}, owners: []state.FieldManager{owner("flux")}},
 		"Grapnel is the only one":   {entries: []metav1.ManagedFieldsEntry{ours}},
-		"nobody had written it": {
+		"no manager before": {
 			entries: []metav1.ManagedFieldsEntry{ours, entry("flux", `{"f:spec":{"f:template":{}}}`)},
 			want:    []string{`"managedFields":[{`, `"fieldsV1":{"f:spec":{"f:template":{}}}`},
 		},
@@ -41,7 +40,7 @@ func TestManagedFieldsPatch(t *testing.T) {
 			entries: []metav1.ManagedFieldsEntry{entry("flux", `{"f:spec":{"f:template":{"f:spec":{}}}}`), ours}, owners: []state.FieldManager{owner("flux")},
 			want: []string{`"manager":"flux"`, `"fieldsV1":{"f:spec":{"f:replicas":{},"f:template":{"f:spec":{}}}}`},
 		},
-		"somebody else wrote it since": {
+		"others wrote it since": {
 			entries: []metav1.ManagedFieldsEntry{entry(state.FieldOwner, `{"f:metadata":{}}`), entry("kubectl", `{"f:spec":{}}`)},
 			owners:  []state.FieldManager{owner("kubectl")}, want: []string{`"fieldsV1":{"f:spec":{}}`},
 		},

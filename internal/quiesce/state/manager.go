@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Marks by which tools know what they manage.
+// Labels and annotations by which tools mark what they manage.
 const (
 	fluxKustomize   = "kustomize.toolkit.fluxcd.io/"
 	fluxHelm        = "helm.toolkit.fluxcd.io/"
@@ -26,36 +26,36 @@ const (
 	actionKey     = "grapnel.dev/idempotency-key"
 )
 
-// fluxReapplyInterval is how long Flux may take to apply again what somebody else changed: more than the
-// usual interval of a Kustomization.
+// fluxReapplyInterval is how long Flux may take to apply again what others changed. It is longer
+// than the usual interval of a Kustomization.
 const fluxReapplyInterval = time.Hour
 
-// Autoscaler is a HorizontalPodAutoscaler of a workload.
+// Autoscaler is the HorizontalPodAutoscaler of a workload.
 type Autoscaler struct {
 	Name string
-	// MinReplicas is the number that it does not go below. It leaves alone what is scaled to
-	// 0, unless this is 0.
+	// MinReplicas is the lower limit. Unless it is 0, the autoscaler ignores a target that is
+	// scaled to 0.
 	MinReplicas int32
 	// Owner is the object that controls it, nil if there is none.
 	Owner *metav1.OwnerReference
 }
 
-// Manager is who would change a workload back.
+// Manager is something that would start a quiesced workload again.
 type Manager struct {
-	// Name says who it is, "Flux (Kustomization flux-system/apps)".
+	// Name describes the manager, such as "Flux (Kustomization flux-system/apps)".
 	Name string
 	// Advice says what to do about it.
 	Advice string
 }
 
-// ManagerOf returns who would change w back if it were quiesced. The scaler is that of w, nil
-// if it has none.
+// ManagerOf returns the manager that would start w again if it were quiesced. scaler is the
+// autoscaler of w, or nil.
 //
-// A Deployment that Argo CD or Flux keeps at what is in a repository runs again after minutes,
-// while the backup reads its data; if it is quiesced already, it is so there, too. An
-// autoscaler does nothing as long as its target has no replicas, and goes on by itself when
-// the saved number is back; those that scale from 0 on (KEDA, or minReplicas 0) do not stand
-// still, and start also what idles.
+// Argo CD or Flux reset a Deployment to what a repository contains after minutes, while the backup
+// reads its data; a workload that is already quiesced is quiesced in the repository, too. An
+// ordinary autoscaler does nothing while its target has no replicas, and continues when the saved
+// number is back. Those that scale up from 0 (KEDA, or minReplicas 0) stay active, and also start
+// idle workloads.
 func ManagerOf(w Workload, scaler *Autoscaler, now time.Time) (Manager, bool) {
 	if w.IsQuiesced() {
 		return autoscalerManager(scaler)
@@ -77,14 +77,14 @@ func ownerManager(w Workload) (Manager, bool) {
 	return Manager{Name: name, Advice: "stop the application by means of its " + w.Owner.Kind}, true
 }
 
-// IsOwnedByDeployment says whether a workload is only a part of another one of a built-in kind, which is
-// quiesced in its place.
+// IsOwnedByDeployment reports whether a workload is a part of another one of a built-in kind, which
+// is quiesced instead.
 func IsOwnedByDeployment(w Workload) bool {
 	return w.Kind == ReplicaSet && w.Owner != nil && w.Owner.Kind == string(Deployment) && isOwnerInAPIGroup(w.Owner, "apps")
 }
 
-// IsActionJob says whether a workload is a Job that Grapnel itself runs for an action, perhaps of
-// another Backup: that would wait for its end in vain.
+// IsActionJob reports whether a workload is a Job that Grapnel itself runs for an action, possibly
+// of another Backup. Quiescing it would make that Backup wait in vain.
 func IsActionJob(w Workload) bool {
 	return w.Kind == Job && w.Labels[actionManager] == "grapnel" && w.Labels[actionKey] != ""
 }
@@ -116,8 +116,9 @@ func fluxManager(w Workload, scaled bool, now time.Time) (Manager, bool) {
 	return Manager{}, false
 }
 
-// isFieldIgnoredByFlux says whether Flux leaves the field alone: because it was told to, or because the
-// field is not in the repository. Flux applies on the server's side, where one can see that.
+// isFieldIgnoredByFlux reports whether Flux leaves the field alone, because it is configured to or
+// because the repository does not set the field. Flux uses server-side apply, which makes the
+// latter visible in managedFields.
 func isFieldIgnoredByFlux(w Workload, scaled bool, now time.Time) bool {
 	switch mode := w.Annotations[fluxKustomize+"ssa"]; {
 	case w.Annotations[fluxKustomize+"reconcile"] == "disabled", strings.EqualFold(mode, "Ignore"), strings.EqualFold(mode, "IfNotPresent"):
@@ -131,11 +132,11 @@ func isFieldIgnoredByFlux(w Workload, scaled bool, now time.Time) bool {
 	return false
 }
 
-// isFieldNotApplied says whether the field is none of those that Flux applies. That it is not noted
-// for Flux does not say so: whoever else writes a field takes it from Flux, until Flux applies
-// it the next time. It does if nobody else can have taken it, if Flux has applied something
-// since and left it, or if Flux had time enough. An autoscaler is one for which the field is
-// left out of the repository.
+// isFieldNotApplied reports whether Flux does not apply the field. A missing entry of Flux in
+// managedFields is no proof: any other writer of the field takes it over until Flux applies it the
+// next time. It is one if no other manager can have taken over the field, if Flux has applied
+// something since and left the field alone, or if Flux has had enough time. For a workload with an
+// autoscaler, the field is usually omitted in the repository.
 func isFieldNotApplied(w Workload, flux metav1.ManagedFieldsEntry, scaled bool, now time.Time) bool {
 	by := quiesceFieldWriters(w)
 	for _, entry := range by {
@@ -153,8 +154,8 @@ func isFieldNotApplied(w Workload, flux metav1.ManagedFieldsEntry, scaled bool, 
 	return last != nil && (now.Sub(last.Time) >= fluxReapplyInterval || (flux.Time != nil && flux.Time.After(last.Time)))
 }
 
-// argoCDManager recognises Argo CD. Its old label, app.kubernetes.io/instance, is one that many others
-// use; then it is told by what it wrote.
+// argoCDManager detects Argo CD. Many tools use its old label, app.kubernetes.io/instance; a
+// workload with only that label belongs to Argo CD if Argo CD wrote to it.
 func argoCDManager(w Workload) (Manager, bool) {
 	app, _, _ := strings.Cut(w.Annotations[argoTracking], ":")
 	if app == "" {
@@ -168,7 +169,7 @@ func argoCDManager(w Workload) (Manager, bool) {
 	if app == "" {
 		return Manager{}, false
 	}
-	return Manager{Name: "Argo CD (Application " + quoteTruncated(app) + ")", Advice: "switch its self-heal off, and set whenManaged to Force"}, true
+	return Manager{Name: "Argo CD (Application " + quoteTruncated(app) + ")", Advice: "disable its self-heal, and set whenManaged to Force"}, true
 }
 
 func autoscalerManager(s *Autoscaler) (Manager, bool) {
@@ -178,11 +179,11 @@ func autoscalerManager(s *Autoscaler) (Manager, bool) {
 	case s.Owner != nil && s.Owner.Kind == kedaKind:
 		return Manager{
 			Name:   "KEDA (ScaledObject " + s.Owner.Name + ")",
-			Advice: `pause it by its annotation autoscaling.keda.sh/paused: "true"`,
+			Advice: `pause it with the annotation autoscaling.keda.sh/paused: "true"`,
 		}, true
 	case s.MinReplicas == 0:
 		return Manager{
-			Name:   "HorizontalPodAutoscaler " + s.Name + ", which scales from 0 on",
+			Name:   "HorizontalPodAutoscaler " + s.Name + ", which scales up from 0",
 			Advice: "set its minReplicas to 1",
 		}, true
 	}

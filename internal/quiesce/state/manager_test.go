@@ -32,7 +32,7 @@ func ownedBy(apiVersion, kind, name string) change {
 	}
 }
 
-// applied says what Flux applied.
+// applied records what Flux applied.
 func applied(fields string) change {
 	return func(w *state.Workload) {
 		w.ManagedFields = []metav1.ManagedFieldsEntry{{
@@ -41,7 +41,7 @@ func applied(fields string) change {
 	}
 }
 
-// appliedAt is applied at a time.
+// appliedAt is applied at a given time.
 func appliedAt(fields string, since time.Duration) change {
 	return func(w *state.Workload) {
 		applied(fields)(w)
@@ -49,7 +49,7 @@ func appliedAt(fields string, since time.Duration) change {
 	}
 }
 
-// writtenAt says when somebody else set the field that quiesces a Deployment.
+// writtenAt records when others set the field that quiesces a Deployment.
 func writtenAt(since time.Duration) change {
 	return func(w *state.Workload) {
 		written("kubectl")(w)
@@ -68,7 +68,7 @@ func TestManagerOf(t *testing.T) {
 		scaler   *state.Autoscaler
 		want     string
 	}{
-		"nobody":                        {workload: web()},
+		"unmanaged":                     {workload: web()},
 		"quiesced already":              {workload: web(replicas(0), ownedBy("db.io/v1", "Database", "main"))},
 		"an operator":                   {workload: web(ownedBy("db.io/v1", "Database", "main")), want: "Database main"},
 		"its CronJob":                   {workload: web(kind(state.Job), ownedBy("batch/v1", "CronJob", "nightly"))},
@@ -79,7 +79,7 @@ func TestManagerOf(t *testing.T) {
 		"Flux, nothing known of fields": {workload: web(fluxed), want: "Kustomization flux-system/apps"},
 		"Flux applies it":               {workload: web(fluxed, applied(withReplicas)), want: "Kustomization flux-system/apps"},
 		"Flux leaves it out":            {workload: web(fluxed, replicas(1), applied(without))},
-		"Flux, and nobody is noted":     {workload: web(fluxed, applied(without)), want: "Kustomization flux-system/apps"},
+		"Flux, and no manager":          {workload: web(fluxed, applied(without)), want: "Kustomization flux-system/apps"},
 		"Flux, scaled a moment ago":     {workload: web(fluxed, applied(without), writtenAt(-time.Minute)), want: "Kustomization flux-system/apps"},
 		"Flux, scaled long ago":         {workload: web(fluxed, applied(without), writtenAt(-time.Hour))},
 		"Flux, applied since":           {workload: web(fluxed, appliedAt(without, 0), writtenAt(-time.Minute))},
@@ -91,7 +91,7 @@ func TestManagerOf(t *testing.T) {
 		"Flux leaves a DaemonSet":  {workload: web(fluxed, kind(state.DaemonSet), applied(without))},
 		"Flux, and a selector":     {workload: web(fluxed, kind(state.DaemonSet), picky, applied(without)), want: "Kustomization flux-system/apps"},
 		"Flux, another writes":     {workload: web(fluxed, written("kubectl")), want: "Kustomization flux-system/apps"},
-		"Flux was told not to":     {workload: web(fluxed, noted("kustomize.toolkit.fluxcd.io/reconcile", "disabled"))},
+		"Flux is disabled":         {workload: web(fluxed, noted("kustomize.toolkit.fluxcd.io/reconcile", "disabled"))},
 		"Flux only creates":        {workload: web(fluxed, noted("kustomize.toolkit.fluxcd.io/ssa", "IfNotPresent"))},
 		"Flux by Helm":             {workload: web(labelled("helm.toolkit.fluxcd.io/name", "web", "helm.toolkit.fluxcd.io/namespace", "shop")), want: "HelmRelease shop/web"},
 		"Helm without Flux":        {workload: web(labelled("app.kubernetes.io/managed-by", "Helm", "app.kubernetes.io/instance", "web"))},
@@ -118,7 +118,7 @@ func TestManagerOf(t *testing.T) {
 				t.Errorf("managed by %q (%v), want %q", got.Name, managed, tc.want)
 			}
 			if managed && got.Advice == "" {
-				t.Error("nobody is told what to do")
+				t.Error("no advice")
 			}
 		})
 	}

@@ -12,11 +12,11 @@ import (
 type FieldChange int
 
 const (
-	// KeepField leaves it alone.
+	// KeepField leaves the field unchanged.
 	KeepField FieldChange = iota
 	// QuiesceField quiesces the workload.
 	QuiesceField
-	// RestoreField gives back what the workload had.
+	// RestoreField restores the value from before.
 	RestoreField
 )
 
@@ -24,16 +24,16 @@ const (
 type Patch struct {
 	// State is the new state; nil removes it.
 	State *State
-	// Change is the change that goes with it.
+	// Change is the change to the field in the same write.
 	Change FieldChange
-	// Replicas are those that Restore brings back.
+	// Replicas is the value that RestoreField writes.
 	Replicas int32
-	// FieldManagers are those whose field it is again then.
+	// FieldManagers are the managers that own the field after RestoreField.
 	FieldManagers []FieldManager
 }
 
-// JSON returns p as a JSON merge patch for w. The API server refuses it with a conflict if w
-// is not what it has any more, or is another object.
+// JSON returns p as a JSON merge patch for w. The API server rejects it with a conflict if w has
+// changed since, or is another object.
 func (p Patch) JSON(w Workload) ([]byte, error) {
 	mark, text := any(nil), any(nil)
 	if p.State != nil {
@@ -56,7 +56,7 @@ func (p Patch) JSON(w Workload) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// specMergePatch returns the part of the patch that changes the workload.
+// specMergePatch returns the part of the patch that changes the spec.
 func (p Patch) specMergePatch(kind WorkloadKind) map[string]any {
 	stop := p.Change == QuiesceField
 	switch kind {

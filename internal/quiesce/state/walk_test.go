@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
 )
 
-// apply does to w what the API server does to it for a patch.
+// apply applies a patch to w as the API server does.
 func apply(t *testing.T, w state.Workload, p state.Patch) state.Workload {
 	t.Helper()
 	data, err := p.JSON(w)
@@ -76,7 +76,7 @@ func step(t *testing.T, w state.Workload, d state.Decision) state.Workload {
 	return apply(t, w, *d.Patch)
 }
 
-// walk makes all calls of a string, upper case to quiesce and lower case to release.
+// walk makes the calls in a string: an upper-case letter quiesces, a lower-case one releases.
 func walk(t *testing.T, w state.Workload, calls string) state.Workload {
 	t.Helper()
 	for call := range strings.SplitSeq(calls, "") {
@@ -108,18 +108,18 @@ func orders(a, b string) []string {
 	return all
 }
 
-// TestOverlappingRuns makes the calls of two runs in every order, each of them twice, as after
-// a crash: what comes out is what there was.
+// TestOverlappingRuns makes the calls of two runs in every order, each of them twice, as after a
+// crash. At the end the workload is as before.
 func TestOverlappingRuns(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]state.Workload{
-		"Deployment":            web(),
-		"Deployment that slept": web(replicas(0)),
-		"StatefulSet":           web(kind(state.StatefulSet)),
-		"CronJob":               web(kind(state.CronJob)),
-		"CronJob that slept":    web(kind(state.CronJob), suspended),
-		"DaemonSet":             web(kind(state.DaemonSet), func(w *state.Workload) { w.NodeSelector = map[string]string{"disk": "ssd"} }),
-		"DaemonSet anywhere":    web(kind(state.DaemonSet)),
+		"Deployment":                  web(),
+		"Deployment without replicas": web(replicas(0)),
+		"StatefulSet":                 web(kind(state.StatefulSet)),
+		"CronJob":                     web(kind(state.CronJob)),
+		"suspended CronJob":           web(kind(state.CronJob), suspended),
+		"DaemonSet":                   web(kind(state.DaemonSet), func(w *state.Workload) { w.NodeSelector = map[string]string{"disk": "ssd"} }),
+		"DaemonSet anywhere":          web(kind(state.DaemonSet)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -143,63 +143,63 @@ func TestOverlappingRuns(t *testing.T) {
 	}
 }
 
-// TestFight has somebody change a workload back after every call: it ends, and the number that
-// is wanted survives.
+// TestFight reverts the change to a workload after every call. The fight ends, and the number that
+// the other writer wants survives.
 func TestFight(t *testing.T) {
 	t.Parallel()
 	w := web()
 	for range 10 {
 		d := state.DecideQuiesce(w, live("a"), now)
 		if d.Outcome == state.Reverted {
-			w.Replicas = 0 // it gives in
+			w.Replicas = 0 // the other writer gives up
 			if got := step(t, w, state.DecideRelease(w, "a", now)); got.Replicas != 8 {
-				t.Errorf("it got back %d replicas, want 8", got.Replicas)
+				t.Errorf("unquiesced, it has %d replicas, want 8", got.Replicas)
 			}
 			return
 		}
 		w = step(t, w, d)
 		w.Replicas = 8
 	}
-	t.Error("nobody noticed that it was changed back 10 times")
+	t.Error("10 reverts were not detected")
 }
 
-// TestDeadManSwitch lets the time of a run pass: the workload is given back, and what the run
-// does later changes nothing.
+// TestDeadManSwitch lets the hold of a run expire: the workload is unquiesced, and later calls of
+// the run change nothing.
 func TestDeadManSwitch(t *testing.T) {
 	t.Parallel()
 	w := walk(t, web(), "A")
 	if got := step(t, w, state.DecideExpired(w, now.Add(59*time.Minute))); !got.IsQuiesced() {
-		t.Error("given back before its time")
+		t.Error("unquiesced before its deadline")
 	}
 	w = step(t, w, state.DecideExpired(w, now.Add(time.Hour)))
 	if w.Replicas != 3 || w.Labels != nil {
 		t.Errorf("at its time it has %d replicas and the labels %v", w.Replicas, w.Labels)
 	}
 	if d := state.DecideExpired(w, now.Add(2*time.Hour)); d.Outcome != state.NotHeld || d.Patch != nil {
-		t.Errorf("it is given back twice: %+v", d)
+		t.Errorf("it is unquiesced twice: %+v", d)
 	}
 	if d := state.DecideQuiesce(w, state.NewHolder("a", now.Add(2*time.Hour), time.Hour), now.Add(2*time.Hour)); d.Outcome != state.Expired || d.Patch != nil {
-		t.Errorf("the run that went on quiesces it again: %+v", d)
+		t.Errorf("the run that continued quiesces it again: %+v", d)
 	}
 	d := state.DecideRelease(w, "a", now.Add(2*time.Hour))
 	if w = step(t, w, d); d.Outcome != state.EndedBefore {
-		t.Errorf("the run that went on is told %+v", d)
+		t.Errorf("the run that continued gets %+v", d)
 	}
 	if diff := cmp.Diff(web(), w); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
 }
 
-// stepper makes a workload what a decision makes of it.
+// stepper applies a decision to a workload.
 type stepper func(state.Workload, state.Decision) state.Workload
 
-// TestWhoHeldIsTold: a run that goes on when the workload runs learns so at its end, whoever started
-// it, and whoever has it quiesced again by then.
+// TestWhoHeldIsTold: a run that continues while the workload runs learns so at its end, whoever
+// started the workload, and whoever has quiesced it again by then.
 func TestWhoHeldIsTold(t *testing.T) {
 	t.Parallel()
 	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
 	for name, tc := range map[string]struct {
-		// do happens after a, whose time is over after 30 minutes, had it quiesced.
+		// do happens after a quiesced the workload; the hold of a expires after 30 minutes.
 		do      func(do stepper, w state.Workload) state.Workload
 		outcome state.Outcome
 		started bool
@@ -214,15 +214,15 @@ func TestWhoHeldIsTold(t *testing.T) {
 			w = do(w, state.DecideQuiesce(w, state.NewHolder("b", at(31), time.Hour), at(31)))
 			return do(w, state.DecideRelease(w, "b", at(35)))
 		}, state.EndedBefore, true},
-		"it was given back, and quiesced again": {func(do stepper, w state.Workload) state.Workload {
+		"it was unquiesced, and quiesced again": {func(do stepper, w state.Workload) state.Workload {
 			w = do(w, state.DecideExpired(w, at(30)))
 			return do(w, state.DecideQuiesce(w, state.NewHolder("b", at(35), time.Hour), at(35)))
 		}, state.StillHeld, true},
-		"somebody started it, and another quiesced it again": {func(do stepper, w state.Workload) state.Workload {
+		"a user started it, and another quiesced it again": {func(do stepper, w state.Workload) state.Workload {
 			w.Replicas = 5
 			return do(w, state.DecideQuiesce(w, state.NewHolder("b", at(20), time.Hour), at(20)))
 		}, state.StillHeld, true},
-		"somebody started it when it waited for pods": {func(do stepper, w state.Workload) state.Workload {
+		"a user started it while the run waited for pods": {func(do stepper, w state.Workload) state.Workload {
 			w.Replicas = 5
 			return do(w, state.DecideQuiesce(w, state.NewHolder("a", at(1), time.Hour), at(1)))
 		}, state.Restored, false},
@@ -231,7 +231,7 @@ func TestWhoHeldIsTold(t *testing.T) {
 			w = do(w, state.DecideQuiesce(w, state.NewHolder("b", at(1), time.Hour), at(1)))
 			return do(w, state.DecideQuiesce(w, state.NewHolder("a", at(2), time.Hour), at(2)))
 		}, state.StillHeld, false},
-		"somebody started it before its time was over": {func(do stepper, w state.Workload) state.Workload {
+		"a user started it before the hold expired": {func(do stepper, w state.Workload) state.Workload {
 			w.Replicas = 5
 			return do(w, state.DecideExpired(w, at(30)))
 		}, state.EndedBefore, true},
@@ -243,7 +243,7 @@ func TestWhoHeldIsTold(t *testing.T) {
 			w = tc.do(func(w state.Workload, d state.Decision) state.Workload { return step(t, w, d) }, w)
 			d := state.DecideRelease(w, "a", at(45))
 			if d.Outcome != tc.outcome || d.RanWhileHeld != tc.started {
-				t.Errorf("it is told %s (%s), ran: %v; want %s, %v", d.Outcome, d.Text, d.RanWhileHeld, tc.outcome, tc.started)
+				t.Errorf("the outcome is %s (%s), ran: %v; want %s, %v", d.Outcome, d.Text, d.RanWhileHeld, tc.outcome, tc.started)
 			}
 			w = step(t, w, d)
 			w = step(t, w, state.DecideRelease(w, "b", at(46)))

@@ -14,13 +14,13 @@ type WorkloadKind string
 
 // The kinds that can be quiesced.
 const (
-	// CronJob is suspended; Jobs that it started go on, unless they are quiesced, too.
+	// CronJob is suspended. Jobs that it has started continue unless they are quiesced, too.
 	CronJob WorkloadKind = "CronJob"
-	// Job is suspended, which ends its pods; what they did is done again later.
+	// Job is suspended, which deletes its pods; the Job repeats their work later.
 	Job WorkloadKind = "Job"
 	// Deployment is scaled to 0.
 	Deployment WorkloadKind = "Deployment"
-	// ReplicaSet is scaled to 0 if nobody owns it.
+	// ReplicaSet is scaled to 0 if it has no owner.
 	ReplicaSet WorkloadKind = "ReplicaSet"
 	// DaemonSet gets a node selector that no node has.
 	DaemonSet WorkloadKind = "DaemonSet"
@@ -28,17 +28,17 @@ const (
 	StatefulSet WorkloadKind = "StatefulSet"
 )
 
-// WorkloadKinds returns all kinds in the order in which they are quiesced: what starts others first,
-// what others store their data in last. They are given back in the reverse order.
+// WorkloadKinds returns all kinds in the order in which they are quiesced: first what starts
+// others, last what others store their data in. They are unquiesced in the reverse order.
 func WorkloadKinds() []WorkloadKind {
 	return []WorkloadKind{CronJob, Job, Deployment, ReplicaSet, DaemonSet, StatefulSet}
 }
 
-// NodeSelectorKey is the label that no node must have. It is added to the node selector of a
-// DaemonSet, with the value "true"; what the selector had before stays beside it.
+// NodeSelectorKey is a label that no node may have. It is added to the node selector of a DaemonSet
+// with the value "true", beside the existing entries.
 const NodeSelectorKey = "grapnel.dev/quiesced"
 
-// Ref names a workload. Without a Name it is all workloads of a kind, or of a namespace.
+// Ref names a workload. Without a Name it stands for all workloads of a kind or of a namespace.
 type Ref struct {
 	Kind            WorkloadKind
 	Namespace, Name string
@@ -57,46 +57,46 @@ func (r Ref) String() string {
 	return "every namespace"
 }
 
-// Rollout says how far a change of the template is.
+// Rollout is the progress of a change of the pod template.
 type Rollout int
 
 const (
-	// NoRollout means: all pods are of one template.
+	// NoRollout means that all pods have the same template.
 	NoRollout Rollout = iota
-	// RolloutProgressing means: they will be.
+	// RolloutProgressing means that all pods will have the same template.
 	RolloutProgressing
-	// RolloutStalled means: they stay as they are until somebody does something about it.
+	// RolloutStalled means that pods of two templates remain until a user acts.
 	RolloutStalled
 )
 
-// Workload is what decisions need to know of an object.
+// Workload is the part of an object that decisions depend on.
 type Workload struct {
 	Ref
 	UID, ResourceVersion string
 	Labels, Annotations  map[string]string
-	// Owner is the owner that controls it, nil if there is none.
+	// Owner is the controller in ownerReferences, nil if there is none.
 	Owner *metav1.OwnerReference
-	// ManagedFields say who wrote which field last; nil if that is not known.
+	// ManagedFields are the last writers of each field; nil if unknown.
 	ManagedFields []metav1.ManagedFieldsEntry
-	// Deleting says that it is being deleted.
+	// Deleting is set if the object has a deletionTimestamp.
 	Deleting bool
-	// Replicas is what a Deployment, ReplicaSet or StatefulSet is scaled to.
+	// Replicas is the desired number of a Deployment, ReplicaSet or StatefulSet.
 	Replicas int32
-	// Suspend is set for a CronJob or Job that is suspended.
+	// Suspend is set for a suspended CronJob or Job.
 	Suspend bool
-	// NodeSelector is the one of the pods of a DaemonSet.
+	// NodeSelector is the node selector of the pods of a DaemonSet.
 	NodeSelector map[string]string
-	// Finished says that a Job has ended or is about to.
+	// Finished is set if a Job has finished or is about to.
 	Finished bool
-	// JobController is who runs a Job if it is not Kubernetes.
+	// JobController is the controller of a Job if it is not that of Kubernetes.
 	JobController string
-	// Rollout says whether its pods are of two templates.
+	// Rollout tells whether pods of two templates run.
 	Rollout Rollout
-	// DeletesVolumes says that a StatefulSet deletes the volumes of replicas that go.
+	// DeletesVolumes is set if a StatefulSet deletes the volumes of removed replicas.
 	DeletesVolumes bool
 }
 
-// IsQuiesced says whether nothing of the workload is to run.
+// IsQuiesced reports whether the workload is set to run nothing.
 func (w Workload) IsQuiesced() bool {
 	switch w.Kind {
 	case CronJob, Job:
@@ -108,8 +108,7 @@ func (w Workload) IsQuiesced() bool {
 	}
 }
 
-// hasDefaultValue says whether the field that quiescing changes has the value that it has if nobody ever
-// set it.
+// hasDefaultValue reports whether the field that quiescing changes has its default value.
 func (w Workload) hasDefaultValue() bool {
 	switch w.Kind {
 	case CronJob, Job:
@@ -121,7 +120,7 @@ func (w Workload) hasDefaultValue() bool {
 	}
 }
 
-// describeValue returns what the workload is set to, in words.
+// describeValue describes the current value of the field.
 func (w Workload) describeValue() string {
 	switch {
 	case w.Kind == DaemonSet && w.IsQuiesced():

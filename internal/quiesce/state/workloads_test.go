@@ -17,7 +17,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// A change makes a workload another one.
+// A change modifies a workload.
 type change func(*state.Workload)
 
 // web is a Deployment with 3 replicas.
@@ -46,7 +46,7 @@ func annotated(text string) change {
 	return func(w *state.Workload) { w.Annotations = map[string]string{state.Annotation: text} }
 }
 
-// saved gives the workload a state that was saved when it had 3 replicas.
+// saved adds a state that was saved when the workload had 3 replicas.
 func saved(change func(*state.State), holders ...state.Holder) change {
 	return func(w *state.Workload) {
 		s := state.State{Version: 1, Kind: w.Kind, UID: w.UID, Replicas: 3, Holders: holders}
@@ -69,7 +69,7 @@ func reverted(n int) func(*state.State) { return func(s *state.State) { s.Revert
 
 func ended(s *state.State) { s.Expired = true }
 
-// written says who set the field that quiesces a Deployment last.
+// written records the last writers of the field that quiesces a Deployment.
 func written(manager string, more ...string) change {
 	return func(w *state.Workload) {
 		for i, name := range append([]string{manager}, more...) {
@@ -82,7 +82,7 @@ func written(manager string, more ...string) change {
 	}
 }
 
-// later does it an hour after what was done before.
+// later applies a change one hour after the previous ones.
 func later(do change) change {
 	return func(w *state.Workload) {
 		before := len(w.ManagedFields)
@@ -96,7 +96,7 @@ func later(do change) change {
 	}
 }
 
-// savedBy says who wrote the state.
+// savedBy records the writers of the state.
 func savedBy(managers ...string) change {
 	return func(w *state.Workload) {
 		for _, name := range managers {
@@ -108,15 +108,15 @@ func savedBy(managers ...string) change {
 	}
 }
 
-// live counts for an hour, over not any more.
+// live returns a holder that has one hour left; over returns one that has expired.
 func live(uid string) state.Holder { return state.NewHolder(uid, now, time.Hour) }
 
 func over(uid string) state.Holder { return state.NewHolder(uid, now.Add(-time.Hour), time.Hour) }
 
-// long is over for so long that nobody waits for what it would be told.
+// long returns a holder that expired so long ago that it is dropped.
 func long(uid string) state.Holder { return state.NewHolder(uid, now.Add(-24*time.Hour), time.Hour) }
 
-// selected says who wrote the node selector of a DaemonSet last.
+// selected records the last writer of the node selector of a DaemonSet.
 func selected(manager string) change {
 	return func(w *state.Workload) {
 		w.ManagedFields = append(w.ManagedFields, metav1.ManagedFieldsEntry{
@@ -126,14 +126,15 @@ func selected(manager string) change {
 	}
 }
 
-// want is what is expected of a decision; of the state, what counts.
+// want is what is expected of a decision.
 type want struct {
 	outcome  state.Outcome
 	text     string
 	patched  bool
 	value    state.FieldChange
 	replicas int32
-	// state is "" if it is removed: replicas, "already", reverts and holders otherwise.
+	// state is "" if the state is removed; otherwise it has the replicas, "already", the reverts
+	// and the holders.
 	state string
 }
 

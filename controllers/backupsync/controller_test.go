@@ -68,7 +68,7 @@ func TestLocation(t *testing.T) {
 	suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "two" })
 	check(t, env, bsl, metav1.ConditionTrue)
 	awaitPhase(env, "other", v1alpha1.BackupPhaseCompleted)
-	awaitCondition(env, mine, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "does not have this backup any more")
+	awaitCondition(env, mine, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "no longer contains this backup")
 	env.WaitForEvent(mine, "Warning DataMissing: BackupStorageLocation main does not have")
 
 	check(t, env, bsl, metav1.ConditionFalse)
@@ -170,8 +170,8 @@ func TestUnchanged(t *testing.T) {
 	operator(t, env, root, often, counted(looks), through(writes))
 	bsl := folder(env, "main", "")
 	check(t, env, bsl, metav1.ConditionTrue)
-	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "1 backup can not be imported: bad: file")
-	env.WaitForEvent(bsl, "Warning BackupsUnreadable: 1 backup can not be imported")
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "1 backup cannot be imported: bad: file")
+	env.WaitForEvent(bsl, "Warning BackupsUnreadable: 1 backup cannot be imported")
 	awaitMore(t, looks)
 	before, version := writes.writes.Load(), bsl.ResourceVersion
 	awaitMore(t, looks)
@@ -207,7 +207,7 @@ func TestTwoLocations(t *testing.T) {
 	awaitPhase(env, "nightly", v1alpha1.BackupPhaseCompleted)
 	second := folder(env, "b", "b")
 	check(t, env, second, metav1.ConditionTrue)
-	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "odd: as a Backup it is refused")
+	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "odd: the API server rejected the imported Backup")
 	list := backups(t, env)
 	if len(list) != 2 || list[0].StoredName() != "nightly" || list[1].StoredName() != "nightly" {
 		t.Fatalf("the Backups are %+v", list)
@@ -223,7 +223,7 @@ func TestTwoLocations(t *testing.T) {
 	}
 	suite.UpdateWithRetry(env, second, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Default = true })
 	check(t, env, second, metav1.ConditionTrue)
-	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "(which is nightly there)")
+	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "(nightly in the location)")
 }
 
 // TestDied ends an operator between an object and its status.

@@ -120,7 +120,7 @@ func TestCollisions(t *testing.T) {
 		t.Errorf("the report is %+v", report)
 	}
 	event := w.event()
-	if !strings.HasPrefix(event, "Warning NameTaken Backup a of BackupStorageLocation main is called a-") || !strings.HasPrefix(w.event(), "Warning NameTaken") || w.event() != "" {
+	if !strings.HasPrefix(event, "Warning NameTaken Backup a of BackupStorageLocation main is named a-") || !strings.HasPrefix(w.event(), "Warning NameTaken") || w.event() != "" {
 		t.Errorf("the event is %q", event)
 	}
 	names := w.names()

@@ -82,10 +82,10 @@ func TestSyncedCondition(t *testing.T) {
 		not    string
 	}{
 		"all is well": {&Report{Found: 3, Imported: 2}, "True", v1alpha1.ReasonSynced, []string{"Every backup"}, "name"},
-		"renamed":     {renamed, "True", v1alpha1.ReasonSynced, []string{"b-00-hash (which is b-00 there)", "b-09-hash", ", and 2 more"}, "b-10"},
+		"renamed":     {renamed, "True", v1alpha1.ReasonSynced, []string{"b-00-hash (b-00 in the location)", "b-09-hash", ", and 2 more"}, "b-10"},
 		"unreadable": {
 			many, "False", v1alpha1.ReasonBackupsUnreadable,
-			[]string{"25 backups can not be imported: b-00: is odd; ", "b-09: is odd; and 15 more. Repair"},
+			[]string{"25 backups cannot be imported: b-00: is odd; ", "b-09: is odd; and 15 more. Repair"},
 			"b-10",
 		},
 		"not all are noted": {&Report{Found: 3, TombstoneProblem: "no room; destroy some"}, "False", "TooManyBackups", []string{"no room; destroy some"}, "Every"},

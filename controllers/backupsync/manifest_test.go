@@ -96,7 +96,7 @@ func TestRefused(t *testing.T) {
 	}
 	report, _ := w.look()
 	w.wantNames("b")
-	if report.Unreadable != 1 || !strings.HasPrefix(report.Problems[0], "a: as a Backup it is refused") {
+	if report.Unreadable != 1 || !strings.HasPrefix(report.Problems[0], "a: the API server rejected the imported Backup") {
 		t.Errorf("the report is %+v", report)
 	}
 	w.quiet()
@@ -116,7 +116,7 @@ func TestBareInVain(t *testing.T) {
 	w.bare("odd", "../other", "")
 	w.look()
 	for name, want := range map[string]string{
-		"missing": `has no finished backup "missing"`, "broken": "can not be used: file", "open": "has not ended", "mine": "UID v-1", "odd": "has no finished",
+		"missing": `has no finished backup "missing"`, "broken": "cannot be used: file", "open": "has not finished", "mine": "UID v-1", "odd": "has no finished",
 	} {
 		if status, _, message := w.said(name, "Stalled"); status != "True" || !strings.Contains(message, want) || w.get(name).Status.Message != message {
 			t.Errorf("%s: Stalled is %q: %s", name, status, message)

@@ -105,8 +105,8 @@ func TestMarkRefused(t *testing.T) {
 		return nil
 	}
 	report, _ := w.look()
-	if len(report.Problems) != 2 || !strings.HasPrefix(report.Problems[0], "replaced: the status of Backup replaced is refused by the API server") ||
-		!strings.HasPrefix(report.Problems[1], "a: the status of Backup a is refused") {
+	if len(report.Problems) != 2 || !strings.HasPrefix(report.Problems[0], "replaced: the status of Backup replaced was rejected by the API server") ||
+		!strings.HasPrefix(report.Problems[1], "a: the status of Backup a was rejected") {
 		t.Errorf("the report is %+v", report)
 	}
 	w.wantNames("a", "b", "replaced", "z")

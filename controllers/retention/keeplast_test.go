@@ -141,7 +141,7 @@ func TestKeptUntil(t *testing.T) {
 			if result := s.keeps(2*month, b); result.RequeueAfter != time.Hour {
 				t.Errorf("it is looked at again after %v", result.RequeueAfter)
 			}
-			s.expectTold("Normal KeptByItsSchedule Expire: …one of the newest 1 that succeeded of Schedule nightly (keepLast)")
+			s.expectTold("Normal KeptByItsSchedule Expire: …one of the newest 1 Completed Backups of Schedule nightly (keepLast)")
 			end(s, n)
 			s.at(2*month, b)
 			s.expectDoomed(b.Name)

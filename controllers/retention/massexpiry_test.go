@@ -88,7 +88,7 @@ func TestMassExpiry_AllClocks(t *testing.T) {
 	s.expectHoldCondition(bsl, metav1.ConditionTrue, v1alpha1.ReasonMassExpiry, "50 of 50 Backups of BackupStorageLocation main are due at once")
 	s.expectTold("Warning MassExpiry Expire: …annotate the location with grapnel.dev/allow-mass-expiry-until=20")
 
-	for value, says := range map[string]string{"true": `(its value "true" is no time as in RFC 3339)`, s.start.Format(time.RFC3339): "none of them expires"} {
+	for value, says := range map[string]string{"true": `(its value "true" is not an RFC 3339 time)`, s.start.Format(time.RFC3339): "none of them expires"} {
 		suite.UpdateWithRetry(s.Env, bsl, func(l *v1alpha1.BackupStorageLocation) {
 			l.Annotations = map[string]string{v1alpha1.AnnotationAllowMassExpiryUntil: value}
 		})

@@ -67,7 +67,7 @@ func TestWoken(t *testing.T) {
 	restore.Status.Phase, restore.Status.CompletionTimestamp = v1alpha1.RestorePhaseCompleted, &metav1.Time{Time: s.now}
 	s.writeStatus(restore)
 	first := s.awaitDeletion(b, nil)
-	s.WaitForEvent(b, "Normal Expired: Its time was over at")
+	s.WaitForEvent(b, "Normal Expired: The Backup expired at")
 	s.Delete(first) // cancelled, and its time is still over
 	second := s.awaitDeletion(b, first)
 

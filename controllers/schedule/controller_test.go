@@ -223,7 +223,7 @@ func TestConcurrency(t *testing.T) {
 		s.at("2 03:00", n)
 		s.at("2 03:01", n)
 		s.expectMade("1 03:00", "2 03:00")
-		s.expectTold("Normal Replaced Cancel: Cancelled Backup "+s.backupName("1 03:00"), "Normal BackupCreated")
+		s.expectTold("Normal Replaced Cancel: Canceled Backup "+s.backupName("1 03:00"), "Normal BackupCreated")
 		for text, want := range map[string]v1alpha1.DesiredState{"1 03:00": "Cancel", "2 03:00": "Run"} {
 			if got := s.backup(text).Spec.DesiredState; got != want {
 				t.Errorf("the Backup of %s is to %s, want %s", text, got, want)

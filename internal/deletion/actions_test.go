@@ -73,7 +73,7 @@ func TestActions(t *testing.T) {
 			// Each round ends after three; a third one would take more than an hour altogether.
 			fake: fake{execute: hangs("")}, failed: 4, said: "deadline",
 			shown: []string{"disk", "web", "db", "disk", "web", "db", "disk"},
-			left:  []string{"volumes.storage.example.io disk", "3 objects that it was not shown, because it was given up"},
+			left:  []string{"volumes.storage.example.io disk", "3 objects that it did not receive, because the operator gave up on it"},
 		},
 		"panics": {
 			fake:  fake{execute: func(_ context.Context, name string, _ int) error { panic("nil map of " + secret + name) }},
@@ -84,7 +84,7 @@ func TestActions(t *testing.T) {
 		"ends always": {
 			fake: fake{execute: fails(lost, "", 99)}, failed: 4, said: "ended",
 			shown: []string{"disk", "web", "db", "disk", "web", "db", "disk", "web", "db"},
-			left:  []string{"disk", "web", "db", "1 objects that it was not shown"},
+			left:  []string{"disk", "web", "db", "1 objects that it did not receive"},
 		},
 		"is back for the second round": {
 			fake: fake{execute: fails(lost, "", 1)}, items: 4, said: "ended",
@@ -97,7 +97,7 @@ func TestActions(t *testing.T) {
 		"was removed from the plugin":       {fake: fake{resolve: func() error { return caller.ErrNoSuchAction }}, left: []string{"no such action"}, said: "no such action"},
 		"was removed meanwhile": {
 			fake: fake{resolve: after(2, caller.ErrNoSuchAction)}, shown: all[:1], items: 1, failed: 3, said: "no such action",
-			left: []string{"pods shop/web", "2 objects that it was not shown"},
+			left: []string{"pods shop/web", "2 objects that it did not receive"},
 		},
 		"plugin is not loaded":                 {fake: fake{resolve: func() error { return errors.New("not loaded") }}, left: []string{"not loaded"}, said: "not loaded"},
 		"plugin is not loaded after the first": {fake: fake{resolve: after(2, errors.New("not loaded"))}, shown: all[:1], items: 1, failed: 3, left: []string{"web", "db", "cache"}, said: "not loaded"},

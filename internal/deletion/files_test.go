@@ -43,13 +43,13 @@ func TestArchives(t *testing.T) {
 		"good":      {stored: good, found: good, atLeast: 4, most: 4},
 		"empty":     {stored: pack(t), found: pack(t)},
 		"missing":   {stored: good, left: []string{"nightly.tar.gz is missing"}},
-		"cut":       {stored: large, found: large[:len(large)/2], atLeast: 100, most: 4999, left: []string{"can not be read to its end"}},
-		"damaged":   {stored: large, found: slices.Concat(large[:len(large)/2], []byte(strings.Repeat("x", 2000))), atLeast: 100, most: 4999, left: []string{"can not be read to its end"}},
+		"cut":       {stored: large, found: large[:len(large)/2], atLeast: 100, most: 4999, left: []string{"cannot be read to its end"}},
+		"damaged":   {stored: large, found: slices.Concat(large[:len(large)/2], []byte(strings.Repeat("x", 2000))), atLeast: 100, most: 4999, left: []string{"cannot be read to its end"}},
 		"nonsense":  {stored: good, found: []byte("nonsense"), left: []string{"first 0, because the archive nightly.tar.gz"}},
 		"no bytes":  {stored: good, found: []byte{}, left: []string{"first 0"}},
 		"replaced":  {stored: good, found: pack(t, pod("db")), left: []string{"is not the one that the backup stored"}},
-		"continued": {stored: good, found: slices.Concat(good, good), atLeast: 4, most: 4, left: []string{"can not be read to its end"}},
-		"too large": {stored: good, found: good, limits: archive.Limits{Entries: 4}, atLeast: 1, most: 3, left: []string{"can not be read to its end"}},
+		"continued": {stored: good, found: slices.Concat(good, good), atLeast: 4, most: 4, left: []string{"cannot be read to its end"}},
+		"too large": {stored: good, found: good, limits: archive.Limits{Entries: 4}, atLeast: 1, most: 3, left: []string{"cannot be read to its end"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

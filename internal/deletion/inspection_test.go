@@ -122,7 +122,7 @@ func TestInspect(t *testing.T) {
 		"Velero's":       {name: "nightly", change: change{"nightly-grapnel.json": ""}, want: deletion.StoredBackup{Exists: true}},
 		"two halves":     {name: "nightly", change: change{"velero-backup.json": `{"other":1}`}, want: deletion.StoredBackup{Exists: true, Damaged: "does not belong to"}},
 		"nonsense":       {name: "nightly", change: change{"nightly-grapnel.json": `{`}, want: deletion.StoredBackup{Exists: true, Damaged: "is not a manifest"}},
-		"Velero's wrong": {name: "nightly", change: change{"velero-backup.json": `[]`, "nightly-grapnel.json": ""}, want: deletion.StoredBackup{Exists: true, Damaged: "is no object"}},
+		"Velero's wrong": {name: "nightly", change: change{"velero-backup.json": `[]`, "nightly-grapnel.json": ""}, want: deletion.StoredBackup{Exists: true, Damaged: "is not a JSON object"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

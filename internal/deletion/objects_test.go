@@ -58,11 +58,11 @@ func TestOneCopyOfEach(t *testing.T) {
 func TestObjectsThatAreNotWhatTheirPathSays(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ content, want string }{
-		"no JSON":           {"nonsense", "is no object"},
-		"another name":      {`{"metadata":{"name":"db","namespace":"shop"}}`, "is another object"},
-		"another namespace": {`{"metadata":{"name":"web","namespace":"kube-system"}}`, "is another object"},
-		"two names":         {`{"metadata":{"name":"web","name":"db","namespace":"shop"}}`, "is no object"},
-		"labels of numbers": {`{"metadata":{"name":"web","namespace":"shop","labels":{"a":1}}}`, "is no object"},
+		"no JSON":           {"nonsense", "is not a Kubernetes object"},
+		"another name":      {`{"metadata":{"name":"db","namespace":"shop"}}`, "is a different object"},
+		"another namespace": {`{"metadata":{"name":"web","namespace":"kube-system"}}`, "is a different object"},
+		"two names":         {`{"metadata":{"name":"web","name":"db","namespace":"shop"}}`, "is not a Kubernetes object"},
+		"labels of numbers": {`{"metadata":{"name":"web","namespace":"shop","labels":{"a":1}}}`, "is not a Kubernetes object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +77,7 @@ func TestObjectsThatAreNotWhatTheirPathSays(t *testing.T) {
 					t.Fatal(err)
 				}
 				wantShown(t, action, "db", "db")
-				wantLeft(t, result.Leftovers, "for pods shop/web, which they were not shown: it "+tc.want)
+				wantLeft(t, result.Leftovers, "for pods shop/web, which they did not receive: it "+tc.want)
 				wantNothing(t, store)
 			})
 		})

@@ -55,7 +55,7 @@ func declaredConstants(t *testing.T) map[string]bool {
 	return names
 }
 
-// usedConstants returns the identifiers of this package that the sources in directories or files use.
+// usedConstants returns the constants of this package that the given sources use.
 func usedConstants(t *testing.T, roots ...string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}

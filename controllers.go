@@ -50,7 +50,7 @@ type reconciler interface {
 	SetupWithManager(mgr ctrl.Manager) error
 }
 
-// controllerSetup are what controllers are built of.
+// controllerSetup holds what the controllers are built from.
 type controllerSetup struct {
 	run.Dependencies
 	mgr      ctrl.Manager
@@ -62,8 +62,8 @@ type controllerSetup struct {
 	scratch *scratch.Dir
 }
 
-// controllerConstructors returns how every controller is built, by its name. Of Plugins that exited or
-// whose binary changed the two channels tell the names.
+// controllerConstructors returns the constructor of every controller, by its name. The channels carry
+// the names of Plugins that exited or whose binary changed.
 func (p controllerSetup) controllerConstructors(exited, changed <-chan string) map[string]func() (reconciler, error) {
 	return map[string]func() (reconciler, error){
 		"backup": p.newBackupReconciler, "restore": p.newRestoreReconciler, "deletionrun": p.newDeletionRunReconciler,
@@ -86,8 +86,8 @@ func (p controllerSetup) controllerConstructors(exited, changed <-chan string) m
 	}
 }
 
-// newExecutorBuilder builds what makes executors of Plugins. Its client reads past the cache: Secrets
-// and workloads of the whole cluster are not kept in memory for that.
+// newExecutorBuilder returns the builder of executors. Its client bypasses the cache, because Secrets
+// and workloads of the whole cluster should not be kept in memory.
 func (p controllerSetup) newExecutorBuilder() (*declared.Builder, error) {
 	cfg := p.mgr.GetConfig()
 	live, err := p.newUncachedClient()
@@ -96,7 +96,7 @@ func (p controllerSetup) newExecutorBuilder() (*declared.Builder, error) {
 	}
 	pods, err := typedcorev1.NewForConfig(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for the logs of pods: %w", err)
+		return nil, fmt.Errorf("creating a client for the logs of pods: %w", err)
 	}
 	commands, err := podexec.NewRemote(cfg)
 	if err != nil {
@@ -108,22 +108,22 @@ func (p controllerSetup) newExecutorBuilder() (*declared.Builder, error) {
 	}, nil
 }
 
-// newUncachedClient returns a client that reads past the cache.
+// newUncachedClient returns a client that bypasses the cache.
 func (p controllerSetup) newUncachedClient() (client.WithWatch, error) {
 	live, err := client.NewWithWatch(p.mgr.GetConfig(), client.Options{Scheme: p.mgr.GetScheme(), Mapper: p.mgr.GetRESTMapper()})
 	if err != nil {
-		return nil, fmt.Errorf("making a client without a cache: %w", err)
+		return nil, fmt.Errorf("creating a client without a cache: %w", err)
 	}
 	return live, nil
 }
 
-// newQuiescer returns what stops workloads and gives them back.
+// newQuiescer returns what stops and restarts workloads.
 func (p controllerSetup) newQuiescer(live client.Client) *quiesce.Quiescer {
 	return kubequiesce.New(live, quiesce.Options{OperatorNamespace: p.opts.namespace, Redactor: p.Redactor, Now: p.Now})
 }
 
-// newQuiesceReconciler builds the controller that gives workloads back after their time, or when
-// no run does.
+// newQuiesceReconciler builds the controller that restarts workloads when their time has expired, or
+// when no run does.
 func (p controllerSetup) newQuiesceReconciler() (reconciler, error) {
 	live, err := p.newUncachedClient()
 	if err != nil {
@@ -132,7 +132,7 @@ func (p controllerSetup) newQuiesceReconciler() (reconciler, error) {
 	return &quiescecontroller.Reconciler{Client: p.Client, APIReader: p.Reader, Quiescer: p.newQuiescer(live), Recorder: p.Recorder, Now: p.Now}, nil
 }
 
-// archiveLimits are those of archives that are written and read.
+// archiveLimits returns the limits of archives that are written and read.
 func (p controllerSetup) archiveLimits() archive.Limits {
 	return archive.Limits{TotalBytes: p.opts.maxArchiveSize.Value()}
 }
@@ -199,7 +199,7 @@ func (p controllerSetup) newDeletionRunReconciler() (reconciler, error) {
 	cfg := rest.CopyConfig(p.mgr.GetConfig())
 	disc, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("making a discovery client: %w", err)
+		return nil, fmt.Errorf("creating a discovery client: %w", err)
 	}
 	return &deletionrun.Reconciler{
 		Dependencies: p.Dependencies, Actions: p.plugins,
@@ -222,7 +222,7 @@ func (p controllerSetup) newScheduleReconciler() (reconciler, error) {
 	return &schedule.Reconciler{Client: p.Client, Reader: p.Reader, Recorder: p.Recorder, Metrics: measured}, nil
 }
 
-// newBackupSyncReconciler builds the controller that brings stored backups into the cluster.
+// newBackupSyncReconciler builds the controller that imports stored backups into the cluster.
 func (p controllerSetup) newBackupSyncReconciler() (reconciler, error) {
 	measured, err := backupsync.NewMetrics(p.Metrics)
 	if err != nil {

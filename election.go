@@ -24,29 +24,29 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/lease"
 )
 
-// leaseName is the name of the lease that only the working operator holds.
+// leaseName is the name of the lease that only the active operator holds.
 const leaseName = "operator.grapnel.dev"
 
-// leaderElectionTimes are those of leader election, as components of Kubernetes have them.
+// leaderElectionTimes are the durations of leader election, as in components of Kubernetes.
 type leaderElectionTimes struct {
 	duration, renewDeadline, retryPeriod time.Duration
 }
 
 func (l *leaderElectionTimes) bindFlags(flags *flag.FlagSet) {
 	flags.DurationVar(&l.duration, "leader-elect-lease-duration", 15*time.Second,
-		"how long replicas that stand by wait after the last renewal of the lease before one of them takes it; whole seconds")
+		"how long standby replicas wait after the last renewal of the lease before one of them acquires it; whole seconds")
 	flags.DurationVar(&l.renewDeadline, "leader-elect-renew-deadline", 10*time.Second,
 		"how long the leader may act after its last renewal of the lease; shorter than the lease duration")
 	flags.DurationVar(&l.retryPeriod, "leader-elect-retry-period", 2*time.Second,
-		"time between two tries to acquire or renew the lease; shorter than the renew deadline")
+		"time between two attempts to acquire or renew the lease; shorter than the renew deadline")
 }
 
-// validateFlags says which flag is wrong; client-go would name its own fields.
+// validateFlags reports which flag is invalid; client-go would name its own fields.
 func (l *leaderElectionTimes) validateFlags() error {
 	switch {
 	case l.retryPeriod <= 0:
 		return fmt.Errorf("--leader-elect-retry-period is %s: it must be longer than zero", l.retryPeriod)
-	case l.renewDeadline <= l.retryPeriod*6/5: // each try may begin a fifth later
+	case l.renewDeadline <= l.retryPeriod*6/5: // the start of each attempt has a jitter of up to 20 %
 		return fmt.Errorf("--leader-elect-renew-deadline is %s: it must be longer than 1.2 times --leader-elect-retry-period (%s)",
 			l.renewDeadline, l.retryPeriod)
 	case l.duration <= l.renewDeadline:
@@ -58,15 +58,14 @@ func (l *leaderElectionTimes) validateFlags() error {
 	return nil
 }
 
-// election is what makes one of several operators the leader. It is empty without leader
-// election.
+// election makes one of several operators the leader. It is empty without leader election.
 type election struct {
 	lock  resourcelock.Interface
 	fence *lease.Fence
 }
 
-// newLeaderElection returns the election of an operator. Its client is not the one of the
-// manager: that waits for the lease.
+// newLeaderElection returns the election of an operator. It does not use the client of the manager,
+// which waits for the lease.
 func newLeaderElection(cfg *rest.Config, opts options) (election, error) {
 	if !opts.leaderElect {
 		return election{}, nil
@@ -76,14 +75,14 @@ func newLeaderElection(cfg *rest.Config, opts options) (election, error) {
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return election{}, fmt.Errorf("finding a name for the holder of the lease: %w", err)
+		return election{}, fmt.Errorf("determining the identity of the lease holder: %w", err)
 	}
 	identity := host + "_" + string(uuid.NewUUID())
-	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), "leader-election") // it would change that of all clients
-	cfg.Timeout = max(time.Second, opts.lease.renewDeadline/2)       // one request that hangs must not cost the lease
+	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), "leader-election") // without the copy it would change the user agent of all clients
+	cfg.Timeout = max(time.Second, opts.lease.renewDeadline/2)       // one hanging request must not lose the lease
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		return election{}, fmt.Errorf("making a client for the lease: %w", err)
+		return election{}, fmt.Errorf("creating a client for the lease: %w", err)
 	}
 	events := record.NewBroadcaster()
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(opts.namespace)})
@@ -98,11 +97,11 @@ func newLeaderElection(cfg *rest.Config, opts options) (election, error) {
 	})}, nil
 }
 
-// journalCloseTimeout bounds how long the process stays for its last note. The disk may hang.
+// journalCloseTimeout limits how long the process waits for its last journal entry. The disk may hang.
 const journalCloseTimeout = time.Second
 
-// exitWhenLeaseLost ends the process as soon as another operator may lead. Nothing is ended in
-// good order: what this one was about to do, it must not do. It notes only that it did not
+// exitWhenLeaseLost exits the process as soon as another operator may lead. There is no graceful
+// shutdown: this operator must not do what it was about to do. It only records that it did not
 // crash.
 func (e election) exitWhenLeaseLost(ctx context.Context, note func()) {
 	if e.fence == nil {
@@ -112,7 +111,7 @@ func (e election) exitWhenLeaseLost(ctx context.Context, note func()) {
 	if err == nil {
 		return
 	}
-	ctrl.Log.Error(err, "Ending the operator at once")
+	ctrl.Log.Error(err, "Exiting immediately")
 	noted := make(chan struct{})
 	go func() {
 		defer close(noted)

@@ -23,15 +23,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// TestFenceOfAnOperator: an operator that does not lead changes nothing, by whatever way it
-// reaches out: requests to the API server, commands in pods, plugins, HookRuns and stores.
+// TestFenceOfAnOperator: an operator that does not lead changes nothing, in none of the ways that it
+// has: requests to the API server, commands in pods, plugins, HookRuns and stores.
 func TestFenceOfAnOperator(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method != http.MethodGet || strings.HasSuffix(r.URL.Path, "/exec"):
 			requests.Add(1)
-		case r.URL.Path == "/apis/grapnel.dev/v1alpha1": // all that a manager asks for
+		case r.URL.Path == "/apis/grapnel.dev/v1alpha1": // all that a manager requests
 			_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"grapnel.dev/v1alpha1",
 				"resources":[{"name":"asyncoperations","kind":"AsyncOperation","namespaced":true}]}`))
 		case r.URL.Path == "/apis":

@@ -86,8 +86,8 @@ type options struct {
 // featureAllVersions archives every served version of a group's resources.
 const featureAllVersions = "EnableAPIGroupVersions"
 
-// parseFeatures returns the features of a comma-separated list. All of them must
-// be known.
+// parseFeatures returns the features of a comma-separated list. It rejects unknown
+// features.
 func parseFeatures(list string) ([]string, error) {
 	var features []string
 	for feature := range strings.SplitSeq(list, ",") {
@@ -96,53 +96,53 @@ func parseFeatures(list string) ([]string, error) {
 		case featureAllVersions:
 			features = append(features, feature)
 		default:
-			return nil, fmt.Errorf("--features: %q is not known; known is %s", feature, featureAllVersions)
+			return nil, fmt.Errorf("--features: unknown feature %q; the supported feature is %s", feature, featureAllVersions)
 		}
 	}
 	return features, nil
 }
 
-// operatorNamespace is where the operator runs, by default.
+// operatorNamespace returns the default namespace of the operator.
 func operatorNamespace() string { return cmp.Or(os.Getenv("POD_NAMESPACE"), "grapnel-system") }
 
 func parseFlags() (options, zap.Options) {
 	o := options{maxArchiveSize: resource.QuantityValue{Quantity: *resource.NewQuantity(archive.DefaultTotalBytes, resource.BinarySI)}}
 	logging := zap.Options{}
-	flag.BoolVar(&o.leaderElect, "leader-elect", false, "run only while holding the leader lease, so that several replicas can stand by")
+	flag.BoolVar(&o.leaderElect, "leader-elect", false, "run only while holding the leader lease, which allows standby replicas")
 	o.lease.bindFlags(flag.CommandLine)
 	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
-	flag.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of Go's profiles, for a look at processor time and memory; off by default. "+
-		"They tell what is in memory: let nobody else reach it")
-	flag.StringVar(&o.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 turns it off")
-	flag.BoolVar(&o.secureMetrics, "metrics-secure", true, "serve metrics over TLS and only to whom the API server authorizes")
-	flag.StringVar(&o.pluginDir, "plugin-dir", "/plugins", "folder with plugin binaries; Plugins name files in it")
-	flag.StringVar(&o.storeRoot, "store-root", "", "folder that filesystem locations are relative to; empty refuses them")
-	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "folder for the logs of runs that are not finished")
+	flag.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of Go's CPU and memory profiles (pprof); off by default. "+
+		"They reveal the content of memory: restrict access to the address")
+	flag.StringVar(&o.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
+	flag.BoolVar(&o.secureMetrics, "metrics-secure", true, "serve metrics over TLS, and only to clients that the API server authorizes")
+	flag.StringVar(&o.pluginDir, "plugin-dir", "/plugins", "directory with plugin binaries; Plugins name files in it")
+	flag.StringVar(&o.storeRoot, "store-root", "", "directory that filesystem locations are relative to; if empty, such locations are refused")
+	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "directory for the logs of unfinished runs")
 	flag.DurationVar(&o.locationCheckInterval, "location-check-interval", time.Minute, "time between two checks of a storage location")
-	flag.DurationVar(&o.syncInterval, "backup-sync-interval", time.Minute, "time between two looks for backups in a storage location that other systems stored")
+	flag.DurationVar(&o.syncInterval, "backup-sync-interval", time.Minute, "time between two syncs of a storage location, which import the backups of other systems")
 	flag.StringVar(&o.namespace, "namespace", operatorNamespace(), "namespace whose Backups and locations are watched")
-	flag.IntVar(&o.maxBackups, "max-concurrent-backups", 4, "how many Backups may run at a time, besides those that only wait for operations; the others wait")
-	flag.IntVar(&o.maxRestores, "max-concurrent-restores", 1, "how many Restores may run at a time, besides those that only wait for operations; the others wait")
+	flag.IntVar(&o.maxBackups, "max-concurrent-backups", 4, "how many Backups may run at a time, not counting those that only wait for operations; the others wait")
+	flag.IntVar(&o.maxRestores, "max-concurrent-restores", 1, "how many Restores may run at a time, not counting those that only wait for operations; the others wait")
 	flag.IntVar(&o.maxDeletions, "max-concurrent-deletions", 4, "how many backups may be destroyed at a time; the other DeletionRuns wait")
-	flag.Var(&o.maxArchiveSize, "max-archive-size", "how many bytes the archive of a backup may have, decompressed; a Backup that needs more fails, and so does a Restore of a larger one")
-	flag.Var(&o.maxScratchSize, "max-scratch-size", "how many bytes the archives in --scratch-dir may have together; what needs more fails. "+
-		"0 is no limit but what the volume has; set it below the sizeLimit of an emptyDir")
+	flag.Var(&o.maxArchiveSize, "max-archive-size", "maximum size of the decompressed archive of a backup, in bytes; a Backup that needs more fails, and so does a Restore of a larger archive")
+	flag.Var(&o.maxScratchSize, "max-scratch-size", "maximum total size of the archives in --scratch-dir, in bytes; a run that needs more fails. "+
+		"0 means that only the volume limits it; set it below the sizeLimit of an emptyDir")
 	flag.IntVar(&o.restoreWorkers, "restore-workers", restoreengine.DefaultWorkers, "how many objects of a Restore are written at a time")
 	flag.DurationVar(&o.operations.Timeout, "default-item-operation-timeout", 4*time.Hour,
-		"how long an operation of a plugin may take if neither the Backup or Restore nor the Plugin says so")
+		"how long an operation of a plugin may take if neither the Backup or Restore nor the Plugin sets it")
 	flag.DurationVar(&o.operations.PollInterval, "item-operation-poll-interval", 10*time.Second,
-		"time between two questions how far an operation is, if neither the Plugin nor the action says so; at least 100ms")
+		"time between two polls of an operation if neither the Plugin nor the action sets it; at least 100ms")
 	flag.DurationVar(&o.operations.CancelTimeout, "item-operation-cancel-timeout", 5*time.Minute,
-		"how long an operation of a plugin has to end after it was cancelled; then nobody knows how it ended")
+		"how long an operation of a plugin may take to end after it was canceled; after that its outcome is unknown")
 	flag.DurationVar(&o.admissionGrace, "admission-grace", 2*time.Minute,
-		"how long a new Backup or Restore waits for a location, a backup or Plugins that it needs and that are not there or not ready; 0 fails its validation at once")
+		"how long a new Backup or Restore waits for a location, a backup or Plugins that it needs and that do not exist or are not ready; 0 fails its validation immediately")
 	flag.DurationVar(&o.limits.RunTimeout, "default-run-timeout", 24*time.Hour,
-		"how long a Backup, Restore or DeletionRun may take from its recorded plan to its outcome if its spec does not say so, besides its operations")
+		"how long a Backup, Restore or DeletionRun may take from its recorded plan to its outcome if its spec does not set it, not counting its operations")
 	flag.DurationVar(&o.limits.StuckStepTimeout, "stuck-step-timeout", time.Minute,
-		"how long cancelled work of a run has to end, for example on a volume that does not answer; then the run ends without it, and owed clean-up runs")
+		"how long canceled work of a run may take to stop, for example on a volume that does not respond; after that the run ends without it, and owed clean-up runs")
 	flag.TextVar(&o.restoreOrder, "restore-resource-priorities", restoreengine.DefaultOrder(),
-		"resources that are restored first, one after the other, then \"-\" and those that are restored last")
-	flag.StringVar(&o.features, "features", "", "comma-separated features to turn on: "+featureAllVersions)
+		"resources that are restored first, in this order, then \"-\" and those that are restored last")
+	flag.StringVar(&o.features, "features", "", "comma-separated features to enable: "+featureAllVersions)
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
 	return o, logging
@@ -161,23 +161,23 @@ func main() {
 	}
 }
 
-// setRedactingLogger makes everything that the operator and its libraries log pass a redactor. What a library
-// logs may be an answer of a store or of the API server. The default of slog is that of package log,
-// too, to which servers of net/http write.
+// setRedactingLogger sends everything that the operator and its libraries log through a redactor. A
+// library may log an answer of a store or of the API server. The default logger of slog is also that
+// of package log, to which the servers of net/http write.
 func setRedactingLogger(redactor *redact.Redactor, logging *zap.Options) {
 	logger := redactor.Logger(zap.New(zap.UseFlagOptions(logging)))
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 	handler := logr.ToSlogHandler(logger)
 	slog.SetDefault(slog.New(handler))
-	failures := slog.NewLogLogger(handler, slog.LevelError).Writer() // gRPC shows no more by default
+	failures := slog.NewLogLogger(handler, slog.LevelError).Writer() // by default, gRPC logs only errors
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, failures))
 }
 
-// softMemoryLimit returns from how many bytes on the garbage collector works harder, so that a
-// heap that has just doubled is no reason to end the operator with all its runs; 0 leaves it to
-// Go, which reads GOMEMLIMIT itself. A fifth of the container's limit is left to plugins and to
-// what is not on the heap.
+// softMemoryLimit returns the heap size in bytes above which the garbage collector works harder.
+// Without it, a heap that has just doubled could get the operator killed with all its runs. 0 leaves
+// the limit to Go, which reads GOMEMLIMIT itself. A fifth of the container's limit is reserved for
+// plugins and for memory outside the heap.
 func softMemoryLimit(container int64, environment string) int64 {
 	if environment != "" {
 		return 0
@@ -203,7 +203,7 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	if err != nil {
 		return err
 	}
-	// Whoever asks the operator to end may kill it a moment later. It was no crash.
+	// The sender of the termination signal may kill the operator a moment later. That is no crash.
 	defer context.AfterFunc(ctx, steps.Close)()
 	defer steps.Close()
 	go election.exitWhenLeaseLost(context.WithoutCancel(ctx), steps.Close)
@@ -225,7 +225,7 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	opener := newLocationOpener(mgr, opts, redactor, election)
 	opener.Stores = plugins
 	if err := opener.RemoveLeftovers(); err != nil {
-		ctrl.Log.Error(err, "Credentials are left in the scratch folder; remove them by hand")
+		ctrl.Log.Error(err, "Credentials are left in the scratch directory; remove them manually")
 	}
 	if err := mgr.Add(shutdownRunnable{plugins: plugins, opener: opener}); err != nil {
 		return fmt.Errorf("adding the plugin catalog: %w", err)
@@ -256,20 +256,20 @@ func newNotifyFunc(names chan<- string) func(string) {
 	return func(name string) {
 		select {
 		case names <- name:
-		default: // a Plugin to which this much happens is looked at anyway
+		default: // a Plugin with so many notifications is reconciled anyway
 		}
 	}
 }
 
-// catalogOptions returns those of the catalog of plugins. No call of one is made by an operator
-// that may not be the leader.
+// catalogOptions returns the options of the plugin catalog. An operator that may not be the leader
+// calls no plugin.
 func catalogOptions(opts options, redactor *redact.Redactor, election election) catalog.Options {
 	return catalog.Options{
 		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: "info", Env: pluginEnvironment(opts), Fence: election.fence.WaitForLease,
 	}
 }
 
-// newLocationOpener returns what opens locations, to which only the leader writes.
+// newLocationOpener returns the opener of locations. Only the leader writes to them.
 func newLocationOpener(mgr ctrl.Manager, opts options, redactor *redact.Redactor, election election) *location.Opener {
 	return &location.Opener{
 		Reader: mgr.GetAPIReader(), Root: opts.storeRoot, Redactor: redactor, Fence: election.fence,
@@ -277,8 +277,8 @@ func newLocationOpener(mgr ctrl.Manager, opts options, redactor *redact.Redactor
 	}
 }
 
-// pluginEnvironment returns the variables that Velero gives to its plugins, and that those
-// count on.
+// pluginEnvironment returns the variables that Velero sets for its plugins and that plugins
+// rely on.
 func pluginEnvironment(opts options) map[string]string {
 	return map[string]string{
 		"VELERO_NAMESPACE":   opts.namespace,
@@ -295,19 +295,19 @@ func newManager(ctx context.Context, cfg *rest.Config, opts options, election el
 	if opts.secureMetrics {
 		serving.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
-	// Each operation that an action starts is recorded before the next object is shown to
-	// it. The API server says itself when that is too much (priority and fairness); the
-	// client would not send more than 20 requests in a second.
+	// Each operation that an action starts is recorded before the action gets the next object.
+	// The API server throttles requests itself (priority and fairness). The client's default
+	// limit of 20 requests per second is too low.
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
 	cfg.Wrap(election.fence.WrapTransport)
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, MapperProvider: mapping.New, Metrics: serving, HealthProbeBindAddress: opts.probeAddress, PprofBindAddress: opts.pprofAddress,
-		// Whoever may create a Backup can read the whole cluster through it, so
-		// those of other namespaces are not even looked at.
+		// A user who may create a Backup can read the whole cluster through it. Therefore Backups
+		// in other namespaces are not even read.
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{opts.namespace: {}},
-			// Nobody reads who wrote which field, and it is half of a small object.
+			// Nothing reads managedFields, and they are half the size of a small object.
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]cache.ByObject{&v1alpha1.AsyncOperation{}: {Transform: operation.CompactForCache}},
 		},
@@ -333,7 +333,7 @@ func newManager(ctx context.Context, cfg *rest.Config, opts options, election el
 	return mgr, nil
 }
 
-// pingAPIServer asks the API server for its version.
+// pingAPIServer requests the version of the API server.
 func pingAPIServer(ctx context.Context, mgr ctrl.Manager) error {
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -342,8 +342,8 @@ func pingAPIServer(ctx context.Context, mgr ctrl.Manager) error {
 	return client.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
 }
 
-// shutdownRunnable ends every plugin process when the manager ends, and removes what they were
-// given.
+// shutdownRunnable stops every plugin process when the manager stops, and removes the files that
+// were passed to the plugins.
 type shutdownRunnable struct {
 	plugins *catalog.Catalog
 	opener  *location.Opener
@@ -351,7 +351,7 @@ type shutdownRunnable struct {
 
 var _ manager.Runnable = shutdownRunnable{}
 
-// Start waits for the end of the manager, then closes the catalog and the opener.
+// Start waits until the manager stops, then closes the catalog and the opener.
 func (c shutdownRunnable) Start(ctx context.Context) error {
 	<-ctx.Done()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

@@ -25,7 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// TestSetRedactingLogger: a secret that the operator knows is in no line, whoever writes it.
+// TestSetRedactingLogger: no line contains a secret that the operator knows, whoever writes it.
 func TestSetRedactingLogger(t *testing.T) {
 	const secret = "hunter2-3f0c"
 	var out bytes.Buffer
@@ -54,7 +54,7 @@ func TestSetRedactingLogger(t *testing.T) {
 	}
 }
 
-// panicInServer has a handler panic, which its server logs.
+// panicInServer makes a handler panic, which its server logs.
 func panicInServer(t *testing.T, with string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(with) }))
@@ -72,14 +72,14 @@ func panicInServer(t *testing.T, with string) {
 // detailed is a value that shows its fields.
 type detailed struct{ Token string }
 
-// panics is a worker of a library.
+// panics behaves like a worker of a library that panics.
 func panics(ctx context.Context, with string) {
 	defer func() { _ = recover() }()
 	defer utilruntime.HandleCrashWithContext(ctx)
 	panic(reconcile.TerminalError(errors.New(with)))
 }
 
-// TestLeaseTimes: what cannot be is said with the names of the flags.
+// TestLeaseTimes: errors name the flags.
 func TestLeaseTimes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -88,9 +88,9 @@ func TestLeaseTimes(t *testing.T) {
 	}{
 		"the defaults":     {times: leaderElectionTimes{duration: 15 * time.Second, renewDeadline: 10 * time.Second, retryPeriod: 2 * time.Second}},
 		"short ones":       {times: leaderElectionTimes{duration: 3 * time.Second, renewDeadline: 2 * time.Second, retryPeriod: 500 * time.Millisecond}},
-		"no pause at all":  {times: leaderElectionTimes{duration: 3 * time.Second, renewDeadline: 2 * time.Second}, want: "--leader-elect-retry-period is 0s"},
-		"too few tries":    {times: leaderElectionTimes{duration: 3 * time.Second, renewDeadline: 2 * time.Second, retryPeriod: 2 * time.Second}, want: "--leader-elect-renew-deadline is 2s"},
-		"no time to end":   {times: leaderElectionTimes{duration: 3 * time.Second, renewDeadline: 3 * time.Second, retryPeriod: time.Second}, want: "--leader-elect-lease-duration is 3s"},
+		"no retry period":  {times: leaderElectionTimes{duration: 3 * time.Second, renewDeadline: 2 * time.Second}, want: "--leader-elect-retry-period is 0s"},
+		"too few attempts": {times: leaderElectionTimes{duration: 3 * time.Second, renewDeadline: 2 * time.Second, retryPeriod: 2 * time.Second}, want: "--leader-elect-renew-deadline is 2s"},
+		"no time to stop":  {times: leaderElectionTimes{duration: 3 * time.Second, renewDeadline: 3 * time.Second, retryPeriod: time.Second}, want: "--leader-elect-lease-duration is 3s"},
 		"parts of seconds": {times: leaderElectionTimes{duration: 3500 * time.Millisecond, renewDeadline: 3 * time.Second, retryPeriod: time.Second}, want: "whole seconds"},
 	} {
 		err := tc.times.validateFlags()
@@ -109,7 +109,7 @@ func TestSoftMemoryLimit(t *testing.T) {
 	}{
 		"a container with a limit": {container: 1 << 30, want: 858993456},
 		"no limit":                 {},
-		"GOMEMLIMIT says more":     {container: 1 << 30, environment: "2GiB"},
+		"GOMEMLIMIT is larger":     {container: 1 << 30, environment: "2GiB"},
 	} {
 		if got := softMemoryLimit(tc.container, tc.environment); got != tc.want {
 			t.Errorf("%s: the limit is %d, want %d", name, got, tc.want)
@@ -117,8 +117,8 @@ func TestSoftMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestNewLeaderElection: the client of the lease is one of its own. What it may not wait for, others
-// may: an archive is read and a watch goes on for longer.
+// TestNewLeaderElection: the lease has its own client. Its timeout must not apply to the other
+// clients, because reading an archive and watching take longer.
 func TestNewLeaderElection(t *testing.T) {
 	t.Parallel()
 	cfg := &rest.Config{Host: "http://127.0.0.1:1", UserAgent: "grapnel"}

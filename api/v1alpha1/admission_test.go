@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// admission says what the API server answers to an object; no text means that it
-// accepts it.
+// admission is an object and the expected answer of the API server. No text means that it
+// accepts the object.
 type admission struct {
 	body, rejected string
 }
@@ -42,7 +42,7 @@ func repeat(n int) string {
 	return "[" + strings.Join(names, ",") + "]"
 }
 
-// pairs returns the inside of a YAML map with n different keys.
+// pairs returns the content of a YAML map with n different keys.
 func pairs(n int, value string) string {
 	var entries []string
 	for i := range n {
@@ -54,22 +54,22 @@ func pairs(n int, value string) string {
 func TestBackupAdmission(t *testing.T) {
 	long := strings.Repeat("n", 254)
 	checkAdmission(t, "Backup", map[string]admission{
-		"nothing at all":  {},
-		"an empty spec":   {body: `{spec: {}}`},
-		"a typical one":   {body: `{spec: {includedNamespaces: [shop, "shop-*"], excludedResources: [events], ttl: 720h}}`},
-		"nulls":           {body: `{spec: {includeClusterResources: null, labelSelector: null, orLabelSelectors: null, orderedResources: null}}`},
-		"scoped lists":    {body: `{spec: {includedClusterScopedResources: ["*"], excludedNamespaceScopedResources: [secrets]}}`},
-		"longest name":    {body: `{metadata: {name: ` + strings.Repeat("b", 200) + `}}`},
-		"name too long":   {body: `{metadata: {name: ` + strings.Repeat("b", 201) + `}}`, rejected: "metadata.name must have at most 200 characters, because file names are made of it"},
-		"unknown state":   {body: `{spec: {desiredState: Stop}}`, rejected: `spec.desiredState: Unsupported value: "Stop": supported values: "Run", "Cancel"`},
-		"unknown policy":  {body: `{spec: {deletionPolicy: Keep}}`, rejected: `spec.deletionPolicy: Unsupported value: "Keep": supported values: "Retain", "Delete"`},
-		"born cancelled":  {body: `{spec: {desiredState: Cancel}}`},
-		"both selectors":  {body: `{spec: {labelSelector: {matchLabels: {a: b}}, orLabelSelectors: [{matchLabels: {c: d}}]}}`, rejected: "labelSelector and orLabelSelectors exclude each other; set one of them"},
-		"one or-selector": {body: `{spec: {labelSelector: {matchLabels: {a: b}}, orLabelSelectors: []}}`},
-		"null selector":   {body: `{spec: {labelSelector: null, orLabelSelectors: [{matchLabels: {c: d}}]}}`},
-		"empty pattern":   {body: `{spec: {includedNamespaces: [""]}}`, rejected: "spec.includedNamespaces[0]"},
-		"long pattern":    {body: `{spec: {includedResources: [` + long + `]}}`, rejected: "spec.includedResources[0]: Too long: may not be more than 253 bytes"},
-		"a text, no list": {body: `{spec: {includedNamespaces: shop}}`, rejected: "spec.includedNamespaces in body must be of type array"},
+		"nothing at all":      {},
+		"an empty spec":       {body: `{spec: {}}`},
+		"a typical one":       {body: `{spec: {includedNamespaces: [shop, "shop-*"], excludedResources: [events], ttl: 720h}}`},
+		"nulls":               {body: `{spec: {includeClusterResources: null, labelSelector: null, orLabelSelectors: null, orderedResources: null}}`},
+		"scoped lists":        {body: `{spec: {includedClusterScopedResources: ["*"], excludedNamespaceScopedResources: [secrets]}}`},
+		"longest name":        {body: `{metadata: {name: ` + strings.Repeat("b", 200) + `}}`},
+		"name too long":       {body: `{metadata: {name: ` + strings.Repeat("b", 201) + `}}`, rejected: "metadata.name must have at most 200 characters, because file names are derived from it"},
+		"unknown state":       {body: `{spec: {desiredState: Stop}}`, rejected: `spec.desiredState: Unsupported value: "Stop": supported values: "Run", "Cancel"`},
+		"unknown policy":      {body: `{spec: {deletionPolicy: Keep}}`, rejected: `spec.deletionPolicy: Unsupported value: "Keep": supported values: "Retain", "Delete"`},
+		"created as canceled": {body: `{spec: {desiredState: Cancel}}`},
+		"both selectors":      {body: `{spec: {labelSelector: {matchLabels: {a: b}}, orLabelSelectors: [{matchLabels: {c: d}}]}}`, rejected: "labelSelector and orLabelSelectors exclude each other; set one of them"},
+		"one or-selector":     {body: `{spec: {labelSelector: {matchLabels: {a: b}}, orLabelSelectors: []}}`},
+		"null selector":       {body: `{spec: {labelSelector: null, orLabelSelectors: [{matchLabels: {c: d}}]}}`},
+		"empty pattern":       {body: `{spec: {includedNamespaces: [""]}}`, rejected: "spec.includedNamespaces[0]"},
+		"long pattern":        {body: `{spec: {includedResources: [` + long + `]}}`, rejected: "spec.includedResources[0]: Too long: may not be more than 253 bytes"},
+		"a text, no list":     {body: `{spec: {includedNamespaces: shop}}`, rejected: "spec.includedNamespaces in body must be of type array"},
 
 		"as many namespaces as can be": {body: `{spec: {includedNamespaces: ` + repeat(2048) + `}}`},
 		"too many namespaces":          {body: `{spec: {includedNamespaces: ` + repeat(2049) + `}}`, rejected: "spec.includedNamespaces: Too many: 2049: must have at most 2048 items"},
@@ -85,9 +85,9 @@ func TestBackupAdmission(t *testing.T) {
 		"null for parameters":          {body: `{spec: {parameters: {p: null}}}`},
 		"null for ordered names":       {body: `{spec: {orderedResources: {pods: null}}}`},
 		"null for a duration":          {body: `{spec: {ttl: null}}`},
-		"no time for operations":       {body: `{spec: {itemOperationTimeout: 0s}}`, rejected: "must be longer than zero; leave it out for the default"},
-		"no time for the archive":      {body: `{spec: {timeouts: {archive: 0s}}}`, rejected: "must be longer than zero; leave it out for the default"},
-		"no time for the run":          {body: `{spec: {timeouts: {run: 0s}}}`, rejected: "must be longer than zero; leave it out for the default"},
+		"no time for operations":       {body: `{spec: {itemOperationTimeout: 0s}}`, rejected: "must be longer than zero; omit it for the default"},
+		"no time for the archive":      {body: `{spec: {timeouts: {archive: 0s}}}`, rejected: "must be longer than zero; omit it for the default"},
+		"no time for the run":          {body: `{spec: {timeouts: {run: 0s}}}`, rejected: "must be longer than zero; omit it for the default"},
 		"a year for operations":        {body: `{spec: {itemOperationTimeout: 8760h}}`},
 		"imported without a location":  {body: `{spec: {importedFrom: {}}}`, rejected: "spec.importedFrom.storageLocation: Required value"},
 		"imported with a strange UID":  {body: `{spec: {importedFrom: {storageLocation: main, backupUID: "u 1"}}}`, rejected: "spec.importedFrom.backupUID"},
@@ -98,29 +98,29 @@ func TestRestoreAdmission(t *testing.T) {
 	const choose = "set exactly one of backupName and scheduleName"
 	of := func(fields string) string { return `{spec: {backupName: b, ` + fields + `}}` }
 	checkAdmission(t, "Restore", map[string]admission{
-		"of a backup":       {body: `{spec: {backupName: shop}}`},
-		"of a schedule":     {body: `{spec: {scheduleName: nightly}}`},
-		"no spec":           {rejected: "spec: Required value"},
-		"an empty spec":     {body: `{spec: {}}`, rejected: choose},
-		"of both":           {body: `{spec: {backupName: shop, scheduleName: nightly}}`, rejected: choose},
-		"an empty name":     {body: `{spec: {backupName: "", scheduleName: nightly}}`, rejected: "spec.backupName"},
-		"a name too long":   {body: `{spec: {backupName: ` + strings.Repeat("n", 254) + `}}`, rejected: "spec.backupName: Too long"},
-		"mapped":            {body: of(`includedNamespaces: [shop], namespaceMapping: {shop: shop-2}, existingResourcePolicy: update`)},
-		"taking over":       {body: of(`takeOver: true`)},
-		"dry":               {body: of(`dryRun: true, existingResourcePolicy: recreate`)},
-		"nulls":             {body: of(`includeClusterResources: null, labelSelector: null, orLabelSelectors: null, preserveNodePorts: null`)},
-		"status of all":     {body: of(`restoreStatus: {includedResources: ["*"], excludedResources: [pods]}`)},
-		"versions":          {body: of(`apiVersionPriorities: "deployments.apps=v1,v1beta1\n"`)},
-		"born cancelled":    {body: of(`desiredState: Cancel`)},
-		"unknown state":     {body: of(`desiredState: Stop`), rejected: `spec.desiredState: Unsupported value: "Stop": supported values: "Run", "Cancel"`},
-		"unknown policy":    {body: of(`existingResourcePolicy: replace`), rejected: `spec.existingResourcePolicy: Unsupported value: "replace": supported values: "none", "update", "recreate"`},
-		"no policy":         {body: of(`existingResourcePolicy: ""`), rejected: "spec.existingResourcePolicy"},
-		"both selectors":    {body: of(`labelSelector: {matchLabels: {a: b}}, orLabelSelectors: [{matchLabels: {c: d}}]`), rejected: "labelSelector and orLabelSelectors exclude each other; set one of them"},
-		"one or-selector":   {body: of(`labelSelector: {matchLabels: {a: b}}, orLabelSelectors: []`)},
-		"empty pattern":     {body: of(`includedNamespaces: [""]`), rejected: "spec.includedNamespaces[0]"},
-		"mapped to nothing": {body: of(`namespaceMapping: {shop: ""}`), rejected: "spec.namespaceMapping.shop"},
-		"mapped too far":    {body: of(`namespaceMapping: {shop: ` + strings.Repeat("n", 64) + `}`), rejected: "spec.namespaceMapping.shop: Too long: may not be more than 63 bytes"},
-		"dry, as a text":    {body: of(`dryRun: "yes"`), rejected: "spec.dryRun in body must be of type boolean"},
+		"of a backup":         {body: `{spec: {backupName: shop}}`},
+		"of a schedule":       {body: `{spec: {scheduleName: nightly}}`},
+		"no spec":             {rejected: "spec: Required value"},
+		"an empty spec":       {body: `{spec: {}}`, rejected: choose},
+		"of both":             {body: `{spec: {backupName: shop, scheduleName: nightly}}`, rejected: choose},
+		"an empty name":       {body: `{spec: {backupName: "", scheduleName: nightly}}`, rejected: "spec.backupName"},
+		"a name too long":     {body: `{spec: {backupName: ` + strings.Repeat("n", 254) + `}}`, rejected: "spec.backupName: Too long"},
+		"mapped":              {body: of(`includedNamespaces: [shop], namespaceMapping: {shop: shop-2}, existingResourcePolicy: update`)},
+		"taking over":         {body: of(`takeOver: true`)},
+		"dry":                 {body: of(`dryRun: true, existingResourcePolicy: recreate`)},
+		"nulls":               {body: of(`includeClusterResources: null, labelSelector: null, orLabelSelectors: null, preserveNodePorts: null`)},
+		"status of all":       {body: of(`restoreStatus: {includedResources: ["*"], excludedResources: [pods]}`)},
+		"versions":            {body: of(`apiVersionPriorities: "deployments.apps=v1,v1beta1\n"`)},
+		"created as canceled": {body: of(`desiredState: Cancel`)},
+		"unknown state":       {body: of(`desiredState: Stop`), rejected: `spec.desiredState: Unsupported value: "Stop": supported values: "Run", "Cancel"`},
+		"unknown policy":      {body: of(`existingResourcePolicy: replace`), rejected: `spec.existingResourcePolicy: Unsupported value: "replace": supported values: "none", "update", "recreate"`},
+		"no policy":           {body: of(`existingResourcePolicy: ""`), rejected: "spec.existingResourcePolicy"},
+		"both selectors":      {body: of(`labelSelector: {matchLabels: {a: b}}, orLabelSelectors: [{matchLabels: {c: d}}]`), rejected: "labelSelector and orLabelSelectors exclude each other; set one of them"},
+		"one or-selector":     {body: of(`labelSelector: {matchLabels: {a: b}}, orLabelSelectors: []`)},
+		"empty pattern":       {body: of(`includedNamespaces: [""]`), rejected: "spec.includedNamespaces[0]"},
+		"mapped to nothing":   {body: of(`namespaceMapping: {shop: ""}`), rejected: "spec.namespaceMapping.shop"},
+		"mapped too far":      {body: of(`namespaceMapping: {shop: ` + strings.Repeat("n", 64) + `}`), rejected: "spec.namespaceMapping.shop: Too long: may not be more than 63 bytes"},
+		"dry, as a text":      {body: of(`dryRun: "yes"`), rejected: "spec.dryRun in body must be of type boolean"},
 
 		"as many mappings as can be":     {body: of(`namespaceMapping: {` + pairs(1024, "other") + `}`)},
 		"too many mappings":              {body: of(`namespaceMapping: {` + pairs(1025, "other") + `}`), rejected: "spec.namespaceMapping: Too many: 1025"},
@@ -139,7 +139,7 @@ func TestBackupStorageLocationAdmission(t *testing.T) {
 	plugin := func(fields string) string { return `{spec: {plugin: {` + fields + `}}}` }
 	checkAdmission(t, "BackupStorageLocation", map[string]admission{
 		"filesystem":       {body: `{spec: {filesystem: {}}}`},
-		"folder":           {body: `{spec: {filesystem: {path: team-a/backups}, prefix: cluster_1/x, default: true}}`},
+		"directory":        {body: `{spec: {filesystem: {path: team-a/backups}, prefix: cluster_1/x, default: true}}`},
 		"s3":               {body: `{spec: {s3: {bucket: backups, region: eu-central-1, credentialsSecret: {name: s3}}}}`},
 		"s3 elsewhere":     {body: `{spec: {s3: {bucket: backups, endpoint: "https://s3.example.com:9000", forcePathStyle: true, caCert: LS0tLS0K}}}`},
 		"read-only":        {body: `{spec: {filesystem: {}, accessMode: ReadOnly}}`},
@@ -167,7 +167,7 @@ func TestBackupStorageLocationAdmission(t *testing.T) {
 		"base64, cut":      {body: `{spec: {s3: {bucket: backups, caCert: "YWI"}}}`, rejected: "spec.s3.caCert"},
 
 		"plugin":                {body: plugin(`provider: velero.io/aws, bucket: backups`)},
-		"plugin, everything":    {body: plugin(`provider: example.io/folder, bucket: My_Container, config: {region: "", s3ForcePathStyle: "true"}, caCert: LS0tLS0K, credential: {name: cloud, key: credentials.ini}`)},
+		"plugin, everything":    {body: plugin(`provider: example.io/directory, bucket: My_Container, config: {region: "", s3ForcePathStyle: "true"}, caCert: LS0tLS0K, credential: {name: cloud, key: credentials.ini}`)},
 		"plugin beside s3":      {body: `{spec: {s3: {bucket: backups}, plugin: {provider: velero.io/aws, bucket: backups}}}`, rejected: choose},
 		"no provider's name":    {body: plugin(`bucket: backups`), rejected: "spec.plugin.provider: Required value"},
 		"odd provider":          {body: plugin(`provider: a/b/c, bucket: backups`), rejected: "spec.plugin.provider"},
@@ -190,43 +190,43 @@ func TestPluginAdmission(t *testing.T) {
 		return `{spec: {executor: {process: {command: p}}, actions: [` + list + `]}}`
 	}
 	checkAdmission(t, "Plugin", map[string]admission{
-		"shortest":             {body: process(`command: freeze`)},
-		"in a folder":          {body: process(`command: vendor/v1.2/freeze_x, args: [--verbose, ""], env: [{name: A, value: ""}]`)},
-		"no spec":              {rejected: "spec: Required value"},
-		"no executor":          {body: `{spec: {}}`, rejected: "spec.executor: Required value"},
-		"empty executor":       {body: `{spec: {executor: {}}}`, rejected: "set exactly one executor: process"},
-		"unknown executor":     {body: `{spec: {executor: {shell: {command: rm}}}}`, rejected: "set exactly one executor: process"},
-		"no command":           {body: process(``), rejected: "command: Required value"},
-		"absolute command":     {body: process(`command: /bin/sh`), rejected: "executor.process.command"},
-		"leaving the folder":   {body: process(`command: a/../../bin/sh`), rejected: "executor.process.command"},
-		"hidden command":       {body: process(`command: .freeze`), rejected: "executor.process.command"},
-		"a command line":       {body: process(`command: freeze --all`), rejected: "executor.process.command"},
-		"too many arguments":   {body: process(`command: p, args: ` + repeat(65)), rejected: "must have at most 64 items"},
-		"variable twice":       {body: process(`command: p, env: [{name: A}, {name: A}]`), rejected: `Duplicate value: {"name":"A"}`},
-		"bad variable":         {body: process(`command: p, env: [{name: A=B}]`), rejected: "env[0].name"},
-		"an action":            {body: actions(`{name: example.io/freeze, kind: PreBackupAction, order: -5, timeout: 30s, retries: 10, selector: {matchLabels: {a: b}}}`)},
-		"both halves":          {body: actions(`{name: f, kind: PreBackupAction}, {name: f, kind: PostBackupAction, runOn: [Failed, Cancelled]}`)},
-		"an action twice":      {body: actions(`{name: f, kind: PreBackupAction}, {name: f, kind: PreBackupAction}`), rejected: "Duplicate value"},
-		"unknown kind":         {body: actions(`{name: f, kind: Before}`), rejected: `Unsupported value: "Before": supported values: "PreBackupAction"`},
-		"no kind":              {body: actions(`{name: f}`), rejected: "kind: Required value"},
-		"too many retries":     {body: actions(`{name: f, kind: PreBackupAction, retries: 11}`), rejected: "should be less than or equal to 10"},
-		"negative retries":     {body: actions(`{name: f, kind: PreBackupAction, retries: -1}`), rejected: "should be greater than or equal to 0"},
-		"order too large":      {body: actions(`{name: f, kind: PreBackupAction, order: 3000000000}`), rejected: "should be less than or equal to 1000000"},
-		"half an order":        {body: actions(`{name: f, kind: PreBackupAction, order: 1.5}`), rejected: "must be of type integer"},
-		"retried deletion":     {body: actions(`{name: f, kind: DeleteAction, retries: 5, onInterruption: Fail}`)},
-		"retried item action":  {body: actions(`{name: f, kind: DeleteItemAction, retries: 5}`), rejected: "and for DeleteActions"},
-		"order of deletion":    {body: actions(`{name: f, kind: DeleteAction, order: 1}`), rejected: "order is not for DeleteActions: they run in the alphanumeric order of their names"},
-		"no order of deletion": {body: actions(`{name: f, kind: DeleteAction, order: 0}`)},
-		"order of item action": {body: actions(`{name: f, kind: DeleteItemAction, order: 1}`)},
-		"outcome of deletion":  {body: actions(`{name: f, kind: DeleteAction, runOn: [Failed]}`), rejected: "runOn is for actions that run before or after"},
-		"outcome twice":        {body: actions(`{name: f, kind: PostBackupAction, runOn: [Failed, Failed]}`), rejected: "Duplicate value"},
-		"unknown outcome":      {body: actions(`{name: f, kind: PostBackupAction, runOn: [Always]}`), rejected: `Unsupported value: "Always"`},
-		"unknown policy":       {body: `{spec: {executor: {process: {command: p}}, failurePolicy: Warn}}`, rejected: `supported values: "Fail", "Ignore"`},
-		"no time at all":       {body: actions(`{name: f, kind: PreBackupAction, timeout: 0s}`), rejected: "must be longer than zero"},
-		"an operation":         {body: actions(`{name: f, kind: AsyncBackupItemAction, operation: {timeout: 8760h, stallTimeout: 10m, pollInterval: 1s}}`)},
-		"no operation":         {body: actions(`{name: f, kind: PreBackupAction, operation: {timeout: 1h}}`), rejected: "operation is for actions that may start operations on objects"},
-		"operation in no time": {body: actions(`{name: f, kind: AsyncBackupItemAction, operation: {timeout: 0s}}`), rejected: "must be longer than zero"},
-		"no time to start":     {body: process(`command: p, startTimeout: 0s`), rejected: "must be longer than zero"},
+		"shortest":              {body: process(`command: freeze`)},
+		"in a directory":        {body: process(`command: vendor/v1.2/freeze_x, args: [--verbose, ""], env: [{name: A, value: ""}]`)},
+		"no spec":               {rejected: "spec: Required value"},
+		"no executor":           {body: `{spec: {}}`, rejected: "spec.executor: Required value"},
+		"empty executor":        {body: `{spec: {executor: {}}}`, rejected: "set exactly one executor: process"},
+		"unknown executor":      {body: `{spec: {executor: {shell: {command: rm}}}}`, rejected: "set exactly one executor: process"},
+		"no command":            {body: process(``), rejected: "command: Required value"},
+		"absolute command":      {body: process(`command: /bin/sh`), rejected: "executor.process.command"},
+		"leaving the directory": {body: process(`command: a/../../bin/sh`), rejected: "executor.process.command"},
+		"hidden command":        {body: process(`command: .freeze`), rejected: "executor.process.command"},
+		"a command line":        {body: process(`command: freeze --all`), rejected: "executor.process.command"},
+		"too many arguments":    {body: process(`command: p, args: ` + repeat(65)), rejected: "must have at most 64 items"},
+		"variable twice":        {body: process(`command: p, env: [{name: A}, {name: A}]`), rejected: `Duplicate value: {"name":"A"}`},
+		"bad variable":          {body: process(`command: p, env: [{name: A=B}]`), rejected: "env[0].name"},
+		"an action":             {body: actions(`{name: example.io/freeze, kind: PreBackupAction, order: -5, timeout: 30s, retries: 10, selector: {matchLabels: {a: b}}}`)},
+		"both halves":           {body: actions(`{name: f, kind: PreBackupAction}, {name: f, kind: PostBackupAction, runOn: [Failed, Cancelled]}`)},
+		"an action twice":       {body: actions(`{name: f, kind: PreBackupAction}, {name: f, kind: PreBackupAction}`), rejected: "Duplicate value"},
+		"unknown kind":          {body: actions(`{name: f, kind: Before}`), rejected: `Unsupported value: "Before": supported values: "PreBackupAction"`},
+		"no kind":               {body: actions(`{name: f}`), rejected: "kind: Required value"},
+		"too many retries":      {body: actions(`{name: f, kind: PreBackupAction, retries: 11}`), rejected: "should be less than or equal to 10"},
+		"negative retries":      {body: actions(`{name: f, kind: PreBackupAction, retries: -1}`), rejected: "should be greater than or equal to 0"},
+		"order too large":       {body: actions(`{name: f, kind: PreBackupAction, order: 3000000000}`), rejected: "should be less than or equal to 1000000"},
+		"half an order":         {body: actions(`{name: f, kind: PreBackupAction, order: 1.5}`), rejected: "must be of type integer"},
+		"retried deletion":      {body: actions(`{name: f, kind: DeleteAction, retries: 5, onInterruption: Fail}`)},
+		"retried item action":   {body: actions(`{name: f, kind: DeleteItemAction, retries: 5}`), rejected: "and for DeleteActions"},
+		"order of deletion":     {body: actions(`{name: f, kind: DeleteAction, order: 1}`), rejected: "order is not for DeleteActions: they run in the alphanumeric order of their names"},
+		"no order of deletion":  {body: actions(`{name: f, kind: DeleteAction, order: 0}`)},
+		"order of item action":  {body: actions(`{name: f, kind: DeleteItemAction, order: 1}`)},
+		"outcome of deletion":   {body: actions(`{name: f, kind: DeleteAction, runOn: [Failed]}`), rejected: "runOn is for actions that run before or after"},
+		"outcome twice":         {body: actions(`{name: f, kind: PostBackupAction, runOn: [Failed, Failed]}`), rejected: "Duplicate value"},
+		"unknown outcome":       {body: actions(`{name: f, kind: PostBackupAction, runOn: [Always]}`), rejected: `Unsupported value: "Always"`},
+		"unknown policy":        {body: `{spec: {executor: {process: {command: p}}, failurePolicy: Warn}}`, rejected: `supported values: "Fail", "Ignore"`},
+		"no time at all":        {body: actions(`{name: f, kind: PreBackupAction, timeout: 0s}`), rejected: "must be longer than zero"},
+		"an operation":          {body: actions(`{name: f, kind: AsyncBackupItemAction, operation: {timeout: 8760h, stallTimeout: 10m, pollInterval: 1s}}`)},
+		"no operation":          {body: actions(`{name: f, kind: PreBackupAction, operation: {timeout: 1h}}`), rejected: "operation is for actions that may start operations on objects"},
+		"operation in no time":  {body: actions(`{name: f, kind: AsyncBackupItemAction, operation: {timeout: 0s}}`), rejected: "must be longer than zero"},
+		"no time to start":      {body: process(`command: p, startTimeout: 0s`), rejected: "must be longer than zero"},
 	})
 }
 
@@ -275,7 +275,7 @@ func TestAsyncOperationAdmission(t *testing.T) {
 }
 
 // TestDurations writes every kind of duration into every field that takes one.
-// The schema has to let in only what the operator can read: one object with an
+// The schema must accept only what the operator can read: one object with an
 // unreadable duration would hide all others of its kind.
 func TestDurations(t *testing.T) {
 	bodies := map[string]string{

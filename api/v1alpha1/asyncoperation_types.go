@@ -7,16 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// OperationItem names the object that an operation works on, or one that is archived
-// when it has ended.
+// OperationItem names the object that an operation works on, or an object that is
+// archived after the operation has ended.
 type OperationItem struct {
 	// group is the API group; empty for the core group.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Group string `json:"group,omitempty"`
 
-	// version is the one in which the object is archived; empty where it does not
-	// matter.
+	// version is the API version in which the object is archived. It is empty where the
+	// version does not matter.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Version string `json:"version,omitempty"`
@@ -27,8 +27,8 @@ type OperationItem struct {
 	// +kubebuilder:validation:MaxLength=253
 	Resource string `json:"resource"`
 
-	// namespace of the object; empty for a cluster-scoped one. Of a Restore it is
-	// the one that the object is restored into.
+	// namespace of the object; empty for a cluster-scoped object. For a Restore it is the
+	// namespace that the object is restored into.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Namespace string `json:"namespace,omitempty"`
@@ -50,11 +50,11 @@ type AsyncOperationSpec struct {
 	// +required
 	Subject SubjectReference `json:"subject"`
 
-	// kind is the kind of the action that started it.
+	// kind is the kind of the action that started the operation.
 	// +required
 	Kind ActionKind `json:"kind"`
 
-	// pluginName is the registered name of that action.
+	// pluginName is the registered name of the action.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -64,7 +64,7 @@ type AsyncOperationSpec struct {
 	// +required
 	PluginRef PluginReference `json:"pluginRef"`
 
-	// operationID is what the action calls the operation.
+	// operationID is the ID that the action gave the operation.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -74,21 +74,21 @@ type AsyncOperationSpec struct {
 	// +required
 	Item OperationItem `json:"item"`
 
-	// postOperationItems are archived, again if need be, when the operation has ended.
+	// postOperationItems are archived, if necessary again, after the operation has ended.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	PostOperationItems []OperationItem `json:"postOperationItems,omitempty"`
 
-	// attempt is the attempt of the subject that started it. If the operator went away
-	// and the objects were shown to the action again, the earlier operation is
-	// cancelled and does not count.
+	// attempt is the attempt of the subject that started the operation. If the operator
+	// was interrupted and the action received the objects again, the earlier operation is
+	// canceled and does not count.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt"`
 
-	// timeout is how long the operation may take, from the creation of this object. It
-	// is cancelled then, and has failed.
+	// timeout is how long the operation may take, measured from the creation of this
+	// object. When it expires, the operation is canceled and has failed.
 	// +required
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -97,7 +97,8 @@ type AsyncOperationSpec struct {
 	Timeout metav1.Duration `json:"timeout"`
 
 	// stallTimeout is how long the completed units may stay the same while the plugin
-	// answers. The operation is cancelled then, and has failed. Unset means for ever.
+	// answers. When it expires, the operation is canceled and has failed. Unset means no
+	// limit.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -105,8 +106,8 @@ type AsyncOperationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	StallTimeout *metav1.Duration `json:"stallTimeout,omitempty"`
 
-	// pollInterval is the time between two questions how far the operation is. It is
-	// asked more often at its beginning.
+	// pollInterval is the time between two polls of the operation's progress. The operator
+	// polls more often at the beginning.
 	// +required
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -114,187 +115,189 @@ type AsyncOperationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('100ms')",message="must be at least 100ms"
 	PollInterval metav1.Duration `json:"pollInterval"`
 
-	// desiredState is Run. Cancel asks the plugin to end the operation, and can not be
-	// taken back.
+	// desiredState is Run, or Cancel to make the plugin stop the operation. Cancel cannot
+	// be reverted.
 	// +optional
 	// +default="Run"
-	// +kubebuilder:validation:XValidation:rule="oldSelf == self || oldSelf == 'Run'",message="Cancel can not be taken back"
+	// +kubebuilder:validation:XValidation:rule="oldSelf == self || oldSelf == 'Run'",message="Cancel cannot be reverted"
 	DesiredState DesiredState `json:"desiredState,omitempty"`
 
-	// cancelReason says in a few words why it is cancelled. Its Backup or Restore writes it.
+	// cancelReason is a short text that says why the operation is canceled. The Backup or
+	// Restore sets it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	CancelReason string `json:"cancelReason,omitempty"`
 }
 
-// AsyncOperationPhase summarises the conditions of an AsyncOperation in one word.
+// AsyncOperationPhase summarizes the conditions of an AsyncOperation in one word.
 // +kubebuilder:validation:Enum=New;InProgress;Cancelling;Completed;Failed;Cancelled
 type AsyncOperationPhase string
 
-// The phases of an AsyncOperation. Completed, Failed and Cancelled are terminal.
+// The phases of an AsyncOperation. Completed, Failed, and Cancelled are terminal.
 const (
-	// AsyncOperationPhaseNew means that the plugin has not told anything yet.
+	// AsyncOperationPhaseNew means that the plugin has not reported anything yet.
 	AsyncOperationPhaseNew AsyncOperationPhase = "New"
-	// AsyncOperationPhaseInProgress means that the plugin tells its progress.
+	// AsyncOperationPhaseInProgress means that the plugin reports progress.
 	AsyncOperationPhaseInProgress AsyncOperationPhase = "InProgress"
-	// AsyncOperationPhaseCancelling means that the plugin is asked to end it, and has
-	// not told that it ended.
+	// AsyncOperationPhaseCancelling means that the operation is being canceled, and the
+	// plugin has not reported its end.
 	AsyncOperationPhaseCancelling AsyncOperationPhase = "Cancelling"
-	// AsyncOperationPhaseCompleted means that it ended well.
+	// AsyncOperationPhaseCompleted means that the operation succeeded.
 	AsyncOperationPhaseCompleted AsyncOperationPhase = "Completed"
-	// AsyncOperationPhaseFailed means that it ended with an error, that it took too
-	// long, or that it is not known how it ended.
+	// AsyncOperationPhaseFailed means that the operation ended with an error, that it
+	// timed out, or that its outcome is unknown.
 	AsyncOperationPhaseFailed AsyncOperationPhase = "Failed"
-	// AsyncOperationPhaseCancelled means that it ended because somebody wanted that.
+	// AsyncOperationPhaseCancelled means that the operation ended on request.
 	AsyncOperationPhaseCancelled AsyncOperationPhase = "Cancelled"
 )
 
-// AsyncOperationProgress is what the plugin told last.
+// AsyncOperationProgress is the progress that the plugin last reported.
 type AsyncOperationProgress struct {
 	// completed is how many units are done.
 	// +optional
 	Completed int64 `json:"completed"`
 
-	// total is how many units there are; 0 if that is not known.
+	// total is how many units there are; 0 if that is unknown.
 	// +optional
 	Total int64 `json:"total"`
 
-	// units is what is counted, for example bytes.
+	// units is the unit that is counted, for example bytes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Units string `json:"units,omitempty"`
 
-	// description is a sentence of the plugin.
+	// description is a sentence from the plugin.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Description string `json:"description,omitempty"`
 
-	// summary is the numbers in a few words, for people.
+	// summary is the progress as a short text for people.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Summary string `json:"summary,omitempty"`
 }
 
-// CancelCause says why an operation is cancelled.
+// CancelCause says why an operation is canceled.
 // +kubebuilder:validation:Enum=Requested;TimedOut;Stalled
 type CancelCause string
 
 // The causes.
 const (
-	// CancelCauseRequested means that somebody asked for it.
+	// CancelCauseRequested means that a user or the parent requested it.
 	CancelCauseRequested CancelCause = "Requested"
-	// CancelCauseTimedOut means that spec.timeout was over.
+	// CancelCauseTimedOut means that spec.timeout expired.
 	CancelCauseTimedOut CancelCause = "TimedOut"
-	// CancelCauseStalled means that spec.stallTimeout was over.
+	// CancelCauseStalled means that spec.stallTimeout expired.
 	CancelCauseStalled CancelCause = "Stalled"
 )
 
-// CancelAnswer is what the plugin said to that.
+// CancelAnswer is the plugin's answer to the request to cancel.
 // +kubebuilder:validation:Enum=Acknowledged;Refused
 type CancelAnswer string
 
 // The answers.
 const (
-	// CancelAnswerAcknowledged means that the plugin will end the operation.
+	// CancelAnswerAcknowledged means that the plugin will stop the operation.
 	CancelAnswerAcknowledged CancelAnswer = "Acknowledged"
-	// CancelAnswerRefused means that it answered with an error.
+	// CancelAnswerRefused means that the plugin answered with an error.
 	CancelAnswerRefused CancelAnswer = "Refused"
 )
 
-// AsyncOperationCancel tells how the end of an operation was asked for.
+// AsyncOperationCancel describes the request to cancel an operation.
 type AsyncOperationCancel struct {
-	// cause says why.
+	// cause is why the operation is canceled.
 	// +required
 	Cause CancelCause `json:"cause"`
 
-	// requestTimestamp is when that was decided.
+	// requestTimestamp is when the operator decided to cancel it.
 	// +required
 	RequestTimestamp metav1.Time `json:"requestTimestamp"`
 
-	// deadline is when the operation counts as failed if its end was not confirmed.
+	// deadline is when the operation counts as failed if its end has not been confirmed.
 	// +required
 	Deadline metav1.Time `json:"deadline"`
 
-	// answer is what the plugin said; empty as long as it did not answer.
+	// answer is the answer of the plugin; empty until it answers.
 	// +optional
 	Answer CancelAnswer `json:"answer,omitempty"`
 
-	// message is the error with which the plugin refused, or why it could not be asked.
+	// message is the error with which the plugin refused, or why calling it failed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }
 
-// AsyncOperationStatus tells how an operation stands. Progress alone is written down
-// when it changed by 5 % or after half a minute.
+// AsyncOperationStatus is the observed state of an operation. A change of the progress
+// alone is recorded only after a change of 5 % or after half a minute.
 type AsyncOperationStatus struct {
-	// conditions carry the truth; see the package comment.
+	// conditions are authoritative; see the package comment.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// phase summarises the conditions.
+	// phase summarizes the conditions.
 	// +optional
 	Phase AsyncOperationPhase `json:"phase,omitempty"`
 
-	// message says in one sentence what happens or how it ended.
+	// message says in one sentence what happens or how the operation ended.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message,omitempty"`
 
-	// progress is what the plugin told.
+	// progress is what the plugin reported.
 	// +optional
 	Progress *AsyncOperationProgress `json:"progress,omitempty"`
 
-	// startTimestamp is when the operation began, as the plugin says.
+	// startTimestamp is when the operation began, as reported by the plugin.
 	// +optional
 	// +nullable
 	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
 
-	// updateTimestamp is when its progress last changed, as the plugin says.
+	// updateTimestamp is when the progress last changed, as reported by the plugin.
 	// +optional
 	// +nullable
 	UpdateTimestamp *metav1.Time `json:"updateTimestamp,omitempty"`
 
-	// lastPollTimestamp is when the plugin was last asked before this was written.
+	// lastPollTimestamp is when the plugin was last polled before this status was written.
 	// +optional
 	// +nullable
 	LastPollTimestamp *metav1.Time `json:"lastPollTimestamp,omitempty"`
 
-	// lastProgressTimestamp is when more was seen to be done than before.
+	// lastProgressTimestamp is when the completed units were last observed to grow.
 	// +optional
 	// +nullable
 	LastProgressTimestamp *metav1.Time `json:"lastProgressTimestamp,omitempty"`
 
-	// deadline is when spec.timeout is over.
+	// deadline is when spec.timeout expires.
 	// +optional
 	// +nullable
 	Deadline *metav1.Time `json:"deadline,omitempty"`
 
-	// completionTimestamp is when it was known how the operation ended.
+	// completionTimestamp is when the outcome of the operation became known.
 	// +optional
 	// +nullable
 	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
 
-	// duration is the time from the creation of this object to the end, for people.
+	// duration is the time from the creation of this object to the end of the operation,
+	// for people.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Duration string `json:"duration,omitempty"`
 
-	// transientErrors is how often a question was not answered, or with an error. The
-	// operation goes on.
+	// transientErrors is how many polls failed or were not answered. The operation
+	// continues.
 	// +optional
 	TransientErrors int32 `json:"transientErrors,omitempty"`
 
-	// cancel tells how the end was asked for, if it was.
+	// cancel describes the request to cancel, if there is one.
 	// +optional
 	Cancel *AsyncOperationCancel `json:"cancel,omitempty"`
 }
 
 // AsyncOperation is one operation that an action of a plugin started on one object and
-// that goes on by itself. Only the operator creates AsyncOperations; people may set
+// that continues on its own. Only the operator creates AsyncOperations; users may set
 // spec.desiredState to Cancel.
 //
 // +kubebuilder:object:root=true
@@ -315,11 +318,11 @@ type AsyncOperation struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what was started.
+	// spec describes what was started.
 	// +required
 	Spec AsyncOperationSpec `json:"spec"`
 
-	// status tells how it stands.
+	// status is the observed state of the operation.
 	// +optional
 	Status AsyncOperationStatus `json:"status,omitempty"`
 }
@@ -330,7 +333,7 @@ func (o *AsyncOperation) GetConditions() []metav1.Condition { return o.Status.Co
 // SetConditions replaces the conditions of the AsyncOperation.
 func (o *AsyncOperation) SetConditions(c []metav1.Condition) { o.Status.Conditions = c }
 
-// Ended says whether it is known how the operation ended.
+// Ended reports whether the outcome of the operation is known.
 func (o *AsyncOperation) Ended() bool { return o.Status.CompletionTimestamp != nil }
 
 // AsyncOperationList is a list of AsyncOperations.

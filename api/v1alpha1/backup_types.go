@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BackupSpec says what to back up, where to, and for how long.
+// BackupSpec says what to back up, where to store it, and for how long.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.labelSelector) && has(self.orLabelSelectors) && size(self.orLabelSelectors) > 0)",message="labelSelector and orLabelSelectors exclude each other; set one of them"
 // +kubebuilder:validation:XValidation:rule="has(self.importedFrom) == has(oldSelf.importedFrom) && (!has(self.importedFrom) || self.importedFrom == oldSelf.importedFrom)",message="importedFrom is immutable"
-// +kubebuilder:validation:XValidation:rule="!has(self.importedFrom) || !has(self.deletionPolicy) || self.deletionPolicy != 'Delete'",message="what was found in a location is not destroyed with its object; create a DeletionRun with destroyForeign instead"
+// +kubebuilder:validation:XValidation:rule="!has(self.importedFrom) || !has(self.deletionPolicy) || self.deletionPolicy != 'Delete'",message="the data of an imported backup is not destroyed with its object; create a DeletionRun with destroyForeign instead"
 type BackupSpec struct {
 	// includedNamespaces are the namespaces to archive, as names or globs.
 	// Empty, or "*", means all of them.
@@ -23,7 +23,7 @@ type BackupSpec struct {
 	// +kubebuilder:validation:MaxItems=2048
 	IncludedNamespaces []NamePattern `json:"includedNamespaces,omitempty"`
 
-	// excludedNamespaces are left out, also when they are included above.
+	// excludedNamespaces are left out, even if they are included above.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2048
@@ -69,9 +69,9 @@ type BackupSpec struct {
 	// +kubebuilder:validation:MaxItems=512
 	ExcludedNamespaceScopedResources []NamePattern `json:"excludedNamespaceScopedResources,omitempty"`
 
-	// includeClusterResources says whether cluster-scoped objects are archived:
-	// all of them (true), none (false), or those that archived objects need
-	// (unset; with all namespaces included, all of them).
+	// includeClusterResources determines which cluster-scoped objects are archived: all of
+	// them (true), none (false), or those that archived objects need (unset; with all
+	// namespaces included, all of them).
 	// +optional
 	// +nullable
 	IncludeClusterResources *bool `json:"includeClusterResources,omitempty"`
@@ -97,62 +97,62 @@ type BackupSpec struct {
 	// +kubebuilder:validation:MaxProperties=64
 	OrderedResources map[string]OrderedNames `json:"orderedResources,omitempty"`
 
-	// storageLocation is the BackupStorageLocation to store the backup in, in
-	// the namespace of the Backup. Empty means the one marked as default.
+	// storageLocation is the BackupStorageLocation to store the backup in, in the
+	// namespace of the Backup. Empty means the default location.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
 
-	// ttl is how long the backup is kept, for example "720h". Unset means until
-	// somebody deletes it.
+	// ttl is how long the backup is kept, for example "720h". Unset means until it is
+	// deleted.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out to keep the backup until somebody deletes it"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; omit it to keep the backup until it is deleted"
 	TTL *metav1.Duration `json:"ttl,omitempty"`
 
-	// itemOperationTimeout is how long an operation may take that an action starts on
-	// an object. It takes the place of what the Plugin says. The operation is cancelled
-	// then, and has failed.
+	// itemOperationTimeout is how long an operation that an action starts on an object may
+	// take. It overrides the timeout of the Plugin. When it expires, the operation is
+	// canceled and has failed.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; omit it for the default"
 	ItemOperationTimeout *metav1.Duration `json:"itemOperationTimeout,omitempty"`
 
-	// timeouts bound how long the backup may take. They can be changed while it runs.
+	// timeouts limit how long the backup may take. They can be changed while it runs.
 	// +optional
 	Timeouts *BackupTimeouts `json:"timeouts,omitempty"`
 
-	// metadata is put on the backup.
+	// metadata is added to the stored backup.
 	// +optional
 	Metadata *BackupMetadata `json:"metadata,omitempty"`
 
-	// parameters is handed to plugins: the key is the registered name of an
-	// action, the value what that action is told.
+	// parameters are passed to plugins: the key is the registered name of an action, the
+	// value holds its parameters.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Parameters map[string]ParameterSet `json:"parameters,omitempty"`
 
-	// desiredState is Run, or Cancel to stop the backup. What it owes is paid
-	// first. Cancel can not be taken back.
+	// desiredState is Run, or Cancel to stop the backup. Owed clean-up runs first. Cancel
+	// cannot be reverted.
 	// +optional
 	// +default="Run"
-	// +kubebuilder:validation:XValidation:rule="oldSelf == 'Run' || self == 'Cancel'",message="a cancelled backup can not be started again; create a new Backup instead"
+	// +kubebuilder:validation:XValidation:rule="oldSelf == 'Run' || self == 'Cancel'",message="a canceled backup cannot be restarted; create a new Backup instead"
 	DesiredState DesiredState `json:"desiredState,omitempty"`
 
-	// deletionPolicy says what happens to the stored data when this object is
+	// deletionPolicy determines what happens to the stored data when this object is
 	// deleted: Retain keeps it, Delete destroys it first. In a namespace that is being
-	// deleted, Delete does what Retain does.
+	// deleted, Delete has the effect of Retain.
 	// +optional
 	// +default="Retain"
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// importedFrom is set on objects that were found in a storage location. They
-	// are catalogue entries and are never run. Who creates one asks for the import of a
-	// backup, also of one that was removed here before.
+	// importedFrom is set on objects that were found in a storage location. They are
+	// catalog entries and never run. Creating one requests the import of a backup,
+	// including a backup that was removed here before.
 	// +optional
 	ImportedFrom *ImportSource `json:"importedFrom,omitempty"`
 }
@@ -161,7 +161,7 @@ type BackupSpec struct {
 // +kubebuilder:validation:MaxLength=16384
 type OrderedNames string
 
-// DeletionPolicy says what happens to stored data when its object is deleted.
+// DeletionPolicy determines what happens to stored data when its object is deleted.
 // +kubebuilder:validation:Enum=Retain;Delete
 type DeletionPolicy string
 
@@ -171,8 +171,8 @@ const (
 	DeletionPolicyDelete DeletionPolicy = "Delete"
 )
 
-// BackupTimeouts are deadlines of a Backup. One that reaches a deadline is Failed, with the
-// reason DeadlineExceeded or StoreStalled, and its clean-up runs.
+// BackupTimeouts are deadlines of a Backup. A Backup that exceeds one is Failed, with
+// the reason DeadlineExceeded or StoreStalled, and its clean-up runs.
 type BackupTimeouts struct {
 	// archive is how long one attempt to archive the objects may take. Unset means as long
 	// as the whole run.
@@ -180,23 +180,23 @@ type BackupTimeouts struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; omit it for the default"
 	Archive *metav1.Duration `json:"archive,omitempty"`
 
 	// run is how long the run may take from its recorded plan to its outcome. Unset means
-	// what the operator's flag --default-run-timeout says, and as long again as operations
-	// may take.
+	// the value of the operator's flag --default-run-timeout, plus the time that
+	// operations may take.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; omit it for the default"
 	Run *metav1.Duration `json:"run,omitempty"`
 }
 
-// BackupMetadata is put on a backup.
+// BackupMetadata is added to a stored backup.
 type BackupMetadata struct {
-	// labels are put on the backup that is stored.
+	// labels are added to the stored backup.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Labels map[string]LabelValue `json:"labels,omitempty"`
@@ -206,28 +206,28 @@ type BackupMetadata struct {
 // +kubebuilder:validation:MaxLength=63
 type LabelValue string
 
-// ImportSource says where a catalogue entry was found.
+// ImportSource says where a catalog entry was found.
 type ImportSource struct {
-	// storageLocation is the BackupStorageLocation it was found in.
+	// storageLocation is the BackupStorageLocation in which the backup was found.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation"`
 
-	// backupUID is the UID of the Backup that wrote it, if it is known.
+	// backupUID is the UID of the Backup that wrote the backup, if it is known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9-]{0,64}$`
 	BackupUID string `json:"backupUID,omitempty"`
 
-	// backupName is the name of the backup in its location. It is set if that differs
-	// from the name of this object, because another Backup had the name already.
+	// backupName is the name of the backup in its location. It is set if it differs from
+	// the name of this object, because another Backup already had that name.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	BackupName string `json:"backupName,omitempty"`
 }
 
-// BackupPhase summarises the conditions of a Backup in one word.
+// BackupPhase summarizes the conditions of a Backup in one word.
 // +kubebuilder:validation:Enum=New;FailedValidation;InProgress;FailedPreBackupActions;WaitingForPluginOperations;WaitingForPluginOperationsPartiallyFailed;Finalizing;FinalizingPartiallyFailed;Uploading;UploadingPartialFailure;Completed;PartiallyFailed;Failed;Cancelled
 type BackupPhase string
 
@@ -244,7 +244,7 @@ const (
 	BackupPhaseCancelled              BackupPhase = "Cancelled"
 )
 
-// BackupProgress counts objects. Both numbers may grow while a backup runs.
+// BackupProgress counts objects. Both numbers may grow while the backup runs.
 type BackupProgress struct {
 	// totalItems is how many objects are known to be selected.
 	// +optional
@@ -255,14 +255,14 @@ type BackupProgress struct {
 	ItemsBackedUp int64 `json:"itemsBackedUp,omitempty"`
 }
 
-// BackupFiles names what was stored, as keys below the root of the location.
+// BackupFiles names the stored files, as keys below the root of the location.
 type BackupFiles struct {
 	// archive is the tarball with the objects.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Archive string `json:"archive,omitempty"`
 
-	// log is what the backup and its PreBackup actions logged.
+	// log is the log of the backup and its PreBackup actions.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Log string `json:"log,omitempty"`
@@ -272,17 +272,17 @@ type BackupFiles struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Results string `json:"results,omitempty"`
 
-	// postLog is what the PostBackup actions logged.
+	// postLog is the log of the PostBackup actions.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	PostLog string `json:"postLog,omitempty"`
 }
 
-// BackupStatus tells how a Backup stands.
+// BackupStatus is the observed state of a Backup.
 type BackupStatus struct {
 	RunStatus `json:",inline"`
 
-	// phase summarises the conditions.
+	// phase summarizes the conditions.
 	// +optional
 	Phase BackupPhase `json:"phase,omitempty"`
 
@@ -305,23 +305,23 @@ type BackupStatus struct {
 	// +optional
 	Progress *BackupProgress `json:"progress,omitempty"`
 
-	// preBackupActionsStatuses tells how the PreBackup actions stand, in the
-	// order they run. It is set only if there are any.
+	// preBackupActionsStatuses are the states of the PreBackup actions, in the order they
+	// run. It is set only if there are any.
 	// +optional
 	// +nullable
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	PreBackupActionsStatuses *[]ActionStatus `json:"preBackupActionsStatuses,omitempty"`
 
-	// postBackupActionsStatuses tells how the PostBackup actions stand, in the
-	// order they run. It is set only if there are any.
+	// postBackupActionsStatuses are the states of the PostBackup actions, in the order
+	// they run. It is set only if there are any.
 	// +optional
 	// +nullable
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	PostBackupActionsStatuses *[]ActionStatus `json:"postBackupActionsStatuses,omitempty"`
 
-	// files names what was stored.
+	// files names the stored files.
 	// +optional
 	Files *BackupFiles `json:"files,omitempty"`
 }
@@ -342,7 +342,7 @@ type BackupStatus struct {
 // +kubebuilder:printcolumn:name="Expires",type=string,priority=1,JSONPath=`.status.expiration`
 // +kubebuilder:printcolumn:name="Imported-From",type=string,priority=1,JSONPath=`.spec.importedFrom.storageLocation`
 // +kubebuilder:printcolumn:name="Data",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="DataAvailable")].reason`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 200",message="metadata.name must have at most 200 characters, because file names are made of it"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 200",message="metadata.name must have at most 200 characters, because file names are derived from it"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.includedNamespaces) == has(oldSelf.spec.includedNamespaces) && (!has(self.spec.includedNamespaces) || self.spec.includedNamespaces == oldSelf.spec.includedNamespaces))",fieldPath=".spec.includedNamespaces",message="is immutable once the backup has started; create a new Backup instead"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.excludedNamespaces) == has(oldSelf.spec.excludedNamespaces) && (!has(self.spec.excludedNamespaces) || self.spec.excludedNamespaces == oldSelf.spec.excludedNamespaces))",fieldPath=".spec.excludedNamespaces",message="is immutable once the backup has started; create a new Backup instead"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.includedResources) == has(oldSelf.spec.includedResources) && (!has(self.spec.includedResources) || self.spec.includedResources == oldSelf.spec.includedResources))",fieldPath=".spec.includedResources",message="is immutable once the backup has started; create a new Backup instead"
@@ -369,7 +369,7 @@ type Backup struct {
 	// +default={}
 	Spec BackupSpec `json:"spec,omitempty"`
 
-	// status tells how it stands.
+	// status is the observed state of the backup.
 	// +optional
 	Status BackupStatus `json:"status,omitempty"`
 }
@@ -380,11 +380,11 @@ func (b *Backup) GetConditions() []metav1.Condition { return b.Status.Conditions
 // SetConditions replaces the conditions of the Backup.
 func (b *Backup) SetConditions(c []metav1.Condition) { b.Status.Conditions = c }
 
-// Run returns what every run has in its status.
+// Run returns the part of the status that all runs share.
 func (b *Backup) Run() *RunStatus { return &b.Status.RunStatus }
 
-// StoredLabels returns the labels that a backup is stored with: those of the Backup and,
-// rather, those that spec.metadata asks for.
+// StoredLabels returns the labels that a backup is stored with: those of the Backup, and
+// those of spec.metadata, which take precedence.
 func (b *Backup) StoredLabels() map[string]string {
 	labels := maps.Clone(b.Labels)
 	if b.Spec.Metadata == nil || len(b.Spec.Metadata.Labels) == 0 {
@@ -408,7 +408,7 @@ func (b *Backup) StoredName() string {
 }
 
 // Location returns the name of the BackupStorageLocation in which the backup is stored;
-// empty if nothing of it was stored yet.
+// empty if nothing has been stored yet.
 func (b *Backup) Location() string {
 	if from := b.Spec.ImportedFrom; from != nil {
 		return from.StorageLocation // its status may not be filled in yet
@@ -416,7 +416,7 @@ func (b *Backup) Location() string {
 	return b.Status.StorageLocation
 }
 
-// RunTimeout returns how long the run may take, 0 if the spec does not say.
+// RunTimeout returns how long the run may take; 0 if the spec does not set it.
 func (b *Backup) RunTimeout() time.Duration {
 	if t := b.Spec.Timeouts; t != nil && t.Run != nil {
 		return t.Run.Duration
@@ -424,8 +424,8 @@ func (b *Backup) RunTimeout() time.Duration {
 	return 0
 }
 
-// WorkTimeout returns how long an attempt to archive the objects may take, 0 if the spec does
-// not say.
+// WorkTimeout returns how long an attempt to archive the objects may take; 0 if the spec does
+// not set it.
 func (b *Backup) WorkTimeout() time.Duration {
 	if t := b.Spec.Timeouts; t != nil && t.Archive != nil {
 		return t.Archive.Duration
@@ -434,7 +434,7 @@ func (b *Backup) WorkTimeout() time.Duration {
 }
 
 // OperationTimeout returns how long an operation on an object may take; 0 if the spec
-// does not say.
+// does not set it.
 func (b *Backup) OperationTimeout() time.Duration {
 	if t := b.Spec.ItemOperationTimeout; t != nil {
 		return t.Duration
@@ -448,12 +448,12 @@ func (b *Backup) GetPhase() string { return string(b.Status.Phase) }
 // SetPhase sets the phase.
 func (b *Backup) SetPhase(phase string) { b.Status.Phase = BackupPhase(phase) }
 
-// ActionsStatuses returns where the actions before and after are listed.
+// ActionsStatuses returns pointers to the lists of the Pre and Post actions.
 func (b *Backup) ActionsStatuses() (pre, post **[]ActionStatus) {
 	return &b.Status.PreBackupActionsStatuses, &b.Status.PostBackupActionsStatuses
 }
 
-// Desired returns what a person wants of the run, and what is handed to plugins.
+// Desired returns the desired state of the run, and the parameters for plugins.
 func (b *Backup) Desired() (DesiredState, map[string]ParameterSet) {
 	return b.Spec.DesiredState, b.Spec.Parameters
 }

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AccessMode says what may be done in a location.
+// AccessMode is how a location may be used.
 // +kubebuilder:validation:Enum=ReadWrite;ReadOnly
 type AccessMode string
 
@@ -17,12 +17,12 @@ const (
 	AccessModeReadOnly  AccessMode = "ReadOnly"
 )
 
-// BackupStorageLocationSpec says where archives live. Exactly one provider is
+// BackupStorageLocationSpec says where archives are stored. Exactly one provider is
 // set.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.filesystem) ? 1 : 0) + (has(self.s3) ? 1 : 0) + (has(self.plugin) ? 1 : 0) == 1",message="set exactly one of filesystem, s3 and plugin"
 type BackupStorageLocationSpec struct {
-	// default makes this the location of Backups that name none.
+	// default makes this the location of Backups that do not name one.
 	// +optional
 	Default bool `json:"default,omitempty"`
 
@@ -31,49 +31,49 @@ type BackupStorageLocationSpec struct {
 	// +default="ReadWrite"
 	AccessMode AccessMode `json:"accessMode,omitempty"`
 
-	// prefix is put before every key, so that several clusters can share one
-	// bucket. Path segments, separated by "/".
+	// prefix is prepended to every key, which lets several clusters share one bucket. It
+	// consists of path segments, separated by "/".
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^([a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)*)?$`
 	// +kubebuilder:validation:XValidation:rule="self.split('/').all(part, part != '.' && part != '..')",message="a part of the path may not be \".\" or \"..\""
 	Prefix string `json:"prefix,omitempty"`
 
-	// filesystem keeps archives in a folder below the operator's store root.
+	// filesystem stores archives in a directory below the operator's store root.
 	// +optional
 	Filesystem *FilesystemLocation `json:"filesystem,omitempty"`
 
-	// s3 keeps archives in a bucket of an S3 service.
+	// s3 stores archives in a bucket of an S3 service.
 	// +optional
 	S3 *S3Location `json:"s3,omitempty"`
 
-	// plugin keeps archives in an ObjectStore that a Plugin provides, for example
-	// one of Velero's.
+	// plugin stores archives in an ObjectStore that a Plugin provides, for example one of
+	// Velero's.
 	// +optional
 	Plugin *PluginLocation `json:"plugin,omitempty"`
 
-	// sync says how many of the backups that others stored here get a Backup in this
-	// cluster.
+	// sync limits how many of the backups that other clusters stored here get a Backup in
+	// this cluster.
 	// +optional
 	Sync *LocationSync `json:"sync,omitempty"`
 }
 
-// DefaultMaxImportedBackups is how many backups are imported from a location that does not
-// say otherwise. With at most 8 KiB of foreign content each, that is 16 MiB of etcd and of
+// DefaultMaxImportedBackups is how many backups are imported from a location that sets no
+// limit. With at most 8 KiB of foreign content each, that is 16 MiB of etcd and of
 // the operator's memory.
 const DefaultMaxImportedBackups = 2000
 
-// LocationSync says which stored backups of others get a Backup in this cluster. What has
-// none can be restored and destroyed all the same, by its name.
+// LocationSync selects the stored backups of other clusters that get a Backup in this
+// cluster. A backup without one can still be restored and destroyed by its name.
 type LocationSync struct {
-	// disabled turns the import off. Backups that were imported stay, and those that are
-	// created with spec.importedFrom are still completed.
+	// disabled turns the import off. Imported Backups stay, and those that are created
+	// with spec.importedFrom are still completed.
 	// +optional
 	Disabled bool `json:"disabled,omitempty"`
 
-	// maxBackups is how many imported Backups the location may have: those that were
+	// maxBackups is how many imported Backups the location may have: the ones that were
 	// stored last, by the time of the store. Older ones make way for newer ones; Backups
-	// of this cluster do not count. 2000 by default.
+	// of this cluster do not count. The default is 2000.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
@@ -88,13 +88,13 @@ func (s *BackupStorageLocationSpec) MaxImportedBackups() int {
 	return int(*s.Sync.MaxBackups)
 }
 
-// IsImportDisabled reports whether nothing is imported from the location.
+// IsImportDisabled reports whether the import from the location is disabled.
 func (s *BackupStorageLocationSpec) IsImportDisabled() bool { return s.Sync != nil && s.Sync.Disabled }
 
-// FilesystemLocation is a folder below the operator's store root (--store-root).
+// FilesystemLocation is a directory below the operator's store root (--store-root).
 type FilesystemLocation struct {
-	// path is relative to the store root and can not leave it. Empty means the
-	// root itself. It is created if it is missing.
+	// path is relative to the store root and cannot leave it. Empty means the root itself.
+	// The operator creates a missing directory.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^([a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)*)?$`
@@ -126,7 +126,7 @@ type S3Location struct {
 	// +optional
 	ForcePathStyle bool `json:"forcePathStyle,omitempty"`
 
-	// caCert is a PEM bundle that the service's certificate is checked against.
+	// caCert is a PEM bundle that verifies the certificate of the service.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	CACert []byte `json:"caCert,omitempty"`
@@ -140,8 +140,8 @@ type S3Location struct {
 
 // PluginLocation is a bucket of an ObjectStore that a Plugin provides.
 type PluginLocation struct {
-	// provider is the registered name of the ObjectStore, for example velero.io/aws.
-	// A Plugin that is ready has to provide it.
+	// provider is the registered name of the ObjectStore, for example velero.io/aws. A
+	// ready Plugin must provide it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -155,27 +155,27 @@ type PluginLocation struct {
 	// +kubebuilder:validation:Pattern=`^[^/]+$`
 	Bucket string `json:"bucket"`
 
-	// config is what the ObjectStore is configured with; its documentation tells
-	// the keys. The bucket, the prefix of the location, caCert and the path of the
-	// credentials are added. It is no place for secrets.
+	// config is the configuration of the ObjectStore; see its documentation for the keys.
+	// The bucket, the prefix of the location, caCert and the path of the credentials are
+	// added. Do not put secrets here.
 	// +optional
 	Config ProviderConfig `json:"config,omitempty"`
 
-	// caCert is a PEM bundle that the service's certificate is checked against.
+	// caCert is a PEM bundle that verifies the certificate of the service.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	CACert []byte `json:"caCert,omitempty"`
 
-	// credential is the key of a Secret in the namespace of the location. The
-	// ObjectStore gets its content as a file. Unset means what the environment of
-	// the Plugin gives.
+	// credential is the key of a Secret in the namespace of the location. The ObjectStore
+	// gets its content as a file. Unset means the credentials in the environment of the
+	// Plugin.
 	// +optional
 	Credential *SecretKeyReference `json:"credential,omitempty"`
 }
 
-// ProviderConfig is what an ObjectStore is told: keys and values.
+// ProviderConfig is the configuration of an ObjectStore, as keys and values.
 // +kubebuilder:validation:MaxProperties=64
-// +kubebuilder:validation:XValidation:rule="self.all(key, key.matches('^[a-zA-Z0-9_.-]{1,128}$'))",message="a key has letters, digits, '-', '_' and '.', at most 128 of them"
+// +kubebuilder:validation:XValidation:rule="self.all(key, key.matches('^[a-zA-Z0-9_.-]{1,128}$'))",message="a key consists of at most 128 letters, digits, '-', '_' and '.'"
 // +kubebuilder:validation:XValidation:rule="!('bucket' in self) && !('prefix' in self) && !('caCert' in self) && !('credentialsFile' in self)",message="bucket, prefix, caCert and credentialsFile are set by Grapnel: use the fields bucket, prefix of the location, caCert and credential"
 type ProviderConfig map[string]ParameterValue
 
@@ -196,8 +196,7 @@ type SecretKeyReference struct {
 	Key string `json:"key"`
 }
 
-// SecretReference names a Secret in the namespace of the object that refers to
-// it.
+// SecretReference names a Secret in the namespace of the object that refers to it.
 type SecretReference struct {
 	// name of the Secret.
 	// +required
@@ -206,29 +205,29 @@ type SecretReference struct {
 	Name string `json:"name"`
 }
 
-// LocationPhase summarises the conditions of a location in one word.
+// LocationPhase summarizes the conditions of a location in one word.
 // +kubebuilder:validation:Enum=Available;Full;Unavailable
 type LocationPhase string
 
 // The phases of a location.
 const (
 	LocationPhaseAvailable LocationPhase = "Available"
-	// LocationPhaseFull means that backups can be restored and deleted, and that there is
-	// no space for new ones.
+	// LocationPhaseFull means that backups can be restored and deleted, but there is no
+	// space for new ones.
 	LocationPhaseFull        LocationPhase = "Full"
 	LocationPhaseUnavailable LocationPhase = "Unavailable"
 )
 
-// BackupStorageLocationStatus tells whether a location can be used.
+// BackupStorageLocationStatus is the observed state of a location.
 type BackupStorageLocationStatus struct {
-	// conditions carry the truth; see the package comment.
+	// conditions are authoritative; see the package comment.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// phase summarises the conditions.
+	// phase summarizes the conditions.
 	// +optional
 	Phase LocationPhase `json:"phase,omitempty"`
 
@@ -242,14 +241,14 @@ type BackupStorageLocationStatus struct {
 	// +nullable
 	LastValidationTime *metav1.Time `json:"lastValidationTime,omitempty"`
 
-	// putIfAbsent says whether the store can refuse to overwrite an object. A
-	// store that can not leaves a short moment in which two clusters may take
-	// the same backup name.
+	// putIfAbsent reports whether the store can refuse to overwrite an object. A store
+	// that cannot leaves a short moment in which two clusters may take the same backup
+	// name.
 	// +optional
 	PutIfAbsent *bool `json:"putIfAbsent,omitempty"`
 }
 
-// BackupStorageLocation is a place where archives live.
+// BackupStorageLocation is a location in which archives are stored.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -265,11 +264,11 @@ type BackupStorageLocation struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says where archives live.
+	// spec says where archives are stored.
 	// +required
 	Spec BackupStorageLocationSpec `json:"spec"`
 
-	// status tells whether the location can be used.
+	// status is the observed state of the location.
 	// +optional
 	Status BackupStorageLocationStatus `json:"status,omitempty"`
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// rules says of a kind which fields may change once it has started.
+// rules lists the fields of a kind that may and may not change once it has started.
 type rules struct {
 	spec reflect.Type
-	// needed are the fields that each object has.
+	// needed are the fields that every object has.
 	needed string
-	// fixed has two values for each field that may not change.
+	// fixed has two values for each immutable field.
 	fixed map[string][2]string
 	// free are the other fields; they have tests of their own.
 	free []string
@@ -75,7 +75,7 @@ var ruled = map[string]rules{
 	},
 }
 
-// TestEveryFieldHasARule fails when a field is added to a spec and nobody decided
+// TestEveryFieldHasARule fails when a field is added to a spec and no rule says
 // whether it may change.
 func TestEveryFieldHasARule(t *testing.T) {
 	for kind, rules := range ruled {
@@ -136,7 +136,7 @@ func checkFixed(t *testing.T, field string, values [2]string, with, without *uns
 	}
 }
 
-// change is a change of an object and what the API server answers.
+// change is a change of an object and the expected answer of the API server.
 type change struct {
 	body, patch, rejected string
 }
@@ -154,7 +154,7 @@ func checkChanges(t *testing.T, kind string, prepare func(*testing.T, *unstructu
 }
 
 func TestFreeOnceStarted(t *testing.T) {
-	const cancelled = "a cancelled backup can not be started again; create a new Backup instead"
+	const cancelled = "a canceled backup cannot be restarted; create a new Backup instead"
 	checkChanges(t, "Backup", start, map[string]change{
 		"longer ttl":          {body: `{spec: {ttl: 1h}}`, patch: `{"spec":{"ttl":"2h"}}`},
 		"no ttl any more":     {body: `{spec: {ttl: 1h}}`, patch: `{"spec":{"ttl":null}}`},
@@ -163,15 +163,15 @@ func TestFreeOnceStarted(t *testing.T) {
 		"more time":           {body: `{spec: {timeouts: {run: 1h}}}`, patch: `{"spec":{"timeouts":{"run":"2h","archive":"1h"}}}`},
 		"cancel":              {patch: `{"spec":{"desiredState":"Cancel"}}`},
 		"cancel again":        {body: `{spec: {desiredState: Cancel}}`, patch: `{"spec":{"desiredState":"Cancel"}}`},
-		"take a cancel back":  {body: `{spec: {desiredState: Cancel}}`, patch: `{"spec":{"desiredState":"Run"}}`, rejected: cancelled},
-		"forget a cancel":     {body: `{spec: {desiredState: Cancel}}`, patch: `{"spec":{"desiredState":null}}`, rejected: cancelled},
+		"revert a cancel":     {body: `{spec: {desiredState: Cancel}}`, patch: `{"spec":{"desiredState":"Run"}}`, rejected: cancelled},
+		"unset a cancel":      {body: `{spec: {desiredState: Cancel}}`, patch: `{"spec":{"desiredState":null}}`, rejected: cancelled},
 		"drop the whole spec": {body: `{spec: {desiredState: Cancel}}`, patch: `{"spec":null}`, rejected: cancelled},
 		"labels":              {patch: `{"metadata":{"labels":{"a":"b"}}}`},
 	})
 }
 
-// TestSourceIsFixed changes what is restored. Exactly one of the two fields is set,
-// so neither can change by itself into all that the other fields can.
+// TestSourceIsFixed changes the source of a restore. Exactly one of the two fields is set,
+// so neither field can change alone in all the ways that the other fields can.
 func TestSourceIsFixed(t *testing.T) {
 	const fixed = "is immutable once the restore has started; create a new Restore instead"
 	const backup, schedule = `{spec: {backupName: a}}`, `{spec: {scheduleName: a}}`
@@ -199,17 +199,17 @@ func TestSourceIsFixed(t *testing.T) {
 	})
 }
 
-// TestRestoresOnlyStop changes what may be changed of a Restore that runs.
+// TestRestoresOnlyStop changes the mutable fields of a running Restore.
 func TestRestoresOnlyStop(t *testing.T) {
-	const cancelled = "a cancelled restore can not be started again; create a new Restore instead"
+	const cancelled = "a canceled restore cannot be restarted; create a new Restore instead"
 	const stopped = `{spec: {backupName: a, desiredState: Cancel}}`
 	checkChanges(t, "Restore", start, map[string]change{
-		"more time":          {body: `{spec: {backupName: a, timeouts: {run: 1h}}}`, patch: `{"spec":{"timeouts":{"run":"2h","restore":"1h"}}}`},
-		"cancel":             {body: `{spec: {backupName: a}}`, patch: `{"spec":{"desiredState":"Cancel"}}`},
-		"cancel again":       {body: stopped, patch: `{"spec":{"desiredState":"Cancel"}}`},
-		"take a cancel back": {body: stopped, patch: `{"spec":{"desiredState":"Run"}}`, rejected: cancelled},
-		"forget a cancel":    {body: stopped, patch: `{"spec":{"desiredState":null}}`, rejected: cancelled},
-		"labels":             {body: stopped, patch: `{"metadata":{"labels":{"a":"b"}}}`},
+		"more time":       {body: `{spec: {backupName: a, timeouts: {run: 1h}}}`, patch: `{"spec":{"timeouts":{"run":"2h","restore":"1h"}}}`},
+		"cancel":          {body: `{spec: {backupName: a}}`, patch: `{"spec":{"desiredState":"Cancel"}}`},
+		"cancel again":    {body: stopped, patch: `{"spec":{"desiredState":"Cancel"}}`},
+		"revert a cancel": {body: stopped, patch: `{"spec":{"desiredState":"Run"}}`, rejected: cancelled},
+		"unset a cancel":  {body: stopped, patch: `{"spec":{"desiredState":null}}`, rejected: cancelled},
+		"labels":          {body: stopped, patch: `{"metadata":{"labels":{"a":"b"}}}`},
 	})
 }
 
@@ -263,7 +263,7 @@ func TestAsyncOperationChanges(t *testing.T) {
 	}
 	table := map[string]change{
 		"cancel":          {body: body("Run"), patch: `{"spec":{"desiredState":"Cancel","cancelReason":"why"}}`},
-		"take it back":    {body: body("Cancel"), patch: `{"spec":{"desiredState":"Run"}}`, rejected: "Cancel can not be taken back"},
+		"revert it":       {body: body("Cancel"), patch: `{"spec":{"desiredState":"Run"}}`, rejected: "Cancel cannot be reverted"},
 		"another reason":  {body: body("Cancel"), patch: `{"spec":{"cancelReason":"why"}}`},
 		"without a stall": {body: body("Run"), patch: `{"spec":{"stallTimeout":null}}`, rejected: only},
 		"without items":   {body: body("Run"), patch: `{"spec":{"postOperationItems":null}}`, rejected: only},

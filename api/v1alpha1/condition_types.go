@@ -3,67 +3,68 @@
 
 package v1alpha1
 
-// Condition types. Every kind carries the three kstatus conditions, runs carry
-// Succeeded as their root condition as well.
+// Condition types. Every kind has the three kstatus conditions. Runs also have
+// Succeeded as their root condition.
 const (
-	// ConditionSucceeded is Unknown while a run goes on. True and False are
+	// ConditionSucceeded is Unknown while a run is in progress. True and False are
 	// final: a later reconcile never changes them.
 	ConditionSucceeded = "Succeeded"
 
-	// ConditionReady is True when there is nothing left to do and all is well.
+	// ConditionReady is True when the object has reached its desired state.
 	ConditionReady = "Ready"
 
 	// ConditionReconciling is True while the operator works on the object or
-	// waits for something that will come.
+	// waits for something that is expected to happen.
 	ConditionReconciling = "Reconciling"
 
-	// ConditionStalled is True when the object will not get any further by
-	// itself.
+	// ConditionStalled is True when the object cannot make progress without a
+	// change by a user.
 	ConditionStalled = "Stalled"
 
-	// ConditionPlanned is True once the plan of a Backup, and what will be owed
-	// for it, is recorded. Nothing runs before.
+	// ConditionPlanned is True once the plan of a run, including the clean-up that it
+	// may owe, is recorded. Nothing runs before that.
 	ConditionPlanned = "Planned"
 
 	// ConditionCleanupOwed is True from the first action that must be undone
-	// until its clean-up has run.
+	// until its clean-up has succeeded.
 	ConditionCleanupOwed = "CleanupOwed"
 
-	// ConditionPostActionsSucceeded says whether every PostBackup action that
-	// ran did well. A failure there does not change the outcome of the Backup.
+	// ConditionPostActionsSucceeded reports whether every PostBackup action that
+	// ran succeeded. A failure there does not change the outcome of the Backup.
 	ConditionPostActionsSucceeded = "PostActionsSucceeded"
 
 	// ConditionItemsProcessed is True on a Backup or Restore once all of its objects were
-	// archived or restored, and only operations that actions started on them go on; and on a
-	// DeletionRun once all archived objects were shown to DeleteItemActions.
+	// archived or restored, and only operations that actions started on them are still
+	// running. On a DeletionRun it is True once all archived objects were passed to the
+	// DeleteItemActions.
 	ConditionItemsProcessed = "ItemsProcessed"
 
-	// ConditionOperationsSucceeded says on a Backup or Restore how far the operations are
-	// that actions started on its objects: Unknown while one goes on, True when all of
-	// them ended well. It is absent as long as there are none.
+	// ConditionOperationsSucceeded summarizes on a Backup or Restore the operations that
+	// actions started on its objects: Unknown while one is running, True when all of
+	// them succeeded. It is absent as long as there are none.
 	ConditionOperationsSucceeded = "OperationsSucceeded"
 
-	// ConditionResultsStored says on a Restore whether the files are stored that tell what
-	// became of its objects and operations: Unknown while that is tried again, False if it
-	// was given up, True if it succeeded later. It is absent if they were stored at once, or
-	// if the Restore did not come to its end.
+	// ConditionResultsStored reports on a Restore whether the files with the outcomes of its
+	// objects and operations are stored: Unknown while storing them is retried, False if the
+	// operator gave up, True if a retry succeeded. It is absent if the first attempt
+	// succeeded, or if the Restore did not finish.
 	ConditionResultsStored = "ResultsStored"
 
-	// ConditionDataDeleted is True on a DeletionRun once the stored data is gone, or was
-	// given up.
+	// ConditionDataDeleted is True on a DeletionRun once the stored data is deleted or
+	// abandoned.
 	ConditionDataDeleted = "DataDeleted"
 
 	// ConditionDataAvailable is False on a Backup whose stored data is missing in its
-	// location. It is absent as long as it never was.
+	// location. It is absent unless the data was missing at some time.
 	ConditionDataAvailable = "DataAvailable"
 
-	// ConditionSynced is False on a BackupStorageLocation of which something could not be
-	// brought into this cluster: a backup whose manifest can not be read, or the list.
+	// ConditionSynced is False on a BackupStorageLocation that could not be fully imported
+	// into this cluster: a manifest cannot be read, or listing the location failed.
 	ConditionSynced = "Synced"
 
-	// ConditionExpiryHeld is True on a BackupStorageLocation whose Backups do not expire, as it
-	// looks as if a clock was wrong, until a person decides. It is absent as long as it never
-	// was.
+	// ConditionExpiryHeld is True on a BackupStorageLocation whose Backups do not expire until
+	// a person decides, because a clock appears to be wrong. It is absent unless expiry was
+	// held at some time.
 	ConditionExpiryHeld = "ExpiryHeld"
 
 	// ConditionAvailable is True when the backups of a BackupStorageLocation can be read.
@@ -74,13 +75,13 @@ const (
 	ConditionWritable = "Writable"
 
 	// ConditionDuplicateActions is True on every Plugin that registers an action which
-	// another one registers too. The older one is used; it is absent otherwise.
+	// another Plugin registers too. The older Plugin is used. Otherwise it is absent.
 	ConditionDuplicateActions = "DuplicateActions"
 )
 
 // Reasons of the conditions of Backups and Restores.
 const (
-	// ReasonQueued surfaces when every slot for running Backups is taken.
+	// ReasonQueued surfaces when every slot for running runs of the kind is taken.
 	ReasonQueued = "Queued"
 	// ReasonWaitingForLocation surfaces when the location was not checked yet, and while a
 	// new run waits for one that does not exist or cannot be used.
@@ -88,31 +89,31 @@ const (
 	// ReasonWaitingForPlugins surfaces when a Plugin was not loaded yet, and while a new run
 	// waits for Plugins that do not exist or are not ready.
 	ReasonWaitingForPlugins = "WaitingForPlugins"
-	// ReasonValidating surfaces while the store is asked whether the name is free.
+	// ReasonValidating surfaces while the operator checks in the store that the name is free.
 	ReasonValidating = "Validating"
-	// ReasonFailedValidation surfaces when the Backup can not run as written.
+	// ReasonFailedValidation surfaces when the Backup cannot run as written.
 	ReasonFailedValidation = "FailedValidation"
-	// ReasonPlanRecorded surfaces when the plan stands.
+	// ReasonPlanRecorded surfaces when the plan is recorded.
 	ReasonPlanRecorded = "PlanRecorded"
 	// ReasonVerifyingArchive surfaces while the archive is downloaded and verified, before
 	// the first PreRestore action is called.
 	ReasonVerifyingArchive = "VerifyingArchive"
 	// ReasonRunningPreRestoreActions surfaces while a PreRestore action runs.
 	ReasonRunningPreRestoreActions = "RunningPreRestoreActions"
-	// ReasonPreRestoreActionFailed surfaces when a PreRestore action failed, so
-	// that nothing was restored.
+	// ReasonPreRestoreActionFailed surfaces when a PreRestore action failed.
+	// Nothing was restored.
 	ReasonPreRestoreActionFailed = "PreRestoreActionFailed"
 	// ReasonRunningPostRestoreActions surfaces while a PostRestore action runs.
 	ReasonRunningPostRestoreActions = "RunningPostRestoreActions"
 	// ReasonPostRestoreActionsSucceeded surfaces when every PostRestore action
-	// that ran did well.
+	// that ran succeeded.
 	ReasonPostRestoreActionsSucceeded = "PostRestoreActionsSucceeded"
 	// ReasonPostRestoreActionFailed surfaces when a PostRestore action failed.
 	ReasonPostRestoreActionFailed = "PostRestoreActionFailed"
 	// ReasonRunningPreActions surfaces while a PreBackup action runs.
 	ReasonRunningPreActions = "RunningPreBackupActions"
-	// ReasonPreActionFailed surfaces when a PreBackup action failed, so that
-	// nothing was archived.
+	// ReasonPreActionFailed surfaces when a PreBackup action failed. Nothing was
+	// archived.
 	ReasonPreActionFailed = "PreBackupActionFailed"
 	// ReasonArchiving surfaces while objects are read and stored.
 	ReasonArchiving = "Archiving"
@@ -122,9 +123,9 @@ const (
 	ReasonRunningPostActions = "RunningPostBackupActions"
 	// ReasonStoringLogs surfaces while the last logs are uploaded.
 	ReasonStoringLogs = "StoringLogs"
-	// ReasonCancelling surfaces while a cancelled step is being stopped.
+	// ReasonCancelling surfaces while a canceled step is being stopped.
 	ReasonCancelling = "Cancelling"
-	// ReasonCancelled surfaces when the Backup was cancelled or deleted.
+	// ReasonCancelled surfaces when the Backup was canceled or deleted.
 	ReasonCancelled = "Cancelled"
 	// ReasonCompleted surfaces when everything selected is stored.
 	ReasonCompleted = "Completed"
@@ -141,26 +142,26 @@ const (
 	// same step of a run.
 	ReasonRunCrashed = "RunCrashed"
 	// ReasonWaitingForCleanup surfaces after a start of the operator while a run waits until
-	// owed clean-up of others was tried.
+	// the owed clean-up of other runs has been tried.
 	ReasonWaitingForCleanup = "WaitingForCleanup"
 	// ReasonIsolated surfaces while a run that may have crashed the operator waits until it
-	// can be tried alone.
+	// can run alone.
 	ReasonIsolated = "Isolated"
-	// ReasonCleanupPending surfaces while owed clean-up has not ended well.
+	// ReasonCleanupPending surfaces while owed clean-up has not succeeded.
 	ReasonCleanupPending = "CleanupPending"
-	// ReasonCleanupOverdue surfaces when owed clean-up is still not done after
-	// its deadline. It is tried again all the same.
+	// ReasonCleanupOverdue surfaces when owed clean-up has not succeeded by its
+	// deadline. The operator continues to retry it.
 	ReasonCleanupOverdue = "CleanupOverdue"
-	// ReasonCleanupLost surfaces when owed clean-up can never run, because its HookRun was removed
-	// by force and nothing tells how to run it. It stays until a person acknowledges it with
-	// AnnotationAbandonCleanup.
+	// ReasonCleanupLost surfaces when owed clean-up can never run, because its HookRun was
+	// deleted without its finalizer and no record says how to run it. It stays until a person
+	// acknowledges it with AnnotationAbandonCleanup.
 	ReasonCleanupLost = "CleanupLost"
-	// ReasonCleanupDone surfaces when nothing is owed any more.
+	// ReasonCleanupDone surfaces when no clean-up is owed any more.
 	ReasonCleanupDone = "CleanupDone"
-	// ReasonCleanupAbandoned surfaces when a person gave owed clean-up up.
+	// ReasonCleanupAbandoned surfaces when a person abandoned owed clean-up.
 	ReasonCleanupAbandoned = "CleanupAbandoned"
 	// ReasonPostActionsSucceeded surfaces when every PostBackup action that ran
-	// did well.
+	// succeeded.
 	ReasonPostActionsSucceeded = "PostBackupActionsSucceeded"
 	// ReasonPostActionFailed surfaces when a PostBackup action failed.
 	ReasonPostActionFailed = "PostBackupActionFailed"
@@ -175,17 +176,17 @@ const (
 	// ReasonCalledAgainLater surfaces between two calls of an attempt that
 	// answered "not done yet".
 	ReasonCalledAgainLater = "CalledAgainLater"
-	// ReasonRetrying surfaces while the next attempt is waited for.
+	// ReasonRetrying surfaces while the HookRun waits for the next attempt.
 	ReasonRetrying = "Retrying"
-	// ReasonActionFailed surfaces when the action answered that it failed.
+	// ReasonActionFailed surfaces when the action reported a failure.
 	ReasonActionFailed = "ActionFailed"
-	// ReasonTimedOut surfaces when an attempt was not done in time.
+	// ReasonTimedOut surfaces when an attempt exceeded its timeout.
 	ReasonTimedOut = "TimedOut"
 	// ReasonUnreachable surfaces when the plugin could not be called.
 	ReasonUnreachable = "PluginUnreachable"
-	// ReasonInvalid surfaces when the run can not be carried out as written.
+	// ReasonInvalid surfaces when the HookRun cannot be executed as written.
 	ReasonInvalid = "Invalid"
-	// ReasonInterrupted surfaces when the operator went away during an attempt
+	// ReasonInterrupted surfaces when the operator stopped during an attempt
 	// of an action with onInterruption Fail.
 	ReasonInterrupted = "Interrupted"
 	// ReasonIgnored surfaces when failurePolicy Ignore covered a failure.
@@ -194,55 +195,55 @@ const (
 	ReasonNotNeeded = "NotNeeded"
 )
 
-// Reasons of AsyncOperation conditions, and of what a Backup or Restore says about its
-// operations. An AsyncOperation has Running, PluginUnreachable, Cancelling, Completed,
-// Cancelled and TimedOut too.
+// Reasons of AsyncOperation conditions, and of the conditions of a Backup or Restore about
+// its operations. An AsyncOperation also has Running, PluginUnreachable, Cancelling,
+// Completed, Cancelled and TimedOut.
 const (
-	// ReasonStarted surfaces until the plugin told how far an operation is.
+	// ReasonStarted surfaces until the plugin reports the progress of an operation.
 	ReasonStarted = "Started"
-	// ReasonOperationFailed surfaces when the plugin said that an operation failed.
+	// ReasonOperationFailed surfaces when the plugin reported that an operation failed.
 	ReasonOperationFailed = "OperationFailed"
-	// ReasonOperationStalled surfaces when an operation did nothing more for its
+	// ReasonOperationStalled surfaces when an operation made no progress for its
 	// stallTimeout.
 	ReasonOperationStalled = "OperationStalled"
-	// ReasonOperationLost surfaces when the plugin does not know an operation that it
-	// started: it forgot it, so nobody knows how it ended.
+	// ReasonOperationLost surfaces when the plugin no longer knows an operation that it
+	// started. The outcome of the operation is unknown.
 	ReasonOperationLost = "OperationLost"
-	// ReasonCancelRefused surfaces when the plugin refused to end an operation.
+	// ReasonCancelRefused surfaces when the plugin refused to cancel an operation.
 	ReasonCancelRefused = "CancelRefused"
-	// ReasonCancelUnconfirmed surfaces when an operation was to end and the plugin never
-	// said that it did.
+	// ReasonCancelUnconfirmed surfaces when an operation was canceled and the plugin never
+	// confirmed its end.
 	ReasonCancelUnconfirmed = "CancelUnconfirmed"
 	// ReasonObjectsProcessed surfaces when every object was archived or restored.
 	ReasonObjectsProcessed = "ObjectsProcessed"
-	// ReasonWaitingForOperations surfaces while operations go on.
+	// ReasonWaitingForOperations surfaces while operations are running.
 	ReasonWaitingForOperations = "WaitingForPluginOperations"
-	// ReasonFinalizing surfaces while what operations left behind is archived, and what
-	// became of them is stored.
+	// ReasonFinalizing surfaces while the objects that operations changed are archived, and
+	// the outcomes of the operations are stored.
 	ReasonFinalizing = "Finalizing"
-	// ReasonResultsNotStored surfaces when objects were restored, and what became of each
+	// ReasonResultsNotStored surfaces when objects were restored, but the outcome of each
 	// cannot be stored. It is a warning of the Restore.
 	ReasonResultsNotStored = "ResultsNotStored"
-	// ReasonOperationsNotStored surfaces when only what became of the operations of a Restore
+	// ReasonOperationsNotStored surfaces when only the outcomes of the operations of a Restore
 	// cannot be stored. It is a warning of the Restore.
 	ReasonOperationsNotStored = "OperationsNotStored"
-	// ReasonResultsStored surfaces when they were stored later.
+	// ReasonResultsStored surfaces when a retry stored the results.
 	ReasonResultsStored = "ResultsStored"
 	// ReasonLogLost surfaces in an event when the log of a run, or of its Post actions, cannot
-	// be stored and is given up.
+	// be stored and the operator gives up.
 	ReasonLogLost = "LogLost"
-	// ReasonOperationsSucceeded surfaces when all operations ended well.
+	// ReasonOperationsSucceeded surfaces when all operations succeeded.
 	ReasonOperationsSucceeded = "OperationsSucceeded"
-	// ReasonOperationsFailed surfaces when an operation failed or was cancelled.
+	// ReasonOperationsFailed surfaces when an operation failed or was canceled.
 	ReasonOperationsFailed = "OperationsFailed"
 )
 
-// Reasons of DeletionRun conditions, and of what happens to a Backup whose time is over.
+// Reasons of DeletionRun conditions, and of the expiry of Backups.
 const (
 	// ReasonRunningDeleteActions surfaces while a DeleteAction runs.
 	ReasonRunningDeleteActions = "RunningDeleteActions"
-	// ReasonWaitingForBackup surfaces on a DeletionRun while the backup is still being made,
-	// which is cancelled; and on a new Restore while its backup does not exist.
+	// ReasonWaitingForBackup surfaces on a DeletionRun while it cancels a Backup that is
+	// still running, and on a new Restore while its backup does not exist.
 	ReasonWaitingForBackup = "WaitingForBackup"
 	// ReasonWaitingForRestore surfaces while a Restore reads the backup.
 	ReasonWaitingForRestore = "WaitingForRestore"
@@ -252,19 +253,19 @@ const (
 	ReasonDeleting = "Deleting"
 	// ReasonRemovingObjects surfaces while the Backup and its Restores are removed.
 	ReasonRemovingObjects = "RemovingObjects"
-	// ReasonDataDeleted surfaces when the stored data is gone.
+	// ReasonDataDeleted surfaces when the stored data is deleted.
 	ReasonDataDeleted = "DataDeleted"
-	// ReasonDataLeftBehind surfaces when stored data stays although it was to be destroyed:
-	// somebody gave it up, or nothing can be created any more that would destroy it.
+	// ReasonDataLeftBehind surfaces when stored data stays although it should be destroyed: a
+	// person abandoned it, or no DeletionRun can be created any more that would destroy it.
 	ReasonDataLeftBehind = "DataLeftBehind"
-	// ReasonExpired surfaces when the time of a Backup is over.
+	// ReasonExpired surfaces when a Backup has expired.
 	ReasonExpired = "Expired"
-	// ReasonKept surfaces when the time of a Backup is over that is kept all the same: it
-	// is among the newest that succeeded of its Schedule.
+	// ReasonKept surfaces when an expired Backup is kept, because it is among the newest
+	// Completed Backups of its Schedule.
 	ReasonKept = "KeptByItsSchedule"
-	// ReasonDataMissing surfaces when the location does not have a backup any more.
+	// ReasonDataMissing surfaces when the location no longer contains a backup.
 	ReasonDataMissing = "DataMissing"
-	// ReasonDataFound surfaces when it has it again.
+	// ReasonDataFound surfaces when the location contains the backup again.
 	ReasonDataFound = "DataFound"
 )
 
@@ -276,9 +277,9 @@ const (
 	ReasonPaused = "Paused"
 	// ReasonBackupCreated surfaces when a Schedule created a Backup.
 	ReasonBackupCreated = "BackupCreated"
-	// ReasonSkipped surfaces when a Schedule left a time out.
+	// ReasonSkipped surfaces when a Schedule skipped a time.
 	ReasonSkipped = "Skipped"
-	// ReasonReplaced surfaces when a Schedule cancelled a Backup for the next one.
+	// ReasonReplaced surfaces when a Schedule canceled a Backup for the next one.
 	ReasonReplaced = "Replaced"
 )
 
@@ -288,26 +289,26 @@ const (
 	ReasonSynced = "Synced"
 	// ReasonSyncFailed surfaces when a location could not be listed.
 	ReasonSyncFailed = "SyncFailed"
-	// ReasonBackupsUnreadable surfaces when some backups of a location can not be imported.
+	// ReasonBackupsUnreadable surfaces when some backups of a location cannot be imported.
 	ReasonBackupsUnreadable = "BackupsUnreadable"
 	// ReasonImportLimited surfaces when a location has more backups than spec.sync.maxBackups
-	// allows to import.
+	// allows the operator to import.
 	ReasonImportLimited = "ImportLimited"
 	// ReasonImportDisabled surfaces when spec.sync.disabled keeps backups from being imported.
 	ReasonImportDisabled = "ImportDisabled"
 	// ReasonImported surfaces on a Backup that was found in a location.
 	ReasonImported = "Imported"
-	// ReasonNameTaken surfaces when a backup was imported under another name than its own.
+	// ReasonNameTaken surfaces when a backup was imported under a different name.
 	ReasonNameTaken = "NameTaken"
 )
 
 // Reasons of the condition ExpiryHeld of a BackupStorageLocation.
 const (
-	// ReasonMassExpiry surfaces when the time of more than half of the Backups of a location
-	// is over at once.
+	// ReasonMassExpiry surfaces when more than half of the Backups of a location expire at
+	// once.
 	ReasonMassExpiry = "MassExpiry"
-	// ReasonClockAhead surfaces when the time of Backups is over by the clock of the operator,
-	// and not by that of the API server.
+	// ReasonClockAhead surfaces when Backups have expired by the clock of the operator, but
+	// not by that of the API server.
 	ReasonClockAhead = "ClockAhead"
 	// ReasonExpiryResumed surfaces when Backups expire again.
 	ReasonExpiryResumed = "ExpiryResumed"
@@ -317,28 +318,28 @@ const (
 const (
 	// ReasonLoading surfaces while a plugin is being started.
 	ReasonLoading = "Loading"
-	// ReasonLoaded surfaces when a plugin runs and told its actions.
+	// ReasonLoaded surfaces when a plugin runs and has announced its actions.
 	ReasonLoaded = "Loaded"
 	// ReasonDuplicateAction surfaces when two Plugins register the same action.
 	ReasonDuplicateAction = "DuplicateAction"
-	// ReasonLabelsRefused surfaces in an event when labels that item actions asked for
+	// ReasonLabelsRefused surfaces in an event when labels that item actions requested
 	// could not be added to a Backup.
 	ReasonLabelsRefused = "LabelsRefused"
 	// ReasonInUse surfaces when a deleted Plugin is still needed.
 	ReasonInUse = "InUse"
 	// ReasonAvailable surfaces when a location can be used.
 	ReasonAvailable = "Available"
-	// ReasonUnavailable surfaces when a location can not be reached or written.
+	// ReasonUnavailable surfaces when a location cannot be reached or written.
 	ReasonUnavailable = "Unavailable"
 	// ReasonWritable surfaces when new backups can be stored in a location.
 	ReasonWritable = "Writable"
 	// ReasonAlmostFull surfaces when little space is left in a location.
 	ReasonAlmostFull = "AlmostFull"
-	// ReasonFull surfaces when no space is left in a location. What is stored there can be
+	// ReasonFull surfaces when no space is left in a location. The backups stored there can be
 	// restored and deleted.
 	ReasonFull = "Full"
 	// ReasonReadOnly surfaces when spec.accessMode of a location forbids new backups.
 	ReasonReadOnly = "ReadOnly"
-	// ReasonInvalidSpec surfaces when a location can not work as written.
+	// ReasonInvalidSpec surfaces when a location cannot work as written.
 	ReasonInvalidSpec = "InvalidSpec"
 )

@@ -14,12 +14,12 @@ import (
 	"testing"
 )
 
-// documentedWords matches the constants that tell people what the operator says: each is
+// documentedWords matches the constants that users see: each is
 // a promise that production code uses it.
 var documentedWords = regexp.MustCompile(`^(Reason|Condition|Annotation|Label|Finalizer|Event)[A-Z]`)
 
 // TestConstants shows that production code uses every documented constant: a reason that
-// nothing sets sends its reader on a wrong track.
+// nothing sets misleads its reader.
 func TestConstants(t *testing.T) {
 	declared := declaredConstants(t)
 	used := usedConstants(t, "../../controllers", "../../internal", "../../main.go")
@@ -55,7 +55,7 @@ func declaredConstants(t *testing.T) map[string]bool {
 	return names
 }
 
-// usedConstants returns what the sources in directories or files take from this package.
+// usedConstants returns the constants of this package that the given sources use.
 func usedConstants(t *testing.T, roots ...string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -74,7 +74,7 @@ func usedConstants(t *testing.T, roots ...string) map[string]bool {
 	return names
 }
 
-// walkSources parses every source file below root that is no test.
+// walkSources parses every non-test source file below root.
 func walkSources(t *testing.T, root string, visit func(*ast.File)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -45,12 +45,12 @@ func TestDeletionRunChanges(t *testing.T) {
 func TestBackupTTLAdmission(t *testing.T) {
 	checkAdmission(t, "Backup", map[string]admission{
 		"a month":          {body: `{spec: {ttl: 720h}}`},
-		"no time":          {body: `{spec: {ttl: 0s}}`, rejected: "must be longer than zero; leave it out to keep the backup"},
+		"no time":          {body: `{spec: {ttl: 0s}}`, rejected: "must be longer than zero; omit it to keep the backup"},
 		"no time in parts": {body: `{spec: {ttl: 0h0m}}`, rejected: "must be longer than zero"},
 		"negative":         {body: `{spec: {ttl: "-720h"}}`, rejected: "spec.ttl"},
 		"found and deleted": {
 			body:     `{spec: {deletionPolicy: Delete, importedFrom: {storageLocation: l}}}`,
-			rejected: "what was found in a location is not destroyed with its object; create a DeletionRun with destroyForeign instead",
+			rejected: "the data of an imported backup is not destroyed with its object; create a DeletionRun with destroyForeign instead",
 		},
 	})
 }

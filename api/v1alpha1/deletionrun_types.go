@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DeletionCause says who wants a backup to be destroyed.
+// DeletionCause says why a backup is destroyed.
 // +kubebuilder:validation:Enum=Requested;Expired;BackupDeleted;ScheduleLimit
 type DeletionCause string
 
@@ -17,7 +17,7 @@ type DeletionCause string
 const (
 	// DeletionCauseRequested means that a person created the DeletionRun.
 	DeletionCauseRequested DeletionCause = "Requested"
-	// DeletionCauseExpired means that the time to live of the Backup is over.
+	// DeletionCauseExpired means that the Backup expired.
 	DeletionCauseExpired DeletionCause = "Expired"
 	// DeletionCauseBackupDeleted means that a Backup with deletionPolicy Delete was deleted.
 	DeletionCauseBackupDeleted DeletionCause = "BackupDeleted"
@@ -25,26 +25,27 @@ const (
 	DeletionCauseScheduleLimit DeletionCause = "ScheduleLimit"
 )
 
-// DeletionRunSpec says which backup is destroyed. Nothing of it but ttl may change.
+// DeletionRunSpec says which backup is destroyed. Only ttl may change.
 //
 // +kubebuilder:validation:XValidation:rule="self.backupName == oldSelf.backupName && self.cause == oldSelf.cause",message="is immutable; create a new DeletionRun instead"
 // +kubebuilder:validation:XValidation:rule="has(self.backupUID) == has(oldSelf.backupUID) && (!has(self.backupUID) || self.backupUID == oldSelf.backupUID) && has(self.storageLocation) == has(oldSelf.storageLocation) && (!has(self.storageLocation) || self.storageLocation == oldSelf.storageLocation) && has(self.destroyForeign) == has(oldSelf.destroyForeign) && (!has(self.destroyForeign) || self.destroyForeign == oldSelf.destroyForeign)",message="is immutable; create a new DeletionRun instead"
 type DeletionRunSpec struct {
-	// backupName is the Backup to destroy: its external things, its files and its objects.
-	// If there is no Backup of that name, it is the name of a backup in storageLocation.
+	// backupName is the Backup to destroy: its external resources, its files and its
+	// objects. If there is no Backup of that name, it is the name of a backup in
+	// storageLocation.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=200
 	BackupName string `json:"backupName"`
 
-	// backupUID is the UID of the Backup that is meant. Another one that has its name by
-	// then is left alone. Unset means the one that there is when the deletion begins.
+	// backupUID is the UID of the Backup to destroy. Another Backup of the same name is
+	// left alone. Unset means the Backup that exists when the deletion begins.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BackupUID string `json:"backupUID,omitempty"`
 
-	// storageLocation is where the backup is stored, if its Backup object is gone. Unset
-	// means the location of the Backup.
+	// storageLocation is where the backup is stored, if its Backup object no longer
+	// exists. Unset means the location of the Backup.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
@@ -54,12 +55,12 @@ type DeletionRunSpec struct {
 	// +optional
 	DestroyForeign bool `json:"destroyForeign,omitempty"`
 
-	// cause says who wants that.
+	// cause says why the backup is destroyed.
 	// +optional
 	// +default="Requested"
 	Cause DeletionCause `json:"cause,omitempty"`
 
-	// ttl is how long this object is kept after it has ended.
+	// ttl is how long this object is kept after it has finished.
 	// +optional
 	// +default="24h"
 	// +kubebuilder:validation:Type=string
@@ -69,82 +70,84 @@ type DeletionRunSpec struct {
 	TTL *metav1.Duration `json:"ttl,omitempty"`
 }
 
-// DeletionRunPhase summarises the conditions of a DeletionRun in one word.
+// DeletionRunPhase summarizes the conditions of a DeletionRun in one word.
 // +kubebuilder:validation:Enum=New;FailedValidation;InProgress;Completed;PartiallyFailed;Failed;Cancelled
 type DeletionRunPhase string
 
 // The phases of a DeletionRun. All but New and InProgress are terminal.
 const (
-	// DeletionRunPhaseNew means that nothing was removed yet; the message says what is
-	// waited for.
+	// DeletionRunPhaseNew means that nothing was removed yet; the message says what the
+	// run waits for.
 	DeletionRunPhaseNew DeletionRunPhase = "New"
-	// DeletionRunPhaseFailedValidation means that nothing was done, as it is written wrongly.
+	// DeletionRunPhaseFailedValidation means that nothing was done, because the spec is
+	// invalid.
 	DeletionRunPhaseFailedValidation DeletionRunPhase = "FailedValidation"
 	// DeletionRunPhaseInProgress means that the backup is being removed.
 	DeletionRunPhaseInProgress DeletionRunPhase = "InProgress"
-	// DeletionRunPhaseCompleted means that all is gone.
+	// DeletionRunPhaseCompleted means that everything is removed.
 	DeletionRunPhaseCompleted DeletionRunPhase = "Completed"
-	// DeletionRunPhasePartiallyFailed means that the backup is gone, and something that
+	// DeletionRunPhasePartiallyFailed means that the backup is removed, but something that
 	// belongs to it was left behind.
 	DeletionRunPhasePartiallyFailed DeletionRunPhase = "PartiallyFailed"
-	// DeletionRunPhaseFailed means that the deadline of the run has passed, or that it crashed
-	// the operator; some of the backup may be gone.
+	// DeletionRunPhaseFailed means that the deadline of the run has passed, or that it
+	// crashed the operator; parts of the backup may be removed.
 	DeletionRunPhaseFailed DeletionRunPhase = "Failed"
-	// DeletionRunPhaseCancelled means that it was deleted before anything was removed.
+	// DeletionRunPhaseCancelled means that the DeletionRun was deleted before anything was
+	// removed.
 	DeletionRunPhaseCancelled DeletionRunPhase = "Cancelled"
 )
 
-// DeletionItemAction tells what one DeleteItemAction did.
+// DeletionItemAction is the result of one DeleteItemAction.
 type DeletionItemAction struct {
 	// pluginName is the registered name of the action.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	PluginName string `json:"pluginName"`
 
-	// pluginRef is the Plugin that provides it.
+	// pluginRef is the Plugin that provides the action.
 	// +required
 	PluginRef PluginReference `json:"pluginRef"`
 
-	// items is how many objects it has cleaned up after.
+	// items is the number of objects for which the action has cleaned up.
 	// +optional
 	Items int64 `json:"items,omitempty"`
 
-	// failed is for how many it could not.
+	// failed is the number of objects for which the action failed.
 	// +optional
 	Failed int64 `json:"failed,omitempty"`
 
-	// message says in one sentence why it failed last.
+	// message says in one sentence why the action failed last.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }
 
-// DeletionRunStatus tells how a deletion stands.
+// DeletionRunStatus is the observed state of a deletion.
 type DeletionRunStatus struct {
 	RunStatus `json:",inline"`
 
-	// phase summarises the conditions.
+	// phase summarizes the conditions.
 	// +optional
 	Phase DeletionRunPhase `json:"phase,omitempty"`
 
-	// backupName is the name of the Backup that is destroyed, as an object.
+	// backupName is the name of the Backup object that is destroyed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	BackupName string `json:"backupName,omitempty"`
 
-	// backupUID is its UID.
+	// backupUID is the UID of that object.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BackupUID string `json:"backupUID,omitempty"`
 
-	// storedName is the name of the backup in its location. It differs from that of the
-	// Backup if two locations have backups of one name.
+	// storedName is the name of the backup in its location. It differs from the name of
+	// the Backup if two locations have backups of the same name.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	StoredName string `json:"storedName,omitempty"`
 
-	// storedUID is the UID of the Backup that made what is stored. It is empty if whatever
-	// has that name is destroyed.
+	// storedUID is the UID of the Backup that made the stored backup. It is empty if any
+	// backup of that name is destroyed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	StoredUID string `json:"storedUID,omitempty"`
@@ -154,28 +157,28 @@ type DeletionRunStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
 
-	// backupOutputs is what the PreBackup actions answered when the backup was made, by
-	// action, for the DeleteActions.
+	// backupOutputs are the outputs of the PreBackup actions of the backup, by action.
+	// They are passed to the DeleteActions.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	BackupOutputs map[string]ParameterSet `json:"backupOutputs,omitempty"`
 
-	// deleteActionsStatuses tells how the DeleteActions stand, in the order they run. It is
-	// set only if there are any.
+	// deleteActionsStatuses are the states of the DeleteActions, in the order they run. It
+	// is set only if there are any.
 	// +optional
 	// +nullable
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	DeleteActionsStatuses *[]ActionStatus `json:"deleteActionsStatuses,omitempty"`
 
-	// deleteItemActions tells what the DeleteItemActions did.
+	// deleteItemActions are the results of the DeleteItemActions.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	DeleteItemActions []DeletionItemAction `json:"deleteItemActions,omitempty"`
 
-	// leftBehind names what could not be removed, in words for people. Of more than 64
-	// things the last one says how many more there are.
+	// leftBehind names what could not be removed, as text for people. If there are more
+	// than 64 entries, the last one gives the number of further ones.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -183,9 +186,10 @@ type DeletionRunStatus struct {
 	LeftBehind []string `json:"leftBehind,omitempty"`
 }
 
-// DeletionRun destroys one backup: it has delete actions of plugins remove what belongs to
-// it, and then removes its files and its objects. Nothing can stop that: what an action
-// could not remove is listed at the end. It outlives the Backup.
+// DeletionRun destroys one backup: delete actions of plugins remove what belongs to
+// the backup, then the operator removes its files and its objects. A deletion cannot
+// be stopped once it has begun. What an action could not remove is listed at the end.
+// The DeletionRun outlives the Backup.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -206,7 +210,7 @@ type DeletionRun struct {
 	// +required
 	Spec DeletionRunSpec `json:"spec"`
 
-	// status tells how it stands.
+	// status is the observed state of the deletion.
 	// +optional
 	Status DeletionRunStatus `json:"status,omitempty"`
 }
@@ -217,7 +221,7 @@ func (d *DeletionRun) GetConditions() []metav1.Condition { return d.Status.Condi
 // SetConditions replaces the conditions of the DeletionRun.
 func (d *DeletionRun) SetConditions(c []metav1.Condition) { d.Status.Conditions = c }
 
-// Run returns what every run has in its status.
+// Run returns the part of the status that all runs share.
 func (d *DeletionRun) Run() *RunStatus { return &d.Status.RunStatus }
 
 // GetPhase returns the phase.
@@ -226,19 +230,19 @@ func (d *DeletionRun) GetPhase() string { return string(d.Status.Phase) }
 // SetPhase sets the phase.
 func (d *DeletionRun) SetPhase(phase string) { d.Status.Phase = DeletionRunPhase(phase) }
 
-// ActionsStatuses returns where the DeleteActions are listed; there are none afterwards.
+// ActionsStatuses returns a pointer to the list of the DeleteActions; there is no second list.
 func (d *DeletionRun) ActionsStatuses() (only, none **[]ActionStatus) {
 	var nothing *[]ActionStatus
 	return &d.Status.DeleteActionsStatuses, &nothing
 }
 
-// Desired returns what a person wants of the run, and what is handed to plugins.
+// Desired returns the desired state of the run, and the parameters for plugins.
 func (d *DeletionRun) Desired() (DesiredState, map[string]ParameterSet) { return DesiredStateRun, nil }
 
-// RunTimeout returns 0: the operator says how long a deletion may take.
+// RunTimeout returns 0: the operator determines how long a deletion may take.
 func (d *DeletionRun) RunTimeout() time.Duration { return 0 }
 
-// WorkTimeout returns 0: a deletion has no deadline but that of the run.
+// WorkTimeout returns 0: a deletion has only the deadline of the run.
 func (d *DeletionRun) WorkTimeout() time.Duration { return 0 }
 
 // OperationTimeout returns 0: a deletion starts no operations.

@@ -4,22 +4,22 @@
 // Package v1alpha1 holds Grapnel's custom resources.
 //
 // Start with Backup: a person or a GitOps tool creates one, and its status
-// tells how far it is. A BackupStorageLocation says where archives live. A
-// Plugin names an executor and the actions it provides. A HookRun is one
-// execution of one action for one Backup; only the operator creates them.
+// reports its progress. A BackupStorageLocation says where archives are stored.
+// A Plugin names an executor and the actions it provides. A HookRun is one
+// execution of one action for one run; only the operator creates HookRuns.
 //
-// Conventions that hold for every kind:
+// Conventions for every kind:
 //
-//   - Conditions carry the truth, phase is a summary computed from them and is
-//     never read back to decide anything.
-//   - Succeeded is the root condition of a run: Unknown while it runs, True or
-//     False is final. Ready, Reconciling and Stalled follow kstatus; for
-//     Argo CD and Flux there are rules besides, in config/health.
+//   - Conditions are authoritative. The phase is a summary computed from them,
+//     and no decision ever reads it back.
+//   - Succeeded is the root condition of a run: Unknown while it runs; True and
+//     False are final. Ready, Reconciling and Stalled follow kstatus; config/health
+//     has additional rules for Argo CD and Flux.
 //   - A spec is immutable once its run has started, except ttl, deletionPolicy
 //     and the one-way switch desiredState.
 //   - Every string, list and map is bounded, and every duration has a pattern
-//     that only lets parsable values in: one bad object must never stop the
-//     informer of its whole kind (CVE-2022-39272).
+//     that accepts only values that can be parsed: one bad object must never stop
+//     the informer of its whole kind (CVE-2022-39272).
 //
 // Field names are those of velero.io/v1 wherever the meaning is the same.
 //

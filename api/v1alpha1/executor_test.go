@@ -14,10 +14,10 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// freezes is the list of actions that most Plugins of these tests have.
+// freezes is the list of actions of most Plugins in these tests.
 const freezes = `[{name: freeze, kind: PreBackupAction}]`
 
-// pluginOf returns a Plugin with one executor, as a person writes it.
+// pluginOf returns a Plugin with one executor, as a user writes it.
 func pluginOf(executor, fields string) string {
 	return fmt.Sprintf(`{spec: {executor: {%s: {%s}}, actions: %s}}`, executor, fields, freezes)
 }
@@ -74,7 +74,7 @@ func TestExecutorAdmission(t *testing.T) {
 	})
 }
 
-// manyActions returns a list of n actions, each with a long command: rules go over all of
+// manyActions returns a list of n actions, each with a long command: rules iterate over all of
 // them.
 func manyActions(n int) string {
 	var list []string
@@ -186,7 +186,7 @@ func TestBuiltinExecutorAdmission(t *testing.T) {
 	})
 }
 
-// TestExecutorDefaults is what a Plugin says that leaves out what it may.
+// TestExecutorDefaults checks the defaults of the optional fields of executors.
 func TestExecutorDefaults(t *testing.T) {
 	for name, tc := range map[string]struct {
 		body string
@@ -218,8 +218,8 @@ func TestExecutorDefaults(t *testing.T) {
 	}
 }
 
-// TestExecutorDurations has the durations of executors keep the rules of all durations: one
-// that the operator cannot read stops the watch of all Plugins.
+// TestExecutorDurations checks that durations of executors follow the rules of all durations: one
+// that the operator cannot parse stops the watch of all Plugins.
 func TestExecutorDurations(t *testing.T) {
 	for field, body := range map[string]string{
 		"grpc.connectTimeout":                pluginOf("grpc", `address: "unix:///p", connectTimeout: %s`),

@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Executor says how a plugin is run. Exactly one is set.
+// Executor is how a plugin is run. Exactly one is set.
 //
-// A process and a grpc endpoint announce their actions. For the others, spec.actions of the
-// Plugin lists all there are.
+// A process and a grpc endpoint announce their actions. For the other executors,
+// spec.actions of the Plugin must list all actions.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.process), has(self.grpc), has(self.job), has(self.podExec), has(self.webhook), has(self.builtin)].filter(set, set).size() == 1",message="set exactly one executor: process, grpc, job, podExec, webhook or builtin"
 type Executor struct {
@@ -21,7 +21,7 @@ type Executor struct {
 	// +optional
 	Process *ProcessExecutor `json:"process,omitempty"`
 
-	// grpc calls a plugin that runs somewhere else: in a sidecar, or behind a Service.
+	// grpc calls a plugin that runs elsewhere: in a sidecar, or behind a Service.
 	// +optional
 	GRPC *GRPCExecutor `json:"grpc,omitempty"`
 
@@ -29,7 +29,7 @@ type Executor struct {
 	// +optional
 	Job *JobExecutor `json:"job,omitempty"`
 
-	// podExec runs a command in pods that are there.
+	// podExec runs a command in existing pods.
 	// +optional
 	PodExec *PodExecExecutor `json:"podExec,omitempty"`
 
@@ -37,15 +37,15 @@ type Executor struct {
 	// +optional
 	Webhook *WebhookExecutor `json:"webhook,omitempty"`
 
-	// builtin does what is part of Grapnel.
+	// builtin runs a part of Grapnel.
 	// +optional
 	Builtin *BuiltinExecutor `json:"builtin,omitempty"`
 }
 
-// TLSClient says how the server is trusted, and who the operator is.
+// TLSClient configures how the server is verified and how the operator authenticates.
 type TLSClient struct {
-	// caBundle are the certificate authorities that are trusted, as PEM. Unset means those
-	// of the system.
+	// caBundle contains the trusted certificate authorities, in PEM format. Unset means
+	// those of the system.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	CABundle []byte `json:"caBundle,omitempty"`
@@ -55,15 +55,15 @@ type TLSClient struct {
 	// +kubebuilder:validation:MaxLength=253
 	ServerName string `json:"serverName,omitempty"`
 
-	// certificateSecret is a Secret in the operator's namespace with tls.crt and tls.key, by
-	// which the operator proves who it is. It is read for every connection.
+	// certificateSecret is a Secret in the operator's namespace with tls.crt and tls.key.
+	// The operator uses it to authenticate, and reads it for every connection.
 	// +optional
 	CertificateSecret *SecretReference `json:"certificateSecret,omitempty"`
 }
 
 // GRPCExecutor is a plugin that serves the protocol of Grapnel's sdk at an address.
 //
-// +kubebuilder:validation:XValidation:rule="!self.address.startsWith('unix:') || !has(self.tls)",message="tls is not for a unix socket: who may connect is decided by the rights of its file"
+// +kubebuilder:validation:XValidation:rule="!self.address.startsWith('unix:') || !has(self.tls)",message="tls is not for a unix socket: the permissions of its file decide who may connect"
 // +kubebuilder:validation:XValidation:rule="self.address.startsWith('unix:') || has(self.tls)",message="set tls: parameters and objects would cross the network in the clear"
 type GRPCExecutor struct {
 	// address is host:port, or unix:///path of a socket that the operator's pod mounts.
@@ -76,7 +76,7 @@ type GRPCExecutor struct {
 	// +optional
 	TLS *TLSClient `json:"tls,omitempty"`
 
-	// connectTimeout is how long it may take to connect.
+	// connectTimeout is how long connecting may take.
 	// +optional
 	// +default="10s"
 	// +kubebuilder:validation:Type=string
@@ -86,23 +86,25 @@ type GRPCExecutor struct {
 	ConnectTimeout *metav1.Duration `json:"connectTimeout,omitempty"`
 }
 
-// JobExecutor runs an image. What the container is told, and how it answers, is in
-// docs/hooks.md.
+// JobExecutor runs an image. docs/hooks.md describes the input of the container and
+// its answer.
 type JobExecutor struct {
-	// namespace in which Jobs run; the operator's if unset. The operator has to be given the
-	// right to run Jobs there.
+	// namespace in which Jobs run; the operator's namespace if unset. The operator needs
+	// permission to run Jobs there.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Namespace string `json:"namespace,omitempty"`
 
-	// serviceAccountName is whose rights the pod has. Unset means none: no token is mounted.
+	// serviceAccountName is the service account of the pod. Unset means none: no token is
+	// mounted.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// runAsUser is the number of the user that the container runs as, for images that would run
-	// as root or name their user. Unset means the user of the image, which must be a number.
+	// runAsUser is the numeric ID of the user that the container runs as, for images that
+	// would run as root or name their user. Unset means the user of the image, which must
+	// be numeric.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
@@ -125,14 +127,15 @@ type JobExecutor struct {
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []SecretReference `json:"imagePullSecrets,omitempty"`
 
-	// command replaces the entry point of the image; one of an action takes its place.
+	// command replaces the entry point of the image; the command of an action overrides
+	// it.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=16384
 	Command []string `json:"command,omitempty"`
 
-	// env is added to what Grapnel tells the container.
+	// env is added to the variables that Grapnel sets.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -148,7 +151,8 @@ type JobExecutor struct {
 	// +kubebuilder:validation:MaxProperties=32
 	NodeSelector map[string]LabelValue `json:"nodeSelector,omitempty"`
 
-	// startTimeout is how long the container may take to start: scheduling, pulling the image.
+	// startTimeout is how long the container may take to start, including scheduling and
+	// pulling the image.
 	// +optional
 	// +default="5m"
 	// +kubebuilder:validation:Type=string
@@ -164,20 +168,20 @@ type PullPolicy string
 
 // JobResources are the resources of a container, by name ("memory": "64Mi"), as in a pod.
 type JobResources struct {
-	// limits are what it may use at most.
+	// limits are the maximum that the container may use.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=8
 	// +kubebuilder:validation:XValidation:rule="self.all(name, type(self[name]) == int || isQuantity(string(self[name])))",message="must be quantities like 500m or 64Mi"
 	Limits map[string]resource.Quantity `json:"limits,omitempty"`
 
-	// requests are what a node has to have left for it.
+	// requests are what a node must have available for the container.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=8
 	// +kubebuilder:validation:XValidation:rule="self.all(name, type(self[name]) == int || isQuantity(string(self[name])))",message="must be quantities like 500m or 64Mi"
 	Requests map[string]resource.Quantity `json:"requests,omitempty"`
 }
 
-// JobEnvVar is a variable with a value, or one of a Secret.
+// JobEnvVar is a variable with a value, or one that is read from a Secret.
 //
 // +kubebuilder:validation:XValidation:rule="!self.name.startsWith('GRAPNEL_')",message="names that begin with GRAPNEL_ are Grapnel's"
 // +kubebuilder:validation:XValidation:rule="!has(self.secretKeyRef) || !has(self.value)",message="set value or secretKeyRef, not both"
@@ -189,15 +193,15 @@ type JobEnvVar struct {
 	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
 }
 
-// PodTarget says in which of the pods that are found a command runs.
+// PodTarget selects in which of the matching pods a command runs.
 // +kubebuilder:validation:Enum=Any;Each
 type PodTarget string
 
 // The targets.
 const (
-	// PodTargetAny is one of them, whichever is ready.
+	// PodTargetAny is one of the pods, any that is ready.
 	PodTargetAny PodTarget = "Any"
-	// PodTargetEach is every one.
+	// PodTargetEach is every pod.
 	PodTargetEach PodTarget = "Each"
 )
 
@@ -208,59 +212,60 @@ type PodExecExecutor struct {
 	// +required
 	Selector metav1.LabelSelector `json:"selector"`
 
-	// container in the pod; unset means the one that kubectl exec takes.
+	// container in the pod; unset means the default of kubectl exec.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Container string `json:"container,omitempty"`
 
-	// command that runs, without a shell; one of an action takes its place. Parameters are
-	// handed to it on its standard input.
+	// command to run, without a shell; the command of an action overrides it. It receives
+	// the parameters on its standard input.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=16384
 	Command []string `json:"command,omitempty"`
 
-	// target says in which pods.
+	// target selects in which of the pods the command runs.
 	// +optional
 	// +default="Any"
 	Target PodTarget `json:"target,omitempty"`
 
-	// parallel is in how many pods at a time; 1 means in the order of namespace and name.
+	// parallel is the number of pods in which the command runs at a time; 1 means one by
+	// one, ordered by namespace and name.
 	// +optional
 	// +default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	Parallel int32 `json:"parallel,omitempty"`
 
-	// whenMissing says what it means that there is no such pod.
+	// whenMissing determines what happens if no pod matches.
 	// +optional
 	// +default="Fail"
 	WhenMissing WhenMissing `json:"whenMissing,omitempty"`
 
-	// requireAnswer makes it a failure if a command ends well without an answer in the last
-	// line that it prints. Exit code 0 alone may mean that the node's kubelet was restarted
+	// requireAnswer treats a command as failed that exits with 0 but prints no answer in
+	// its last line. Exit code 0 alone may mean that the node's kubelet was restarted
 	// while the command ran (kubernetes/kubernetes#73056).
 	// +optional
 	RequireAnswer bool `json:"requireAnswer,omitempty"`
 }
 
-// WhenMissing says what it means that there is nothing to do something with.
+// WhenMissing determines what happens if there is no target to act on.
 // +kubebuilder:validation:Enum=Fail;Skip
 type WhenMissing string
 
-// What it may mean.
+// The policies for missing targets.
 const (
 	WhenMissingFail WhenMissing = "Fail"
 	WhenMissingSkip WhenMissing = "Skip"
 )
 
-// WebhookExecutor sends an HTTPS request for each call. Request and answer are described in
-// docs/plugins/webhook.md.
+// WebhookExecutor sends an HTTPS request for each call. docs/plugins/webhook.md
+// describes the request and the answer.
 //
 // +kubebuilder:validation:XValidation:rule="isURL(self.url) && url(self.url).getScheme() == 'https'",message="url must begin with https://"
 type WebhookExecutor struct {
-	// url of the endpoint. The path of an action is added to it.
+	// url of the endpoint. The path of an action is appended.
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url"`
@@ -269,13 +274,13 @@ type WebhookExecutor struct {
 	// +optional
 	TLS *TLSClient `json:"tls,omitempty"`
 
-	// tokenSecret is a key of a Secret in the operator's namespace that is sent as bearer
-	// token. It is read for every call.
+	// tokenSecret is a key of a Secret in the operator's namespace. Its value is sent as
+	// bearer token. The operator reads it for every call.
 	// +optional
 	TokenSecret *SecretKeyReference `json:"tokenSecret,omitempty"`
 
-	// allowCIDRs are addresses that may be called although they are the machine's own,
-	// link-local or of a cloud's metadata service, which is refused otherwise.
+	// allowCIDRs are addresses that may be called although they are loopback, link-local
+	// or of a cloud's metadata service. Such addresses are refused by default.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -283,23 +288,23 @@ type WebhookExecutor struct {
 	AllowCIDRs []string `json:"allowCIDRs,omitempty"`
 }
 
-// BuiltinExecutor names what is part of Grapnel. Exactly one is set.
+// BuiltinExecutor names a part of Grapnel. Exactly one is set.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.quiesce)",message="set quiesce"
 type BuiltinExecutor struct {
 	// quiesce stops workloads before a Backup, and starts them again after it. Its actions
-	// of the kinds PreBackupAction and PreRestoreAction stop, those of PostBackupAction and
-	// PostRestoreAction start.
+	// of the kinds PreBackupAction and PreRestoreAction stop workloads, those of
+	// PostBackupAction and PostRestoreAction start them.
 	// +optional
 	Quiesce *QuiesceExecutor `json:"quiesce,omitempty"`
 }
 
-// QuiesceKind is a kind of workloads.
+// QuiesceKind is a kind of workload.
 // +kubebuilder:validation:Enum=Deployment;StatefulSet;ReplicaSet;DaemonSet;CronJob;Job
 type QuiesceKind string
 
-// QuiesceExecutor says which workloads are stopped: of the namespaces that a Backup or Restore
-// includes.
+// QuiesceExecutor selects which workloads are stopped, among those in the namespaces
+// that a Backup or Restore includes.
 type QuiesceExecutor struct {
 	// selector finds the workloads by their labels; unset means all.
 	// +optional
@@ -312,15 +317,15 @@ type QuiesceExecutor struct {
 	// +kubebuilder:validation:MaxItems=6
 	Kinds []QuiesceKind `json:"kinds,omitempty"`
 
-	// whenManaged says what is done with a workload that Flux or Argo CD would start again
-	// at once, or that belongs to another controller: Fail says so and stops nothing of it,
-	// Skip leaves it running, Force stops it all the same.
+	// whenManaged determines what happens to a workload that Flux or Argo CD would start
+	// again immediately, or that belongs to another controller: Fail reports an error and
+	// does not stop it, Skip leaves it running, Force stops it anyway.
 	// +optional
 	// +default="Fail"
 	WhenManaged WhenManaged `json:"whenManaged,omitempty"`
 
-	// maxQuiesceDuration is how long workloads are stopped at most: then they are started
-	// again, even if the Backup has not ended. 0s means until it has.
+	// maxQuiesceDuration is the longest time for which workloads are stopped. After it
+	// they are started again, even if the Backup has not finished. 0s means no limit.
 	// +optional
 	// +default="1h"
 	// +kubebuilder:validation:Type=string
@@ -332,11 +337,11 @@ type QuiesceExecutor struct {
 // DefaultMaxQuiesceDuration is the default of QuiesceExecutor.MaxQuiesceDuration.
 const DefaultMaxQuiesceDuration = time.Hour
 
-// WhenManaged says what is done with what somebody else manages.
+// WhenManaged determines what happens to workloads that another controller manages.
 // +kubebuilder:validation:Enum=Fail;Skip;Force
 type WhenManaged string
 
-// What may be done.
+// The policies for managed workloads.
 const (
 	WhenManagedFail  WhenManaged = "Fail"
 	WhenManagedSkip  WhenManaged = "Skip"
@@ -345,15 +350,15 @@ const (
 
 // ProcessExecutor is a plugin binary, written with Grapnel's sdk.
 type ProcessExecutor struct {
-	// command is the file in the operator's plugin folder (--plugin-dir), as a
-	// path relative to it.
+	// command is the file in the operator's plugin directory (--plugin-dir), as a path
+	// relative to it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_][a-zA-Z0-9_.-]*(/[a-zA-Z0-9_][a-zA-Z0-9_.-]*)*$`
 	Command string `json:"command"`
 
-	// args are given to the binary after --log-level and --features.
+	// args are passed to the binary after --log-level and --features.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -367,7 +372,7 @@ type ProcessExecutor struct {
 	// +kubebuilder:validation:MaxItems=64
 	Env []EnvVar `json:"env,omitempty"`
 
-	// startTimeout is how long the process may take to answer at all.
+	// startTimeout is how long the process may take to answer for the first time.
 	// +optional
 	// +default="30s"
 	// +kubebuilder:validation:Type=string

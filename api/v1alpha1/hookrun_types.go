@@ -7,20 +7,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// HookDesiredState is the switch by which the operator starts a planned HookRun
-// and by which a person stops one.
+// HookDesiredState is the switch with which the operator starts a planned HookRun and
+// a person stops one.
 // +kubebuilder:validation:Enum=Wait;Run;Cancel
 type HookDesiredState string
 
-// The desired states of a HookRun, in the only order they may be taken.
+// The desired states of a HookRun, in the only permitted order.
 const (
 	HookDesiredStateWait   HookDesiredState = "Wait"
 	HookDesiredStateRun    HookDesiredState = "Run"
 	HookDesiredStateCancel HookDesiredState = "Cancel"
 )
 
-// HookRunSpec is one planned execution of one action, as it was resolved when
-// the plan was made. Only desiredState may change.
+// HookRunSpec is one planned execution of one action, as it was resolved when the plan
+// was made. Only desiredState may change.
 //
 // +kubebuilder:validation:XValidation:rule="self.hook == oldSelf.hook && self.pluginName == oldSelf.pluginName && self.pluginRef == oldSelf.pluginRef && self.subject == oldSelf.subject && self.timeout == oldSelf.timeout && self.failurePolicy == oldSelf.failurePolicy && self.onInterruption == oldSelf.onInterruption",message="only desiredState can be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.order) == has(oldSelf.order) && (!has(self.order) || self.order == oldSelf.order) && has(self.retries) == has(oldSelf.retries) && (!has(self.retries) || self.retries == oldSelf.retries) && has(self.owed) == has(oldSelf.owed) && (!has(self.owed) || self.owed == oldSelf.owed)",message="only desiredState can be changed"
@@ -40,11 +40,11 @@ type HookRunSpec struct {
 	// +required
 	PluginRef PluginReference `json:"pluginRef"`
 
-	// subject is the Backup, Restore or DeletionRun the action runs for.
+	// subject is the Backup, Restore or DeletionRun that the action runs for.
 	// +required
 	Subject SubjectReference `json:"subject"`
 
-	// order is the place of the action, as planned.
+	// order is the planned position of the action.
 	// +optional
 	Order int32 `json:"order,omitempty"`
 
@@ -56,37 +56,37 @@ type HookRunSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	Timeout metav1.Duration `json:"timeout"`
 
-	// retries is how often a failed attempt is repeated.
+	// retries is how often a failed attempt is retried.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10
 	Retries int32 `json:"retries,omitempty"`
 
-	// failurePolicy says what an unreachable plugin or a timeout does.
+	// failurePolicy determines what an unreachable plugin or a timeout does to the run.
 	// +required
 	FailurePolicy FailurePolicy `json:"failurePolicy"`
 
-	// onInterruption says what happens if the operator goes away meanwhile.
+	// onInterruption determines what happens if the operator stops during an attempt.
 	// +required
 	OnInterruption InterruptionPolicy `json:"onInterruption"`
 
-	// owed marks clean-up for an action that ran before: it is tried until it
-	// ends well, whatever the retries say.
+	// owed marks clean-up for an action that ran before: it is retried until it succeeds,
+	// regardless of retries.
 	// +optional
 	Owed bool `json:"owed,omitempty"`
 
-	// runOn lists the outcomes after which the action runs; not for owed ones.
+	// runOn lists the outcomes after which the action runs; not for owed clean-up.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4
 	RunOn []Outcome `json:"runOn,omitempty"`
 
-	// parameters is what the action is told.
+	// parameters are passed to the action.
 	// +optional
 	Parameters ParameterSet `json:"parameters,omitempty"`
 
-	// desiredState is Wait until it is the action's turn, then Run. Cancel stops
-	// it; owed clean-up can not be cancelled this way.
+	// desiredState is Wait until it is the action's turn, then Run. Cancel stops the
+	// action; owed clean-up cannot be canceled this way.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="oldSelf == self || oldSelf == 'Wait' || (oldSelf == 'Run' && self == 'Cancel')",message="goes from Wait to Run to Cancel and never back"
 	DesiredState HookDesiredState `json:"desiredState"`
@@ -122,7 +122,7 @@ type SubjectReference struct {
 	UID string `json:"uid"`
 }
 
-// HookRunPhase summarises the conditions of a HookRun in one word.
+// HookRunPhase summarizes the conditions of a HookRun in one word.
 // +kubebuilder:validation:Enum=Pending;InProgress;Completed;Failed;Cancelled;Skipped
 type HookRunPhase string
 
@@ -131,22 +131,22 @@ type HookRunPhase string
 const (
 	// HookRunPhasePending means it is not the action's turn yet.
 	HookRunPhasePending HookRunPhase = "Pending"
-	// HookRunPhaseInProgress means the action was called and has not ended.
+	// HookRunPhaseInProgress means the action was called and has not finished.
 	HookRunPhaseInProgress HookRunPhase = "InProgress"
-	// HookRunPhaseCompleted means the action ended well, or its failure was
-	// ignored by policy.
+	// HookRunPhaseCompleted means the action succeeded, or its failure was ignored by
+	// policy.
 	HookRunPhaseCompleted HookRunPhase = "Completed"
 	// HookRunPhaseFailed means the last attempt failed.
 	HookRunPhaseFailed HookRunPhase = "Failed"
-	// HookRunPhaseCancelled means it was stopped while it ran.
+	// HookRunPhaseCancelled means it was stopped while it was running.
 	HookRunPhaseCancelled HookRunPhase = "Cancelled"
-	// HookRunPhaseSkipped means it was planned and never had to run.
+	// HookRunPhaseSkipped means it was planned but did not have to run.
 	HookRunPhaseSkipped HookRunPhase = "Skipped"
 )
 
 // HookAttempt is one attempt at an action.
 type HookAttempt struct {
-	// number counts from 1 and is given to the action.
+	// number counts from 1 and is passed to the action.
 	// +required
 	Number int32 `json:"number"`
 
@@ -154,40 +154,40 @@ type HookAttempt struct {
 	// +required
 	StartTimestamp metav1.Time `json:"startTimestamp"`
 
-	// completionTimestamp is when it ended.
+	// completionTimestamp is when the attempt ended.
 	// +optional
 	// +nullable
 	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
 
-	// deadline is when it is given up.
+	// deadline is when the attempt times out.
 	// +required
 	Deadline metav1.Time `json:"deadline"`
 
-	// reason says how it failed.
+	// reason says how the attempt failed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
 
-	// message says in one sentence how it failed.
+	// message says in one sentence how the attempt failed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }
 
-// HookRunStatus tells how a HookRun stands.
+// HookRunStatus is the observed state of a HookRun.
 type HookRunStatus struct {
-	// conditions carry the truth; see the package comment.
+	// conditions are authoritative; see the package comment.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// phase summarises the conditions.
+	// phase summarizes the conditions.
 	// +optional
 	Phase HookRunPhase `json:"phase,omitempty"`
 
-	// message says in one sentence what happens or how it ended.
+	// message says in one sentence what happens or how the HookRun ended.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
@@ -197,7 +197,7 @@ type HookRunStatus struct {
 	// +nullable
 	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
 
-	// completionTimestamp is when it ended.
+	// completionTimestamp is when the HookRun finished.
 	// +optional
 	// +nullable
 	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
@@ -217,31 +217,31 @@ type HookRunStatus struct {
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// failures is how many attempts failed. One that was interrupted, because the
-	// operator ended, is not among them.
+	// failures is how many attempts failed. Attempts that were interrupted because the
+	// operator stopped are not counted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failures int32 `json:"failures,omitempty"`
 
-	// nextCallTimestamp is when the action is called again: it answered "not
-	// done yet", or an attempt failed.
+	// nextCallTimestamp is when the action is called again, because it answered "not done
+	// yet" or an attempt failed.
 	// +optional
 	// +nullable
 	NextCallTimestamp *metav1.Time `json:"nextCallTimestamp,omitempty"`
 
-	// removing says that it has ended, and that what ran for it, as a Job does, is
-	// still to be removed. Its finalizer stays until then.
+	// removing is set after the HookRun has finished, while the resources that ran for it,
+	// such as a Job, are still to be removed. The finalizer stays until then.
 	// +optional
 	Removing bool `json:"removing,omitempty"`
 
-	// outputs is what the action answered.
+	// outputs are the outputs of the action.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Outputs map[string]ParameterValue `json:"outputs,omitempty"`
 }
 
-// HookRun is one execution of one action for one Backup or Restore. Only the
-// operator creates HookRuns.
+// HookRun is one execution of one action for one Backup, Restore or DeletionRun. Only
+// the operator creates HookRuns.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -263,7 +263,7 @@ type HookRun struct {
 	// +required
 	Spec HookRunSpec `json:"spec"`
 
-	// status tells how it stands.
+	// status is the observed state of the HookRun.
 	// +optional
 	Status HookRunStatus `json:"status,omitempty"`
 }

@@ -36,8 +36,8 @@ func cells(line string) []string {
 	return regexp.MustCompile(` {2,}`).Split(strings.TrimSpace(line), -1)
 }
 
-// kinds are one object of each kind in the middle of its work, and how people see
-// it. AGE, and what else depends on the clock, is written as *.
+// kinds has one object of each kind while it is in progress, and the row that kubectl shows for
+// it. AGE and other values that depend on the clock are written as *.
 var kinds = map[string]struct {
 	resource, short, kind, body, status string
 	header, row                         []string
@@ -99,13 +99,13 @@ var kinds = map[string]struct {
 	"BackupStorageLocation": {
 		resource: "backupstoragelocations", short: "bsl", kind: "BackupStorageLocation",
 		body:   `{metadata: {name: main}, spec: {filesystem: {}, default: true}}`,
-		status: `{"phase":"Unavailable","message":"The folder can not be written","lastValidationTime":"2025-01-02T03:04:05Z"}`,
+		status: `{"phase":"Unavailable","message":"The directory cannot be written","lastValidationTime":"2025-01-02T03:04:05Z"}`,
 		header: []string{"NAME", "PHASE", "DEFAULT", "ACCESS", "CHECKED", "AGE", "MESSAGE"},
-		row:    []string{"main", "Unavailable", "true", "ReadWrite", "*", "*", "The folder can not be written"},
+		row:    []string{"main", "Unavailable", "true", "ReadWrite", "*", "*", "The directory cannot be written"},
 	},
 }
 
-// TestHowIsItGoing reads what kubectl shows of each kind.
+// TestHowIsItGoing checks the columns that kubectl shows for each kind.
 func TestHowIsItGoing(t *testing.T) {
 	namespace := newNamespace(t)
 	for name, kind := range kinds {
@@ -138,7 +138,7 @@ func TestHowIsItGoing(t *testing.T) {
 	}
 }
 
-// TestHowIsEverythingGoing asks for all kinds in one line.
+// TestHowIsEverythingGoing lists all kinds with one command.
 func TestHowIsEverythingGoing(t *testing.T) {
 	namespace := newNamespace(t)
 	for _, kind := range kinds {

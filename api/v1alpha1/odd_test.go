@@ -13,10 +13,10 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestOddRunsCanBeFinished does to oddly written Backups and Restores what the
-// operator does to every one: hold it, start it, write its status, let it go. A
-// rule that can not be evaluated, or sees a change where there is none, would hold
-// it for ever.
+// TestOddRunsCanBeFinished does with unusual Backups and Restores what the operator
+// does with every run: add the finalizer, start the run, write its status, remove the
+// finalizer. A rule that cannot be evaluated, or that detects a change where there is
+// none, would hold the object forever.
 func TestOddRunsCanBeFinished(t *testing.T) {
 	long := "[" + strings.Repeat(strings.Repeat("n", 250)+",", 2048) + "]"
 	for title, body := range map[string]string{

@@ -26,8 +26,8 @@ const (
 	ActionKindObjectStore      ActionKind = "ObjectStore"
 )
 
-// Outcome is how a run ended, as seen by a PostBackup action. Failed stands for
-// every phase that starts with Failed after the plan was recorded.
+// Outcome is how a run ended, as seen by a PostBackup action. Failed stands for every
+// phase that starts with Failed after the plan was recorded.
 // +kubebuilder:validation:Enum=Completed;PartiallyFailed;Failed;Cancelled
 type Outcome string
 
@@ -39,7 +39,7 @@ const (
 	OutcomeCancelled       Outcome = "Cancelled"
 )
 
-// PluginSpec says how a plugin is run and what its actions may do.
+// PluginSpec says how a plugin is run and configures its actions.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.executor.process) || has(self.executor.grpc) || (has(self.actions) && self.actions.size() > 0)",message="list the actions: this executor announces none"
 // +kubebuilder:validation:XValidation:rule="has(self.executor.process) || has(self.executor.grpc) || !has(self.actions) || self.actions.all(a, a.kind.startsWith('Pre') || a.kind.startsWith('Post') || a.kind == 'DeleteAction')",message="this executor runs hooks and DeleteActions only; actions on objects and ObjectStores need the executor process or grpc"
@@ -48,12 +48,12 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, !has(a.path) || has(self.executor.webhook))",message="path is for actions of the executor webhook"
 // +kubebuilder:validation:XValidation:rule="!has(self.executor.builtin) || !has(self.actions) || self.actions.all(a, a.kind != 'DeleteAction')",message="quiesce has no DeleteAction"
 type PluginSpec struct {
-	// executor says how the plugin is run.
+	// executor is how the plugin is run.
 	// +required
 	Executor Executor `json:"executor"`
 
-	// actions says when and how the actions of the plugin run. An action that
-	// the plugin announces and that is not listed gets the defaults.
+	// actions configures when and how the actions of the plugin run. An action that the
+	// plugin announces and that is not listed gets the defaults.
 	// +optional
 	// +listType=map
 	// +listMapKey=kind
@@ -61,22 +61,22 @@ type PluginSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Actions []PluginAction `json:"actions,omitempty"`
 
-	// failurePolicy is the default for the actions, and says what a plugin that
-	// can not be loaded does to a backup: Fail fails its validation, Ignore
-	// leaves the plugin out with a warning.
+	// failurePolicy is the default for the actions. It also determines what a plugin that
+	// cannot be loaded does to a backup: Fail fails its validation, Ignore leaves the
+	// plugin out with a warning.
 	// +optional
 	// +default="Fail"
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
 
-	// suspend leaves the plugin out of every plan made from now on.
+	// suspend leaves the plugin out of every new plan.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
 
-// OperationPolicy says how the operations are watched that an action starts.
+// OperationPolicy says how the operator watches the operations that an action starts.
 type OperationPolicy struct {
-	// timeout is how long an operation may take; spec.itemOperationTimeout of a Backup
-	// or Restore takes its place. The default is the operator's
+	// timeout is how long an operation may take; spec.itemOperationTimeout of a Backup or
+	// Restore overrides it. The default is the operator's
 	// --default-item-operation-timeout.
 	// +optional
 	// +kubebuilder:validation:Type=string
@@ -85,9 +85,10 @@ type OperationPolicy struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// stallTimeout is how long the completed units of an operation may stay the same
-	// while the plugin answers; it is cancelled then, and has failed. Set it only for
-	// actions that report numbers: time in a queue counts. Unset means for ever.
+	// stallTimeout is how long the completed units of an operation may stay the same while
+	// the plugin answers. When it expires, the operation is canceled and has failed. Set
+	// it only for actions that report numbers: time in a queue counts. Unset means no
+	// limit.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -95,9 +96,9 @@ type OperationPolicy struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	StallTimeout *metav1.Duration `json:"stallTimeout,omitempty"`
 
-	// pollInterval is the time between two questions how far an operation is. An action
-	// may ask for another one when it starts an operation. The default is the
-	// operator's --item-operation-poll-interval.
+	// pollInterval is the time between two polls of an operation's progress. An action may
+	// request another interval when it starts an operation. The default is the operator's
+	// --item-operation-poll-interval.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -113,13 +114,13 @@ type OperationPolicy struct {
 // +kubebuilder:validation:XValidation:rule="self.kind.startsWith('Pre') || self.kind.startsWith('Post') || self.kind == 'DeleteAction' || ((!has(self.retries) || self.retries == 0) && (!has(self.onInterruption) || self.onInterruption == 'Retry'))",message="retries and onInterruption are for actions that run before or after a Backup or Restore, and for DeleteActions"
 // +kubebuilder:validation:XValidation:rule="self.kind != 'ObjectStore' || (!has(self.selector) && (!has(self.order) || self.order == 0))",message="selector and order have no meaning for an ObjectStore"
 // +kubebuilder:validation:XValidation:rule="self.kind != 'DeleteAction' || !has(self.order) || self.order == 0",message="order is not for DeleteActions: they run in the alphanumeric order of their names"
-// +kubebuilder:validation:XValidation:rule="!(self.kind.startsWith('Pre') || self.kind.startsWith('Post')) || self.name.matches('^([^/]+/[^/]{1,51}|[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*)$')",message="an annotation with its name skips a hook, so the name must have at most 51 characters behind the slash, or be a DNS name without a slash"
+// +kubebuilder:validation:XValidation:rule="!(self.kind.startsWith('Pre') || self.kind.startsWith('Post')) || self.name.matches('^([^/]+/[^/]{1,51}|[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*)$')",message="an annotation with its name skips a hook, so the name must have at most 51 characters after the slash, or be a DNS name without a slash"
 type PluginAction struct {
 	// name is the registered name of the action, for example example.io/freeze: an
-	// optional DNS subdomain and slash, then at most 63 letters, digits, '-', '_' and
-	// '.', beginning and ending with a letter or digit. The name of an action that
-	// runs before or after a Backup or Restore has at most 51 characters behind the
-	// slash, or is a DNS name without a slash, so that an annotation can skip it.
+	// optional DNS subdomain and slash, then at most 63 letters, digits, '-', '_' and '.',
+	// beginning and ending with a letter or digit. The name of an action that runs before
+	// or after a Backup or Restore has at most 51 characters after the slash, or is a DNS
+	// name without a slash: this allows an annotation to skip it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -131,10 +132,10 @@ type PluginAction struct {
 	// +required
 	Kind ActionKind `json:"kind"`
 
-	// order places the action among the others: lower runs earlier, equal ones
-	// run by name. Post actions run in reverse. The item actions that are part of
-	// Grapnel come before those of plugins. DeleteActions have no order: they run
-	// in the alphanumeric order of their names.
+	// order is the position of the action among the others: lower runs earlier, equal ones
+	// run by name. Post actions run in reverse. The built-in item actions of Grapnel run
+	// before those of plugins. DeleteActions have no order: they run in the alphanumeric
+	// order of their names.
 	// +optional
 	// +default=0
 	// +kubebuilder:validation:Minimum=-1000000
@@ -146,7 +147,7 @@ type PluginAction struct {
 	// +nullable
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// timeout is how long one attempt may take; of an action on objects, one call.
+	// timeout is how long one attempt may take; for an action on objects, one call.
 	// +optional
 	// +default="10m"
 	// +kubebuilder:validation:Type=string
@@ -155,45 +156,44 @@ type PluginAction struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// retries is how often a failed attempt is repeated; that of a DeleteAction twice, if
-	// nothing is said.
+	// retries is how often a failed attempt is retried. Unset means 2 for a DeleteAction.
 	// +optional
 	// +default=0
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10
 	Retries int32 `json:"retries,omitempty"`
 
-	// failurePolicy overrides the one of the plugin.
+	// failurePolicy overrides the failurePolicy of the plugin.
 	// +optional
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
 
-	// onInterruption says what happens to an attempt that was running when the
-	// operator went away. Owed clean-up is always retried.
+	// onInterruption determines what happens to an attempt that was running when the
+	// operator stopped. Owed clean-up is always retried.
 	// +optional
 	// +default="Retry"
 	OnInterruption InterruptionPolicy `json:"onInterruption,omitempty"`
 
-	// runOn lists the outcomes after which a PostBackup action runs that has no
-	// PreBackup action of the same name; the default is all of them. A pair
-	// runs its PostBackup action whenever its PreBackup action was started.
+	// runOn lists the outcomes after which a PostBackup action runs that has no PreBackup
+	// action of the same name; the default is all of them. A pair runs its PostBackup
+	// action whenever its PreBackup action was started.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4
 	RunOn []Outcome `json:"runOn,omitempty"`
 
-	// operation says how the operations are watched that the action starts.
+	// operation says how the operator watches the operations that the action starts.
 	// +optional
 	Operation *OperationPolicy `json:"operation,omitempty"`
 
-	// command that the action runs, for the executors job and podExec; unset means that of
-	// the executor.
+	// command that the action runs, for the executors job and podExec; unset means the
+	// command of the executor.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=16384
 	Command []string `json:"command,omitempty"`
 
-	// path is added to the url of a webhook.
+	// path is appended to the url of a webhook.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/[^?#]*$`
@@ -218,17 +218,17 @@ type ProvidedAction struct {
 	Version string `json:"version,omitempty"`
 }
 
-// PluginStatus tells whether a plugin can be used and what it provides.
+// PluginStatus is the observed state of a plugin.
 type PluginStatus struct {
-	// conditions carry the truth; see the package comment.
+	// conditions are authoritative; see the package comment.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// actions is what the plugin announced when it was last loaded. It is kept
-	// while the plugin is broken, so that a backup that needs it says so.
+	// actions are the actions that the plugin announced when it was last loaded. They are
+	// kept while the plugin is broken, so that a backup that needs it reports the problem.
 	// +optional
 	// +listType=map
 	// +listMapKey=kind
@@ -246,7 +246,7 @@ type PluginStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	SDKVersion string `json:"sdkVersion,omitempty"`
 
-	// ignored is what the plugin announced and this version of Grapnel does not use,
+	// ignored lists what the plugin announced but this version of Grapnel does not use,
 	// for example "VolumeSnapshotter velero.io/aws".
 	// +optional
 	// +listType=atomic
@@ -260,8 +260,8 @@ type PluginStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Plugin is one executor and the actions it provides. Only administrators
-// create Plugins: a Backup can pass parameters to them and nothing more.
+// Plugin is one executor and the actions it provides. Only administrators create
+// Plugins: a Backup can only pass parameters to them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -281,7 +281,7 @@ type Plugin struct {
 	// +required
 	Spec PluginSpec `json:"spec"`
 
-	// status tells whether it can be used.
+	// status is the observed state of the plugin.
 	// +optional
 	Status PluginStatus `json:"status,omitempty"`
 }

@@ -9,23 +9,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ExistingResourcePolicy says what a restore does with an object that exists.
+// ExistingResourcePolicy determines what a restore does with an object that exists.
 // +kubebuilder:validation:Enum=none;update;recreate
 type ExistingResourcePolicy string
 
 // The policies for existing objects.
 const (
-	// ExistingResourcePolicyNone leaves the object as it is; one that differs is
-	// a warning.
+	// ExistingResourcePolicyNone leaves the object as it is; a difference is reported as a
+	// warning.
 	ExistingResourcePolicyNone ExistingResourcePolicy = "none"
-	// ExistingResourcePolicyUpdate changes what differs.
+	// ExistingResourcePolicyUpdate updates an object that differs.
 	ExistingResourcePolicyUpdate ExistingResourcePolicy = "update"
-	// ExistingResourcePolicyRecreate deletes an object that differs and creates
-	// it again.
+	// ExistingResourcePolicyRecreate deletes an object that differs and creates it again.
 	ExistingResourcePolicyRecreate ExistingResourcePolicy = "recreate"
 )
 
-// RestoreSpec says which backup to restore, and what of it.
+// RestoreSpec says which backup to restore, and which parts of it.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.backupName) != has(self.scheduleName)",message="set exactly one of backupName and scheduleName"
 // +kubebuilder:validation:XValidation:rule="!(has(self.labelSelector) && has(self.orLabelSelectors) && size(self.orLabelSelectors) > 0)",message="labelSelector and orLabelSelectors exclude each other; set one of them"
@@ -42,8 +41,8 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	ScheduleName string `json:"scheduleName,omitempty"`
 
-	// storageLocation is the BackupStorageLocation to look in. Empty means that of
-	// the Backup, or, if there is no such Backup object, the default location.
+	// storageLocation is the BackupStorageLocation of the backup. Empty means the location
+	// of the Backup, or, if there is no such Backup object, the default location.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
@@ -55,7 +54,7 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:MaxItems=2048
 	IncludedNamespaces []NamePattern `json:"includedNamespaces,omitempty"`
 
-	// excludedNamespaces are left out, also when they are included above.
+	// excludedNamespaces are left out, even if they are included above.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2048
@@ -74,15 +73,15 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:MaxItems=512
 	ExcludedResources []NamePattern `json:"excludedResources,omitempty"`
 
-	// includeClusterResources says whether cluster-scoped objects are restored:
-	// all of them (true), none (false), or those that restored objects need
-	// (unset; with all namespaces included, all of them).
+	// includeClusterResources determines which cluster-scoped objects are restored: all of
+	// them (true), none (false), or those that restored objects need (unset; with all
+	// namespaces included, all of them).
 	// +optional
 	// +nullable
 	IncludeClusterResources *bool `json:"includeClusterResources,omitempty"`
 
 	// namespaceMapping restores a namespace of the backup, the key, into another
-	// one, the value.
+	// namespace, the value.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=1024
 	NamespaceMapping map[string]NamespaceName `json:"namespaceMapping,omitempty"`
@@ -100,63 +99,63 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	OrLabelSelectors []*metav1.LabelSelector `json:"orLabelSelectors,omitempty"`
 
-	// existingResourcePolicy says what happens to objects that exist already.
+	// existingResourcePolicy determines what happens to objects that already exist.
 	// +optional
 	// +default="none"
 	ExistingResourcePolicy ExistingResourcePolicy `json:"existingResourcePolicy,omitempty"`
 
-	// restoreStatus names the resources whose status is restored too. Unset means
-	// none. The annotation velero.io/restore-status of an object wins.
+	// restoreStatus names the resources whose status is restored too. Unset means none.
+	// The annotation velero.io/restore-status of an object takes precedence.
 	// +optional
 	RestoreStatus *RestoreStatusSpec `json:"restoreStatus,omitempty"`
 
-	// preserveNodePorts keeps the node ports of Services; the default lets the
-	// cluster choose new ones unless a person had set them.
+	// preserveNodePorts keeps the node ports of Services. By default the cluster chooses
+	// new ones unless a person had set them.
 	// +optional
 	// +nullable
 	PreserveNodePorts *bool `json:"preserveNodePorts,omitempty"`
 
-	// takeOver says that this cluster takes the place of the one that was backed up:
-	// Schedules are restored running, and BackupStorageLocations writable, if they were.
-	// The default is for copies and drills: Schedules are restored paused and locations
-	// read-only, so that two clusters do not write the same backups. Those that exist stay
-	// as they are in that.
+	// takeOver means that this cluster replaces the one that was backed up: Schedules are
+	// restored running, and BackupStorageLocations writable, if they were. The default is
+	// for copies and drills: Schedules are restored paused and locations read-only, so
+	// that two clusters do not write the same backups. takeOver does not change existing
+	// Schedules and locations.
 	// +optional
 	TakeOver bool `json:"takeOver,omitempty"`
 
-	// itemOperationTimeout is how long an operation may take that an action starts on
-	// an object. It takes the place of what the Plugin says. The operation is cancelled
-	// then, and has failed.
+	// itemOperationTimeout is how long an operation that an action starts on an object may
+	// take. It overrides the timeout of the Plugin. When it expires, the operation is
+	// canceled and has failed.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; omit it for the default"
 	ItemOperationTimeout *metav1.Duration `json:"itemOperationTimeout,omitempty"`
 
-	// timeouts bound how long the restore may take. They can be changed while it runs.
+	// timeouts limit how long the restore may take. They can be changed while it runs.
 	// +optional
 	Timeouts *RestoreTimeouts `json:"timeouts,omitempty"`
 
-	// apiVersionPriorities says which versions of resources to restore, if the
-	// feature EnableAPIGroupVersions is on: one line for each resource, such as
-	// "deployments.apps=v1,v1beta1". It wins over the ConfigMap
+	// apiVersionPriorities lists the versions of resources to restore, if the feature
+	// EnableAPIGroupVersions is enabled: one line for each resource, such as
+	// "deployments.apps=v1,v1beta1". It takes precedence over the ConfigMap
 	// enableapigroupversions.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	APIVersionPriorities string `json:"apiVersionPriorities,omitempty"`
 
-	// parameters is handed to plugins: the key is the registered name of an
-	// action, the value what that action is told.
+	// parameters are passed to plugins: the key is the registered name of an action, the
+	// value holds its parameters.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Parameters map[string]ParameterSet `json:"parameters,omitempty"`
 
-	// desiredState is Run, or Cancel to stop the restore. What it owes is paid
-	// first, what was restored stays. Cancel can not be taken back.
+	// desiredState is Run, or Cancel to stop the restore. Owed clean-up runs first, and
+	// restored objects stay. Cancel cannot be reverted.
 	// +optional
 	// +default="Run"
-	// +kubebuilder:validation:XValidation:rule="oldSelf == 'Run' || self == 'Cancel'",message="a cancelled restore can not be started again; create a new Restore instead"
+	// +kubebuilder:validation:XValidation:rule="oldSelf == 'Run' || self == 'Cancel'",message="a canceled restore cannot be restarted; create a new Restore instead"
 	DesiredState DesiredState `json:"desiredState,omitempty"`
 
 	// dryRun reports what would happen and writes nothing to the cluster. No
@@ -165,8 +164,8 @@ type RestoreSpec struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// RestoreTimeouts are deadlines of a Restore. One that reaches a deadline is Failed, with the
-// reason DeadlineExceeded or StoreStalled, and its clean-up runs.
+// RestoreTimeouts are deadlines of a Restore. A Restore that exceeds one is Failed,
+// with the reason DeadlineExceeded or StoreStalled, and its clean-up runs.
 type RestoreTimeouts struct {
 	// restore is how long one attempt to restore the objects may take. Unset means as long
 	// as the whole run.
@@ -174,17 +173,17 @@ type RestoreTimeouts struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; omit it for the default"
 	Restore *metav1.Duration `json:"restore,omitempty"`
 
 	// run is how long the run may take from its recorded plan to its outcome. Unset means
-	// what the operator's flag --default-run-timeout says, and as long again as operations
-	// may take.
+	// the value of the operator's flag --default-run-timeout, plus the time that
+	// operations may take.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; leave it out for the default"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; omit it for the default"
 	Run *metav1.Duration `json:"run,omitempty"`
 }
 
@@ -208,7 +207,7 @@ type RestoreStatusSpec struct {
 	ExcludedResources []NamePattern `json:"excludedResources,omitempty"`
 }
 
-// RestorePhase summarises the conditions of a Restore in one word.
+// RestorePhase summarizes the conditions of a Restore in one word.
 // +kubebuilder:validation:Enum=New;FailedValidation;InProgress;FailedPreRestoreActions;WaitingForPluginOperations;WaitingForPluginOperationsPartiallyFailed;Finalizing;FinalizingPartiallyFailed;Completed;PartiallyFailed;Failed;Cancelled
 type RestorePhase string
 
@@ -231,15 +230,15 @@ type RestoreProgress struct {
 	// +optional
 	TotalItems int64 `json:"totalItems,omitempty"`
 
-	// itemsRestored is how many of them are dealt with.
+	// itemsRestored is how many of them have been processed.
 	// +optional
 	ItemsRestored int64 `json:"itemsRestored,omitempty"`
 }
 
-// RestoreCounts says what became of the objects. The resource list in the
-// location says it of each.
+// RestoreCounts counts objects by outcome. The resource list in the location has the
+// outcome of each object.
 type RestoreCounts struct {
-	// created is how many objects did not exist.
+	// created is how many objects did not exist and were created.
 	// +optional
 	Created int64 `json:"created,omitempty"`
 
@@ -251,12 +250,12 @@ type RestoreCounts struct {
 	// +optional
 	Recreated int64 `json:"recreated,omitempty"`
 
-	// unchanged is how many objects existed as they are in the backup.
+	// unchanged is how many objects already existed as they are in the backup.
 	// +optional
 	Unchanged int64 `json:"unchanged,omitempty"`
 
-	// skipped is how many objects were left out on purpose, or exist in another
-	// form and were left alone.
+	// skipped is how many objects were left out on purpose, or exist in a different form
+	// and were left alone.
 	// +optional
 	Skipped int64 `json:"skipped,omitempty"`
 
@@ -265,9 +264,9 @@ type RestoreCounts struct {
 	Failed int64 `json:"failed,omitempty"`
 }
 
-// RestoreFiles names what was stored, as keys below the root of the location.
+// RestoreFiles names the stored files, as keys below the root of the location.
 type RestoreFiles struct {
-	// log is what the restore and its PreRestore actions logged.
+	// log is the log of the restore and its PreRestore actions.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Log string `json:"log,omitempty"`
@@ -277,22 +276,22 @@ type RestoreFiles struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Results string `json:"results,omitempty"`
 
-	// resourceList says what became of each object.
+	// resourceList has the outcome of each object.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	ResourceList string `json:"resourceList,omitempty"`
 
-	// postLog is what the PostRestore actions logged.
+	// postLog is the log of the PostRestore actions.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	PostLog string `json:"postLog,omitempty"`
 }
 
-// RestoreStatus tells how a Restore stands.
+// RestoreStatus is the observed state of a Restore.
 type RestoreStatus struct {
 	RunStatus `json:",inline"`
 
-	// phase summarises the conditions.
+	// phase summarizes the conditions.
 	// +optional
 	Phase RestorePhase `json:"phase,omitempty"`
 
@@ -301,30 +300,32 @@ type RestoreStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	BackupName string `json:"backupName,omitempty"`
 
-	// storageLocation is the BackupStorageLocation the backup is in.
+	// storageLocation is the BackupStorageLocation of the backup.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
 
-	// backupNamespaces are the namespaces that the backup has, by their names in it; or, if
-	// nobody can tell or there are too many, those that it was to include, as names or
-	// globs. One that is empty stands for none. Actions of the Restore reach no others.
+	// backupNamespaces are the namespaces in the backup, by their names in it. If they are
+	// unknown or too many, they are the namespaces that the backup was to include, as
+	// names or globs. An empty entry stands for no namespace. Actions of the Restore reach
+	// only these namespaces.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4096
 	// +kubebuilder:validation:items:MaxLength=253
 	BackupNamespaces []string `json:"backupNamespaces,omitempty"`
 
-	// backupExcludedNamespaces are those among backupNamespaces that the backup was not to
-	// include, as names or globs, where backupNamespaces says what it was to include.
+	// backupExcludedNamespaces are the namespaces that the backup was to exclude, as names
+	// or globs. They are set only where backupNamespaces lists what the backup was to
+	// include.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4096
 	// +kubebuilder:validation:items:MaxLength=253
 	BackupExcludedNamespaces []string `json:"backupExcludedNamespaces,omitempty"`
 
-	// backupOutputs is what the PreBackup actions of the backup answered, by their
-	// registered names. The actions of the Restore are told.
+	// backupOutputs are the outputs of the backup's PreBackup actions, by registered name.
+	// They are passed to the actions of the Restore.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	BackupOutputs map[string]ParameterSet `json:"backupOutputs,omitempty"`
@@ -333,27 +334,27 @@ type RestoreStatus struct {
 	// +optional
 	Progress *RestoreProgress `json:"progress,omitempty"`
 
-	// counts says what became of the objects.
+	// counts counts the objects by outcome.
 	// +optional
 	Counts *RestoreCounts `json:"counts,omitempty"`
 
-	// preRestoreActionsStatuses tells how the PreRestore actions stand, in the
-	// order they run. It is set only if there are any.
+	// preRestoreActionsStatuses are the states of the PreRestore actions, in the order
+	// they run. It is set only if there are any.
 	// +optional
 	// +nullable
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	PreRestoreActionsStatuses *[]ActionStatus `json:"preRestoreActionsStatuses,omitempty"`
 
-	// postRestoreActionsStatuses tells how the PostRestore actions stand, in the
-	// order they run. It is set only if there are any.
+	// postRestoreActionsStatuses are the states of the PostRestore actions, in the order
+	// they run. It is set only if there are any.
 	// +optional
 	// +nullable
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	PostRestoreActionsStatuses *[]ActionStatus `json:"postRestoreActionsStatuses,omitempty"`
 
-	// files names what was stored.
+	// files names the stored files.
 	// +optional
 	Files *RestoreFiles `json:"files,omitempty"`
 }
@@ -399,7 +400,7 @@ type Restore struct {
 	// +required
 	Spec RestoreSpec `json:"spec"`
 
-	// status tells how it stands.
+	// status is the observed state of the restore.
 	// +optional
 	Status RestoreStatus `json:"status,omitempty"`
 }
@@ -410,10 +411,10 @@ func (r *Restore) GetConditions() []metav1.Condition { return r.Status.Condition
 // SetConditions replaces the conditions of the Restore.
 func (r *Restore) SetConditions(c []metav1.Condition) { r.Status.Conditions = c }
 
-// Run returns what every run has in its status.
+// Run returns the part of the status that all runs share.
 func (r *Restore) Run() *RunStatus { return &r.Status.RunStatus }
 
-// RunTimeout returns how long the run may take, 0 if the spec does not say.
+// RunTimeout returns how long the run may take; 0 if the spec does not set it.
 func (r *Restore) RunTimeout() time.Duration {
 	if t := r.Spec.Timeouts; t != nil && t.Run != nil {
 		return t.Run.Duration
@@ -421,8 +422,8 @@ func (r *Restore) RunTimeout() time.Duration {
 	return 0
 }
 
-// WorkTimeout returns how long an attempt to restore the objects may take, 0 if the spec does
-// not say.
+// WorkTimeout returns how long an attempt to restore the objects may take; 0 if the spec does
+// not set it.
 func (r *Restore) WorkTimeout() time.Duration {
 	if t := r.Spec.Timeouts; t != nil && t.Restore != nil {
 		return t.Restore.Duration
@@ -431,7 +432,7 @@ func (r *Restore) WorkTimeout() time.Duration {
 }
 
 // OperationTimeout returns how long an operation on an object may take; 0 if the spec
-// does not say.
+// does not set it.
 func (r *Restore) OperationTimeout() time.Duration {
 	if t := r.Spec.ItemOperationTimeout; t != nil {
 		return t.Duration
@@ -445,12 +446,12 @@ func (r *Restore) GetPhase() string { return string(r.Status.Phase) }
 // SetPhase sets the phase.
 func (r *Restore) SetPhase(phase string) { r.Status.Phase = RestorePhase(phase) }
 
-// ActionsStatuses returns where the actions before and after are listed.
+// ActionsStatuses returns pointers to the lists of the Pre and Post actions.
 func (r *Restore) ActionsStatuses() (pre, post **[]ActionStatus) {
 	return &r.Status.PreRestoreActionsStatuses, &r.Status.PostRestoreActionsStatuses
 }
 
-// Desired returns what a person wants of the run, and what is handed to plugins.
+// Desired returns the desired state of the run, and the parameters for plugins.
 func (r *Restore) Desired() (DesiredState, map[string]ParameterSet) {
 	return r.Spec.DesiredState, r.Spec.Parameters
 }

@@ -7,16 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RunStatus is what the statuses of Backups and Restores have in common.
+// RunStatus is the part of the status that Backups, Restores and DeletionRuns share.
 type RunStatus struct {
-	// conditions carry the truth; see the package comment.
+	// conditions are authoritative; see the package comment.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// message says in one sentence what is being done, or how it ended.
+	// message says in one sentence what the run does or how it ended.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message,omitempty"`
@@ -26,8 +26,7 @@ type RunStatus struct {
 	// +nullable
 	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
 
-	// completionTimestamp is when the outcome was known, before the actions that
-	// run afterwards.
+	// completionTimestamp is when the outcome was recorded, before the Post actions run.
 	// +optional
 	// +nullable
 	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
@@ -40,14 +39,14 @@ type RunStatus struct {
 	// +optional
 	Errors int64 `json:"errors,omitempty"`
 
-	// validationErrors says, all at once, what must be changed.
+	// validationErrors lists all validation errors at once.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=2048
 	ValidationErrors []string `json:"validationErrors,omitempty"`
 
-	// planWarnings says what was noticed when the plan was made and did not stop
+	// planWarnings lists problems that were found while the plan was made and did not stop
 	// the run. They are counted in warnings and listed in the results file.
 	// +optional
 	// +listType=atomic
@@ -55,8 +54,8 @@ type RunStatus struct {
 	// +kubebuilder:validation:items:MaxLength=2048
 	PlanWarnings []string `json:"planWarnings,omitempty"`
 
-	// itemActions are the actions of plugins that objects are shown to, in order, as
-	// they were planned.
+	// itemActions are the planned item actions of plugins, in the order in which objects
+	// are passed to them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -67,13 +66,13 @@ type RunStatus struct {
 	// +kubebuilder:validation:MaxLength=2048
 	FailureReason string `json:"failureReason,omitempty"`
 
-	// attempts is how often the work on objects was started. It is more than one
-	// if the operator went away in between.
+	// attempts is how often the work on objects was started. It is more than one if the
+	// operator stopped in between.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
 
-	// crashes counts how often in a row the operator crashed while it worked on one step of
-	// the run. The third time ends the run.
+	// crashes counts consecutive crashes of the operator while it worked on one step of
+	// the run. The third crash ends the run.
 	// +optional
 	Crashes *StepCrashes `json:"crashes,omitempty"`
 
@@ -82,45 +81,45 @@ type RunStatus struct {
 	Operations *OperationCounts `json:"operations,omitempty"`
 }
 
-// StepCrashes counts ends of the operator's process that were not asked for.
+// StepCrashes counts unexpected exits of the operator's process.
 type StepCrashes struct {
-	// step is the part of the run that was being worked on.
+	// step is the part of the run during which the operator crashed.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Step string `json:"step"`
 
-	// count is how often in a row.
+	// count is the number of consecutive crashes.
 	// +required
 	Count int32 `json:"count"`
 }
 
-// OperationCounts counts the operations of a Backup or Restore. Those that a later
-// attempt started again are not counted.
+// OperationCounts counts the operations of a Backup or Restore. Operations that a
+// later attempt started again are not counted.
 type OperationCounts struct {
 	// attempted is how many were started.
 	// +optional
 	Attempted int32 `json:"attempted"`
 
-	// completed is how many ended well.
+	// completed is how many succeeded.
 	// +optional
 	Completed int32 `json:"completed"`
 
-	// failed is how many failed, took too long, or ended nobody knows how.
+	// failed is how many failed, timed out, or have an unknown outcome.
 	// +optional
 	Failed int32 `json:"failed"`
 
-	// cancelled is how many ended because somebody wanted that.
+	// cancelled is how many ended on request.
 	// +optional
 	Cancelled int32 `json:"cancelled"`
 
-	// percent is how far all of them are together. Each counts the same, and one whose
-	// total is not known counts when it has ended.
+	// percent is the progress of all operations together. Each counts the same. An
+	// operation whose total is unknown counts when it has ended.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Percent int32 `json:"percent"`
 
-	// sums are what they say, added up for each unit.
+	// sums are the reported numbers, added up for each unit.
 	// +optional
 	// +listType=map
 	// +listMapKey=units
@@ -128,9 +127,9 @@ type OperationCounts struct {
 	Sums []OperationSum `json:"sums,omitempty"`
 }
 
-// OperationSum is how much of something is done.
+// OperationSum is the progress in one unit.
 type OperationSum struct {
-	// units is what is counted, for example bytes.
+	// units is the unit that is counted, for example bytes.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Units string `json:"units"`
@@ -144,7 +143,7 @@ type OperationSum struct {
 	Total int64 `json:"total"`
 }
 
-// PlannedItemAction is an action of a plugin that objects are shown to.
+// PlannedItemAction is an action of a plugin that receives objects.
 type PlannedItemAction struct {
 	// name is the registered name of the action.
 	// +required
@@ -156,7 +155,7 @@ type PlannedItemAction struct {
 	// +optional
 	Kind ActionKind `json:"kind,omitempty"`
 
-	// plugin is the name of the Plugin that provides it.
+	// plugin is the name of the Plugin that provides the action.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -168,13 +167,13 @@ type PlannedItemAction struct {
 	// +kubebuilder:validation:MaxLength=32
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// failurePolicy Ignore lets the run go on without the action if it can not say
-	// which objects concern it.
+	// failurePolicy Ignore lets the run continue without the action if the action cannot
+	// report which objects it applies to.
 	// +optional
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
 
-	// operation says how the operations are watched that it starts; what is not set is
-	// left to the operator.
+	// operation says how the operator watches the operations that the action starts. The
+	// operator's defaults apply to unset fields.
 	// +optional
 	Operation *OperationPolicy `json:"operation,omitempty"`
 }

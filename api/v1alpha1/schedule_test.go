@@ -15,35 +15,35 @@ import (
 func TestScheduleAdmission(t *testing.T) {
 	const line = `schedule: "0 3 * * *"`
 	checkAdmission(t, "Schedule", map[string]admission{
-		"the least":      {body: `{spec: {` + line + `, template: {}}}`},
+		"the minimum":    {body: `{spec: {` + line + `, template: {}}}`},
 		"a typical one":  {body: `{spec: {` + line + `, timeZone: Europe/Berlin, keepSucceeded: 30, template: {metadata: {labels: {team: shop}}, spec: {ttl: 720h}}}}`},
 		"a wrong line":   {body: `{spec: {schedule: sometimes, template: {}}}`}, // its phase says so
 		"a long name":    {body: `{metadata: {name: ` + strings.Repeat("n", 180) + `}, spec: {` + line + `, template: {}}}`},
 		"no limits":      {body: `{spec: {` + line + `, keepSucceeded: null, keepFailed: 10000, keepLast: 0, template: {}}}`},
 		"short deadline": {body: `{spec: {` + line + `, startingDeadline: 10s, template: {}}}`},
 
-		"nothing":             {body: `{}`, rejected: "spec: Required value"},
-		"no line":             {body: `{spec: {template: {}}}`, rejected: "spec.schedule: Required value"},
-		"an empty line":       {body: `{spec: {schedule: "", template: {}}}`, rejected: "spec.schedule"},
-		"too long a line":     {body: `{spec: {schedule: "` + strings.Repeat("*", 257) + `", template: {}}}`, rejected: "spec.schedule"},
-		"no template":         {body: `{spec: {` + line + `}}`, rejected: "spec.template: Required value"},
-		"too long a name":     {body: `{metadata: {name: ` + strings.Repeat("n", 181) + `}, spec: {` + line + `, template: {}}}`, rejected: "at most 180 characters"},
-		"an unknown policy":   {body: `{spec: {` + line + `, concurrencyPolicy: Queue, template: {}}}`, rejected: "spec.concurrencyPolicy"},
-		"no backup is kept":   {body: `{spec: {` + line + `, keepSucceeded: 0, template: {}}}`, rejected: "spec.keepSucceeded"},
-		"fewer than none":     {body: `{spec: {` + line + `, keepLast: -1, template: {}}}`, rejected: "spec.keepLast"},
-		"too short a time":    {body: `{spec: {` + line + `, startingDeadline: 9s, template: {}}}`, rejected: "must be at least 10s"},
-		"no duration":         {body: `{spec: {` + line + `, startingDeadline: soon, template: {}}}`, rejected: "spec.startingDeadline"},
-		"a ttl of zero":       {body: `{spec: {` + line + `, template: {spec: {ttl: 0s}}}}`, rejected: "spec.template.spec.ttl"},
-		"a negative ttl":      {body: `{spec: {` + line + `, template: {spec: {ttl: -1h}}}}`, rejected: "spec.template.spec.ttl"},
-		"an imported backup":  {body: `{spec: {` + line + `, template: {spec: {importedFrom: {storageLocation: main}}}}}`, rejected: "importedFrom can not be in a template"},
-		"a cancelled backup":  {body: `{spec: {` + line + `, template: {spec: {desiredState: Cancel}}}}`, rejected: "desiredState can only be Run"},
-		"too long a label":    {body: `{spec: {` + line + `, template: {metadata: {labels: {a: ` + strings.Repeat("n", 64) + `}}}}}`, rejected: "spec.template.metadata.labels"},
-		"two ways to select":  {body: `{spec: {` + line + `, template: {spec: {labelSelector: {}, orLabelSelectors: [{}]}}}}`, rejected: "exclude each other"},
-		"a backup that is no": {body: `{spec: {` + line + `, template: {spec: {deletionPolicy: Burn}}}}`, rejected: "deletionPolicy"},
+		"nothing":            {body: `{}`, rejected: "spec: Required value"},
+		"no line":            {body: `{spec: {template: {}}}`, rejected: "spec.schedule: Required value"},
+		"an empty line":      {body: `{spec: {schedule: "", template: {}}}`, rejected: "spec.schedule"},
+		"too long a line":    {body: `{spec: {schedule: "` + strings.Repeat("*", 257) + `", template: {}}}`, rejected: "spec.schedule"},
+		"no template":        {body: `{spec: {` + line + `}}`, rejected: "spec.template: Required value"},
+		"too long a name":    {body: `{metadata: {name: ` + strings.Repeat("n", 181) + `}, spec: {` + line + `, template: {}}}`, rejected: "at most 180 characters"},
+		"an unknown policy":  {body: `{spec: {` + line + `, concurrencyPolicy: Queue, template: {}}}`, rejected: "spec.concurrencyPolicy"},
+		"no backup is kept":  {body: `{spec: {` + line + `, keepSucceeded: 0, template: {}}}`, rejected: "spec.keepSucceeded"},
+		"fewer than none":    {body: `{spec: {` + line + `, keepLast: -1, template: {}}}`, rejected: "spec.keepLast"},
+		"too short a time":   {body: `{spec: {` + line + `, startingDeadline: 9s, template: {}}}`, rejected: "must be at least 10s"},
+		"no duration":        {body: `{spec: {` + line + `, startingDeadline: soon, template: {}}}`, rejected: "spec.startingDeadline"},
+		"a ttl of zero":      {body: `{spec: {` + line + `, template: {spec: {ttl: 0s}}}}`, rejected: "spec.template.spec.ttl"},
+		"a negative ttl":     {body: `{spec: {` + line + `, template: {spec: {ttl: -1h}}}}`, rejected: "spec.template.spec.ttl"},
+		"an imported backup": {body: `{spec: {` + line + `, template: {spec: {importedFrom: {storageLocation: main}}}}}`, rejected: "importedFrom cannot be set in a template"},
+		"a canceled backup":  {body: `{spec: {` + line + `, template: {spec: {desiredState: Cancel}}}}`, rejected: "desiredState can only be Run"},
+		"too long a label":   {body: `{spec: {` + line + `, template: {metadata: {labels: {a: ` + strings.Repeat("n", 64) + `}}}}}`, rejected: "spec.template.metadata.labels"},
+		"two ways to select": {body: `{spec: {` + line + `, template: {spec: {labelSelector: {}, orLabelSelectors: [{}]}}}}`, rejected: "exclude each other"},
+		"an invalid backup":  {body: `{spec: {` + line + `, template: {spec: {deletionPolicy: Burn}}}}`, rejected: "deletionPolicy"},
 	})
 }
 
-// TestScheduleDefaults has what a Schedule is like of which only the least is written.
+// TestScheduleDefaults checks the defaults of a minimal Schedule.
 func TestScheduleDefaults(t *testing.T) {
 	object := parse(t, "Schedule", newNamespace(t), `{spec: {schedule: "@daily", template: {}}}`)
 	if err := admin.Create(t.Context(), object, client.DryRunAll); err != nil {
@@ -60,8 +60,8 @@ func TestScheduleDefaults(t *testing.T) {
 	}
 }
 
-// TestScheduleChanges changes everything of a Schedule that is in use: only its Backups are
-// fixed.
+// TestScheduleChanges changes every field of a Schedule that is in use: only its Backups are
+// immutable.
 func TestScheduleChanges(t *testing.T) {
 	object := create(t, "Schedule", newNamespace(t), `{spec: {schedule: "@daily", template: {spec: {includedNamespaces: [a]}}}}`)
 	if err := admin.Status().Patch(t.Context(), object, merge(`{"status":{"phase":"Enabled","observedSchedule":"@daily"}}`)); err != nil {

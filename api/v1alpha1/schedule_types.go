@@ -7,18 +7,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ConcurrencyPolicy says what happens when it is time for a Backup and an earlier one of
-// the Schedule still runs.
+// ConcurrencyPolicy determines what happens when a Backup is due and an earlier Backup
+// of the Schedule is still running.
 // +kubebuilder:validation:Enum=Allow;Forbid;Replace
 type ConcurrencyPolicy string
 
-// The concurrency policies, as a CronJob has them.
+// The concurrency policies, as in a CronJob.
 const (
 	// ConcurrencyPolicyAllow lets both run.
 	ConcurrencyPolicyAllow ConcurrencyPolicy = "Allow"
-	// ConcurrencyPolicyForbid lets the new one wait until the other has ended.
+	// ConcurrencyPolicyForbid lets the new one wait until the other has finished.
 	ConcurrencyPolicyForbid ConcurrencyPolicy = "Forbid"
-	// ConcurrencyPolicyReplace cancels the earlier one first; what it owes is paid.
+	// ConcurrencyPolicyReplace cancels the earlier one first; its owed clean-up runs.
 	ConcurrencyPolicyReplace ConcurrencyPolicy = "Replace"
 )
 
@@ -31,29 +31,30 @@ type ScheduleSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	Schedule string `json:"schedule"`
 
-	// timeZone is the name of the time zone in which schedule is meant, for example
-	// Europe/Berlin. The default is UTC.
+	// timeZone is the name of the time zone of schedule, for example Europe/Berlin. The
+	// default is UTC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// paused creates no Backups. Those that run go on.
+	// paused stops the creation of Backups. Running Backups continue.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// skipImmediately waits for the next time also if the Schedule is new, or was paused,
-	// and its last time is over.
+	// skipImmediately waits for the next scheduled time even if the Schedule is new or was
+	// paused and its last time has passed.
 	// +optional
 	SkipImmediately bool `json:"skipImmediately,omitempty"`
 
-	// concurrencyPolicy says what happens if an earlier Backup of this Schedule runs.
+	// concurrencyPolicy determines what happens if an earlier Backup of this Schedule is
+	// still running.
 	// +optional
 	// +default="Forbid"
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
 
 	// startingDeadline is how late a Backup may be created, for example because there was
-	// no operator, or an earlier one ran for long. Unset means as late as it takes. Of
-	// several times that were missed only the newest is made up for.
+	// no operator, or an earlier Backup took long. Unset means no deadline. Of several
+	// missed times only the newest is made up for.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -61,22 +62,22 @@ type ScheduleSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s')",message="must be at least 10s; a shorter one would leave backups out"
 	StartingDeadline *metav1.Duration `json:"startingDeadline,omitempty"`
 
-	// keepLast protects so many of the newest Backups that are Completed, whatever their
-	// ttl and the limits below are.
+	// keepLast protects this many of the newest Completed Backups, regardless of their ttl
+	// and the limits below.
 	// +optional
 	// +default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	KeepLast *int32 `json:"keepLast,omitempty"`
 
-	// keepSucceeded is how many Backups are kept that are Completed or PartiallyFailed;
-	// older ones are destroyed before their ttl is over. Unset means all.
+	// keepSucceeded is how many Completed or PartiallyFailed Backups are kept; older ones
+	// are destroyed before they expire. Unset means all.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	KeepSucceeded *int32 `json:"keepSucceeded,omitempty"`
 
-	// keepFailed is how many Backups are kept that ended in any other way, and hold
+	// keepFailed is how many Backups are kept that ended in any other way and contain
 	// nothing.
 	// +optional
 	// +default=3
@@ -84,27 +85,27 @@ type ScheduleSpec struct {
 	// +kubebuilder:validation:Maximum=10000
 	KeepFailed *int32 `json:"keepFailed,omitempty"`
 
-	// template is what the Backups are made of.
+	// template is the template of the Backups.
 	// +required
 	Template BackupTemplate `json:"template"`
 }
 
-// BackupTemplate is what the Backups of a Schedule are made of.
+// BackupTemplate is the template for the Backups of a Schedule.
 type BackupTemplate struct {
-	// metadata is put on the Backups. Labels and annotations by which a GitOps tool
-	// recognises its own objects are left out, for example app.kubernetes.io/instance.
+	// metadata is added to the Backups. Labels and annotations by which a GitOps tool
+	// recognizes its own objects are left out, for example app.kubernetes.io/instance.
 	// +optional
 	Metadata TemplateMetadata `json:"metadata,omitempty"`
 
 	// spec of the Backups.
 	// +optional
 	// +default={}
-	// +kubebuilder:validation:XValidation:rule="!has(self.importedFrom)",message="importedFrom can not be in a template: a Schedule makes backups"
-	// +kubebuilder:validation:XValidation:rule="!has(self.desiredState) || self.desiredState == 'Run'",message="desiredState can only be Run in a template; set spec.paused of the Schedule to make no backups"
+	// +kubebuilder:validation:XValidation:rule="!has(self.importedFrom)",message="importedFrom cannot be set in a template: a Schedule creates new backups"
+	// +kubebuilder:validation:XValidation:rule="!has(self.desiredState) || self.desiredState == 'Run'",message="desiredState can only be Run in a template; set spec.paused of the Schedule to stop creating backups"
 	Spec BackupSpec `json:"spec,omitempty"`
 }
 
-// TemplateMetadata is put on created objects.
+// TemplateMetadata is added to created objects.
 type TemplateMetadata struct {
 	// labels of the Backups.
 	// +optional
@@ -117,7 +118,7 @@ type TemplateMetadata struct {
 	Annotations map[string]ParameterValue `json:"annotations,omitempty"`
 }
 
-// SchedulePhase summarises the conditions of a Schedule in one word.
+// SchedulePhase summarizes the conditions of a Schedule in one word.
 // +kubebuilder:validation:Enum=Enabled;Paused;FailedValidation
 type SchedulePhase string
 
@@ -128,11 +129,11 @@ const (
 	SchedulePhaseFailedValidation SchedulePhase = "FailedValidation"
 )
 
-// ReasonBackupNotCreated surfaces on a Schedule when the API server took no Backup; it is
-// tried again.
+// ReasonBackupNotCreated surfaces on a Schedule when the API server rejected a Backup. The
+// operator retries.
 const ReasonBackupNotCreated = "BackupNotCreated"
 
-// ScheduleStatus tells how a Schedule stands.
+// ScheduleStatus is the observed state of a Schedule.
 type ScheduleStatus struct {
 	// conditions are Ready, Reconciling and Stalled as in kstatus.
 	// +optional
@@ -141,7 +142,7 @@ type ScheduleStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// phase summarises the conditions.
+	// phase summarizes the conditions.
 	// +optional
 	Phase SchedulePhase `json:"phase,omitempty"`
 
@@ -150,17 +151,17 @@ type ScheduleStatus struct {
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message,omitempty"`
 
-	// lastScheduleTime is the time for which a Backup was created last.
+	// lastScheduleTime is the time for which the last Backup was created.
 	// +optional
 	// +nullable
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
 
-	// lastBackup is the Backup of that time.
+	// lastBackup is the Backup created for that time.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	LastBackup string `json:"lastBackup,omitempty"`
 
-	// lastSuccessfulTime is when a Backup of this Schedule became Completed last.
+	// lastSuccessfulTime is when a Backup of this Schedule last became Completed.
 	// +optional
 	// +nullable
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
@@ -171,44 +172,43 @@ type ScheduleStatus struct {
 	// +nullable
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
 
-	// lastSkippedTime is the last time at which no Backup was created although one was
-	// due.
+	// lastSkippedTime is the last time at which a Backup was due and none was created.
 	// +optional
 	// +nullable
 	LastSkippedTime *metav1.Time `json:"lastSkippedTime,omitempty"`
 
-	// lastSkippedReason says why.
+	// lastSkippedReason is why no Backup was created.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastSkippedReason string `json:"lastSkippedReason,omitempty"`
 
-	// active is how many Backups of this Schedule have not ended.
+	// active is how many Backups of this Schedule have not finished.
 	// +optional
 	Active int32 `json:"active,omitempty"`
 
-	// settledTime is a time before which nothing is made up for, for example because the
-	// expression was changed then.
+	// settledTime is a time before which no missed Backup is made up for, for example
+	// because the expression was changed then.
 	// +optional
 	// +nullable
 	SettledTime *metav1.Time `json:"settledTime,omitempty"`
 
-	// observedSchedule is the expression that this status was made with.
+	// observedSchedule is the expression from which this status was computed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	ObservedSchedule string `json:"observedSchedule,omitempty"`
 
-	// observedTimeZone is the time zone that this status was made with.
+	// observedTimeZone is the time zone from which this status was computed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ObservedTimeZone string `json:"observedTimeZone,omitempty"`
 
-	// observedPaused says whether the Schedule was paused when this status was made.
+	// observedPaused is whether the Schedule was paused when this status was computed.
 	// +optional
 	ObservedPaused bool `json:"observedPaused,omitempty"`
 }
 
-// Schedule creates Backups at the times of a cron expression, and destroys those that are
-// not to be kept. The Backups outlive it.
+// Schedule creates Backups at the times of a cron expression, and destroys Backups in
+// excess of its limits. The Backups outlive it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -221,7 +221,7 @@ type ScheduleStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Zone",type=string,priority=1,JSONPath=`.spec.timeZone`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 180",message="metadata.name must have at most 180 characters, because the names of Backups are made of it"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 180",message="metadata.name must have at most 180 characters, because the names of Backups are derived from it"
 type Schedule struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -231,7 +231,7 @@ type Schedule struct {
 	// +required
 	Spec ScheduleSpec `json:"spec"`
 
-	// status tells how it stands.
+	// status is the observed state of the Schedule.
 	// +optional
 	Status ScheduleStatus `json:"status,omitempty"`
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestEverythingIsBounded looks into the schemas: a list, map or text without a
+// TestEverythingIsBounded checks the schemas: a list, map or string without a
 // limit lets one object fill etcd, and makes rules over it too expensive.
 func TestEverythingIsBounded(t *testing.T) {
 	files, err := filepath.Glob("../../config/crd/bases/*.yaml")
@@ -58,7 +58,7 @@ func checkBounds(t *testing.T, path string, schema map[string]any) {
 	switch schema["type"] {
 	case "string":
 		if !has("maxLength") && !has("enum") && schema["format"] != "date-time" {
-			t.Errorf("%s: a text without maxLength", path)
+			t.Errorf("%s: a string without maxLength", path)
 		}
 	case "array":
 		if !has("maxItems") {
@@ -135,7 +135,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestStatusIsSeparate writes each half of an object through the other's path.
+// TestStatusIsSeparate writes the spec through the status subresource and vice versa.
 func TestStatusIsSeparate(t *testing.T) {
 	namespace := newNamespace(t)
 	for kind, body := range map[string]string{

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DesiredState is the switch by which a person stops a run.
+// DesiredState is the switch with which a person stops a run.
 // +kubebuilder:validation:Enum=Run;Cancel
 type DesiredState string
 
@@ -17,8 +17,8 @@ const (
 	DesiredStateCancel DesiredState = "Cancel"
 )
 
-// FailurePolicy says what an unreachable plugin or a timeout does to the run.
-// An explicit failure or a misconfiguration is never ignored.
+// FailurePolicy determines what an unreachable plugin or a timeout does to the run. An
+// explicit failure or a misconfiguration is never ignored.
 // +kubebuilder:validation:Enum=Fail;Ignore
 type FailurePolicy string
 
@@ -28,8 +28,8 @@ const (
 	FailurePolicyIgnore FailurePolicy = "Ignore"
 )
 
-// InterruptionPolicy says what happens to an attempt that was running when the
-// operator went away.
+// InterruptionPolicy determines what happens to an attempt that was running when the
+// operator stopped.
 // +kubebuilder:validation:Enum=Retry;Fail
 type InterruptionPolicy string
 
@@ -53,8 +53,8 @@ const (
 	HookDelete HookPoint = "Delete"
 )
 
-// ActionPhase is the state of one action of a Backup, Restore or DeletionRun. It is empty
-// while the action is planned and was not started.
+// ActionPhase is the state of one action of a Backup, Restore or DeletionRun. It is
+// empty while the action is planned and has not started.
 // +kubebuilder:validation:Enum=InProgress;Completed;Failed
 type ActionPhase string
 
@@ -65,20 +65,20 @@ const (
 	// ActionPhaseCompleted means the action finished successfully, or its
 	// failure was ignored by policy (the message then says so).
 	ActionPhaseCompleted ActionPhase = "Completed"
-	// ActionPhaseFailed means the action failed and the run did not go on.
+	// ActionPhaseFailed means the action failed and the run did not continue.
 	ActionPhaseFailed ActionPhase = "Failed"
 )
 
-// ActionStatus tells how one planned action of a Backup, Restore or DeletionRun stands. The
-// list it is in has the order in which the actions run.
+// ActionStatus is the state of one planned action of a Backup, Restore or DeletionRun.
+// The list that contains it is in the order in which the actions run.
 type ActionStatus struct {
 	// pluginName is the registered name of the action.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PluginName string `json:"pluginName,omitempty"`
 
-	// plugin is the name of the Plugin that provides the action. Its HookRun is created again
-	// by it if a user removes that by force.
+	// plugin is the name of the Plugin that provides the action. It is used to recreate
+	// the HookRun if a user deletes it without its finalizer.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Plugin string `json:"plugin,omitempty"`
@@ -108,11 +108,11 @@ type ActionStatus struct {
 	HookRunName string `json:"hookRunName,omitempty"`
 }
 
-// ParameterSet is what one plugin is told: keys and values.
+// ParameterSet holds the parameters of one action: keys and values.
 // +kubebuilder:validation:MaxProperties=64
 type ParameterSet map[string]ParameterValue
 
-// ParameterValue is one value handed to a plugin. It is data, never executed.
+// ParameterValue is one value passed to a plugin. It is data, never executed.
 // +kubebuilder:validation:MaxLength=4096
 type ParameterValue string
 

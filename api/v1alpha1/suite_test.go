@@ -23,8 +23,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
 
-// The API server that all tests of the package share; each test has a namespace
-// of its own.
+// The API server that all tests of the package share. Each test has its own
+// namespace.
 var (
 	plane *controlplane.ControlPlane
 	admin client.Client
@@ -57,7 +57,7 @@ func runTests(m *testing.M) (code int, err error) {
 	return code, plane.Stop()
 }
 
-// newNamespace makes a namespace for one test.
+// newNamespace creates a namespace for one test.
 func newNamespace(t *testing.T) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "api-"}}
@@ -67,7 +67,7 @@ func newNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// parse reads an object as a person writes it: with whatever fields and values.
+// parse reads an object as a user writes it, with arbitrary fields and values.
 func parse(t *testing.T, kind, namespace, body string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -87,7 +87,7 @@ func parse(t *testing.T, kind, namespace, body string) *unstructured.Unstructure
 	return object
 }
 
-// create stores an object that has to be accepted.
+// create creates an object that the API server must accept.
 func create(t *testing.T, kind, namespace, body string) *unstructured.Unstructured {
 	t.Helper()
 	object := parse(t, kind, namespace, body)
@@ -97,8 +97,8 @@ func create(t *testing.T, kind, namespace, body string) *unstructured.Unstructur
 	return object
 }
 
-// createForNow stores an object until the end of the test: kinds without a
-// namespace are seen by all tests.
+// createForNow creates an object and deletes it at the end of the test:
+// cluster-scoped objects are visible to all tests.
 func createForNow(t *testing.T, kind, namespace, body string) *unstructured.Unstructured {
 	t.Helper()
 	object := create(t, kind, namespace, body)
@@ -110,7 +110,7 @@ func createForNow(t *testing.T, kind, namespace, body string) *unstructured.Unst
 	return object
 }
 
-// start does what the operator does first: it writes a phase.
+// start sets a phase, which is the first thing that the operator does.
 func start(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	if err := admin.Status().Patch(t.Context(), object, merge(`{"status":{"phase":"InProgress"}}`)); err != nil {
@@ -122,8 +122,8 @@ func merge(change string) client.Patch {
 	return client.RawPatch("application/merge-patch+json", []byte(change))
 }
 
-// typed decodes an object as every client and informer of the kind does: what
-// fails here would stop the operator from reading any object of the kind.
+// typed decodes an object as every client and informer of the kind does. A failure
+// here would stop the operator from reading any object of the kind.
 func typed(t *testing.T, object *unstructured.Unstructured) runtime.Object {
 	t.Helper()
 	content, err := object.MarshalJSON()
@@ -135,20 +135,20 @@ func typed(t *testing.T, object *unstructured.Unstructured) runtime.Object {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(content, into); err != nil {
-		t.Fatalf("the API server accepts what the operator can not read: %v\n%s", err, content)
+		t.Fatalf("the API server accepts what the operator cannot read: %v\n%s", err, content)
 	}
 	return into
 }
 
-// wantMessage checks an answer of the API server: no error for an empty text,
-// otherwise an error with that text.
+// wantMessage checks an answer of the API server: no error if text is empty,
+// otherwise an error that contains it.
 func wantMessage(t *testing.T, err error, text string) {
 	t.Helper()
 	switch {
 	case text == "" && err != nil:
 		t.Errorf("want it to be accepted, got: %v", err)
 	case text != "" && err == nil:
-		t.Errorf("it is accepted, want it to be rejected with %q", text)
+		t.Errorf("the object was accepted, want an error with %q", text)
 	case text != "" && !strings.Contains(err.Error(), text):
 		t.Errorf("want a message with %q, got: %v", text, err)
 	}

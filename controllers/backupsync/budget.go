@@ -26,37 +26,37 @@ import (
 // importedBySync is the value of AnnotationImportedBy.
 const importedBySync = "sync"
 
-// minImportAge is how long an imported Backup stays before it makes way for a newer one: whoever
-// writes to the bucket all the time must not make the operator create and delete all the
-// time.
+// minImportAge is how long an imported Backup stays before it makes way for a newer one.
+// Frequent writes to the bucket must not make the operator create and delete Backups
+// continuously.
 const minImportAge = time.Hour
 
-// importBudget says which of the backups of others may have a Backup: whoever writes to a bucket
-// must not fill etcd and the memory of the operator. The newest are chosen by what the list
-// tells, so that the manifests of the others need not be read: those whose manifest was
-// stored last, by the time of the store; where stores tell no time or the same, as after a
-// copy, by the time at the end of their names, which scheduled backups have; then by name.
+// importBudget chooses which backups of others may have a Backup: a writer to the bucket must not
+// be able to fill etcd and the memory of the operator. The newest ones are chosen from the list
+// alone, so that the manifests of the others need not be read. The order is the time at which the
+// store received the manifest; if the store reports no time or the same for all, as after a copy,
+// the time at the end of the names of scheduled backups; then the name.
 //
-// A chosen backup whose manifest cannot be used counts, too: otherwise, whoever writes
-// garbage has all manifests read. What this cluster made does not count, and what a person
-// imported counts and is never removed.
+// A chosen backup counts even if its manifest is invalid: otherwise garbage in the bucket would
+// cause all manifests to be read. Backups of this cluster do not count. Backups that a user
+// imported count and are never removed.
 type importBudget struct {
-	// limit is how many foreign Backups there may be, and room how many more.
+	// limit is how many foreign Backups there may be, and remaining how many more.
 	limit, remaining int
-	// excluded are names that get no Backup.
+	// excluded are the names that get no Backup.
 	excluded map[string]bool
-	// surplus are Backups that may make way, in the order in which they do.
+	// surplus are Backups that may make way, in the order of their removal.
 	surplus []*v1alpha1.Backup
-	// numToRemove is how many have to, so that the chosen ones fit.
+	// numToRemove is how many of them must be removed to make room for the chosen ones.
 	numToRemove int
 }
 
-// isForeign reports whether a Backup shows what no Backup of this cluster made.
+// isForeign reports whether a Backup represents a backup that no Backup of this cluster made.
 func (v *snapshot) isForeign(b *v1alpha1.Backup) bool {
 	return b.Spec.ImportedFrom != nil && !v.tombstones.IsCreatedHere(b.StoredName(), creatorUID(b))
 }
 
-// countForeign returns how many Backups of the location show what others made.
+// countForeign returns the number of foreign Backups of the location.
 func (v *snapshot) countForeign() int {
 	n := 0
 	for _, objects := range v.backups {
@@ -75,14 +75,14 @@ func (v *snapshot) isUnknownBackup(name string) bool {
 	return !seen && len(v.backups[name]) == 0 && !v.isInUse(name)
 }
 
-// compareNewestFirst compares what was found, the newest first.
+// compareNewestFirst orders stored backups by age, the newest first.
 func compareNewestFirst(a, b backupstore.Entry) int {
 	return cmp.Or(b.Stored.Compare(a.Stored), strings.Compare(timestampInName(b.Name), timestampInName(a.Name)), strings.Compare(b.Name, a.Name))
 }
 
 var trailingTime = regexp.MustCompile(`-(\d{14})$`)
 
-// timestampInName returns the time at the end of the name of a scheduled backup, "" if it has none.
+// timestampInName returns the time at the end of the name of a scheduled backup; "" if there is none.
 func timestampInName(name string) string {
 	if match := trailingTime.FindStringSubmatch(name); match != nil {
 		return match[1]
@@ -90,7 +90,7 @@ func timestampInName(name string) string {
 	return ""
 }
 
-// newImportBudget chooses among what was found.
+// newImportBudget chooses among the stored backups.
 func (v *snapshot) newImportBudget(found []backupstore.Entry, limit int, disabled bool) *importBudget {
 	p := &importBudget{limit: limit, excluded: map[string]bool{}}
 	foreign, removable := 0, map[string][]*v1alpha1.Backup{}
@@ -122,7 +122,7 @@ func (v *snapshot) newImportBudget(found []backupstore.Entry, limit int, disable
 				missing++
 				continue
 			}
-			// Of several the newest shows what is stored now.
+			// the newest of several represents what is stored now.
 			latest := slices.MaxFunc(objects, func(a, b *v1alpha1.Backup) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 			removable[f.Name] = slices.DeleteFunc(objects, func(b *v1alpha1.Backup) bool { return b == latest })
 		}
@@ -133,8 +133,8 @@ func (v *snapshot) newImportBudget(found []backupstore.Entry, limit int, disable
 	return p
 }
 
-// annotateLegacyImports annotates once what an older version imported, which did not say so: it could
-// never make way. What a person imported then is taken for that, too.
+// annotateLegacyImports annotates once the Backups that an older version imported without the
+// annotation: without it they could never make way. Imports by users from that time are included.
 func (l *locationSync) annotateLegacyImports(ctx context.Context) error {
 	var bare []*v1alpha1.Backup
 	for name, objects := range l.snapshot.backups {
@@ -159,8 +159,8 @@ func (l *locationSync) annotateLegacyImports(ctx context.Context) error {
 	return seen.MarkMigrated(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name)
 }
 
-// annotateImported says on a Backup that the operator imported it. Where that is refused it stays, as if
-// a person had.
+// annotateImported records on a Backup that the operator imported it. If the API server rejects that,
+// the Backup stays, as if a user had imported it.
 func (l *locationSync) annotateImported(ctx context.Context, b *v1alpha1.Backup) error {
 	if err := l.Limiter.Wait(ctx); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (l *locationSync) annotateImported(ctx context.Context, b *v1alpha1.Backup)
 	return nil
 }
 
-// sortForRemoval returns Backups that may make way: first those whose data is gone, then the oldest.
+// sortForRemoval returns Backups that may make way: those without data first, then the oldest.
 func (v *snapshot) sortForRemoval(removable map[string][]*v1alpha1.Backup, found []backupstore.Entry) []*v1alpha1.Backup {
 	stored := make(map[string]backupstore.Entry, len(found))
 	for _, f := range found {
@@ -202,8 +202,8 @@ func (v *snapshot) sortForRemoval(removable map[string][]*v1alpha1.Backup, found
 	return all
 }
 
-// removeSurplus removes the Backups that have to make way for newer ones. What was seen of them is
-// forgotten first: no user removed them, and they come back when there is room.
+// removeSurplus removes the Backups that must make way for newer ones. Their tombstones are removed
+// first: no user removed these Backups, and they are imported again when there is room.
 func (l *locationSync) removeSurplus(ctx context.Context) error {
 	if l.budget.numToRemove == 0 || len(l.budget.surplus) == 0 {
 		return nil
@@ -234,15 +234,15 @@ func (l *locationSync) removeSurplus(ctx context.Context) error {
 	return nil
 }
 
-// canRemove reports whether a Backup that was imported may be removed now: nobody holds it
-// or works on it, and it has been there for a while.
+// canRemove reports whether an imported Backup may be removed now: it has no finalizer, is not in
+// use, and has existed for a while.
 func (l *locationSync) canRemove(b *v1alpha1.Backup) bool {
-	// One from the future was created by a clock that has been set back since.
+	// A creation time in the future was recorded by a clock that has been set back since.
 	return b.DeletionTimestamp == nil && len(b.Finalizers) == 0 && b.Spec.DeletionPolicy != v1alpha1.DeletionPolicyDelete &&
 		l.Now().Sub(b.CreationTimestamp.Time).Abs() >= minImportAge && !l.snapshot.isInUse(b.StoredName())
 }
 
-// removeBackup removes a Backup as it was seen; what is stored stays.
+// removeBackup removes a Backup if it is unchanged. The stored data stays.
 func (l *locationSync) removeBackup(ctx context.Context, b *v1alpha1.Backup) error {
 	if err := l.Limiter.Wait(ctx); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (l *locationSync) removeBackup(ctx context.Context, b *v1alpha1.Backup) err
 	err := l.Client.Delete(ctx, b.DeepCopy(), client.Preconditions{UID: &b.UID, ResourceVersion: &b.ResourceVersion})
 	switch {
 	case apierrors.IsConflict(err):
-		return nil // the next look sees what it is now
+		return nil // the next sync reads the changed object
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("removing Backup %s, which makes way for newer ones: %w", b.Name, err)
 	}

@@ -23,7 +23,7 @@ import (
 // limitTo sets spec.sync.maxBackups of the location.
 func (w *world) limitTo(n int32) { w.bsl.Spec.Sync = &v1alpha1.LocationSync{MaxBackups: &n} }
 
-// night stores a backup with the name of a scheduled one.
+// night stores a backup with the name of a scheduled backup.
 func (w *world) night(day int) string {
 	w.t.Helper()
 	name := fmt.Sprintf("nightly-202611%02d030000", day)
@@ -39,7 +39,7 @@ func TestBudget(t *testing.T) {
 	for day := 1; day <= 6; day++ {
 		nights = append(nights, w.night(day))
 	}
-	w.velero("zebra", "v-z") // without a time in its name it is older than those with one
+	w.velero("zebra", "v-z") // without a time in its name it sorts as older than those with one
 	w.local("ours", "u-1", "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
 	w.grapnel("ours", "u-1")
 
@@ -52,7 +52,7 @@ func TestBudget(t *testing.T) {
 	w.restart()
 	w.quiet()
 
-	// A newer one waits until the oldest has been there for a while.
+	// A newer one waits until the oldest has existed for minImportAge.
 	nights = append(nights, w.night(7))
 	w.quiet()
 	w.now = w.now.Add(2 * time.Hour)
@@ -63,12 +63,12 @@ func TestBudget(t *testing.T) {
 	}
 	w.quiet()
 
-	// What made way comes back when there is room.
+	// Removed Backups come back when there is room.
 	w.limitTo(4)
 	w.look()
 	w.wantNames(append(slices.Clone(nights[3:]), "ours")...)
 
-	// More than half of them are not needed: the oldest go.
+	// More than half of them are surplus: the oldest are removed.
 	w.limitTo(2)
 	w.now = w.now.Add(2 * time.Hour)
 	w.look()
@@ -76,7 +76,7 @@ func TestBudget(t *testing.T) {
 	w.quiet()
 }
 
-// TestBudget_RemovedByUser keeps away what a user removed, also under a limit.
+// TestBudget_RemovedByUser does not import again what a user removed, even under a limit.
 func TestBudget_RemovedByUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -88,7 +88,7 @@ func TestBudget_RemovedByUser(t *testing.T) {
 	w.wantNames(older)
 }
 
-// TestBudget_Held has imported Backups that are not to be removed.
+// TestBudget_Held has imported Backups that must not be removed.
 func TestBudget_Held(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]func(*world, *v1alpha1.Backup){
@@ -97,12 +97,12 @@ func TestBudget_Held(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "back"}, Spec: v1alpha1.RestoreSpec{BackupName: b.Name},
 			}))
 		},
-		"a DeletionRun is about it": func(w *world, b *v1alpha1.Backup) {
+		"a DeletionRun deletes it": func(w *world, b *v1alpha1.Backup) {
 			w.must(w.client.Create(w.t.Context(), &v1alpha1.DeletionRun{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "away"}, Spec: v1alpha1.DeletionRunSpec{BackupName: b.Name},
 			}))
 		},
-		"something holds it": func(w *world, b *v1alpha1.Backup) {
+		"it has a finalizer": func(w *world, b *v1alpha1.Backup) {
 			b.Finalizers = []string{"example.io/mine"}
 			w.must(w.client.Update(w.t.Context(), b))
 		},
@@ -110,7 +110,7 @@ func TestBudget_Held(t *testing.T) {
 			delete(b.Annotations, v1alpha1.AnnotationImportedBy)
 			w.must(w.client.Update(w.t.Context(), b))
 		},
-		"its data is to go with it": func(w *world, b *v1alpha1.Backup) {
+		"deletionPolicy is Delete": func(w *world, b *v1alpha1.Backup) {
 			b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
 			w.must(w.client.Update(w.t.Context(), b))
 		},
@@ -133,7 +133,7 @@ func TestBudget_Held(t *testing.T) {
 	}
 }
 
-// TestBudget_Older has Backups that an older version imported, which did not annotate them.
+// TestBudget_Older has Backups that an older version imported without the annotation.
 func TestBudget_Older(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -156,7 +156,7 @@ func TestBudget_Older(t *testing.T) {
 	w.wantNames(older, newer)
 	w.quiet()
 
-	// What a user adopts from now on stays.
+	// Backups that a user adopts from now on stay.
 	b := w.get(older)
 	delete(b.Annotations, v1alpha1.AnnotationImportedBy)
 	w.must(w.client.Update(t.Context(), b))
@@ -166,7 +166,7 @@ func TestBudget_Older(t *testing.T) {
 	w.wantNames(older, newest)
 }
 
-// TestBudget_ClockSetBack has an imported Backup that a clock created which was a month ahead.
+// TestBudget_ClockSetBack has an imported Backup that was created by a clock a month ahead.
 func TestBudget_ClockSetBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -179,7 +179,7 @@ func TestBudget_ClockSetBack(t *testing.T) {
 	w.wantNames(newer)
 }
 
-// TestBudget_ImportByUser completes what a user imports of what was left out, and keeps it.
+// TestBudget_ImportByUser completes an excluded backup that a user imports, and keeps it.
 func TestBudget_ImportByUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -193,7 +193,7 @@ func TestBudget_ImportByUser(t *testing.T) {
 		t.Errorf("the status is %+v", b.Status)
 	}
 	w.now = w.now.Add(2 * time.Hour)
-	w.look() // there is room for one, and that one stays
+	w.look() // there is room for one Backup, and that Backup stays
 	w.wantNames(older)
 	w.quiet()
 }
@@ -217,7 +217,7 @@ func TestBudget_Disabled(t *testing.T) {
 	}
 }
 
-// TestBudget_ChangingUID has a bucket in which a writer replaces a backup again and again.
+// TestBudget_ChangingUID has a bucket in which a writer replaces a backup over and over.
 func TestBudget_ChangingUID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -232,7 +232,7 @@ func TestBudget_ChangingUID(t *testing.T) {
 	}
 }
 
-// TestBudget_Size imports a manifest with more than an object may have.
+// TestBudget_Size imports a manifest that is larger than an object may be.
 func TestBudget_Size(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,40 +12,40 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 )
 
-// Cache is what is known of the backups in one location from one look to the next. It
-// has a small entry for each that the last list had. Its zero value is ready. It is used
-// by one look at a time.
+// Cache is what is known of the backups in one location between syncs. It has a small entry
+// for each backup in the last list. Its zero value is ready to use. Only one sync uses it at
+// a time.
 type Cache struct {
 	entries map[string]*cacheEntry
-	// missingSince says since when removed backups are not in the location any more.
+	// missingSince is since when tombstones have had no stored backup in the location.
 	missingSince map[string]time.Time
 }
 
 // cacheEntry is what is known of one stored backup.
 type cacheEntry struct {
-	// version is what the list said when that was found out.
+	// version is the version from the list when the entry was created.
 	version string
-	// uid is that of the Backup that made it.
+	// uid is the UID of the Backup that made it.
 	uid string
-	// problem says why it can not be imported.
+	// problem is why it cannot be imported.
 	problem string
-	// unfinished is set if it has not ended.
+	// unfinished is set if the backup has not finished.
 	unfinished bool
-	// unreportable is set if that can not be said on the Backups that wait for it.
+	// unreportable is set if the problem cannot be recorded on the Backups that wait for it.
 	unreportable bool
-	// rereadAfter is when it may be read again without a reason, and pause how long that was
-	// from the last time on.
+	// rereadAfter is when the manifest may be read again without a change, and rereadBackoff
+	// the last wait.
 	rereadAfter   time.Time
 	rereadBackoff time.Duration
 }
 
-// pruneEntries drops what is not in the location any more.
+// pruneEntries drops backups that are no longer in the location.
 func (m *Cache) pruneEntries(listed map[string]bool) {
 	maps.DeleteFunc(m.entries, func(name string, _ *cacheEntry) bool { return !listed[name] })
 }
 
-// getEntry returns what is known of a backup, nil if it has to be read. What an object was
-// made of is believed.
+// getEntry returns what is known of a backup; nil if its manifest must be read. The metadata of
+// an object that was created from the manifest is trusted.
 func (m *Cache) getEntry(found backupstore.Entry, objects []*v1alpha1.Backup) *cacheEntry {
 	if known := m.entries[found.Name]; known != nil {
 		if known.version != found.Version {
@@ -69,7 +69,7 @@ func (m *Cache) getEntry(found backupstore.Entry, objects []*v1alpha1.Backup) *c
 	return m.putEntry(found, &cacheEntry{uid: creatorUID(trusted)})
 }
 
-// putEntry keeps what was found out about a backup.
+// putEntry stores what is known of a backup.
 func (m *Cache) putEntry(found backupstore.Entry, e *cacheEntry) *cacheEntry {
 	if m.entries == nil {
 		m.entries = map[string]*cacheEntry{}
@@ -79,11 +79,10 @@ func (m *Cache) putEntry(found backupstore.Entry, e *cacheEntry) *cacheEntry {
 	return e
 }
 
-// maxRereadBackoff bounds the time after which a backup is read again that is not imported.
+// maxRereadBackoff limits the wait before the manifest of a backup that is not imported is read again.
 const maxRereadBackoff = time.Hour
 
-// delayReread puts off the next time that a backup is read without a reason, each time for
-// longer.
+// delayReread postpones the next read of an unchanged manifest, each time for longer.
 func (e *cacheEntry) delayReread(before *cacheEntry, shortest time.Duration, now time.Time) {
 	e.rereadBackoff = shortest
 	if before != nil && before.version == e.version && before.rereadBackoff > 0 {
@@ -92,8 +91,8 @@ func (e *cacheEntry) delayReread(before *cacheEntry, shortest time.Duration, now
 	e.rereadAfter = now.Add(e.rereadBackoff)
 }
 
-// needsReread says whether what is known of a backup is not enough: an object lacks its status,
-// there is none and there should be one, or it may have become readable.
+// needsReread reports whether the entry is not enough: an object lacks its status, an object is
+// missing, or the manifest may have become readable.
 func (e *cacheEntry) needsReread(name string, v *snapshot, now time.Time) bool {
 	rested := !now.Before(e.rereadAfter)
 	if e.problem != "" || e.unfinished {
@@ -107,13 +106,13 @@ func (e *cacheEntry) needsReread(name string, v *snapshot, now time.Time) bool {
 		case matchesUID(b, e.uid):
 			matched = true
 		case shouldHaveData(b) && !isDataMissing(b):
-			return true // what is known may be older than the object
+			return true // the entry may be older than the object
 		}
 	}
 	return !matched && (v.tombstones.ShouldImport(name, e.uid) || (e.version == "" && rested))
 }
 
-// needsStalledCondition says whether a Backup waits for its status and was not told why.
+// needsStalledCondition reports whether a Backup waits for its status and does not say why.
 func needsStalledCondition(b *v1alpha1.Backup) bool {
 	return isPendingImport(b) && !hasStalledCondition(b)
 }

@@ -37,12 +37,12 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 const (
-	// objectsPerSecond is how many objects are created or changed, and burst how many of
-	// them at once.
+	// objectsPerSecond is how many objects are created or changed per second, and objectBurst
+	// how many at once.
 	objectsPerSecond, objectBurst = 10, 10
-	// maxConcurrentSyncs is how many locations are looked at at the same time.
+	// maxConcurrentSyncs is how many locations are synced at the same time.
 	maxConcurrentSyncs = 4
-	// minEventInterval is the time between two looks if something happens all the time.
+	// minEventInterval is the time between two syncs under continuous events.
 	minEventInterval = 2 * time.Second
 )
 
@@ -52,18 +52,18 @@ type Opener interface {
 	Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*location.Store, error)
 }
 
-// Reconciler has locations looked at. Every field but the last three is required.
+// Reconciler syncs locations. Every field but the last three is required.
 type Reconciler struct {
-	// Client reads from a cache, Reader past it.
+	// Client reads from a cache, Reader bypasses it.
 	Client   client.Client
 	Reader   client.Reader
 	Opener   Opener
 	Recorder events.EventRecorder
 	Redactor *redact.Redactor
 	Metrics  *Metrics
-	// Interval is the time from the end of a look to the next one; 1 minute by default.
+	// Interval is the time from the end of a sync to the next one; 1 minute by default.
 	Interval time.Duration
-	// Limiter gives turns to create and change objects; 10 a second by default.
+	// Limiter limits the rate at which objects are created and changed; 10 a second by default.
 	Limiter Limiter
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
@@ -74,13 +74,13 @@ type Reconciler struct {
 	syncSlots chan struct{}
 }
 
-// syncResult is what came of one look.
+// syncResult is the result of one sync.
 type syncResult struct {
 	report  Report
 	problem error
 }
 
-// SetupWithManager registers the controller and its background looks.
+// SetupWithManager registers the controller and its background syncs.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Client == nil || r.Reader == nil || r.Opener == nil || r.Recorder == nil || r.Redactor == nil || r.Metrics == nil {
 		return errors.New("backupsync: Client, Reader, Opener, Recorder, Redactor and Metrics are required")
@@ -105,10 +105,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		}}
 	})
 	if err := mgr.Add(r.syncs); err != nil {
-		return fmt.Errorf("adding the background looks: %w", err)
+		return fmt.Errorf("adding the background syncs: %w", err)
 	}
 	if err := r.setupFinishedBackupController(mgr); err != nil {
-		return fmt.Errorf("watching the ends of Backups: %w", err)
+		return fmt.Errorf("watching finished Backups: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("backupsync").
@@ -119,7 +119,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile starts a look where one is due and records the last one.
+// Reconcile starts a sync where one is due and records the last one.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var bsl v1alpha1.BackupStorageLocation
 	err := r.Client.Get(ctx, req.NamespacedName, &bsl)
@@ -160,7 +160,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// cancelOutdatedSyncs notes what a location is now, and ends the looks at what it was.
+// cancelOutdatedSyncs records the current generation of a location, and cancels the syncs of
+// earlier ones.
 func (r *Reconciler) cancelOutdatedSyncs(key types.NamespacedName, id string) {
 	for _, earlier := range r.locations.trackGeneration(key, id) {
 		r.syncs.Cancel(earlier, errLocationChanged)
@@ -174,13 +175,13 @@ func (r *Reconciler) cancelOutdatedSyncs(key types.NamespacedName, id string) {
 
 var errLocationChanged = errors.New("the location was changed or deleted")
 
-// isAvailable says whether a location can be read as it is written now.
+// isAvailable reports whether the current generation of a location can be read.
 func isAvailable(bsl *v1alpha1.BackupStorageLocation) bool {
 	available := conditions.Get(bsl, v1alpha1.ConditionAvailable)
 	return available != nil && available.Status == metav1.ConditionTrue && available.ObservedGeneration == bsl.Generation
 }
 
-// syncWithSlot looks at a location when it is its turn.
+// syncWithSlot syncs a location once it has acquired a slot.
 func (r *Reconciler) syncWithSlot(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, memory *Cache) (syncResult, error) {
 	select {
 	case r.syncSlots <- struct{}{}:
@@ -197,7 +198,7 @@ func (r *Reconciler) syncWithSlot(ctx context.Context, bsl *v1alpha1.BackupStora
 	return syncResult{report: report, problem: err}, nil
 }
 
-// syncLocation opens a location and looks at it.
+// syncLocation opens a location and syncs it.
 func (r *Reconciler) syncLocation(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, memory *Cache) (report Report, err error) {
 	opened, err := r.Opener.Open(ctx, bsl)
 	if err != nil {

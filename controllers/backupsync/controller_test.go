@@ -22,8 +22,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestLocation goes through what happens to a location: it is checked, somebody asks for
-// what was removed, it is changed, breaks, and is deleted.
+// TestLocation covers the life of a location: it is checked, a user requests the import of
+// removed backups, it is changed, breaks, and is deleted.
 func TestLocation(t *testing.T) {
 	t.Parallel()
 	env, root := cluster.NewEnv(t), t.TempDir()
@@ -59,16 +59,16 @@ func TestLocation(t *testing.T) {
 	awaitPhase(env, "mine", v1alpha1.BackupPhaseCompleted)
 	env.Delete(named(env, "theirs"))
 	env.WaitForDeletion(named(env, "theirs"))
-	suite.Create(env, importOf("again", "main", "east")) // has the location looked at again
+	suite.Create(env, importOf("again", "main", "east")) // requests a sync
 	awaitPhase(env, "again", v1alpha1.BackupPhaseCompleted)
 	if suite.GetIfExists(env, named(env, "theirs")) {
-		t.Error("what somebody removed is there again")
+		t.Error("a Backup that a user removed exists again")
 	}
 
 	suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "two" })
 	check(t, env, bsl, metav1.ConditionTrue)
 	awaitPhase(env, "other", v1alpha1.BackupPhaseCompleted)
-	awaitCondition(env, mine, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "does not have this backup any more")
+	awaitCondition(env, mine, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "no longer contains this backup")
 	env.WaitForEvent(mine, "Warning DataMissing: BackupStorageLocation main does not have")
 
 	check(t, env, bsl, metav1.ConditionFalse)
@@ -88,7 +88,7 @@ func TestLocation(t *testing.T) {
 	awaitPhase(env, "early", v1alpha1.BackupPhaseCompleted)
 }
 
-// importOf is what somebody creates who wants to see a backup.
+// importOf returns the Backup that a user creates to import a backup.
 func importOf(name, location, storedName string) *v1alpha1.Backup {
 	return &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -127,7 +127,7 @@ func east(t *testing.T, root, path, name, uid string) {
 	}
 }
 
-// TestTurns imports 300 backups, no more of them than there are turns.
+// TestTurns imports 300 backups, no more of them than the limiter allows.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	env, root := cluster.NewEnv(t), t.TempDir()
@@ -139,7 +139,7 @@ func TestTurns(t *testing.T) {
 	bsl := folder(env, "main", "")
 	check(t, env, bsl, metav1.ConditionTrue)
 	for range 5 {
-		turns <- struct{}{} // taken when the one before was used
+		turns <- struct{}{} // received once the previous one was used
 	}
 	awaitPhase(env, "b-003", v1alpha1.BackupPhaseCompleted)
 	if n := len(backups(t, env)); n > 5 {
@@ -156,11 +156,11 @@ func TestTurns(t *testing.T) {
 		}
 	}
 	if n := writes.writes.Load(); len(list) != 300 || n != 602 {
-		t.Errorf("%d Backups, %d writes, want 300, and two for each, one for all that were seen and one for the location", len(list), n)
+		t.Errorf("%d Backups, %d writes, want 300, with two writes for each, one for the tombstones and one for the location", len(list), n)
 	}
 }
 
-// TestUnchanged looks often at what does not change.
+// TestUnchanged syncs an unchanged location often.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
 	env, root := cluster.NewEnv(t), t.TempDir()
@@ -170,8 +170,8 @@ func TestUnchanged(t *testing.T) {
 	operator(t, env, root, often, counted(looks), through(writes))
 	bsl := folder(env, "main", "")
 	check(t, env, bsl, metav1.ConditionTrue)
-	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "1 backup can not be imported: bad: file")
-	env.WaitForEvent(bsl, "Warning BackupsUnreadable: 1 backup can not be imported")
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "1 backup cannot be imported: bad: file")
+	env.WaitForEvent(bsl, "Warning BackupsUnreadable: 1 backup cannot be imported")
 	awaitMore(t, looks)
 	before, version := writes.writes.Load(), bsl.ResourceVersion
 	awaitMore(t, looks)
@@ -193,8 +193,8 @@ func TestUnchanged(t *testing.T) {
 	env.WaitForEvent(good, "Normal DataFound")
 }
 
-// TestTwoLocations has backups of one name in both, and one of which the API server wants
-// no object.
+// TestTwoLocations has backups of the same name in both locations, and one whose object the API
+// server rejects.
 func TestTwoLocations(t *testing.T) {
 	t.Parallel()
 	env, root := cluster.NewEnv(t), t.TempDir()
@@ -207,7 +207,7 @@ func TestTwoLocations(t *testing.T) {
 	awaitPhase(env, "nightly", v1alpha1.BackupPhaseCompleted)
 	second := folder(env, "b", "b")
 	check(t, env, second, metav1.ConditionTrue)
-	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "odd: as a Backup it is refused")
+	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "odd: the API server rejected the imported Backup")
 	list := backups(t, env)
 	if len(list) != 2 || list[0].StoredName() != "nightly" || list[1].StoredName() != "nightly" {
 		t.Fatalf("the Backups are %+v", list)
@@ -223,10 +223,10 @@ func TestTwoLocations(t *testing.T) {
 	}
 	suite.UpdateWithRetry(env, second, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Default = true })
 	check(t, env, second, metav1.ConditionTrue)
-	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "(which is nightly there)")
+	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "(nightly in the location)")
 }
 
-// TestDied ends an operator between an object and its status.
+// TestDied stops an operator between the creation of an object and its status.
 func TestDied(t *testing.T) {
 	t.Parallel()
 	env, root := cluster.NewEnv(t), t.TempDir()
@@ -246,7 +246,7 @@ func TestDied(t *testing.T) {
 	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
 }
 
-// TestStopped ends an operator that waits for a turn: nothing is recorded of that.
+// TestStopped stops an operator that waits for the limiter: nothing is recorded of that sync.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	env, root := cluster.NewEnv(t), t.TempDir()
@@ -264,6 +264,6 @@ func TestStopped(t *testing.T) {
 		t.Errorf("Synced is %+v", c)
 	}
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(named(env, "b")), &v1alpha1.Backup{}); client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("b is there without a turn: %v", err)
+		t.Errorf("b exists although the limiter did not allow it: %v", err)
 	}
 }

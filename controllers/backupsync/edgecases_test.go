@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
-// TestUnmounted has a folder that is empty for hours: what was removed stays removed when
-// it is there again.
+// TestUnmounted has a directory that is empty for hours: removed backups stay removed when
+// its content is back.
 func TestUnmounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -35,16 +35,16 @@ func TestUnmounted(t *testing.T) {
 	w.look()
 	w.wantNames()
 	if noted, want := w.seen(), (seen.Records{"removed": "v-1", "gone": "v-2"}); !maps.Equal(noted, want) {
-		t.Errorf("seen are %v, want %v", noted, want)
+		t.Errorf("the tombstones are %v, want %v", noted, want)
 	}
 	w.now = w.now.Add(2 * time.Hour)
 	w.look()
 	if noted, want := w.seen(), (seen.Records{"removed": "v-1"}); !maps.Equal(noted, want) {
-		t.Errorf("seen are %v, want %v", noted, want)
+		t.Errorf("the tombstones are %v, want %v", noted, want)
 	}
 }
 
-// TestFull has more Backups than can be noted.
+// TestFull has more Backups than can be recorded.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,12 +65,12 @@ func TestFull(t *testing.T) {
 		t.Errorf("a is noted as %q, b as %q", noted["a"], noted["b"])
 	}
 	if event := w.event(); event != "" {
-		t.Errorf("the event is %q: the condition says it once", event)
+		t.Errorf("the event is %q: the condition reports it once", event)
 	}
 }
 
-// TestDamagedOwn has a manifest that can not be read, of which there is a Backup that ended
-// well.
+// TestDamagedOwn has a manifest that cannot be read, and a Backup that represents it and
+// succeeded.
 func TestDamagedOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -90,7 +90,7 @@ func TestDamagedOwn(t *testing.T) {
 	}
 }
 
-// TestHangs has a store that lists its backups and does not give them.
+// TestHangs has a store that lists its backups and does not serve them.
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -121,7 +121,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// TestHangsForTheGone asks in vain whether backups are gone.
+// TestHangsForTheGone cannot find out whether backups are missing.
 func TestHangsForTheGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

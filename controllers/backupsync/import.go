@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// importBackup creates the object of a stored backup when it is its turn.
+// importBackup creates the object of a stored backup if it is within the budget.
 func (l *locationSync) importBackup(ctx context.Context, name string, known *cacheEntry, b *v1alpha1.Backup) error {
 	if err := l.Limiter.Wait(ctx); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (l *locationSync) importBackup(ctx context.Context, name string, known *cac
 		l.budget.remaining = max(0, l.budget.limit-fresh.countForeign())
 		stands := func(object *v1alpha1.Backup) bool { return matchesUID(object, known.uid) }
 		if l.budget.remaining == 0 || fresh.isInUse(name) || slices.ContainsFunc(fresh.backups[name], stands) || !fresh.tombstones.ShouldImport(name, known.uid) {
-			return nil // next time
+			return nil // the next sync tries again
 		}
 	}
 	created, err := l.createBackup(ctx, name, known, b)
@@ -44,8 +44,8 @@ func (l *locationSync) importBackup(ctx context.Context, name string, known *cac
 	return l.updateStatusFromManifest(ctx, created, b, known)
 }
 
-// createBackup creates an object, under another name if its own is taken. It returns nil if
-// there is nothing to be completed.
+// createBackup creates an object, under a different name if its own is taken. It returns nil if
+// there is nothing to complete.
 func (l *locationSync) createBackup(ctx context.Context, name string, known *cacheEntry, b *v1alpha1.Backup) (*v1alpha1.Backup, error) {
 	taken := ""
 	for range 2 {
@@ -57,7 +57,7 @@ func (l *locationSync) createBackup(ctx context.Context, name string, known *cac
 			l.emitRenamed(created, taken)
 			return created, nil
 		case isRejected(err) && !apierrors.IsAlreadyExists(err):
-			known.problem = l.redactedLine("as a Backup it is refused: " + err.Error())
+			known.problem = l.redactedLine("the API server rejected the imported Backup: " + err.Error())
 			return nil, nil
 		case !apierrors.IsAlreadyExists(err):
 			return nil, fmt.Errorf("creating Backup %s: %w", b.Name, err)
@@ -66,7 +66,7 @@ func (l *locationSync) createBackup(ctx context.Context, name string, known *cac
 		err = l.Reader.Get(ctx, client.ObjectKeyFromObject(b), &there)
 		switch {
 		case apierrors.IsNotFound(err) || there.DeletionTimestamp != nil:
-			return nil, nil // next time
+			return nil, nil // the next sync tries again
 		case err != nil:
 			return nil, fmt.Errorf("reading Backup %s: %w", b.Name, err)
 		case locationName(&there) == l.bsl.Name && there.StoredName() == name && matchesUID(&there, known.uid):
@@ -78,33 +78,33 @@ func (l *locationSync) createBackup(ctx context.Context, name string, known *cac
 		taken = b.Name
 		imported.RenameBackup(b)
 	}
-	known.problem = fmt.Sprintf("Backups %s and %s of other backups have the names that it could have", taken, b.Name)
+	known.problem = fmt.Sprintf("both names that it could have, %s and %s, are taken by Backups of other backups", taken, b.Name)
 	return nil, nil
 }
 
-// errRejected means that the API server does not take what is to be written on one Backup.
-var errRejected = errors.New("refused by the API server")
+// errRejected means that the API server rejects a write for one particular Backup.
+var errRejected = errors.New("rejected by the API server")
 
-// isRejected says whether the API server answered a write, and its answer is about what was
-// to be written: a policy, a quota, the size. It may take other objects.
+// isRejected reports whether the API server rejected the content of a write, for example because of
+// a policy, a quota or its size. It may accept other objects.
 func isRejected(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !apierrors.IsTooManyRequests(err) &&
 		!apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsServiceUnavailable(err)
 }
 
-// emitRenamed says that an object is not called like its backup.
+// emitRenamed emits an event for an object that was imported under a different name.
 func (l *locationSync) emitRenamed(b *v1alpha1.Backup, taken string) {
 	if taken == "" {
 		return
 	}
 	l.report.Renamed[b.Name] = b.StoredName()
 	l.Recorder.Eventf(b, l.bsl, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, "Import",
-		"Backup %s of BackupStorageLocation %s is called %s here, because another Backup has its name", b.StoredName(), l.bsl.Name, b.Name)
+		"Backup %s of BackupStorageLocation %s is named %s here, because another Backup already has its name", b.StoredName(), l.bsl.Name, b.Name)
 }
 
-// completeImport gives a bare object its status. Whoever created it wants to see the backup
-// again.
+// completeImport sets the status of a pending import. Its creation is a request to import the
+// backup again.
 func (l *locationSync) completeImport(ctx context.Context, object, b *v1alpha1.Backup, known *cacheEntry) error {
 	if object.DeletionTimestamp != nil {
 		return nil
@@ -116,7 +116,7 @@ func (l *locationSync) completeImport(ctx context.Context, object, b *v1alpha1.B
 	return l.updateStatusFromManifest(ctx, object, b, known)
 }
 
-// updateStatusFromManifest writes the status of a bare object.
+// updateStatusFromManifest writes the status of a pending import.
 func (l *locationSync) updateStatusFromManifest(ctx context.Context, object, b *v1alpha1.Backup, known *cacheEntry) error {
 	_, err := l.patchBackupStatus(ctx, object, func(now *v1alpha1.Backup) {
 		if run.IsFinished(now) {

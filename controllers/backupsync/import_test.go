@@ -73,12 +73,12 @@ func TestNoBurst(t *testing.T) {
 	}
 	w.turns.taken = 0
 	if report, writes := w.look(); report.Imported != 30 || len(writes) != 61 || w.turns.taken != 30 {
-		t.Errorf("imported %d in %d turns, with %d writes, want the 30 that are left, and one for all that were seen", report.Imported, w.turns.taken, len(writes))
+		t.Errorf("imported %d in %d turns, with %d writes, want the remaining 30, and one write for the tombstones", report.Imported, w.turns.taken, len(writes))
 	}
 	w.quiet()
 }
 
-// TestCrash ends the operator between an object and its status.
+// TestCrash stops the operator between the creation of an object and its status.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -90,7 +90,7 @@ func TestCrash(t *testing.T) {
 		return nil
 	}
 	if _, err := w.try(); err == nil {
-		t.Fatal("the look goes on")
+		t.Fatal("the sync continues")
 	}
 	if b := w.get("nightly"); b.Status.Phase != "" {
 		t.Fatalf("the status is %+v", b.Status)
@@ -120,7 +120,7 @@ func TestCollisions(t *testing.T) {
 		t.Errorf("the report is %+v", report)
 	}
 	event := w.event()
-	if !strings.HasPrefix(event, "Warning NameTaken Backup a of BackupStorageLocation main is called a-") || !strings.HasPrefix(w.event(), "Warning NameTaken") || w.event() != "" {
+	if !strings.HasPrefix(event, "Warning NameTaken Backup a of BackupStorageLocation main is named a-") || !strings.HasPrefix(w.event(), "Warning NameTaken") || w.event() != "" {
 		t.Errorf("the event is %q", event)
 	}
 	names := w.names()
@@ -139,7 +139,7 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// TestStaleCache has objects that the cache does not show yet.
+// TestStaleCache has objects that the cache does not contain yet.
 func TestStaleCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,17 +147,17 @@ func TestStaleCache(t *testing.T) {
 	w.look()
 	w.restart()
 	w.looker.Client = staleCache{Client: w.client, lists: newWorld(t).client}
-	if _, writes := w.look(); len(writes) > 0 { // it was noted
+	if _, writes := w.look(); len(writes) > 0 { // it was recorded
 		t.Errorf("written: %q", writes)
 	}
 	w.must(seen.PruneRecords(t.Context(), w.client, w.client, namespace, "main", func(string) bool { return false }))
 	if _, writes := w.look(); !slices.Equal(writes, []string{"create a"}) {
-		t.Errorf("written: %q, want a try that does nothing", writes)
+		t.Errorf("written: %q, want an attempt without effect", writes)
 	}
 	w.wantNames("a")
 }
 
-// TestUntouched has names that are not to be imported now.
+// TestUntouched has names that must not be imported now.
 func TestUntouched(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,22 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// locationState is what is remembered of one location between passes.
+// locationState is the state of one location that is kept between reconciles.
 type locationState struct {
-	// generationID is the UID and generation that it was seen with, "" if it is gone.
+	// generationID is the last observed UID and generation; "" if the location was deleted.
 	generationID string
-	// earlierIDs are the ids whose looks may still be known.
+	// earlierIDs are the earlier ids whose syncs may still exist.
 	earlierIDs []string
-	// lastSyncEnd is when the last look of this id ended; zero if there was none since the
+	// lastSyncEnd is when the last sync of this id ended; zero if there was none since the
 	// location became available.
 	lastSyncEnd time.Time
-	// syncRequested is set when something happened that a look should see.
+	// syncRequested is set when something changed that a sync should observe.
 	syncRequested bool
 	cache         *Cache
 }
 
-// locationStates are all locations. They are safe for concurrent use; what Memory holds belongs to
-// the look that runs.
+// locationStates holds the states of all locations. It is safe for concurrent use, except for the
+// caches, each of which belongs to the running sync.
 type locationStates struct {
 	mu    sync.Mutex
 	byKey map[types.NamespacedName]*locationState
@@ -41,14 +41,14 @@ func (p *locationStates) getOrCreateState(key types.NamespacedName) *locationSta
 	return p.byKey[key]
 }
 
-// requestSync has a location looked at soon.
+// requestSync requests a sync of a location soon.
 func (p *locationStates) requestSync(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.getOrCreateState(key).syncRequested = true
 }
 
-// trackGeneration notes the id of a location, and returns those that it had earlier.
+// trackGeneration records the id of a location, and returns its earlier ids.
 func (p *locationStates) trackGeneration(key types.NamespacedName, id string) (earlier []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,12 +59,12 @@ func (p *locationStates) trackGeneration(key types.NamespacedName, id string) (e
 	if at.generationID != "" {
 		at.earlierIDs = append(at.earlierIDs, at.generationID)
 	}
-	// A look of the earlier id may still use its memory.
+	// A sync of the earlier id may still use its cache.
 	at.generationID, at.lastSyncEnd, at.cache = id, time.Time{}, &Cache{}
 	return at.earlierIDs
 }
 
-// forgetGeneration notes that a look of an earlier id is not known any more.
+// forgetGeneration records that the sync of an earlier id no longer exists.
 func (p *locationStates) forgetGeneration(key types.NamespacedName, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +78,7 @@ func (p *locationStates) forgetGeneration(key types.NamespacedName, id string) {
 	at.earlierIDs = rest
 }
 
-// pruneLocation drops a location that is gone, when no look of it is known any more.
+// pruneLocation drops a deleted location once none of its syncs exists.
 func (p *locationStates) pruneLocation(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,15 +87,15 @@ func (p *locationStates) pruneLocation(key types.NamespacedName) {
 	}
 }
 
-// recordSyncEnd notes that a look ended, or, with the zero time, that the next one is due at once.
+// recordSyncEnd records the end of a sync. The zero time makes the next one due immediately.
 func (p *locationStates) recordSyncEnd(key types.NamespacedName, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.getOrCreateState(key).lastSyncEnd = now
 }
 
-// timeUntilSync returns how long the last look is good: for the interval, or for the pause if
-// something happened.
+// timeUntilSync returns the time until the next sync: after the interval, or after the pause if
+// a sync was requested.
 func (p *locationStates) timeUntilSync(key types.NamespacedName, now time.Time, interval, pause time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *locationStates) timeUntilSync(key types.NamespacedName, now time.Time, 
 	return at.lastSyncEnd.Add(interval).Sub(now)
 }
 
-// beginSync returns what is remembered for the next look, which sees all that happened.
+// beginSync returns the cache for the next sync, and clears the request.
 func (p *locationStates) beginSync(key types.NamespacedName) *Cache {
 	p.mu.Lock()
 	defer p.mu.Unlock()

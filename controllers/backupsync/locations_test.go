@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestTimeUntilSync goes through the times at which a location is looked at.
+// TestTimeUntilSync checks when a location is synced.
 func TestTimeUntilSync(t *testing.T) {
 	key := types.NamespacedName{Namespace: "ns", Name: "main"}
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -23,7 +23,7 @@ func TestTimeUntilSync(t *testing.T) {
 	want := func(what string, wait time.Duration) {
 		t.Helper()
 		if got := p.timeUntilSync(key, now, time.Minute, 2*time.Second); got != wait {
-			t.Errorf("%s: the next look is in %s, want %s", what, got, wait)
+			t.Errorf("%s: the next sync is in %s, want %s", what, got, wait)
 		}
 	}
 	p.trackGeneration(key, "u/1")
@@ -36,7 +36,7 @@ func TestTimeUntilSync(t *testing.T) {
 	now = now.Add(time.Second)
 	want("the pause is over", 0)
 	if p.beginSync(key) != memory {
-		t.Error("what was remembered is lost")
+		t.Error("the cache is lost")
 	}
 	p.recordSyncEnd(key, now)
 	now = now.Add(time.Second)
@@ -46,17 +46,17 @@ func TestTimeUntilSync(t *testing.T) {
 	p.recordSyncEnd(key, now)
 
 	if earlier := p.trackGeneration(key, "u/2"); len(earlier) != 1 || earlier[0] != "u/1" {
-		t.Errorf("looks that may still run: %q", earlier)
+		t.Errorf("syncs that may still run: %q", earlier)
 	}
 	want("it was changed", 0)
 	if p.beginSync(key) == memory {
-		t.Error("the new generation has the memory of the old one")
+		t.Error("the new generation has the cache of the old one")
 	}
 	p.forgetGeneration(key, "u/1")
 	p.trackGeneration(key, "")
 	p.pruneLocation(key)
 	if len(p.byKey) != 1 {
-		t.Error("a location is forgotten of which a look may run")
+		t.Error("a location was dropped although a sync of it may run")
 	}
 	p.forgetGeneration(key, "u/2")
 	p.pruneLocation(key)
@@ -82,14 +82,14 @@ func TestSyncedCondition(t *testing.T) {
 		not    string
 	}{
 		"all is well": {&Report{Found: 3, Imported: 2}, "True", v1alpha1.ReasonSynced, []string{"Every backup"}, "name"},
-		"renamed":     {renamed, "True", v1alpha1.ReasonSynced, []string{"b-00-hash (which is b-00 there)", "b-09-hash", ", and 2 more"}, "b-10"},
+		"renamed":     {renamed, "True", v1alpha1.ReasonSynced, []string{"b-00-hash (b-00 in the location)", "b-09-hash", ", and 2 more"}, "b-10"},
 		"unreadable": {
 			many, "False", v1alpha1.ReasonBackupsUnreadable,
-			[]string{"25 backups can not be imported: b-00: is odd; ", "b-09: is odd; and 15 more. Repair"},
+			[]string{"25 backups cannot be imported: b-00: is odd; ", "b-09: is odd; and 15 more. Repair"},
 			"b-10",
 		},
-		"not all are noted": {&Report{Found: 3, TombstoneProblem: "no room; destroy some"}, "False", "TooManyBackups", []string{"no room; destroy some"}, "Every"},
-		"too many":          {&Report{Truncated: true}, "False", v1alpha1.ReasonBackupsUnreadable, []string{"more than 100000 backups"}, "Every"},
+		"not all recorded": {&Report{Found: 3, TombstoneProblem: "no room; destroy some"}, "False", "TooManyBackups", []string{"no room; destroy some"}, "Every"},
+		"too many":         {&Report{Truncated: true}, "False", v1alpha1.ReasonBackupsUnreadable, []string{"more than 100000 backups"}, "Every"},
 	} {
 		says := tc.report.syncedCondition()
 		if says.status != tc.status || says.reason != tc.reason || strings.Contains(says.message, tc.not) {

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// readEntry reads a manifest, and returns what is known then, and the object that is made of
-// it, if it can be one. Both are nil if the backup is gone.
+// readEntry reads a manifest, and returns its cache entry and the object created from it, if
+// there can be one. Both are nil if the backup no longer exists.
 func (l *locationSync) readEntry(ctx context.Context, found backupstore.Entry) (*cacheEntry, *v1alpha1.Backup, error) {
 	before := l.cache.entries[found.Name]
 	b, err := l.readBackup(ctx, found.Name)
@@ -39,7 +39,7 @@ func (l *locationSync) readEntry(ctx context.Context, found backupstore.Entry) (
 	return known, b, nil
 }
 
-// readBackup reads a manifest and makes an object of it; it is nil if the backup has not ended.
+// readBackup reads a manifest and converts it to an object; nil if the backup has not finished.
 func (l *locationSync) readBackup(ctx context.Context, name string) (*v1alpha1.Backup, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -63,12 +63,12 @@ func (l *locationSync) readBackup(ctx context.Context, name string) (*v1alpha1.B
 	return b, nil
 }
 
-// errSlowReads means that a store lists what it has, and does no more.
+// errSlowReads means that a store lists its backups but does not serve their manifests.
 var errSlowReads = fmt.Errorf("the location lists its backups, but %d manifests in a row could not be read in %s each; "+
-	"see whether its service, volume or network is overloaded", maxSlowReads, readTimeout)
+	"check whether its service, volume or network is overloaded", maxSlowReads, readTimeout)
 
-// locationError returns the error of reading a manifest if it is one of the location rather than
-// of one backup.
+// locationError returns the error of reading a manifest if it concerns the location rather than
+// one backup.
 func (l *locationSync) locationError(ctx context.Context, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		l.slowReads = 0
@@ -81,7 +81,7 @@ func (l *locationSync) locationError(ctx context.Context, err error) error {
 	return nil
 }
 
-// importProblem says why a backup can not be imported.
+// importProblem returns why a backup cannot be imported.
 func (l *locationSync) importProblem(err error) string {
 	var corrupt *backupstore.CorruptError
 	if errors.As(err, &corrupt) {
@@ -90,7 +90,7 @@ func (l *locationSync) importProblem(err error) string {
 	return l.redactedLine(err.Error())
 }
 
-// maxProblemBytes is how much is kept of why a backup can not be imported, in bytes.
+// maxProblemBytes is the maximum length of the reason why a backup cannot be imported, in bytes.
 const maxProblemBytes = 400
 
 // redactedLine returns a text as one short line without secrets.

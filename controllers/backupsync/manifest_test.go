@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// TestAddUnreadable has manifests that can not be used beside one that can.
+// TestAddUnreadable has invalid manifests beside a valid one.
 func TestAddUnreadable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -61,11 +61,11 @@ func TestAddUnreadable(t *testing.T) {
 	w.look()
 	w.wantNames("good", "json")
 	if !slices.Equal(w.store.reads, []string{"json"}) {
-		t.Errorf("read: %q, want what changed", w.store.reads)
+		t.Errorf("read: %q, want only changed manifests", w.store.reads)
 	}
 }
 
-// TestUnreadableIsReadAgain reads less and less often what does not change.
+// TestUnreadableIsReadAgain reads an unchanged manifest less and less often.
 func TestUnreadableIsReadAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -82,7 +82,7 @@ func TestUnreadableIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestRefused has a manifest of which the API wants no object.
+// TestRefused has a manifest whose object the API server rejects.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -96,13 +96,13 @@ func TestRefused(t *testing.T) {
 	}
 	report, _ := w.look()
 	w.wantNames("b")
-	if report.Unreadable != 1 || !strings.HasPrefix(report.Problems[0], "a: as a Backup it is refused") {
+	if report.Unreadable != 1 || !strings.HasPrefix(report.Problems[0], "a: the API server rejected the imported Backup") {
 		t.Errorf("the report is %+v", report)
 	}
 	w.quiet()
 }
 
-// TestBareInVain has people ask for what there is not.
+// TestBareInVain requests imports of backups that do not exist.
 func TestBareInVain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -116,7 +116,7 @@ func TestBareInVain(t *testing.T) {
 	w.bare("odd", "../other", "")
 	w.look()
 	for name, want := range map[string]string{
-		"missing": `has no finished backup "missing"`, "broken": "can not be used: file", "open": "has not ended", "mine": "UID v-1", "odd": "has no finished",
+		"missing": `has no finished backup "missing"`, "broken": "cannot be used: file", "open": "has not finished", "mine": "UID v-1", "odd": "has no finished",
 	} {
 		if status, _, message := w.said(name, "Stalled"); status != "True" || !strings.Contains(message, want) || w.get(name).Status.Message != message {
 			t.Errorf("%s: Stalled is %q: %s", name, status, message)

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics measures the looks at locations. It is safe for concurrent use.
+// Metrics measures the syncs of locations. It is safe for concurrent use.
 type Metrics struct {
 	duration   *prometheus.HistogramVec
 	failures   *prometheus.CounterVec
@@ -25,23 +25,23 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	label := []string{"location"}
 	m := &Metrics{
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "grapnel_location_sync_duration_seconds", Help: "Time for comparing a location with the Backups of the cluster, with the imports.",
+			Name: "grapnel_location_sync_duration_seconds", Help: "Duration of a sync of a location with the Backups of the cluster, including imports.",
 			Buckets: []float64{0.01, 0.05, 0.25, 1, 2, 5, 15, 60, 300, 900},
 		}, label),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "grapnel_location_sync_failures_total", Help: "How often a location could not be compared with the Backups of the cluster.",
+			Name: "grapnel_location_sync_failures_total", Help: "Number of failed syncs of a location with the Backups of the cluster.",
 		}, label),
 		imported: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "grapnel_location_imported_backups_total", Help: "Backups that were imported from a location.",
 		}, label),
 		found: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "grapnel_location_backups", Help: "Backups that a location has.",
+			Name: "grapnel_location_backups", Help: "Backups in a location.",
 		}, label),
 		unreadable: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "grapnel_location_unreadable_backups", Help: "Backups of a location that can not be imported.",
+			Name: "grapnel_location_unreadable_backups", Help: "Backups of a location that cannot be imported.",
 		}, label),
 		excluded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "grapnel_location_left_out_backups", Help: "Backups of others that are not imported because of spec.sync.",
+			Name: "grapnel_location_left_out_backups", Help: "Foreign backups that are not imported because of spec.sync.",
 		}, label),
 	}
 	for _, c := range []prometheus.Collector{m.duration, m.failures, m.imported, m.found, m.unreadable, m.excluded} {
@@ -52,7 +52,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// recordSync records what one look took and found.
+// recordSync records the duration and the result of one sync.
 func (m *Metrics) recordSync(location string, took time.Duration, report Report, err error) {
 	m.duration.WithLabelValues(location).Observe(took.Seconds())
 	m.imported.WithLabelValues(location).Add(float64(report.Imported))
@@ -65,7 +65,7 @@ func (m *Metrics) recordSync(location string, took time.Duration, report Report,
 	m.excluded.WithLabelValues(location).Set(float64(report.Excluded))
 }
 
-// deleteSeries drops what is said of a location that is gone.
+// deleteSeries deletes the series of a deleted location.
 func (m *Metrics) deleteSeries(location string) {
 	m.duration.DeleteLabelValues(location)
 	m.failures.DeleteLabelValues(location)

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// markMissingData marks the Backups whose data is not in the location any more.
+// markMissingData marks the Backups whose data is no longer in the location.
 func (l *locationSync) markMissingData(ctx context.Context, listed map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(l.snapshot.backups)) {
 		if listed[name] || l.snapshot.isInUse(name) {
@@ -44,8 +44,8 @@ func (l *locationSync) markMissingData(ctx context.Context, listed map[string]bo
 	return nil
 }
 
-// shouldMarkMissing says whether a Backup that was not listed should have been, and does not say
-// that yet.
+// shouldMarkMissing reports whether a Backup that was not listed should have been listed, and is not
+// marked yet.
 func (l *locationSync) shouldMarkMissing(b *v1alpha1.Backup) bool {
 	switch {
 	case b.DeletionTimestamp != nil:
@@ -60,7 +60,7 @@ func (l *locationSync) shouldMarkMissing(b *v1alpha1.Backup) bool {
 	return b.Status.CompletionTimestamp.Time.Before(l.startTime)
 }
 
-// isBackupMissing asks the store itself whether a backup is not there.
+// isBackupMissing checks in the store itself whether a backup is missing.
 func (l *locationSync) isBackupMissing(ctx context.Context, name string) (bool, error) {
 	reading, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -71,8 +71,8 @@ func (l *locationSync) isBackupMissing(ctx context.Context, name string) (bool, 
 	return errors.Is(err, objectstore.ErrNotExist) || errors.Is(err, backupstore.ErrInvalidName), nil
 }
 
-// pruneTombstones forgets backups that have not been stored for a while. Where nothing at all is
-// stored, nothing is forgotten: that is how a volume looks that is not mounted.
+// pruneTombstones deletes tombstones of backups that have not been stored for a while. If nothing
+// at all is stored, no tombstone is deleted: a volume that is not mounted looks empty.
 func (l *locationSync) pruneTombstones(ctx context.Context, listed map[string]bool) error {
 	if len(listed) == 0 {
 		l.cache.missingSince = nil

@@ -35,7 +35,7 @@ func TestRemoved(t *testing.T) {
 	w.look()
 	w.wantNames("b")
 
-	// Somebody wants to see one again, and somebody else removes the key of another.
+	// One user requests the import of a removed backup, another removes the key of a tombstone.
 	w.bare("mine", "a", "")
 	w.must(seen.PruneRecords(t.Context(), w.client, w.client, namespace, "main", func(name string) bool { return name != "c" }))
 	w.look()
@@ -44,14 +44,14 @@ func TestRemoved(t *testing.T) {
 		t.Errorf("the Backup is %+v", b)
 	}
 	if noted, want := w.seen(), (seen.Records{"a": "v-a", "b": "v-b found", "c": "v-c found"}); !maps.Equal(noted, want) {
-		t.Errorf("seen are %v, want %v", noted, want)
+		t.Errorf("the tombstones are %v, want %v", noted, want)
 	}
 	w.quiet()
 	w.restart()
 	w.quiet()
 }
 
-// TestMadeHere notes which backups this cluster made, also if somebody imports them again.
+// TestMadeHere records which backups this cluster made, even if a user imports them again.
 func TestMadeHere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -70,7 +70,7 @@ func TestMadeHere(t *testing.T) {
 	w.quiet()
 	w.wantNames("a-copy", "theirs", "z-copy")
 	if noted, want := w.seen(), (seen.Records{"ours": "u-1", "theirs": "v-1 found"}); !maps.Equal(noted, want) {
-		t.Errorf("seen are %v, want %v", noted, want)
+		t.Errorf("the tombstones are %v, want %v", noted, want)
 	}
 	w.forget("a-copy")
 	w.forget("theirs")
@@ -79,7 +79,7 @@ func TestMadeHere(t *testing.T) {
 	w.wantNames()
 }
 
-// TestPruned forgets removed backups that are not stored any more, when that is sure.
+// TestPruned removes tombstones of backups that are certainly not stored any more.
 func TestPruned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -98,11 +98,11 @@ func TestPruned(t *testing.T) {
 	w.now = w.now.Add(2 * time.Hour)
 	w.look()
 	if noted, want := w.seen(), (seen.Records{"kept": "v-1", "hidden": "v-3"}); !maps.Equal(noted, want) {
-		t.Errorf("seen are %v, want %v", noted, want)
+		t.Errorf("the tombstones are %v, want %v", noted, want)
 	}
 }
 
-// TestVanished takes the data of Backups away and brings it back.
+// TestVanished removes the data of Backups and restores it.
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -143,7 +143,7 @@ func TestVanished(t *testing.T) {
 		t.Errorf("read: %q", w.store.reads)
 	}
 	delete(w.store.hides, "hidden")
-	w.look() // notes it
+	w.look() // records it
 	w.quiet()
 
 	w.velero("theirs", "v-1")
@@ -157,11 +157,11 @@ func TestVanished(t *testing.T) {
 	if event := w.event(); !strings.HasPrefix(event, "Normal DataFound") {
 		t.Errorf("the event is %q", event)
 	}
-	w.look() // notes them
+	w.look() // records them
 	w.quiet()
 }
 
-// TestReplaced puts another backup in the place of one.
+// TestReplaced replaces one backup by another.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]memory.Option{"versions": nil, "no versions": {memory.WithoutMetadata()}} {
@@ -172,7 +172,7 @@ func TestReplaced(t *testing.T) {
 			w.look()
 			w.velero("a", "v-2")
 			if len(options) > 0 {
-				w.restart() // such a store does not tell
+				w.restart() // such a store reports no change
 				w.forget("a")
 				w.remember("a", "v-1")
 				w.look()
@@ -193,14 +193,14 @@ func TestReplaced(t *testing.T) {
 			if status, _, _ := w.said("a", "DataAvailable"); status != "True" {
 				t.Errorf("DataAvailable is %q", status)
 			}
-			w.look() // notes it
+			w.look() // records it
 			w.quiet()
 		})
 	}
 }
 
-// TestRemade has a Backup of this cluster in the place of one that was removed and then
-// destroyed, in a store that does not tell when an object changes.
+// TestRemade has a Backup of this cluster under the name of one that was removed and then
+// destroyed, in a store that does not report when an object changes.
 func TestRemade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.WithoutMetadata())

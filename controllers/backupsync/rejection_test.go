@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
-// seen returns what is noted of the location.
+// seen returns the tombstones of the location.
 func (w *world) seen() seen.Records {
 	w.t.Helper()
 	noted, err := seen.LoadRecords(w.t.Context(), w.client, namespace, "main")
@@ -28,7 +28,7 @@ func (w *world) seen() seen.Records {
 	return noted
 }
 
-// notes returns the ConfigMap of what was seen.
+// notes returns the ConfigMap with the tombstones.
 func (w *world) notes() *corev1.ConfigMap {
 	w.t.Helper()
 	config := &corev1.ConfigMap{}
@@ -36,8 +36,8 @@ func (w *world) notes() *corev1.ConfigMap {
 	return config
 }
 
-// TestOneRefused has an API server that does not take what belongs to one backup: all
-// else is done.
+// TestOneRefused has an API server that rejects the writes for one backup: everything else is
+// done.
 func TestOneRefused(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupResource{Group: "grapnel.dev", Resource: "backups"}
@@ -64,13 +64,13 @@ func TestOneRefused(t *testing.T) {
 					t.Errorf("the report is %+v", report)
 				}
 				if status, _, _ := w.said("lost", v1alpha1.ConditionDataAvailable); status != "False" {
-					t.Errorf("what comes after is not done: DataAvailable is %q", status)
+					t.Errorf("later work is not done: DataAvailable is %q", status)
 				}
 				if noted := w.seen(); noted["a"] == "" || noted["c"] == "" {
-					t.Errorf("seen are %v", noted)
+					t.Errorf("the tombstones are %v", noted)
 				}
 				w.now = w.now.Add(2 * time.Minute)
-				w.look() // an object without a status is found, and told in vain
+				w.look() // finds an object without a status; writing its status fails
 				w.quiet()
 				if report, _ := w.look(); report.Unreadable != 1 {
 					t.Errorf("the second report is %+v", report)
@@ -86,8 +86,8 @@ func TestOneRefused(t *testing.T) {
 	}
 }
 
-// TestMarkRefused has Backups that can not be marked: one that is gone, and one whose name
-// another backup has.
+// TestMarkRefused has Backups that cannot be marked: one that was deleted, and one that was
+// replaced by another object of the same name.
 func TestMarkRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -105,8 +105,8 @@ func TestMarkRefused(t *testing.T) {
 		return nil
 	}
 	report, _ := w.look()
-	if len(report.Problems) != 2 || !strings.HasPrefix(report.Problems[0], "replaced: the status of Backup replaced is refused by the API server") ||
-		!strings.HasPrefix(report.Problems[1], "a: the status of Backup a is refused") {
+	if len(report.Problems) != 2 || !strings.HasPrefix(report.Problems[0], "replaced: the status of Backup replaced was rejected by the API server") ||
+		!strings.HasPrefix(report.Problems[1], "a: the status of Backup a was rejected") {
 		t.Errorf("the report is %+v", report)
 	}
 	w.wantNames("a", "b", "replaced", "z")
@@ -123,7 +123,7 @@ func TestMarkRefused(t *testing.T) {
 	}
 }
 
-// TestInterrupted ends a look in the middle: what it brought is noted.
+// TestInterrupted interrupts a sync: what it imported is recorded.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]error{
@@ -157,7 +157,7 @@ func TestInterrupted(t *testing.T) {
 			}
 			w.wantNames("a")
 			if noted := w.seen(); !maps.Equal(noted, seen.Records{"a": "v-a found"}) {
-				t.Errorf("seen are %v, want what was brought", noted)
+				t.Errorf("the tombstones are %v, want the imported backups", noted)
 			}
 			w.forget("a")
 			w.refuse = nil

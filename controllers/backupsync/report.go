@@ -17,35 +17,35 @@ import (
 // maxNamed is how many backups are named in a condition.
 const maxNamed = 10
 
-// reasonTooManyBackups is why a location is not in sync whose backups can not all be noted.
+// reasonTooManyBackups is why a location is not in sync if it has too many backups to record.
 const reasonTooManyBackups = "TooManyBackups"
 
-// Report is what one look at a location found and did.
+// Report is the result of one sync of a location.
 type Report struct {
-	// Found is how many backups the location has.
+	// Found is the number of backups in the location.
 	Found int
-	// Imported is how many objects were created or completed, Marked how many were
-	// found to have lost their data, or to have it again.
+	// Imported is how many objects were created or completed. Marked is how many were found to
+	// have lost their data, or to have it again.
 	Imported, Marked int
-	// Excluded is how many backups of others have no Backup, as the location may have only
-	// Limit imported ones, or as the import is Disabled; Removed is how many Backups made
-	// way for newer ones.
+	// Excluded is how many backups of others have no Backup, because the location may have only
+	// Limit imported ones or the import is Disabled. Removed is how many Backups made way for
+	// newer ones.
 	Excluded, Limit, Removed int
 	Disabled                 bool
-	// Unreadable is how many backups can not be imported; the first of them are in
-	// Problems, with the reason.
+	// Unreadable is how many backups cannot be imported. The first of them are in Problems, with
+	// the reason.
 	Unreadable int
 	Problems   []string
-	// Renamed has the names in the location of those that are called otherwise here, by
-	// the names of their objects.
+	// Renamed maps the names of objects that were imported under a different name to their stored
+	// names.
 	Renamed map[string]string
-	// Truncated is set if the location has more backups than are looked at.
+	// Truncated is set if the location has more backups than a sync reads.
 	Truncated bool
-	// TombstoneProblem says why not all Backups can be noted, and what to do; "" if they can.
+	// TombstoneProblem is why not all tombstones can be recorded, and what to do; "" if they can.
 	TombstoneProblem string
 }
 
-// addUnreadable notes a backup that can not be imported.
+// addUnreadable records a backup that cannot be imported.
 func (r *Report) addUnreadable(name, reason string) {
 	r.Unreadable++
 	if len(r.Problems) < maxNamed {
@@ -53,30 +53,30 @@ func (r *Report) addUnreadable(name, reason string) {
 	}
 }
 
-// syncedCondition is what a location says of the last look.
+// syncedCondition is the condition Synced of a location.
 type syncedCondition struct {
 	status          metav1.ConditionStatus
 	reason, message string
 }
 
-// syncedCondition returns what a look came to.
+// syncedCondition returns the condition for the result of a sync.
 func (r *Report) syncedCondition() syncedCondition {
 	switch {
 	case r.Unreadable > 0:
-		text := fmt.Sprintf("%s can not be imported: %s", formatCount(r.Unreadable, "backup"), strings.Join(r.Problems, "; "))
+		text := fmt.Sprintf("%s cannot be imported: %s", formatCount(r.Unreadable, "backup"), strings.Join(r.Problems, "; "))
 		if more := r.Unreadable - len(r.Problems); more > 0 {
 			text += fmt.Sprintf("; and %d more", more)
 		}
 		return syncedCondition{metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, text +
-			". Repair or remove their files in the location, update Grapnel if a newer version wrote them, or change the policy or quota that refuses them" + r.excludedMessage()}
+			". Repair or remove their files in the location, update Grapnel if a newer version wrote them, or change the policy or quota that rejects them" + r.excludedMessage()}
 	case r.Truncated:
 		return syncedCondition{metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, fmt.Sprintf(
-			"There are more than %d backups in the location, and only the first of them are looked at; give each cluster its own prefix", maxListed)}
+			"There are more than %d backups in the location, and only the first of them are read; give each cluster its own prefix", maxListed)}
 	}
 	if r.TombstoneProblem != "" {
 		return syncedCondition{metav1.ConditionFalse, reasonTooManyBackups, r.TombstoneProblem}
 	}
-	reason, text := v1alpha1.ReasonSynced, "Every backup of the location that has ended, and was not removed here, has its Backup"
+	reason, text := v1alpha1.ReasonSynced, "Every finished backup of the location that was not removed here has a Backup"
 	if r.Excluded > 0 {
 		reason, text = v1alpha1.ReasonImportLimited, strings.TrimPrefix(r.excludedMessage(), ". ")
 		if r.Disabled {
@@ -84,24 +84,24 @@ func (r *Report) syncedCondition() syncedCondition {
 		}
 	}
 	if len(r.Renamed) > 0 {
-		text += "; another name than in the location has " + r.renamedMessage()
+		text += "; imported under a different name: " + r.renamedMessage()
 	}
 	return syncedCondition{metav1.ConditionTrue, reason, text}
 }
 
-// excludedMessage says how many backups have no Backup, and what to do; "" if none is left out.
+// excludedMessage returns how many backups have no Backup, and what to do; "" if none is excluded.
 func (r *Report) excludedMessage() string {
 	switch {
 	case r.Excluded == 0:
 		return ""
 	case r.Disabled:
-		return fmt.Sprintf(". %s of others are not imported, as spec.sync.disabled is set; Restores and DeletionRuns can name them all the same", formatCount(r.Excluded, "backup"))
+		return fmt.Sprintf(". %s of others are not imported because spec.sync.disabled is set; Restores and DeletionRuns can still name them", formatCount(r.Excluded, "backup"))
 	}
-	return fmt.Sprintf(". %s of others are not imported: the newest %d are (spec.sync.maxBackups); Restores and DeletionRuns can name the others all the same. "+
-		"To see more, raise it, or give each cluster its own prefix", formatCount(r.Excluded, "backup"), r.Limit)
+	return fmt.Sprintf(". %s of others are not imported: only the newest %d are (spec.sync.maxBackups); Restores and DeletionRuns can still name the others. "+
+		"To import more, raise the limit, or give each cluster its own prefix", formatCount(r.Excluded, "backup"), r.Limit)
 }
 
-// renamedMessage names the first of the backups that are called otherwise here.
+// renamedMessage lists the first backups that were imported under a different name.
 func (r *Report) renamedMessage() string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(r.Renamed)) {
@@ -109,7 +109,7 @@ func (r *Report) renamedMessage() string {
 			texts = append(texts, fmt.Sprintf("and %d more", len(r.Renamed)-maxNamed))
 			break
 		}
-		texts = append(texts, fmt.Sprintf("%s (which is %s there)", name, r.Renamed[name]))
+		texts = append(texts, fmt.Sprintf("%s (%s in the location)", name, r.Renamed[name]))
 	}
 	return strings.Join(texts, ", ")
 }

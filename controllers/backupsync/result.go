@@ -28,11 +28,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-// recordSyncResult writes what a look came to, if that is new.
+// recordSyncResult records the result of a sync, if it changed.
 func (r *Reconciler) recordSyncResult(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, ended runner.Outcome[syncResult]) error {
 	problem := ended.Value.problem
 	if ended.Err != nil {
-		ctrl.LoggerFrom(ctx).Error(ended.Err, "A look at a location failed inside the operator")
+		ctrl.LoggerFrom(ctx).Error(ended.Err, "Syncing a location failed with an internal error")
 		problem = errInternal
 	}
 	says := ended.Value.report.syncedCondition()
@@ -55,19 +55,19 @@ func (r *Reconciler) recordSyncResult(ctx context.Context, bsl *v1alpha1.BackupS
 	return nil
 }
 
-// hasSyncedReason reports whether the condition Synced of a location has a reason.
+// hasSyncedReason reports whether the condition Synced of a location has the given reason.
 func hasSyncedReason(bsl *v1alpha1.BackupStorageLocation, reason string) bool {
 	synced := conditions.Get(bsl, v1alpha1.ConditionSynced)
 	return synced != nil && synced.Reason == reason
 }
 
-// maxEventNote is how long the text of an event may be, in bytes.
+// maxEventNote is the maximum length of the note of an event, in bytes.
 const maxEventNote = 1024
 
 var errInternal = errors.New("internal error; see the operator's log")
 
-// ignoreConflict drops the error of a write that lost against a newer one: the
-// watch brings the newer object.
+// ignoreConflict drops the error of a write that conflicts with a newer one: the watch delivers
+// the newer object.
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) {
 		return nil
@@ -75,7 +75,7 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// pendingImportPredicate passes objects that somebody wants to be completed.
+// pendingImportPredicate passes objects that wait for the completion of their import.
 func pendingImportPredicate() predicate.Predicate {
 	wants := func(object client.Object) bool {
 		b, ok := object.(*v1alpha1.Backup)
@@ -89,7 +89,7 @@ func pendingImportPredicate() predicate.Predicate {
 	}
 }
 
-// backupToLocation has the location of an object looked at.
+// backupToLocation maps a Backup to its location, and requests a sync.
 func (r *Reconciler) backupToLocation(_ context.Context, object client.Object) []reconcile.Request {
 	b, ok := object.(*v1alpha1.Backup)
 	if !ok {
@@ -98,8 +98,8 @@ func (r *Reconciler) backupToLocation(_ context.Context, object client.Object) [
 	return r.enqueueLocation(types.NamespacedName{Namespace: b.Namespace, Name: locationName(b)})
 }
 
-// failedDeletionRunPredicate passes DeletionRuns that ended and left the backup as it was. After the others
-// there is nothing to be seen.
+// failedDeletionRunPredicate passes DeletionRuns that finished and left the backup in place. After
+// other DeletionRuns there is nothing to import.
 func failedDeletionRunPredicate() predicate.Predicate {
 	is := func(object client.Object) bool {
 		d, ok := object.(*v1alpha1.DeletionRun)
@@ -113,7 +113,7 @@ func failedDeletionRunPredicate() predicate.Predicate {
 	}
 }
 
-// deletionRunToLocation has the location of a DeletionRun looked at.
+// deletionRunToLocation maps a DeletionRun to its location, and requests a sync.
 func (r *Reconciler) deletionRunToLocation(_ context.Context, object client.Object) []reconcile.Request {
 	d, ok := object.(*v1alpha1.DeletionRun)
 	if !ok {
@@ -130,13 +130,13 @@ func (r *Reconciler) enqueueLocation(key types.NamespacedName) []reconcile.Reque
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// stallImportsWithoutLocation tells objects that are to be imported from a location that does not exist.
+// stallImportsWithoutLocation marks pending imports from a location that does not exist.
 func (r *Reconciler) stallImportsWithoutLocation(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	var list v1alpha1.BackupList
 	if err := r.Client.List(ctx, &list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the Backups: %w", err)
 	}
-	message := fmt.Sprintf("BackupStorageLocation %q does not exist; create it, or delete this object and create it again with another name in spec.importedFrom", key.Name)
+	message := fmt.Sprintf("BackupStorageLocation %q does not exist; create it, or recreate this object with another name in spec.importedFrom", key.Name)
 	for i := range list.Items {
 		b := &list.Items[i]
 		if !isPendingImport(b) || hasStalledCondition(b) || locationName(b) != key.Name || b.DeletionTimestamp != nil {

@@ -17,20 +17,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
-// snapshot is what the cluster has of one location. The objects in it are those of the cache:
-// they are not changed.
+// snapshot is the state of one location in the cluster. Its objects belong to the cache and must
+// not be changed.
 type snapshot struct {
 	takenAt time.Time
-	// backups are those of the location, by their name in it.
+	// backups are the Backups of the location, by stored name.
 	backups map[string][]*v1alpha1.Backup
-	// pendingDeletions has the names that open DeletionRuns say, of objects and in the location.
+	// pendingDeletions are the names, of objects and stored, in open DeletionRuns.
 	pendingDeletions map[string]bool
-	// tombstones are the backups that had a Backup in this cluster.
+	// tombstones are the records of the backups that had a Backup in this cluster.
 	tombstones seen.Records
 }
 
-// takeSnapshot returns what the cluster has of a location now. What was seen is read last: it
-// is noted long before the object goes.
+// takeSnapshot returns the current state of a location in the cluster. The tombstones are read last:
+// they are written long before the object is removed.
 func (l *Syncer) takeSnapshot(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*snapshot, error) {
 	v := &snapshot{takenAt: l.Now(), backups: map[string][]*v1alpha1.Backup{}, pendingDeletions: map[string]bool{}}
 	var backups v1alpha1.BackupList
@@ -61,8 +61,8 @@ func (l *Syncer) takeSnapshot(ctx context.Context, bsl *v1alpha1.BackupStorageLo
 	return v, err
 }
 
-// isInUse says whether a stored name is not to be touched now: it is being deleted, or a
-// Backup of this cluster that has not ended may take it.
+// isInUse reports whether a stored name must not be touched now: it is being deleted, or an
+// unfinished Backup of this cluster may take it.
 func (v *snapshot) isInUse(name string) bool {
 	if v.pendingDeletions[name] {
 		return true
@@ -75,8 +75,8 @@ func (v *snapshot) isInUse(name string) bool {
 	return false
 }
 
-// locationName returns the name of the location in which a Backup is stored; "" if that is
-// not known yet.
+// locationName returns the name of the location in which a Backup is stored; "" if it is not
+// known yet.
 func locationName(b *v1alpha1.Backup) string {
 	if from := b.Spec.ImportedFrom; from != nil {
 		return from.StorageLocation
@@ -84,7 +84,7 @@ func locationName(b *v1alpha1.Backup) string {
 	return cmp.Or(b.Status.StorageLocation, b.Spec.StorageLocation)
 }
 
-// creatorUID returns the UID of the Backup that made what a Backup stands for; "" means any.
+// creatorUID returns the UID of the Backup that made the backup that b represents; "" means any.
 func creatorUID(b *v1alpha1.Backup) string {
 	if from := b.Spec.ImportedFrom; from != nil {
 		return from.BackupUID
@@ -92,35 +92,35 @@ func creatorUID(b *v1alpha1.Backup) string {
 	return string(b.UID)
 }
 
-// matchesUID says whether a Backup stands for what the Backup with that UID stored.
+// matchesUID reports whether a Backup represents the backup that the Backup with that UID stored.
 func matchesUID(b *v1alpha1.Backup, uid string) bool {
 	of := creatorUID(b)
 	return of == uid || (of == "" && b.Spec.ImportedFrom != nil)
 }
 
-// isPendingImport says whether a Backup is to get its status from its manifest.
+// isPendingImport reports whether a Backup waits for its status from its manifest.
 func isPendingImport(b *v1alpha1.Backup) bool {
 	return b.Spec.ImportedFrom != nil && !run.IsFinished(b)
 }
 
-// hasStalledCondition says whether a bare Backup says why it has no status yet.
+// hasStalledCondition reports whether a pending import says why it has no status yet.
 func hasStalledCondition(b *v1alpha1.Backup) bool {
 	stalled := conditions.Get(b, v1alpha1.ConditionStalled)
 	return stalled != nil && stalled.Status == "True" && stalled.ObservedGeneration == b.Generation
 }
 
-// isDataMissing says whether the data of a Backup was found to be missing.
+// isDataMissing reports whether the data of a Backup was found to be missing.
 func isDataMissing(b *v1alpha1.Backup) bool {
 	available := conditions.Get(b, v1alpha1.ConditionDataAvailable)
 	return available != nil && available.Status == "False"
 }
 
-// shouldHaveData says whether a Backup should have data in its location.
+// shouldHaveData reports whether a Backup should have data in its location.
 func shouldHaveData(b *v1alpha1.Backup) bool {
 	return run.IsFinished(b) && run.IsCompletedOrPartiallyFailed(b)
 }
 
-// isVerified says whether a Backup was found to stand for what is stored under its name.
+// isVerified reports whether a Backup was found to represent the backup stored under its name.
 func isVerified(b *v1alpha1.Backup) bool {
 	return run.IsFinished(b) && !isDataMissing(b) && (b.Spec.ImportedFrom != nil || run.IsCompletedOrPartiallyFailed(b))
 }

@@ -19,18 +19,18 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// reportDataMissing tells a Backup that the location does not have its data.
+// reportDataMissing records on a Backup that the location does not contain its data.
 func (l *locationSync) reportDataMissing(ctx context.Context, b *v1alpha1.Backup) error {
 	if isPendingImport(b) {
 		return l.stallPendingImport(ctx, b, v1alpha1.ReasonDataMissing, fmt.Sprintf(
-			"BackupStorageLocation %s has no finished backup %q; delete this object, and create it again with the right names in spec.importedFrom",
+			"BackupStorageLocation %s has no finished backup %q; recreate this object with the correct names in spec.importedFrom",
 			l.bsl.Name, b.StoredName()))
 	}
-	return l.markDataMissing(ctx, b, fmt.Sprintf("BackupStorageLocation %s does not have this backup any more, so that it can not be restored; "+
-		"bring its files back, or delete this object if it is not needed", l.bsl.Name))
+	return l.markDataMissing(ctx, b, fmt.Sprintf("BackupStorageLocation %s no longer contains this backup, which therefore cannot be restored; "+
+		"restore its files, or delete this object if it is not needed", l.bsl.Name))
 }
 
-// markDataMissing says on a Backup that its data is gone.
+// markDataMissing sets DataAvailable to False on a Backup.
 func (l *locationSync) markDataMissing(ctx context.Context, b *v1alpha1.Backup, message string) error {
 	if isDataMissing(b) || b.DeletionTimestamp != nil {
 		return nil
@@ -38,13 +38,13 @@ func (l *locationSync) markDataMissing(ctx context.Context, b *v1alpha1.Backup, 
 	return l.setDataAvailable(ctx, b, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, corev1.EventTypeWarning, message)
 }
 
-// markDataAvailable says on a Backup whose data was gone that it is there again.
+// markDataAvailable sets DataAvailable to True on a Backup whose data was missing.
 func (l *locationSync) markDataAvailable(ctx context.Context, b *v1alpha1.Backup) error {
 	if !isDataMissing(b) || b.DeletionTimestamp != nil {
 		return nil
 	}
 	return l.setDataAvailable(ctx, b, metav1.ConditionTrue, v1alpha1.ReasonDataFound, corev1.EventTypeNormal,
-		fmt.Sprintf("BackupStorageLocation %s has this backup again", l.bsl.Name))
+		fmt.Sprintf("BackupStorageLocation %s contains this backup again", l.bsl.Name))
 }
 
 func (l *locationSync) setDataAvailable(ctx context.Context, b *v1alpha1.Backup, status metav1.ConditionStatus, reason, eventType, message string) error {
@@ -61,7 +61,7 @@ func (l *locationSync) setDataAvailable(ctx context.Context, b *v1alpha1.Backup,
 	return err
 }
 
-// stallPendingImports tells the bare objects of a name why they have no status.
+// stallPendingImports records on the pending imports of a name why they have no status.
 func (l *locationSync) stallPendingImports(ctx context.Context, name, reason, message string) error {
 	for _, b := range l.snapshot.backups[name] {
 		if isPendingImport(b) {
@@ -73,7 +73,7 @@ func (l *locationSync) stallPendingImports(ctx context.Context, name, reason, me
 	return nil
 }
 
-// stallPendingImport tells a bare object why it has no status.
+// stallPendingImport records on a pending import why it has no status.
 func (l *locationSync) stallPendingImport(ctx context.Context, b *v1alpha1.Backup, reason, message string) error {
 	if stalled := conditions.Get(b, v1alpha1.ConditionStalled); b.DeletionTimestamp != nil ||
 		(hasStalledCondition(b) && stalled.Reason == reason && stalled.Message == message) {
@@ -86,7 +86,7 @@ func (l *locationSync) stallPendingImport(ctx context.Context, b *v1alpha1.Backu
 	return err
 }
 
-// markStalled says on a bare object why it has no status.
+// markStalled sets the condition Stalled on a pending import.
 func markStalled(b *v1alpha1.Backup, reason, message string) {
 	if run.IsFinished(b) {
 		return
@@ -95,9 +95,9 @@ func markStalled(b *v1alpha1.Backup, reason, message string) {
 	conditions.SetSummary(b, conditions.Stalled, reason, message)
 }
 
-// patchBackupStatus changes the status of an object, unless it is another one by now, or gone. What
-// others write at the same time stays. It says whether there was anything to be written.
-// The error is errRejected if that is not to be had for this object.
+// patchBackupStatus changes the status of an object, unless the object was replaced or deleted. It
+// keeps concurrent changes by others. It reports whether there was anything to write. The error is
+// errRejected if the API server rejects the status of this object.
 func (l *Syncer) patchBackupStatus(ctx context.Context, object *v1alpha1.Backup, change func(*v1alpha1.Backup)) (written bool, err error) {
 	now := object.DeepCopy()
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -124,7 +124,7 @@ func (l *Syncer) patchBackupStatus(ctx context.Context, object *v1alpha1.Backup,
 	err = client.IgnoreNotFound(err)
 	switch {
 	case isRejected(err):
-		return false, fmt.Errorf("the status of Backup %s is %w: %w", object.Name, errRejected, err)
+		return false, fmt.Errorf("the status of Backup %s was %w: %w", object.Name, errRejected, err)
 	case err != nil:
 		return false, fmt.Errorf("writing the status of Backup %s: %w", object.Name, err)
 	}

@@ -31,8 +31,8 @@ var cluster suite.Cluster
 
 func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
-// operator starts an operator whose locations are below root. It looks at each location
-// once, unless something happens or a test wants it to look often.
+// operator starts an operator whose locations are below root. It syncs each location once, unless
+// something changes or a test requests a short interval.
 func operator(t *testing.T, env *suite.Env, root string, options ...func(*backupsync.Reconciler)) (stop func()) {
 	t.Helper()
 	return env.StartManager(func(mgr ctrl.Manager) error {
@@ -66,12 +66,12 @@ func (o *opener) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) 
 	return o.Opener.Open(ctx, bsl)
 }
 
-// counted has looks counted.
+// counted counts syncs.
 func counted(o *opener) func(*backupsync.Reconciler) {
 	return func(r *backupsync.Reconciler) { o.Opener, r.Opener = r.Opener, o }
 }
 
-// tokens is a limiter with as many turns as it is sent.
+// tokens is a limiter that allows as many writes as values are sent to it.
 type tokens chan struct{}
 
 // Wait implements backupsync.Limiter.
@@ -84,8 +84,8 @@ func (l tokens) Wait(ctx context.Context) error {
 	}
 }
 
-// writing is a client whose writes are counted, and whose writes of a status fail while
-// that is broken.
+// writing is a client that counts its writes, and whose status writes fail while it is set to
+// broken.
 type writing struct {
 	client.Client
 	writes atomic.Int64
@@ -121,12 +121,12 @@ func (s statusOf) Patch(ctx context.Context, o client.Object, p client.Patch, op
 	return s.SubResourceWriter.Patch(ctx, o, p, opts...)
 }
 
-// through has a Reconciler write through a client.
+// through makes a Reconciler write through a client.
 func through(w *writing) func(*backupsync.Reconciler) {
 	return func(r *backupsync.Reconciler) { w.Client, r.Client = r.Client, w }
 }
 
-// folder creates a location in a folder, which is not checked yet.
+// folder creates a location in a directory. It is not checked yet.
 func folder(env *suite.Env, name, path string) *v1alpha1.BackupStorageLocation {
 	return suite.Create(env, &v1alpha1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -134,7 +134,7 @@ func folder(env *suite.Env, name, path string) *v1alpha1.BackupStorageLocation {
 	})
 }
 
-// check says what the check of a location found.
+// check records the result of a check of a location.
 func check(t *testing.T, env *suite.Env, bsl *v1alpha1.BackupStorageLocation, is metav1.ConditionStatus) {
 	t.Helper()
 	suite.GetIfExists(env, bsl)
@@ -145,7 +145,7 @@ func check(t *testing.T, env *suite.Env, bsl *v1alpha1.BackupStorageLocation, is
 	}
 }
 
-// put stores a manifest in a folder below root.
+// put stores a manifest in a directory below root.
 func put(t *testing.T, root, path, name, content string) {
 	t.Helper()
 	dir := filepath.Join(root, path, "backups", name)
@@ -167,7 +167,7 @@ func named(env *suite.Env, name string) *v1alpha1.Backup {
 	return &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: name}}
 }
 
-// awaitPhase waits until a Backup is there and has a phase.
+// awaitPhase waits until a Backup exists and has a phase.
 func awaitPhase(env *suite.Env, name string, phase v1alpha1.BackupPhase) *v1alpha1.Backup {
 	b := named(env, name)
 	suite.WaitFor(env, b, func(b *v1alpha1.Backup) string {
@@ -194,8 +194,8 @@ func awaitCondition[T interface {
 	})
 }
 
-// awaitMore waits until a location was looked at twice from now on: the second look began
-// after now.
+// awaitMore waits until two more syncs of a location have ended: the second one began after this
+// call.
 func awaitMore(t *testing.T, o *opener) {
 	t.Helper()
 	before := o.opened.Load()
@@ -203,7 +203,7 @@ func awaitMore(t *testing.T, o *opener) {
 		if o.opened.Load() >= before+3 {
 			return ""
 		}
-		return "the location is not looked at"
+		return "the location was not synced"
 	})
 }
 

@@ -19,55 +19,55 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// Store is what is read of a location; *backupstore.Store is one.
+// Store is the part of a location that a sync reads; *backupstore.Store implements it.
 type Store interface {
 	// ListEntries lists the backups.
 	ListEntries(ctx context.Context) iter.Seq2[backupstore.Entry, error]
-	// ReadManifest reads the manifests of one.
+	// ReadManifest reads the manifests of one backup.
 	ReadManifest(ctx context.Context, name string) ([]byte, *backupstore.GrapnelManifest, error)
 }
 
-// Limiter gives turns to write. It is used by several looks at once.
+// Limiter limits the rate of writes. Several syncs share it.
 type Limiter interface {
-	// Wait waits for a turn, or for the end of ctx.
+	// Wait waits until a write is allowed, or for the end of ctx.
 	Wait(ctx context.Context) error
 }
 
 // Syncer compares locations with the Backups of the cluster. Every field is required. It
 // is safe for concurrent use.
 type Syncer struct {
-	// Client reads from a cache, Reader past it.
+	// Client reads from a cache, Reader bypasses it.
 	Client   client.Client
 	Reader   client.Reader
 	Recorder events.EventRecorder
 	Redactor *redact.Redactor
-	// Limiter is asked before each object that is created or changed.
+	// Limiter limits how fast objects are created and changed.
 	Limiter Limiter
-	// RereadBackoff is the shortest time after which a backup is read again that could not be
-	// imported; it grows up to an hour.
+	// RereadBackoff is the shortest time after which a backup that could not be imported is read
+	// again; it grows up to an hour.
 	RereadBackoff time.Duration
 	// Now is the clock.
 	Now func() time.Time
 }
 
 const (
-	// maxListed bounds how many backups of a location are looked at.
+	// maxListed is how many backups of a location a sync reads.
 	maxListed = 100_000
-	// listTimeout and readTimeout bound what is asked of a store.
+	// listTimeout and readTimeout limit calls of a store.
 	listTimeout = 10 * time.Minute
 	readTimeout = time.Minute
-	// maxSlowReads is how many manifests in a row may take longer than that.
+	// maxSlowReads is how many manifests in a row may exceed readTimeout.
 	maxSlowReads = 3
-	// flushTimeout bounds how long is written what an interrupted look did.
+	// flushTimeout limits how long an interrupted sync may take to record what it did.
 	flushTimeout = 5 * time.Second
-	// maxSnapshotAge is how old the view of the cluster may be when something is imported.
+	// maxSnapshotAge is the maximum age of the snapshot during an import.
 	maxSnapshotAge = 5 * time.Second
-	// missingGracePeriod is how long a removed backup is remembered that is not stored any more: a
+	// missingGracePeriod is how long a tombstone is kept whose backup is not stored any more: a
 	// volume that is not mounted looks empty.
 	missingGracePeriod = time.Hour
 )
 
-// locationSync is one look at a location.
+// locationSync is one sync of a location.
 type locationSync struct {
 	*Syncer
 	store     Store
@@ -79,14 +79,14 @@ type locationSync struct {
 	startTime time.Time
 	// slowReads counts the manifests in a row whose reading took too long.
 	slowReads int
-	// importedBackups are the backups that this look made Backups of.
+	// importedBackups are the backups that this sync imported.
 	importedBackups seen.Records
 }
 
-// Sync brings the backups of a location into the cluster, and marks Backups whose data is
-// gone. Store is that of the location. It may take as long as the limiter makes it; it can
-// be ended by ctx at any time, and be repeated. Backups that can not be imported are no
-// error, but in the Report.
+// Sync imports the backups of a location into the cluster, and marks Backups whose data is missing.
+// Store is the store of the location. Sync may take as long as the limiter makes it. It can be
+// interrupted by ctx at any time, and repeated. Backups that cannot be imported are no error, but
+// are listed in the Report.
 func (l *Syncer) Sync(ctx context.Context, store Store, bsl *v1alpha1.BackupStorageLocation, memory *Cache) (Report, error) {
 	at := &locationSync{Syncer: l, store: store, bsl: bsl, cache: memory, report: &Report{Renamed: map[string]string{}}, startTime: l.Now(), importedBackups: seen.Records{}}
 	found, err := at.listStoredBackups(ctx)
@@ -109,7 +109,7 @@ func (l *Syncer) Sync(ctx context.Context, store Store, bsl *v1alpha1.BackupStor
 		err = at.syncAllBackups(ctx, found, listed)
 	}
 	at.report.Excluded = len(at.budget.excluded)
-	// Also what a look did that could not go on: somebody may remove it before the next one.
+	// An interrupted sync records its imports too: a user may remove them before the next sync.
 	if !errors.Is(context.Cause(ctx), errLocationChanged) {
 		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()
@@ -125,7 +125,7 @@ func (l *Syncer) Sync(ctx context.Context, store Store, bsl *v1alpha1.BackupStor
 	return *at.report, err
 }
 
-// syncAllBackups compares everything that was found.
+// syncAllBackups compares all stored backups.
 func (l *locationSync) syncAllBackups(ctx context.Context, found []backupstore.Entry, listed map[string]bool) error {
 	compared := map[string]bool{}
 	for _, f := range found {
@@ -140,7 +140,7 @@ func (l *locationSync) syncAllBackups(ctx context.Context, found []backupstore.E
 	}
 	l.cache.pruneEntries(compared)
 	if l.report.Truncated {
-		return nil // what was not listed may be there
+		return nil // backups that were not listed may exist
 	}
 	if err := l.markMissingData(ctx, listed); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (l *locationSync) syncAllBackups(ctx context.Context, found []backupstore.E
 	return l.pruneTombstones(ctx, listed)
 }
 
-// listStoredBackups returns what the location has, up to maxListed.
+// listStoredBackups returns the backups of the location, up to maxListed.
 func (l *locationSync) listStoredBackups(ctx context.Context) ([]backupstore.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -167,7 +167,7 @@ func (l *locationSync) listStoredBackups(ctx context.Context) ([]backupstore.Ent
 	return all, nil
 }
 
-// syncBackup sees to it that one stored backup has its object.
+// syncBackup ensures that one stored backup has its object.
 func (l *locationSync) syncBackup(ctx context.Context, found backupstore.Entry) error {
 	if l.snapshot.isInUse(found.Name) {
 		return nil
@@ -191,17 +191,17 @@ func (l *locationSync) syncBackup(ctx context.Context, found backupstore.Entry) 
 	return l.reportNotImported(ctx, found.Name, known)
 }
 
-// reportNotImported says of a stored backup why it has no Backup with a status, if it has none.
+// reportNotImported records why a stored backup has no Backup with a status, if it has none.
 func (l *locationSync) reportNotImported(ctx context.Context, name string, known *cacheEntry) error {
 	var reason, message string
 	switch {
 	case known.problem != "":
 		l.report.addUnreadable(name, known.problem)
 		reason = v1alpha1.ReasonBackupsUnreadable
-		message = fmt.Sprintf("The manifest in BackupStorageLocation %s can not be used: %s", l.bsl.Name, known.problem)
+		message = fmt.Sprintf("The manifest in BackupStorageLocation %s cannot be used: %s", l.bsl.Name, known.problem)
 	case known.unfinished:
 		reason = v1alpha1.ReasonWaitingForBackup
-		message = fmt.Sprintf("The backup in BackupStorageLocation %s has not ended; this is shown when it has", l.bsl.Name)
+		message = fmt.Sprintf("The backup in BackupStorageLocation %s has not finished; its status is shown here when it has", l.bsl.Name)
 	}
 	if reason == "" || known.unreportable {
 		return nil
@@ -218,8 +218,8 @@ func (l *locationSync) reportNotImported(ctx context.Context, name string, known
 	return nil
 }
 
-// matchOrImport compares the objects of a name with what is stored under it, and imports that if
-// none stands for it. B is nil if nothing has to be written of it.
+// matchOrImport compares the objects of a name with the backup that is stored under it, and imports
+// the backup if no object represents it. b is nil if no status needs to be written.
 func (l *locationSync) matchOrImport(ctx context.Context, name string, known *cacheEntry, b *v1alpha1.Backup) error {
 	matched := false
 	for _, object := range l.snapshot.backups[name] {
@@ -235,9 +235,9 @@ func (l *locationSync) matchOrImport(ctx context.Context, name string, known *ca
 			err = l.markDataAvailable(ctx, object)
 		case isPendingImport(object):
 			err = l.stallPendingImport(ctx, object, v1alpha1.ReasonDataMissing,
-				fmt.Sprintf("BackupStorageLocation %s has another backup under this name: that of the Backup with the UID %s", l.bsl.Name, known.uid))
+				fmt.Sprintf("BackupStorageLocation %s contains another backup under this name: that of the Backup with UID %s", l.bsl.Name, known.uid))
 		case shouldHaveData(object):
-			err = l.markDataMissing(ctx, object, fmt.Sprintf("BackupStorageLocation %s has another backup under this name, and this one's data is gone", l.bsl.Name))
+			err = l.markDataMissing(ctx, object, fmt.Sprintf("BackupStorageLocation %s contains another backup under this name; the data of this Backup is missing", l.bsl.Name))
 		}
 		if err != nil || known.problem != "" {
 			return err

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// TestStoreFails ends a look that can not be trusted.
+// TestStoreFails ends a sync whose list cannot be trusted.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -35,14 +35,14 @@ func TestStoreFails(t *testing.T) {
 	w.refuse = func(string, client.Object) error { return apierrors.NewServiceUnavailable("busy") }
 	w.velero("a", "v-a")
 	if _, err := w.try(); err == nil {
-		t.Error("what could not be created is no error")
+		t.Error("a failed creation is no error")
 	}
 	w.refuse = nil
 	w.look()
 	w.wantNames("a", "ours")
 }
 
-// TestSeesWhatHappens changes the cluster while turns are waited for.
+// TestSeesWhatHappens changes the cluster while a sync waits for the limiter.
 func TestSeesWhatHappens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -64,8 +64,8 @@ func TestSeesWhatHappens(t *testing.T) {
 	}
 }
 
-// TestThousands looks at 5,000 backups, none of which is new, as an operator does that was
-// just started: it lists them once, and reads and writes nothing.
+// TestThousands syncs 5,000 backups, none of which is new, with an operator that was just
+// started: it lists them once, and reads and writes nothing.
 func TestThousands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -78,7 +78,7 @@ func TestThousands(t *testing.T) {
 	}
 }
 
-// BenchmarkUnchanged measures that.
+// BenchmarkUnchanged measures such a sync.
 func BenchmarkUnchanged(b *testing.B) {
 	w := newWorld(b)
 	w.thousands()
@@ -89,7 +89,7 @@ func BenchmarkUnchanged(b *testing.B) {
 	}
 }
 
-// thousands stores 5,000 backups, which have their Backups and are noted.
+// thousands stores 5,000 backups, which have Backups and tombstones.
 func (w *world) thousands() {
 	w.t.Helper()
 	var all cached
@@ -104,5 +104,5 @@ func (w *world) thousands() {
 		all = append(all, *made)
 	}
 	w.looker.Client = staleCache{Client: w.client, lists: all}
-	w.look() // notes all of them
+	w.look() // records all of them
 }

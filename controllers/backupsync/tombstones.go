@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
-// updateTombstones notes which of the stored backups have a Backup now, so that those whose Backup
-// is removed are not brought back.
+// updateTombstones records which of the stored backups have a Backup now. If such a Backup is
+// removed later, it is not imported again.
 func (l *locationSync) updateTombstones(ctx context.Context, listed map[string]bool) error {
 	more := seen.Records{}
 	for name, objects := range l.snapshot.backups {
@@ -31,7 +31,7 @@ func (l *locationSync) updateTombstones(ctx context.Context, listed map[string]b
 			}
 		}
 	}
-	maps.Copy(more, l.importedBackups) // which is newer than the view
+	maps.Copy(more, l.importedBackups) // which are newer than the snapshot
 	for name, value := range more {
 		if known, noted := l.snapshot.tombstones[name]; noted && known == value {
 			delete(more, name)
@@ -48,7 +48,7 @@ func (l *locationSync) updateTombstones(ctx context.Context, listed map[string]b
 	return err
 }
 
-// recordTombstone notes a Backup, unless more is known of what it stands for.
+// recordTombstone records a Backup, unless more is already known of its backup.
 func (l *locationSync) recordTombstone(more seen.Records, name string, b *v1alpha1.Backup) {
 	uid := creatorUID(b)
 	_, noted := l.snapshot.tombstones[name]
@@ -58,11 +58,11 @@ func (l *locationSync) recordTombstone(more seen.Records, name string, b *v1alph
 	more.Add(name, uid, b.Spec.ImportedFrom == nil)
 }
 
-// setupFinishedBackupController adds the controller that notes a Backup of this cluster as soon as it has ended:
-// it may be removed before the next look.
+// setupFinishedBackupController adds the controller that records a Backup of this cluster as soon as
+// it has finished: a user may remove it before the next sync.
 func (r *Reconciler) setupFinishedBackupController(mgr ctrl.Manager) error {
 	ends := predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false }, // the first look notes those
+		CreateFunc: func(event.CreateEvent) bool { return false }, // the first sync records those
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok := e.ObjectOld.(*v1alpha1.Backup)
@@ -76,7 +76,7 @@ func (r *Reconciler) setupFinishedBackupController(mgr ctrl.Manager) error {
 		Complete(reconcile.Func(r.recordFinishedBackup))
 }
 
-// recordFinishedBackup notes one Backup of this cluster.
+// recordFinishedBackup records one Backup of this cluster.
 func (r *Reconciler) recordFinishedBackup(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var b v1alpha1.Backup
 	if err := r.Client.Get(ctx, req.NamespacedName, &b); err != nil {
@@ -89,7 +89,7 @@ func (r *Reconciler) recordFinishedBackup(ctx context.Context, req ctrl.Request)
 	one.Add(b.StoredName(), creatorUID(&b), true)
 	err := seen.AddRecords(ctx, r.Client, r.Reader, b.Namespace, locationName(&b), one)
 	if err != nil && !errors.Is(err, seen.ErrFull) {
-		return ctrl.Result{}, fmt.Errorf("noting Backup %s: %w", b.Name, err)
+		return ctrl.Result{}, fmt.Errorf("recording Backup %s: %w", b.Name, err)
 	}
 	return ctrl.Result{}, nil
 }

@@ -23,9 +23,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestRetained removes a Backup of this cluster, whose data stays, before any look at its
-// location saw it. It stays away, also from an operator that is started anew, until somebody
-// asks for it, and again when that is removed.
+// TestRetained removes a Backup of this cluster whose data stays, before any sync of its location
+// observed it. It stays removed, even after a restart of the operator, until a user requests its
+// import, and again when that import is removed.
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	env, root := cluster.NewEnv(t), t.TempDir()
@@ -53,12 +53,12 @@ func TestRetained(t *testing.T) {
 
 	for _, last := range []string{"z-1", "z-2"} {
 		stop()
-		velero(t, root, "", last, last) // the last one that a look sees
+		velero(t, root, "", last, last) // the last one in the list
 		stop = operator(t, env, root)
 		awaitPhase(env, last, v1alpha1.BackupPhaseCompleted)
 		for _, there := range backups(t, env) {
 			if there.StoredName() == "nightly" {
-				t.Errorf("it is there again, as %s", there.Name)
+				t.Errorf("it exists again, as %s", there.Name)
 			}
 		}
 		again := suite.Create(env, importOf("nightly", "main", ""))
@@ -68,8 +68,8 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// TestManyEndAtOnce notes many Backups at the same time, through operators that know nothing
-// of each other, and none where the notes were replaced by those of another location.
+// TestManyEndAtOnce records many Backups at the same time, through independent operators, and
+// none where the tombstones were replaced by those of another location.
 func TestManyEndAtOnce(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -89,7 +89,7 @@ func TestManyEndAtOnce(t *testing.T) {
 	all.Wait()
 	noted, err := seen.LoadRecords(t.Context(), env.Client, env.Namespace, "main")
 	if err != nil || !maps.Equal(noted, want) {
-		t.Errorf("noted are %v, %v, want %v", noted, err, want)
+		t.Errorf("the tombstones are %v, %v, want %v", noted, err, want)
 	}
 
 	late := &replacing{Client: env.Client, replace: sync.OnceFunc(func() {
@@ -107,11 +107,11 @@ func TestManyEndAtOnce(t *testing.T) {
 	}
 	noted, err = seen.LoadRecords(t.Context(), env.Client, env.Namespace, "main")
 	if want := (seen.Records{"last": "u"}); err != nil || !maps.Equal(noted, want) {
-		t.Errorf("noted are %v, %v, want %v: those of another location are not believed, and not added to", noted, err, want)
+		t.Errorf("the tombstones are %v, %v, want %v: those of another location are neither trusted nor extended", noted, err, want)
 	}
 }
 
-// replacing is a client before whose first patch something happens.
+// replacing is a client that calls a function before its first patch.
 type replacing struct {
 	client.Client
 	replace func()
@@ -123,7 +123,7 @@ func (r *replacing) Patch(ctx context.Context, o client.Object, p client.Patch, 
 	return r.Client.Patch(ctx, o, p, opts...)
 }
 
-// TestReadOnly brings what is in a location that is only read, and writes nothing there.
+// TestReadOnly imports the backups of a read-only location, and writes nothing there.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	env, root := cluster.NewEnv(t), t.TempDir()
@@ -138,11 +138,11 @@ func TestReadOnly(t *testing.T) {
 	awaitPhase(env, "theirs", v1alpha1.BackupPhaseCompleted)
 	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
 	if after := files(t, root); !slices.Equal(before, after) {
-		t.Errorf("there were %q, and now there are %q", before, after)
+		t.Errorf("the files were %q and are %q", before, after)
 	}
 }
 
-// files returns the paths of all files below a folder.
+// files returns the paths of all files below a directory.
 func files(t *testing.T, root string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {

@@ -37,7 +37,7 @@ import (
 
 const namespace = "grapnel-system"
 
-// world is a location in memory and a cluster that is faked, looked at by hand.
+// world is a location in memory and a fake cluster, with explicit syncs.
 type world struct {
 	t       testing.TB
 	objects *memory.Store
@@ -56,10 +56,10 @@ type world struct {
 	refuse func(verb string, object client.Object) error
 }
 
-// turns counts them, and ends ctx-wise after as many as there are, if that is set.
+// turns counts the writes, and fails after a number of them, if that is set.
 type turns struct{ taken, most int }
 
-var errNoTurn = errors.New("no turn any more")
+var errNoTurn = errors.New("the limiter allows no more writes")
 
 // Wait implements backupsync.Limiter.
 func (l *turns) Wait(context.Context) error {
@@ -70,7 +70,7 @@ func (l *turns) Wait(context.Context) error {
 	return nil
 }
 
-// waits is a limiter during whose turns something happens.
+// waits is a limiter that calls a function during each wait.
 type waits func()
 
 // Wait implements backupsync.Limiter.
@@ -90,12 +90,12 @@ func (s staleCache) List(ctx context.Context, list client.ObjectList, opts ...cl
 	return s.lists.List(ctx, list, opts...)
 }
 
-// cached is a cache with these Backups and nothing else.
+// cached is a cache that contains only these Backups.
 type cached []v1alpha1.Backup
 
 // Get implements client.Reader.
 func (cached) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return errors.New("nobody asks for one")
+	return errors.New("the test reads no single objects")
 }
 
 // List implements client.Reader.
@@ -106,7 +106,7 @@ func (c cached) List(_ context.Context, list client.ObjectList, _ ...client.List
 	return nil
 }
 
-// store counts what is read, and hides names from the list.
+// store counts reads, and hides names from the list.
 type store struct {
 	*backupstore.Store
 	lists int
@@ -162,7 +162,7 @@ func newWorld(t testing.TB, options ...memory.Option) *world {
 	return w
 }
 
-// watched notes what is written.
+// watched records the writes.
 func (w *world) watched() interceptor.Funcs {
 	note := func(verb string, o client.Object) error {
 		w.mu.Lock()
@@ -213,7 +213,7 @@ func (w *world) put(key, content string) {
 
 func (w *world) drop(name string) { w.t.Helper(); w.must(w.store.Delete(w.t.Context(), name)) }
 
-// manifestOf is what Velero writes, shortened.
+// manifestOf returns an abridged manifest as Velero writes it.
 func manifestOf(name, uid, phase string) string {
 	return fmt.Sprintf(`{"kind":"Backup","apiVersion":"velero.io/v1","metadata":{"name":%q,"namespace":"velero","uid":%q},
 		"spec":{"includedNamespaces":["shop"]},"status":{"phase":%q,"formatVersion":"1.1.0","startTimestamp":"2025-01-02T03:04:05Z",
@@ -243,13 +243,13 @@ func (w *world) grapnel(name, uid string) {
 	}))
 }
 
-// try looks at the location.
+// try syncs the location.
 func (w *world) try() (backupsync.Report, error) {
 	w.t.Helper()
 	return w.looker.Sync(w.t.Context(), w.store, w.bsl, w.memory)
 }
 
-// look looks at the location, and returns what was written.
+// look syncs the location, and returns what was written.
 func (w *world) look() (backupsync.Report, []string) {
 	w.t.Helper()
 	w.writes, w.store.reads = nil, nil
@@ -258,15 +258,15 @@ func (w *world) look() (backupsync.Report, []string) {
 	return report, w.writes
 }
 
-// quiet looks at the location, where nothing is to be read or written.
+// quiet syncs the location, and expects no reads and no writes.
 func (w *world) quiet() {
 	w.t.Helper()
 	if _, writes := w.look(); len(writes) > 0 || len(w.store.reads) > 0 {
-		w.t.Errorf("nothing changed, and %q are written and %q read", writes, w.store.reads)
+		w.t.Errorf("nothing changed, but %q were written and %q read", writes, w.store.reads)
 	}
 }
 
-// restart forgets what was remembered.
+// restart clears the cache.
 func (w *world) restart() { w.memory = &backupsync.Cache{} }
 
 func (w *world) get(name string) *v1alpha1.Backup {
@@ -276,7 +276,7 @@ func (w *world) get(name string) *v1alpha1.Backup {
 	return b
 }
 
-// names returns those of all Backups, with their names in their location.
+// names returns the names of all Backups, with their stored names.
 func (w *world) names() map[string]string {
 	w.t.Helper()
 	var list v1alpha1.BackupList
@@ -310,7 +310,7 @@ func (w *world) local(name, uid, location string, phase v1alpha1.BackupPhase, co
 	return b
 }
 
-// bare creates what somebody creates who wants to see a backup.
+// bare creates a Backup as a user does to import a backup.
 func (w *world) bare(name, storedName, uid string) *v1alpha1.Backup {
 	w.t.Helper()
 	b := &v1alpha1.Backup{
@@ -323,7 +323,7 @@ func (w *world) bare(name, storedName, uid string) *v1alpha1.Backup {
 	return b
 }
 
-// forget removes an object, as somebody does.
+// forget removes an object, as a user does.
 func (w *world) forget(name string) {
 	w.t.Helper()
 	w.must(w.client.Delete(w.t.Context(), w.get(name)))
@@ -334,7 +334,7 @@ func (w *world) remember(storedName, uid string) {
 	w.must(seen.AddRecords(w.t.Context(), w.client, w.client, namespace, "main", seen.Records{storedName: uid}))
 }
 
-// said returns the reason and message of a condition; "" if there is none.
+// said returns the status, reason and message of a condition; "" if there is none.
 func (w *world) said(name, condition string) (status metav1.ConditionStatus, reason, message string) {
 	w.t.Helper()
 	c := conditions.Get(w.get(name), condition)
@@ -344,7 +344,7 @@ func (w *world) said(name, condition string) (status metav1.ConditionStatus, rea
 	return c.Status, c.Reason, c.Message
 }
 
-// event returns the next event, "" if there is none.
+// event returns the next event; "" if there is none.
 func (w *world) event() string {
 	select {
 	case text := <-w.events.Events:

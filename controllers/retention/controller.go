@@ -36,24 +36,23 @@ import (
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backupstoragelocations/status,verbs=get;update;patch
 
-// Reconciler has the data of Backups destroyed whose time is over. Every field but the last two
-// is required.
+// Reconciler destroys the data of expired Backups. Every field but the last two is required.
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
-	// Metrics is where metrics are registered.
+	// Metrics is the registry for the metrics.
 	Metrics prometheus.Registerer
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
-	// ServerTime returns the time of the API server; by default it is asked for it.
+	// ServerTime returns the time of the API server; by default it sends a request.
 	ServerTime func(ctx context.Context, namespace string) (time.Time, error)
 
 	dataLeftBehind prometheus.Counter
 	expiryCounts   expiryCountsCache
 }
 
-// recheckInterval bounds how long a time is waited for that is far away: a clock may be set. It is
-// also how long a DeletionRun that did nothing stands in the way of the next one.
+// recheckInterval limits how long Reconcile waits for a time in the far future: a clock may be set. It
+// is also how long a DeletionRun that did nothing blocks the next one.
 const recheckInterval = time.Hour
 
 // SetupWithManager registers the controller.
@@ -71,7 +70,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	r.dataLeftBehind = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "grapnel_data_left_behind_total",
-		Help: "Backups with deletionPolicy Delete whose stored data stays, as their namespace was being deleted.",
+		Help: "Backups with deletionPolicy Delete whose stored data stays, because their namespace was being deleted.",
 	})
 	if err := r.Metrics.Register(r.dataLeftBehind); err != nil {
 		return fmt.Errorf("registering the metrics of retention: %w", err)
@@ -86,7 +85,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile sees to it that one Backup is kept, and goes, when it should.
+// Reconcile ensures that one Backup is kept, and destroyed, when it should be.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var b v1alpha1.Backup
 	if err := r.Client.Get(ctx, req.NamespacedName, &b); err != nil {
@@ -96,13 +95,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: recheckInterval}, r.reconcileDeletedBackup(ctx, &b)
 	}
 	if changed, err := r.reconcileFinalizer(ctx, &b); changed || err != nil {
-		return ctrl.Result{}, err // the watch brings what was changed
+		return ctrl.Result{}, err // the watch delivers the changed object
 	}
 	return r.reconcileExpiration(ctx, &b)
 }
 
-// reconcileFinalizer has the finalizer on Backups that are to go with their data, or that a DeletionRun has
-// claimed, and on no others: what just goes must not need an operator.
+// reconcileFinalizer ensures that Backups which must be deleted with their data, or which a DeletionRun
+// has claimed, have the finalizer, and others do not: their deletion must not need an operator.
 func (r *Reconciler) reconcileFinalizer(ctx context.Context, b *v1alpha1.Backup) (changed bool, err error) {
 	claimed, err := r.hasActiveDeletionRun(ctx, b)
 	if err != nil {
@@ -124,7 +123,7 @@ func (r *Reconciler) reconcileFinalizer(ctx context.Context, b *v1alpha1.Backup)
 	return true, nil
 }
 
-// deletionRunToBackup returns the Backups that a DeletionRun is about.
+// deletionRunToBackup maps a DeletionRun to its Backups.
 func (r *Reconciler) deletionRunToBackup(_ context.Context, object client.Object) []reconcile.Request {
 	d, ok := object.(*v1alpha1.DeletionRun)
 	if !ok {
@@ -137,7 +136,7 @@ func (r *Reconciler) deletionRunToBackup(_ context.Context, object client.Object
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: d.Namespace, Name: name}}}
 }
 
-// restoreToBackups returns the Backups whose time is over and that wait for the end of a Restore.
+// restoreToBackups maps a Restore to the expired Backups that wait for its end.
 func (r *Reconciler) restoreToBackups(ctx context.Context, object client.Object) []reconcile.Request {
 	restore, ok := object.(*v1alpha1.Restore)
 	if !ok || (!run.IsFinished(restore) && restore.DeletionTimestamp.IsZero()) {
@@ -146,24 +145,24 @@ func (r *Reconciler) restoreToBackups(ctx context.Context, object client.Object)
 	return r.enqueueExpiredBackups(ctx, restore.Namespace, func(b *v1alpha1.Backup) bool { return destroy.UsesBackup(restore, b) })
 }
 
-// scheduleToBackups returns the Backups of a Schedule whose time is over: it may protect fewer of them
-// now, or be gone.
+// scheduleToBackups maps a Schedule to its expired Backups: it may protect fewer of them now, or
+// have been deleted.
 func (r *Reconciler) scheduleToBackups(ctx context.Context, object client.Object) []reconcile.Request {
 	return r.enqueueExpiredBackups(ctx, object.GetNamespace(), func(b *v1alpha1.Backup) bool { return scheduled.BelongsToSchedule(b, object.GetName()) })
 }
 
-// locationToBackups returns the Backups of a location whose time is over: a person may have allowed
-// that they go.
+// locationToBackups maps a location to its expired Backups: a user may have allowed their
+// expiry.
 func (r *Reconciler) locationToBackups(ctx context.Context, object client.Object) []reconcile.Request {
 	r.expiryCounts.deleteCounts(client.ObjectKeyFromObject(object))
 	return r.enqueueExpiredBackups(ctx, object.GetNamespace(), func(b *v1alpha1.Backup) bool { return b.Location() == object.GetName() })
 }
 
-// enqueueExpiredBackups returns the Backups of a namespace whose time is over and that are wanted.
+// enqueueExpiredBackups returns requests for the expired Backups of a namespace that match wanted.
 func (r *Reconciler) enqueueExpiredBackups(ctx context.Context, namespace string, wanted func(*v1alpha1.Backup) bool) []reconcile.Request {
 	var list v1alpha1.BackupList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache can not fail once it has started
+		return nil // listing from a started cache cannot fail
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {

@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// reconcileExpiration has a Backup destroyed whose time is over. One that was found in a location is
-// another system's, whose business that is.
+// reconcileExpiration destroys an expired Backup. A Backup that was imported from a location belongs
+// to another system, which is responsible for its expiry.
 func (r *Reconciler) reconcileExpiration(ctx context.Context, b *v1alpha1.Backup) (ctrl.Result, error) {
 	if b.Spec.ImportedFrom != nil || !run.IsFinalized(b) {
 		return ctrl.Result{}, nil
@@ -48,7 +48,7 @@ func (r *Reconciler) reconcileExpiration(ctx context.Context, b *v1alpha1.Backup
 	return ctrl.Result{RequeueAfter: recheckInterval}, r.createDeletionRunForExpired(ctx, b)
 }
 
-// updateExpiration sets the expiration by the ttl, which may have been changed since the beginning.
+// updateExpiration sets the expiration from the ttl, which may have changed since the run began.
 func (r *Reconciler) updateExpiration(ctx context.Context, b *v1alpha1.Backup) (changed bool, err error) {
 	want := expirationTime(b)
 	if want.Equal(b.Status.Expiration) {
@@ -63,7 +63,7 @@ func (r *Reconciler) updateExpiration(ctx context.Context, b *v1alpha1.Backup) (
 	return true, nil
 }
 
-// expirationTime returns when the time of a Backup is over; nil means never.
+// expirationTime returns when a Backup expires; nil means never.
 func expirationTime(b *v1alpha1.Backup) *metav1.Time {
 	if b.Status.StartTimestamp == nil || b.Spec.TTL == nil {
 		return nil
@@ -71,8 +71,8 @@ func expirationTime(b *v1alpha1.Backup) *metav1.Time {
 	return &metav1.Time{Time: retentionStart(b).Add(b.Spec.TTL.Duration).Truncate(time.Second)}
 }
 
-// retentionStart returns from when on the time of a Backup counts. One whose clock was behind when
-// it began is as old as the API server says, and not older.
+// retentionStart returns the time from which the ttl of a Backup counts. If its recorded start is before
+// its creation, because a clock was behind, the creation time of the API server counts.
 func retentionStart(b *v1alpha1.Backup) time.Time {
 	created, start := b.CreationTimestamp.Time, b.Status.StartTimestamp
 	if start == nil || created.Sub(start.Time) > clockTolerance {
@@ -81,8 +81,8 @@ func retentionStart(b *v1alpha1.Backup) time.Time {
 	return start.Time
 }
 
-// isProtected says whether something keeps a Backup whose time is over. Whatever that is wakes
-// it when it changes, or time does.
+// isProtected reports whether something keeps an expired Backup. A change of that, or a timer,
+// enqueues the Backup again.
 func (r *Reconciler) isProtected(ctx context.Context, b *v1alpha1.Backup) (bool, error) {
 	var deletions v1alpha1.DeletionRunList
 	if err := r.Client.List(ctx, &deletions, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -94,42 +94,42 @@ func (r *Reconciler) isProtected(ctx context.Context, b *v1alpha1.Backup) (bool,
 	if last, err := r.isProtectedByKeepLast(ctx, b, deletions.Items); last || err != nil {
 		return last, err
 	}
-	restores, err := destroy.ListUnfinishedRestores(ctx, r.Client, b.Namespace) // the DeletionRun looks past the cache
+	restores, err := destroy.ListUnfinishedRestores(ctx, r.Client, b.Namespace) // the DeletionRun itself bypasses the cache
 	return destroy.IsUsedByRestore(b, restores), err
 }
 
-// isProtectedByKeepLast says whether a Backup is among the newest of its Schedule that succeeded, which
-// that keeps.
+// isProtectedByKeepLast reports whether a Backup is among the newest Completed ones that its Schedule
+// keeps.
 func (r *Reconciler) isProtectedByKeepLast(ctx context.Context, b *v1alpha1.Backup, deletions []v1alpha1.DeletionRun) (bool, error) {
 	by, err := destroy.ProtectingSchedule(ctx, r.Client, b, deletions, r.Now())
 	if by == nil || err != nil {
 		return false, err
 	}
 	r.Recorder.Eventf(b, nil, corev1.EventTypeNormal, v1alpha1.ReasonKept, "Expire",
-		"Its time was over at %s; it is kept as one of the newest %d that succeeded of Schedule %s (keepLast)",
+		"The Backup expired at %s but is kept as one of the newest %d Completed Backups of Schedule %s (keepLast)",
 		b.Status.Expiration.UTC().Format(time.RFC3339), *by.Spec.KeepLast, by.Name)
 	return true, nil
 }
 
-// createDeletionRunForExpired has a Backup destroyed whose time is over.
+// createDeletionRunForExpired creates the DeletionRun of an expired Backup.
 func (r *Reconciler) createDeletionRunForExpired(ctx context.Context, b *v1alpha1.Backup) error {
 	d, err := r.createDeletionRun(ctx, b, v1alpha1.DeletionCauseExpired)
 	switch {
 	case isNamespaceTerminating(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("creating a DeletionRun for Backup %s, whose time is over: %w", b.Name, err)
+		return fmt.Errorf("creating a DeletionRun for expired Backup %s: %w", b.Name, err)
 	case d == nil:
 		return nil
 	}
 	r.expiryCounts.recordExpiring(b)
-	r.Recorder.Eventf(b, nil, corev1.EventTypeNormal, v1alpha1.ReasonExpired, "Expire", "Its time was over at %s; DeletionRun %s destroys it",
+	r.Recorder.Eventf(b, nil, corev1.EventTypeNormal, v1alpha1.ReasonExpired, "Expire", "The Backup expired at %s; DeletionRun %s destroys it",
 		b.Status.Expiration.UTC().Format(time.RFC3339), d.Name)
 	return nil
 }
 
-// deleteObsoleteDeletionRun takes back the DeletionRun of a Backup whose time is not over any more: its ttl
-// was changed, or a clock was set. One that has begun goes on.
+// deleteObsoleteDeletionRun deletes the DeletionRun of a Backup that is no longer expired: its ttl was
+// changed, or a clock was set. A DeletionRun that has begun continues.
 func (r *Reconciler) deleteObsoleteDeletionRun(ctx context.Context, b *v1alpha1.Backup) error {
 	var d v1alpha1.DeletionRun
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(destroy.NewDeletionRun(b, v1alpha1.DeletionCauseExpired)), &d)
@@ -139,10 +139,10 @@ func (r *Reconciler) deleteObsoleteDeletionRun(ctx context.Context, b *v1alpha1.
 	asSeen := client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion}
 	switch err := r.Client.Delete(ctx, &d, asSeen); {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // the watch brings what it is now
+		return nil // the watch delivers the changed object
 	case err != nil:
-		return fmt.Errorf("taking back DeletionRun %s of Backup %s, whose time is not over any more: %w", d.Name, b.Name, err)
+		return fmt.Errorf("deleting DeletionRun %s of Backup %s, which is no longer expired: %w", d.Name, b.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("The time of a Backup is not over any more; its DeletionRun is taken back", "deletionRun", d.Name)
+	ctrl.LoggerFrom(ctx).Info("Deleted the DeletionRun of a Backup that is no longer expired", "deletionRun", d.Name)
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestExpiry has a Backup whose time comes, and not before.
+// TestExpiry has a Backup that expires, but not early.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -28,10 +28,10 @@ func TestExpiry(t *testing.T) {
 		{month - time.Millisecond, time.Millisecond},
 	} {
 		if result := s.keeps(step.at, b); result.RequeueAfter != step.again {
-			t.Errorf("at %v it is looked at again after %v, want %v", step.at, result.RequeueAfter, step.again)
+			t.Errorf("at %v it is requeued after %v, want %v", step.at, result.RequeueAfter, step.again)
 		}
 		if !b.Status.Expiration.Equal(&metav1.Time{Time: s.start.Add(month)}) {
-			t.Errorf("its time is over at %v", b.Status.Expiration)
+			t.Errorf("it expires at %v", b.Status.Expiration)
 		}
 	}
 	s.expectTold()
@@ -41,20 +41,20 @@ func TestExpiry(t *testing.T) {
 	s.expectSpec(s.deletion(), b, v1alpha1.DeletionCauseExpired)
 	s.expectTold("Normal Expired Expire: …DeletionRun " + s.deletion().Name + " destroys it")
 	if result.RequeueAfter > time.Hour || result.RequeueAfter == 0 {
-		t.Errorf("it is looked at again after %v", result.RequeueAfter)
+		t.Errorf("it is requeued after %v", result.RequeueAfter)
 	}
 	uid := s.deletion().UID
 	s.at(month+time.Minute, b)
-	if err := s.r.createDeletionRunForExpired(t.Context(), b); err != nil { // as one does whose cache shows no DeletionRun
+	if err := s.r.createDeletionRunForExpired(t.Context(), b); err != nil { // as with a cache that does not contain the DeletionRun
 		t.Fatal(err)
 	}
 	if s.deletion().UID != uid {
-		t.Error("there is another DeletionRun")
+		t.Error("another DeletionRun exists")
 	}
 	s.expectTold()
 }
 
-// TestClock sets the clock forward and back. What has not begun by then is taken back.
+// TestClock sets the clock forward and back. A DeletionRun that has not begun by then is deleted.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -72,11 +72,11 @@ func TestClock(t *testing.T) {
 	s.begins(begun)
 	s.at(4*time.Hour, b)
 	if s.deletion().UID != begun.UID {
-		t.Error("there is another DeletionRun")
+		t.Error("another DeletionRun exists")
 	}
 }
 
-// TestWithdrawnTooLate has a DeletionRun that begins just when it is to be taken back.
+// TestWithdrawnTooLate has a DeletionRun that begins just when it is about to be deleted.
 func TestWithdrawnTooLate(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -89,13 +89,13 @@ func TestWithdrawnTooLate(t *testing.T) {
 	s.expectDoomed("nightly")
 }
 
-// TestTTLChanges changes the ttl of a Backup that has ended.
+// TestTTLChanges changes the ttl of a finished Backup.
 func TestTTLChanges(t *testing.T) {
 	t.Parallel()
 	of := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 	for name, tc := range map[string]struct {
 		before, after *metav1.Duration
-		// at is when it is changed, and looked at afterwards.
+		// at is when it is changed, and then reconciled.
 		at     time.Duration
 		doomed bool
 	}{
@@ -123,23 +123,23 @@ func TestTTLChanges(t *testing.T) {
 			s.expectDoomed(want...)
 			switch {
 			case tc.after == nil && b.Status.Expiration != nil:
-				t.Errorf("its time is over at %v", b.Status.Expiration)
+				t.Errorf("it expires at %v", b.Status.Expiration)
 			case tc.after != nil && !b.Status.Expiration.Equal(&metav1.Time{Time: s.start.Add(tc.after.Duration)}):
-				t.Errorf("its time is over at %v, want %v after %v", b.Status.Expiration, tc.after.Duration, s.start)
+				t.Errorf("it expires at %v, want %v after %v", b.Status.Expiration, tc.after.Duration, s.start)
 			}
 		})
 	}
 }
 
-// TestNeverExpires has Backups whose time never comes.
+// TestNeverExpires has Backups that never expire.
 func TestNeverExpires(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*v1alpha1.Backup){
 		"no ttl": without,
-		"found in a location": func(b *v1alpha1.Backup) {
+		"imported": func(b *v1alpha1.Backup) {
 			b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: "main", BackupUID: "v-1"}
 		},
-		"found, and its time was over there": func(b *v1alpha1.Backup) {
+		"imported and expired there": func(b *v1alpha1.Backup) {
 			b.Spec.ImportedFrom, b.Spec.TTL = &v1alpha1.ImportSource{StorageLocation: "main", BackupUID: "v-1"}, nil
 			b.Status.Expiration = b.Status.StartTimestamp
 		},
@@ -147,7 +147,7 @@ func TestNeverExpires(t *testing.T) {
 			b.Status.Phase, b.Status.CompletionTimestamp = v1alpha1.BackupPhaseInProgress, nil
 			conditions.SetSummary(b, conditions.InProgress, "Archiving", "")
 		},
-		"with actions to come": func(b *v1alpha1.Backup) {
+		"with pending actions": func(b *v1alpha1.Backup) {
 			conditions.SetSummary(b, conditions.InProgress, "RunningPostBackupActions", "")
 		},
 		"owing clean-up": func(b *v1alpha1.Backup) {
@@ -163,13 +163,13 @@ func TestNeverExpires(t *testing.T) {
 				s.keeps(at, b)
 			}
 			if !b.Status.Expiration.Equal(before) {
-				t.Errorf("its time is over at %v, was %v", b.Status.Expiration, before)
+				t.Errorf("it expires at %v, was %v", b.Status.Expiration, before)
 			}
 		})
 	}
 }
 
-// TestFailedOnesExpire has Backups that ended in another way: their time comes, too.
+// TestFailedOnesExpire has Backups that ended in other ways: they expire, too.
 func TestFailedOnesExpire(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -179,7 +179,7 @@ func TestFailedOnesExpire(t *testing.T) {
 	s.expectDoomed("a", "b", "c")
 }
 
-// TestRestores has Backups whose time is over, and Restores of them.
+// TestRestores has expired Backups, and Restores of them.
 func TestRestores(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -220,7 +220,7 @@ func TestRestores(t *testing.T) {
 	}
 }
 
-// restoring is a Restore of a Schedule that knows which backup it reads.
+// restoring returns a Restore of a Schedule that has resolved its backup.
 func restoring(schedule, stored, location string) v1alpha1.Restore {
 	return v1alpha1.Restore{
 		Spec:   v1alpha1.RestoreSpec{ScheduleName: schedule},
@@ -228,7 +228,7 @@ func restoring(schedule, stored, location string) v1alpha1.Restore {
 	}
 }
 
-// TestADeletionThatDidNothing has one that was to destroy a Backup whose time is over.
+// TestADeletionThatDidNothing has a DeletionRun without effect for an expired Backup.
 func TestADeletionThatDidNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -238,28 +238,28 @@ func TestADeletionThatDidNothing(t *testing.T) {
 	s.ends(first, v1alpha1.DeletionRunPhaseFailedValidation)
 	s.at(month+59*time.Minute, b)
 	if s.deletion().UID != first.UID {
-		t.Error("there is another one at once, which fails as well")
+		t.Error("another one exists immediately, which fails as well")
 	}
 	s.at(month+time.Hour, b) // makes way
 	s.at(month+time.Hour, b)
 	second := s.deletion()
 	if second.UID == first.UID {
-		t.Fatal("there is no other one")
+		t.Fatal("no other one exists")
 	}
 	s.Delete(second)
 	s.at(month+time.Hour, b)
 	if s.deletion().UID == second.UID {
-		t.Error("there is no third one")
+		t.Error("no third one exists")
 	}
 	done := s.deletion()
 	s.ends(done, v1alpha1.DeletionRunPhaseCompleted)
 	s.at(month+9*time.Hour, b)
 	if s.deletion().UID != done.UID {
-		t.Error("there is another one after it was destroyed")
+		t.Error("another one exists after the Backup was destroyed")
 	}
 }
 
-// TestTheAPIServerFails tries again what could not be done.
+// TestTheAPIServerFails retries failed requests.
 func TestTheAPIServerFails(t *testing.T) {
 	t.Parallel()
 	down := errors.New("the API server is down")

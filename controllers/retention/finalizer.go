@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// reconcileDeletedBackup keeps a Backup that is deleted until its stored data is gone, if that is to go
-// with it.
+// reconcileDeletedBackup holds a deleted Backup until its stored data is deleted, if the data must be
+// deleted with it.
 func (r *Reconciler) reconcileDeletedBackup(ctx context.Context, b *v1alpha1.Backup) error {
 	if !controllerutil.ContainsFinalizer(b, v1alpha1.FinalizerStoredData) {
 		return nil
@@ -48,13 +48,13 @@ func (r *Reconciler) reconcileDeletedBackup(ctx context.Context, b *v1alpha1.Bac
 		open = open || isActiveDeletionRun(d)
 	}
 	if open {
-		return nil // its end has the Backup looked at again
+		return nil // its end enqueues the Backup
 	}
 	return r.createDeletionRunForDeleted(ctx, b)
 }
 
-// hasActiveDeletionRun says whether a DeletionRun that destroys the data works on a Backup, and has not
-// destroyed it yet.
+// hasActiveDeletionRun reports whether a DeletionRun that destroys the data has claimed a Backup, and has
+// not destroyed the data yet.
 func (r *Reconciler) hasActiveDeletionRun(ctx context.Context, b *v1alpha1.Backup) (bool, error) {
 	by := b.Annotations[v1alpha1.AnnotationDeletedBy]
 	if by == "" {
@@ -69,37 +69,37 @@ func (r *Reconciler) hasActiveDeletionRun(ctx context.Context, b *v1alpha1.Backu
 	}), nil
 }
 
-// isActiveDeletionRun says whether a DeletionRun will destroy something. One that is deleted itself does
-// so only if it has begun.
+// isActiveDeletionRun reports whether a DeletionRun will destroy something. One that is deleted itself
+// does so only if it has begun.
 func isActiveDeletionRun(d *v1alpha1.DeletionRun) bool {
 	return !run.IsFinished(d) && (d.DeletionTimestamp.IsZero() || run.IsPlanned(d))
 }
 
-// createDeletionRunForDeleted creates the DeletionRun of a Backup that is deleted. Where nothing can be
-// created any more, the data stays.
+// createDeletionRunForDeleted creates the DeletionRun of a deleted Backup. If nothing can be created any
+// more, the data stays.
 func (r *Reconciler) createDeletionRunForDeleted(ctx context.Context, b *v1alpha1.Backup) error {
 	switch _, err := r.createDeletionRun(ctx, b, v1alpha1.DeletionCauseBackupDeleted); {
 	case err == nil:
-		return nil // the watch brings it
+		return nil // the watch delivers it
 	case !isNamespaceTerminating(err):
-		return fmt.Errorf("creating a DeletionRun for Backup %s, which is deleted: %w", b.Name, err)
+		return fmt.Errorf("creating a DeletionRun for deleted Backup %s: %w", b.Name, err)
 	case b.Status.StorageLocation == "":
 		return r.removeFinalizer(ctx, b) // nothing was stored
 	}
-	note := fmt.Sprintf("The stored data of Backup %s stays in BackupStorageLocation %s: its namespace is being deleted, so that nothing can be created that destroys it",
+	note := fmt.Sprintf("The stored data of Backup %s stays in BackupStorageLocation %s: its namespace is being deleted, and no DeletionRun can be created in it",
 		b.StoredName(), b.Status.StorageLocation)
 	ctrl.LoggerFrom(ctx).Info(note)
 	r.Recorder.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.ReasonDataLeftBehind, "Delete", "%s", run.TruncateEventNote(note))
 	if err := r.removeFinalizer(ctx, b); err != nil {
 		return err
 	}
-	r.dataLeftBehind.Inc() // once: what failed so far is done again
+	r.dataLeftBehind.Inc() // only now, because failures above are retried
 	return nil
 }
 
-// createDeletionRun creates the DeletionRun of a Backup for a cause, and returns it; nil if there is one
-// of its name. One that ended and did nothing makes way for another after a while: what was
-// wrong may have been mended.
+// createDeletionRun creates the DeletionRun of a Backup for a cause, and returns it; nil if one of its
+// name exists. A DeletionRun that finished without effect makes way for another after a while: its
+// problem may have been fixed.
 func (r *Reconciler) createDeletionRun(ctx context.Context, b *v1alpha1.Backup, cause v1alpha1.DeletionCause) (*v1alpha1.DeletionRun, error) {
 	d := destroy.NewDeletionRun(b, cause)
 	err := r.Client.Create(ctx, d)
@@ -108,7 +108,7 @@ func (r *Reconciler) createDeletionRun(ctx context.Context, b *v1alpha1.Backup, 
 	}
 	var there v1alpha1.DeletionRun
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(d), &there); err != nil {
-		return nil, client.IgnoreNotFound(err) // the watch brings it, or its end
+		return nil, client.IgnoreNotFound(err) // the watch delivers it, or its end
 	}
 	end := there.Status.CompletionTimestamp
 	if end == nil || !there.DeletionTimestamp.IsZero() || isWithinLast(end.Time, r.Now(), recheckInterval) {
@@ -121,17 +121,17 @@ func (r *Reconciler) createDeletionRun(ctx context.Context, b *v1alpha1.Backup, 
 	return nil, err
 }
 
-// removeFinalizer lets go of a Backup.
+// removeFinalizer removes the finalizer of a Backup.
 func (r *Reconciler) removeFinalizer(ctx context.Context, b *v1alpha1.Backup) error {
 	patch := client.MergeFromWithOptions(b.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(b, v1alpha1.FinalizerStoredData)
 	if err := r.Client.Patch(ctx, b, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("releasing Backup %s: %w", b.Name, err)
+		return fmt.Errorf("removing the finalizer of Backup %s: %w", b.Name, err)
 	}
 	return nil
 }
 
-// isNamespaceTerminating says whether nothing can be created in a namespace, as it is being deleted.
+// isNamespaceTerminating reports whether a creation failed because the namespace is being deleted.
 func isNamespaceTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

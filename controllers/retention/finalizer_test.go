@@ -20,12 +20,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// requestOf asks for a Backup to be looked at.
+// requestOf returns the request for a Backup.
 func requestOf(b *v1alpha1.Backup) ctrl.Request {
 	return ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)}
 }
 
-// ending is how an API server refuses to create something in a namespace that is being
+// ending is the error of an API server for a creation in a namespace that is being
 // deleted.
 func ending() error {
 	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "deletionruns"}, "x", errors.New("it is being terminated"))
@@ -33,7 +33,7 @@ func ending() error {
 	return refusal
 }
 
-// behind is a cache that shows one DeletionRun as it was.
+// behind is a cache with an outdated copy of one DeletionRun.
 type behind struct {
 	client.Client
 	deletion *v1alpha1.DeletionRun
@@ -48,7 +48,7 @@ func (b *behind) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return b.Client.Get(ctx, key, object, options...)
 }
 
-// TestFinalizer has it come and go with the policy, as long as a Backup is there.
+// TestFinalizer: the finalizer follows the policy, as long as a Backup exists.
 func TestFinalizer(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -72,7 +72,7 @@ func TestFinalizer(t *testing.T) {
 	s.expectHeld(running, true)
 }
 
-// TestAStaleFinalizer has one on a Backup that was found in a location.
+// TestAStaleFinalizer has a finalizer on an imported Backup.
 func TestAStaleFinalizer(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -94,7 +94,7 @@ func (s *stage) deleted(edits ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
 	return b
 }
 
-// TestABackupIsDeleted has it stay until its data is gone.
+// TestABackupIsDeleted: the Backup stays until its data is deleted.
 func TestABackupIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -103,11 +103,11 @@ func TestABackupIsDeleted(t *testing.T) {
 	d := s.deletion()
 	s.expectSpec(d, b, v1alpha1.DeletionCauseBackupDeleted)
 	s.at(time.Minute, b)
-	if err := s.r.createDeletionRunForDeleted(t.Context(), b); err != nil { // as one does whose cache shows no DeletionRun
+	if err := s.r.createDeletionRunForDeleted(t.Context(), b); err != nil { // as with a cache that does not contain the DeletionRun
 		t.Fatal(err)
 	}
 	if s.deletion().UID != d.UID {
-		t.Error("there is another DeletionRun")
+		t.Error("another DeletionRun exists")
 	}
 	s.begins(d)
 	s.at(time.Minute, b)
@@ -115,33 +115,33 @@ func TestABackupIsDeleted(t *testing.T) {
 	s.destroys(d, b)
 	s.at(time.Minute, b)
 	if suite.GetIfExists(s.Env, b) {
-		t.Error("it is still there")
+		t.Error("it still exists")
 	}
 	s.expectTold()
 	s.expectKept(0)
 }
 
-// TestWhoDestroysADeletedBackup has DeletionRuns that are there already.
+// TestWhoDestroysADeletedBackup has existing DeletionRuns.
 func TestWhoDestroysADeletedBackup(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		prepare func(*stage, *v1alpha1.Backup)
-		// own says that the Backup gets a DeletionRun of its own, and gone that it is gone.
+		// own is set if the Backup gets its own DeletionRun, and gone if the Backup is deleted.
 		own, gone bool
 	}{
-		"nobody":   {func(*stage, *v1alpha1.Backup) {}, true, false},
-		"a person": {func(s *stage, b *v1alpha1.Backup) { s.requested("by-hand", b.Name) }, false, false},
-		"a person, who has begun and deletes that": {func(s *stage, b *v1alpha1.Backup) {
+		"no DeletionRun": {func(*stage, *v1alpha1.Backup) {}, true, false},
+		"a user":         {func(s *stage, b *v1alpha1.Backup) { s.requested("by-hand", b.Name) }, false, false},
+		"a user, begun and deleted": {func(s *stage, b *v1alpha1.Backup) {
 			d := holds(s, s.requested("by-hand", b.Name))
 			s.begins(d)
 			s.Delete(d)
 		}, false, false},
-		"a person, who deletes that": {func(s *stage, b *v1alpha1.Backup) { s.Delete(holds(s, s.requested("by-hand", b.Name))) }, true, false},
-		"a person, wrongly": {func(s *stage, b *v1alpha1.Backup) {
+		"a user, deleted": {func(s *stage, b *v1alpha1.Backup) { s.Delete(holds(s, s.requested("by-hand", b.Name))) }, true, false},
+		"a user, invalid": {func(s *stage, b *v1alpha1.Backup) {
 			s.ends(s.requested("by-hand", b.Name), v1alpha1.DeletionRunPhaseFailedValidation)
 		}, true, false},
-		"a person, already": {func(s *stage, b *v1alpha1.Backup) { s.destroys(s.requested("by-hand", b.Name), b) }, false, true},
-		"a person, earlier and another one": {func(s *stage, b *v1alpha1.Backup) {
+		"a user, finished": {func(s *stage, b *v1alpha1.Backup) { s.destroys(s.requested("by-hand", b.Name), b) }, false, true},
+		"a user, twice": {func(s *stage, b *v1alpha1.Backup) {
 			earlier := b.DeepCopy()
 			earlier.UID = "1-2-3"
 			s.destroys(s.requested("by-hand", b.Name), earlier)
@@ -168,18 +168,18 @@ func TestWhoDestroysADeletedBackup(t *testing.T) {
 	}
 }
 
-// TestADeletionThatLeavesTheBackup has DeletionRuns that end and did nothing: the Backup does
+// TestADeletionThatLeavesTheBackup has DeletionRuns that end without effect: the Backup does
 // not hang because of them.
 func TestADeletionThatLeavesTheBackup(t *testing.T) {
 	t.Parallel()
-	t.Run("cancelled", func(t *testing.T) {
+	t.Run("canceled", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t)
 		b := s.deleted()
 		s.at(0, b)
 		first := holds(s, s.deletion())
 		s.Delete(first)
-		s.at(0, b) // its name is taken
+		s.at(0, b) // the name is taken
 		s.expectDoomed()
 		suite.UpdateWithRetry(s.Env, first, func(d *v1alpha1.DeletionRun) { d.Finalizers = nil })
 		s.at(0, b)
@@ -194,28 +194,28 @@ func TestADeletionThatLeavesTheBackup(t *testing.T) {
 			first := s.deletion()
 			s.ends(first, phase)
 			if result := s.at(59*time.Minute, b); result.RequeueAfter != time.Hour {
-				t.Errorf("it is looked at again after %v", result.RequeueAfter)
+				t.Errorf("it is requeued after %v", result.RequeueAfter)
 			}
 			if s.deletion().UID != first.UID {
-				t.Error("there is another one at once, which ends in the same way")
+				t.Error("another one exists immediately, which ends in the same way")
 			}
 			s.at(time.Hour, b)
 			s.at(time.Hour, b)
 			second := s.deletion()
 			if second.UID == first.UID {
-				t.Fatal("there is no other one")
+				t.Fatal("no other one exists")
 			}
 			s.destroys(second, b)
 			s.at(time.Hour, b)
 			if suite.GetIfExists(s.Env, b) {
-				t.Error("the Backup is still there")
+				t.Error("the Backup still exists")
 			}
 		})
 	}
 }
 
-// TestANamespaceIsDeleted lets go of a Backup whose data can not be destroyed any more, and
-// says so.
+// TestANamespaceIsDeleted removes the finalizer of a Backup whose data cannot be destroyed any more,
+// and emits an event.
 func TestANamespaceIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -257,7 +257,7 @@ func TestANamespaceIsDeleted(t *testing.T) {
 	}
 }
 
-// TestLeftBehindIsCountedOnce fails at letting go at first.
+// TestLeftBehindIsCountedOnce fails to remove the finalizer at first.
 func TestLeftBehindIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -271,7 +271,7 @@ func TestLeftBehindIsCountedOnce(t *testing.T) {
 	s.at(0, b)
 	s.expectKept(1)
 	if suite.GetIfExists(s.Env, b) {
-		t.Error("it is still there")
+		t.Error("it still exists")
 	}
 
 	other := s.backup("other", without, goes)
@@ -285,16 +285,16 @@ func TestLeftBehindIsCountedOnce(t *testing.T) {
 	s.expectHeld(other, true)
 }
 
-// TestAClaimedBackup has a Backup with the policy Retain on which a DeletionRun works: it stays
-// until its data is gone, or is not to go any more.
+// TestAClaimedBackup has a Backup with the policy Retain that a DeletionRun has claimed: it stays
+// until its data is deleted, or will not be deleted any more.
 func TestAClaimedBackup(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*stage, *v1alpha1.DeletionRun, *v1alpha1.Backup){
-		"the data goes": (*stage).destroys,
-		"it ends in vain": func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) {
+		"the data is deleted": (*stage).destroys,
+		"it ends without effect": func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) {
 			s.ends(d, v1alpha1.DeletionRunPhaseCancelled)
 		},
-		"it is taken away": func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) { s.Delete(d) },
+		"it is deleted": func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) { s.Delete(d) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -316,7 +316,7 @@ func TestAClaimedBackup(t *testing.T) {
 			end(s, of, deleted)
 			s.at(0, deleted)
 			if suite.GetIfExists(s.Env, deleted) {
-				t.Error("it is still there")
+				t.Error("it still exists")
 			}
 
 			stays, of := claim("stays")

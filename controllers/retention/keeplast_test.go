@@ -18,7 +18,7 @@ import (
 // night is a Backup that Schedule nightly created.
 type night struct {
 	phase v1alpha1.BackupPhase
-	// lost says that its data vanished, doomed that a person has it destroyed, and copied that
+	// lost is set if its data is missing, doomed if a user requested its deletion, and copied if
 	// it is a copy of one.
 	lost, doomed, copied bool
 	edit                 func(*v1alpha1.Backup)
@@ -53,8 +53,8 @@ func (s *stage) night(n int, night night) *v1alpha1.Backup {
 	return b
 }
 
-// TestKeepLast has the Backups of some nights whose time is over, and a Schedule that keeps
-// some.
+// TestKeepLast has the expired Backups of some nights, and a Schedule that keeps some of
+// them.
 func TestKeepLast(t *testing.T) {
 	t.Parallel()
 	good, partial, failed, running := night{phase: "Completed"}, night{phase: "PartiallyFailed"}, night{phase: "Failed"}, night{phase: "InProgress"}
@@ -67,7 +67,7 @@ func TestKeepLast(t *testing.T) {
 	for name, tc := range map[string]struct {
 		keep   int32
 		nights []night
-		// want are the nights whose Backups are to go.
+		// want are the nights whose Backups are destroyed.
 		want []int
 	}{
 		"the last":                    {1, []night{good, good, good}, []int{1, 2}},
@@ -83,7 +83,7 @@ func TestKeepLast(t *testing.T) {
 		"all data is lost":            {1, []night{lost, lost}, nil},
 		"another Schedule's last":     {1, []night{good, good, other}, []int{1, 3}},
 		"found in a location":         {1, []night{good, good, foreign}, []int{1}},
-		"labelled by hand":            {1, []night{good, good, byHand}, []int{1, 3}},
+		"labeled manually":            {1, []night{good, good, byHand}, []int{1, 3}},
 		"a copy of one":               {1, []night{good, good, {phase: "Completed", copied: true}}, []int{1, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func (s *stage) schedule(keep *int32) *v1alpha1.Schedule {
 	})
 }
 
-// TestKeptUntil has what ends the protection of the last good Backup, and that it is told.
+// TestKeptUntil ends the protection of the last good Backup, and checks the events.
 func TestKeptUntil(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*stage, *v1alpha1.Schedule){
@@ -139,9 +139,9 @@ func TestKeptUntil(t *testing.T) {
 			n := s.schedule(nil) // 1 is the default
 			b := s.night(1, night{phase: "Completed"})
 			if result := s.keeps(2*month, b); result.RequeueAfter != time.Hour {
-				t.Errorf("it is looked at again after %v", result.RequeueAfter)
+				t.Errorf("it is requeued after %v", result.RequeueAfter)
 			}
-			s.expectTold("Normal KeptByItsSchedule Expire: …one of the newest 1 that succeeded of Schedule nightly (keepLast)")
+			s.expectTold("Normal KeptByItsSchedule Expire: …one of the newest 1 Completed Backups of Schedule nightly (keepLast)")
 			end(s, n)
 			s.at(2*month, b)
 			s.expectDoomed(b.Name)

@@ -24,44 +24,44 @@ import (
 )
 
 const (
-	// clockTolerance is how much clocks may differ.
+	// clockTolerance is the accepted difference between clocks.
 	clockTolerance = 5 * time.Minute
-	// minMassExpiry is how many Backups of a location have to be due at once for a mass expiry: a
-	// location with a few Backups is no pattern.
+	// minMassExpiry is how many Backups of a location must be due at once for a mass expiry: a
+	// few Backups are no pattern.
 	minMassExpiry = 5
-	// minExpiriesPerHour is how many Backups of a location expire in an hour; more if it has very many,
-	// or if as many begin.
+	// minExpiriesPerHour is how many Backups of a location expire in an hour. The limit is higher if
+	// there are very many, or if as many begin.
 	minExpiriesPerHour = 20
-	// rateLimitRequeue is between two tries to expire a Backup if others go first.
+	// rateLimitRequeue is the time between two attempts to expire a Backup while the rate is limited.
 	rateLimitRequeue = 5 * time.Minute
-	// maxCountsAge is how long what was counted of a location is good.
+	// maxCountsAge is how long the counts of a location are valid.
 	maxCountsAge = 10 * time.Second
 )
 
-// expiryCounts is how many of the Backups of a location expire.
+// expiryCounts counts the Backups of a location for the mass expiry check.
 type expiryCounts struct {
 	countedAt time.Time
 	// clockSkew is how far the clock of the API server is ahead.
 	clockSkew time.Duration
-	// retained are the Backups that have ended and do not go; due are those of them whose time is
-	// over and that no keepLast protects; peers are those of them that were there by then.
+	// retained are the finished Backups that are not being destroyed; due are those of them that have
+	// expired and that no keepLast protects; peers are those of them that existed by then.
 	retained, due, peers int
-	// expiring are those that go, or went in the last hour, and begun those that began in it.
+	// expiring are being destroyed or were in the last hour; startedLastHour began in it.
 	expiring, startedLastHour int
 }
 
-// isMassExpiry reports whether so many Backups are due at once that a clock may be wrong. Those that
-// go, and went, do not count: where Backups are kept for a short time that is most of them.
+// isMassExpiry reports whether so many Backups are due at once that a clock may be wrong. Backups that
+// are being or were destroyed do not count: with a short ttl they are the majority.
 func (s expiryCounts) isMassExpiry() bool { return s.due >= minMassExpiry && 2*s.due > s.peers }
 
-// canExpireAnother reports whether one more may expire now. It keeps up with any ttl: a few go when they
-// are due, and as many as new ones come.
+// canExpireAnother reports whether one more may expire now. The limit keeps up with any ttl: a few
+// expire when they are due, and as many as new ones begin.
 func (s expiryCounts) canExpireAnother() bool {
 	return s.due < minMassExpiry || s.expiring < max(minExpiriesPerHour, (s.retained+s.expiring)/4, s.startedLastHour)
 }
 
-// expiryCountsCache are those of all locations, for a short time: many Backups may be due at once, and
-// each pass would count all of them. They are safe for concurrent use.
+// expiryCountsCache caches the counts of all locations for a short time: many Backups may be due at once,
+// and each reconcile would count all of them. It is safe for concurrent use.
 type expiryCountsCache struct {
 	mu         sync.Mutex
 	byLocation map[types.NamespacedName]expiryCounts
@@ -90,7 +90,7 @@ func (s *expiryCountsCache) deleteCounts(key types.NamespacedName) {
 	delete(s.byLocation, key)
 }
 
-// recordExpiring notes that a Backup goes.
+// recordExpiring records that a Backup is being destroyed.
 func (s *expiryCountsCache) recordExpiring(b *v1alpha1.Backup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,16 +104,16 @@ func locationKey(b *v1alpha1.Backup) types.NamespacedName {
 	return types.NamespacedName{Namespace: b.Namespace, Name: b.Location()}
 }
 
-// timeUntilExpiryAllowed returns 0 if a Backup that is due may be destroyed now, or when to ask again. A
-// wrong clock must not destroy what is still wanted:
+// timeUntilExpiryAllowed returns 0 if a due Backup may be destroyed now, or when to check again. A wrong
+// clock must not destroy Backups that are still needed:
 //
-//   - it is due by the clock of the API server, too, which is that of another machine, and by
-//     which objects have been created;
-//   - no more than half of the Backups of its location are due at once, unless a person says so;
-//   - if many are due, no more than a quarter of them go in an hour, or as many as begin in it,
-//     so that a person has time to see it.
+//   - The Backup is due by the clock of the API server, too. It runs on another machine, and
+//     objects have been created by it.
+//   - No more than half of the Backups of the location are due at once, unless a person allows it.
+//   - If many are due, no more than a quarter of them expire in an hour, or as many as begin in it,
+//     so that a person has time to notice.
 //
-// One that has no location stored nothing.
+// A Backup without a location stored nothing.
 func (r *Reconciler) timeUntilExpiryAllowed(ctx context.Context, b *v1alpha1.Backup) (wait time.Duration, err error) {
 	if b.Location() == "" {
 		return 0, nil
@@ -135,8 +135,8 @@ func (r *Reconciler) timeUntilExpiryAllowed(ctx context.Context, b *v1alpha1.Bac
 			return min(left, recheckInterval), nil
 		}
 		return min(left, recheckInterval), r.setExpiryHeld(ctx, &bsl, b, metav1.ConditionTrue, v1alpha1.ReasonClockAhead, fmt.Sprintf(
-			"Backups are due by the clock of the operator, which is %s ahead of that of the API server; nothing expires that is not due by both. "+
-				"Set the clocks of their nodes", (-counted.clockSkew).Round(time.Minute)))
+			"Backups are due by the clock of the operator, which is %s ahead of that of the API server; a Backup expires only when it is due by both. "+
+				"Fix the clocks of their nodes", (-counted.clockSkew).Round(time.Minute)))
 	}
 	if counted.isMassExpiry() && !isMassExpiryAllowed(&bsl, serverNow) {
 		return recheckInterval, r.setExpiryHeld(ctx, &bsl, b, metav1.ConditionTrue, v1alpha1.ReasonMassExpiry, massExpiryMessage(&bsl, b, counted, serverNow))
@@ -147,16 +147,16 @@ func (r *Reconciler) timeUntilExpiryAllowed(ctx context.Context, b *v1alpha1.Bac
 	return 0, r.resumeExpiry(ctx, b)
 }
 
-// massExpiryMessage says what is due, and what a person can do.
+// massExpiryMessage returns what is due, and what a user can do.
 func massExpiryMessage(bsl *v1alpha1.BackupStorageLocation, b *v1alpha1.Backup, counted expiryCounts, serverNow time.Time) string {
 	wrong := ""
 	if value := bsl.Annotations[v1alpha1.AnnotationAllowMassExpiryUntil]; value != "" {
 		if _, err := time.Parse(time.RFC3339, value); err != nil {
-			wrong = fmt.Sprintf(" (its value %.40q is no time as in RFC 3339)", value)
+			wrong = fmt.Sprintf(" (its value %.40q is not an RFC 3339 time)", value)
 		}
 	}
-	return fmt.Sprintf("%d of %d Backups of BackupStorageLocation %s are due at once, and none of them expires: a clock may be wrong, or a ttl. "+
-		"If they are to be destroyed, annotate the location with %s=%s%s; if not, raise or remove their spec.ttl",
+	return fmt.Sprintf("%d of %d Backups of BackupStorageLocation %s are due at once, and none of them expires: a clock or a ttl may be wrong. "+
+		"If they should be destroyed, annotate the location with %s=%s%s; if not, raise or remove their spec.ttl",
 		counted.due, counted.peers, b.Location(), v1alpha1.AnnotationAllowMassExpiryUntil,
 		serverNow.UTC().Truncate(time.Hour).Add(24*time.Hour).Format(time.RFC3339), wrong)
 }
@@ -167,7 +167,7 @@ func isMassExpiryAllowed(bsl *v1alpha1.BackupStorageLocation, now time.Time) boo
 	return err == nil && now.Before(until)
 }
 
-// getExpiryCounts returns how many of the Backups of the location of one expire.
+// getExpiryCounts returns the counts of the location of a Backup.
 func (r *Reconciler) getExpiryCounts(ctx context.Context, b *v1alpha1.Backup) (expiryCounts, error) {
 	key := locationKey(b)
 	if known, ok := r.expiryCounts.getCounts(key, r.Now()); ok {
@@ -186,7 +186,7 @@ func (r *Reconciler) getExpiryCounts(ctx context.Context, b *v1alpha1.Backup) (e
 	return counted, nil
 }
 
-// countExpiries counts the Backups of a location that expire by a time.
+// countExpiries counts the Backups of a location at the given time.
 func (r *Reconciler) countExpiries(ctx context.Context, key types.NamespacedName, now time.Time) (counted expiryCounts, err error) {
 	var (
 		backups   v1alpha1.BackupList
@@ -195,7 +195,7 @@ func (r *Reconciler) countExpiries(ctx context.Context, key types.NamespacedName
 	)
 	for _, list := range []client.ObjectList{&backups, &deletions, &schedules} {
 		if err := r.Client.List(ctx, list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return expiryCounts{}, fmt.Errorf("counting what expires of BackupStorageLocation %s: %w", key.Name, err)
+			return expiryCounts{}, fmt.Errorf("counting the expiring Backups of BackupStorageLocation %s: %w", key.Name, err)
 		}
 	}
 	staying := slices.DeleteFunc(slices.Clone(backups.Items), func(b v1alpha1.Backup) bool { return destroy.HasPendingDeletion(&b, deletions.Items) })
@@ -210,9 +210,9 @@ func (r *Reconciler) countExpiries(ctx context.Context, key types.NamespacedName
 	return counted, nil
 }
 
-// addBackups counts the Backups of a location that do not go, of which some are kept. What began
-// long after the last one was due does not count beside those: a clock that is wrong for long
-// makes new Backups, too.
+// addBackups counts the Backups of a location that are not being destroyed, some of which are kept.
+// Backups that began long after the last one was due do not count as peers: a clock that is wrong for a
+// long time makes new Backups, too.
 func (s *expiryCounts) addBackups(backups []v1alpha1.Backup, location string, kept map[types.UID]bool, now time.Time) {
 	var began []time.Time
 	var lastDue time.Time
@@ -241,8 +241,8 @@ func (s *expiryCounts) addBackups(backups []v1alpha1.Backup, location string, ke
 	}
 }
 
-// addDeletions counts the expirations of a location that go on or ended within the hour. There
-// are the Backups of the location.
+// addDeletions counts the expirations of a location that are in progress or finished within the hour.
+// there are the Backups of the location.
 func (s *expiryCounts) addDeletions(deletions []v1alpha1.DeletionRun, location string, there map[types.UID]bool, now time.Time) {
 	for i := range deletions {
 		d := &deletions[i]
@@ -255,15 +255,14 @@ func (s *expiryCounts) addDeletions(deletions []v1alpha1.DeletionRun, location s
 	}
 }
 
-// isWithinLast reports whether a time is less than that long ago. One in the future was recorded by
-// a clock that has been set back since, and may be any.
+// isWithinLast reports whether a time is less than long ago. A time in the future was recorded by a
+// clock that has been set back since, and counts as any time.
 func isWithinLast(at, now time.Time, long time.Duration) bool {
 	age := now.Sub(at)
 	return age > -clockTolerance && age < long
 }
 
-// resumeExpiry says on the location of a Backup that its Backups expire again, if it said that they do
-// not.
+// resumeExpiry sets ExpiryHeld to False on the location of a Backup, if it was True.
 func (r *Reconciler) resumeExpiry(ctx context.Context, b *v1alpha1.Backup) error {
 	if b.Location() == "" {
 		return nil
@@ -282,11 +281,11 @@ func (r *Reconciler) resumeExpiry(ctx context.Context, b *v1alpha1.Backup) error
 	case counted.clockSkew <= -clockTolerance, counted.isMassExpiry() && !isMassExpiryAllowed(&bsl, serverNow):
 		return nil
 	}
-	return r.setExpiryHeld(ctx, &bsl, b, metav1.ConditionFalse, v1alpha1.ReasonExpiryResumed, "The Backups expire again when they are due")
+	return r.setExpiryHeld(ctx, &bsl, b, metav1.ConditionFalse, v1alpha1.ReasonExpiryResumed, "Backups expire again when they are due")
 }
 
-// setExpiryHeld says on a location whether its Backups expire, and tells people when that changes. A
-// location that is gone says nothing, so that the Backup does.
+// setExpiryHeld sets the condition ExpiryHeld of a location, and emits an event when it changes. If the
+// location does not exist, the event is about the Backup.
 func (r *Reconciler) setExpiryHeld(
 	ctx context.Context, bsl *v1alpha1.BackupStorageLocation, b *v1alpha1.Backup, status metav1.ConditionStatus, reason, message string,
 ) error {
@@ -306,7 +305,7 @@ func (r *Reconciler) setExpiryHeld(
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	switch err := r.Client.Status().Patch(ctx, bsl, patch); {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // the next Backup says it
+		return nil // the next Backup sets it
 	case err != nil:
 		return fmt.Errorf("writing the status of BackupStorageLocation %s: %w", bsl.Name, err)
 	}

@@ -36,7 +36,7 @@ func (s *stage) backups(n int, edits ...func(*v1alpha1.Backup)) []*v1alpha1.Back
 	return all
 }
 
-// atAll reconciles all Backups at a time, as often as it takes until no one asks for more.
+// atAll reconciles all Backups at a time, until none is to be reconciled immediately.
 func (s *stage) atAll(since time.Duration, all []*v1alpha1.Backup) {
 	s.t.Helper()
 	for _, b := range all {
@@ -44,20 +44,20 @@ func (s *stage) atAll(since time.Duration, all []*v1alpha1.Backup) {
 	}
 }
 
-// numDoomed returns how many DeletionRuns there are.
+// numDoomed returns the number of DeletionRuns.
 func (s *stage) numDoomed() int { return len(s.deletions()) }
 
-// expectHoldCondition looks what the location says of its expiry.
+// expectHoldCondition checks the condition ExpiryHeld of a location.
 func (s *stage) expectHoldCondition(bsl *v1alpha1.BackupStorageLocation, status metav1.ConditionStatus, reason, message string) {
 	s.t.Helper()
 	suite.GetIfExists(s.Env, bsl)
 	held := conditions.Get(bsl, v1alpha1.ConditionExpiryHeld)
 	if held == nil || held.Status != status || held.Reason != reason || !strings.Contains(held.Message, message) {
-		s.t.Errorf("the location says %+v, want %s because of %s: …%s…", held, status, reason, message)
+		s.t.Errorf("the condition is %+v, want %s because of %s: …%s…", held, status, reason, message)
 	}
 }
 
-// TestMassExpiry_OperatorClock sets the clock of the operator a year ahead, and right again.
+// TestMassExpiry_OperatorClock sets the clock of the operator a year ahead, and back.
 func TestMassExpiry_OperatorClock(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -88,7 +88,7 @@ func TestMassExpiry_AllClocks(t *testing.T) {
 	s.expectHoldCondition(bsl, metav1.ConditionTrue, v1alpha1.ReasonMassExpiry, "50 of 50 Backups of BackupStorageLocation main are due at once")
 	s.expectTold("Warning MassExpiry Expire: …annotate the location with grapnel.dev/allow-mass-expiry-until=20")
 
-	for value, says := range map[string]string{"true": `(its value "true" is no time as in RFC 3339)`, s.start.Format(time.RFC3339): "none of them expires"} {
+	for value, says := range map[string]string{"true": `(its value "true" is not an RFC 3339 time)`, s.start.Format(time.RFC3339): "none of them expires"} {
 		suite.UpdateWithRetry(s.Env, bsl, func(l *v1alpha1.BackupStorageLocation) {
 			l.Annotations = map[string]string{v1alpha1.AnnotationAllowMassExpiryUntil: value}
 		})
@@ -98,7 +98,7 @@ func TestMassExpiry_AllClocks(t *testing.T) {
 		s.expectHoldCondition(bsl, metav1.ConditionTrue, v1alpha1.ReasonMassExpiry, says)
 	}
 
-	// A person's word lets them go, some in each hour.
+	// A user's permission lets them expire, some in each hour.
 	suite.UpdateWithRetry(s.Env, bsl, func(l *v1alpha1.BackupStorageLocation) {
 		l.Annotations = map[string]string{v1alpha1.AnnotationAllowMassExpiryUntil: s.start.Add(year + 48*time.Hour).Format(time.RFC3339)}
 	})
@@ -124,21 +124,21 @@ func TestMassExpiry_AllClocks(t *testing.T) {
 	}
 }
 
-// TestMassExpiry_Usual has what happens in usual nights, which nothing may disturb.
+// TestMassExpiry_Usual has usual nights, which must not be affected.
 func TestMassExpiry_Usual(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		backups, due int
 		wantGone     int
 	}{
-		"the only one":              {backups: 1, due: 1, wantGone: 1},
-		"both":                      {backups: 2, due: 2, wantGone: 2},
-		"all of a few":              {backups: 4, due: 4, wantGone: 4},
-		"one of eight":              {backups: 8, due: 1, wantGone: 1},
-		"half of them":              {backups: 12, due: 6, wantGone: 6},
-		"more than half":            {backups: 9, due: 5},
-		"all of five":               {backups: 5, due: 5},
-		"many of very many, slowly": {backups: 60, due: 25, wantGone: 20},
+		"the only one":      {backups: 1, due: 1, wantGone: 1},
+		"both":              {backups: 2, due: 2, wantGone: 2},
+		"all of a few":      {backups: 4, due: 4, wantGone: 4},
+		"one of eight":      {backups: 8, due: 1, wantGone: 1},
+		"half of them":      {backups: 12, due: 6, wantGone: 6},
+		"more than half":    {backups: 9, due: 5},
+		"all of five":       {backups: 5, due: 5},
+		"many of very many": {backups: 60, due: 25, wantGone: 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -158,7 +158,7 @@ func TestMassExpiry_Usual(t *testing.T) {
 	}
 }
 
-// gone lets the DeletionRuns that there are end, and removes their Backups.
+// gone finishes the existing DeletionRuns, and removes their Backups.
 func (s *stage) gone(all []*v1alpha1.Backup) (left []*v1alpha1.Backup) {
 	s.t.Helper()
 	went := map[string]bool{}
@@ -184,7 +184,7 @@ func lasting(ttl time.Duration) func(*v1alpha1.Backup) {
 	return func(b *v1alpha1.Backup) { b.Spec.TTL = &metav1.Duration{Duration: ttl} }
 }
 
-// TestMassExpiry_Slices has Backups that go or are gone, so that the others are fewer.
+// TestMassExpiry_Slices has Backups that are being or were destroyed, which leaves fewer others.
 func TestMassExpiry_Slices(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -197,16 +197,16 @@ func TestMassExpiry_Slices(t *testing.T) {
 	s.atAll(month, due)
 	first := []string{"b-00", "b-01", "b-02", "b-03", "b-04", "b-05"}
 	s.expectDoomed(first...)
-	s.atAll(month+2*time.Minute, later) // while those go
+	s.atAll(month+2*time.Minute, later) // while those are destroyed
 	s.expectDoomed(first...)
 	s.gone(due)
-	s.atAll(month+4*time.Minute, later) // when they are gone
+	s.atAll(month+4*time.Minute, later) // after they were destroyed
 	s.expectDoomed(first...)
 	s.atAll(month+3*time.Hour, later)
 	s.expectDoomed(first...)
 }
 
-// TestMassExpiry_EndOfWord has a person allow for an hour that all Backups go.
+// TestMassExpiry_EndOfWord has a user allow for an hour that all Backups expire.
 func TestMassExpiry_EndOfWord(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -222,12 +222,12 @@ func TestMassExpiry_EndOfWord(t *testing.T) {
 	left := s.gone(all)
 	s.atAll(year+2*time.Hour, left)
 	if n := s.numDoomed(); n != 20 {
-		t.Errorf("%d Backups have expired after the time of the word, want 20", n)
+		t.Errorf("%d Backups have expired after the end of the permission, want 20", n)
 	}
 	s.expectHoldCondition(bsl, metav1.ConditionTrue, v1alpha1.ReasonMassExpiry, "30 of 30 Backups")
 }
 
-// TestMassExpiry_WrongForLong has a clock stay a year ahead while new Backups are made by it.
+// TestMassExpiry_WrongForLong has a clock that stays a year ahead while it is used for new Backups.
 func TestMassExpiry_WrongForLong(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -272,7 +272,7 @@ func TestMassExpiry_KeepLast(t *testing.T) {
 	}
 }
 
-// TestMassExpiry_Steady has Backups that are kept for a short time, and come and go all day.
+// TestMassExpiry_Steady has Backups with a short ttl that begin and expire all day.
 func TestMassExpiry_Steady(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -318,7 +318,7 @@ func TestMassExpiry_WithoutLocation(t *testing.T) {
 	s.atAll(month, all)
 	s.expectDoomed()
 	if len(s.told) == 0 || !strings.HasPrefix(s.told[0], "Warning MassExpiry Expire: 6 of 6") {
-		t.Errorf("told %q", s.told)
+		t.Errorf("the events are %q", s.told)
 	}
 	failed := s.backup("failed", func(b *v1alpha1.Backup) {
 		b.Status.Phase, b.Status.StorageLocation = v1alpha1.BackupPhaseFailedValidation, ""
@@ -340,8 +340,8 @@ func TestClockBehindAtStart(t *testing.T) {
 	s.expectDoomed("nightly")
 }
 
-// TestClockSetBack has a DeletionRun that did nothing, and ended by a clock that was a year ahead:
-// it makes way for the next one, and is none of this hour.
+// TestClockSetBack has a DeletionRun without effect that finished by a clock that was a year ahead:
+// it makes way for the next one, and does not count for this hour.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -354,6 +354,6 @@ func TestClockSetBack(t *testing.T) {
 	s.at(month+time.Hour, b) // the old one makes way
 	s.at(month+time.Hour, b)
 	if again := s.deletion(); again.UID == d.UID {
-		t.Errorf("DeletionRun %s of a time to come is still there, and nothing expires", d.Name)
+		t.Errorf("DeletionRun %s from the future still exists, and nothing expires", d.Name)
 	}
 }

@@ -30,7 +30,7 @@ func (s *stage) operate(at time.Duration) {
 	})
 }
 
-// awaitDeletion waits for the DeletionRun of a Backup that is not an earlier one.
+// awaitDeletion waits for a DeletionRun of the Backup other than earlier.
 func (s *stage) awaitDeletion(b *v1alpha1.Backup, earlier *v1alpha1.DeletionRun) *v1alpha1.DeletionRun {
 	s.t.Helper()
 	var found v1alpha1.DeletionRun
@@ -46,7 +46,7 @@ func (s *stage) awaitDeletion(b *v1alpha1.Backup, earlier *v1alpha1.DeletionRun)
 	return &found
 }
 
-// TestWoken has what an operator does by itself when something happens.
+// TestWoken checks that an operator reacts to changes.
 func TestWoken(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -54,7 +54,7 @@ func TestWoken(t *testing.T) {
 	restore := suite.Create(s.Env, &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "back"}, Spec: v1alpha1.RestoreSpec{BackupName: "nightly"}})
 	young := s.backup("young", func(b *v1alpha1.Backup) { b.Spec.TTL = &metav1.Duration{Duration: 9 * month} })
 	s.operate(2 * month)
-	later := s.backup("later") // what comes later is done after what was there, which took the same way
+	later := s.backup("later") // it is processed after the earlier ones, which are enqueued in the same way
 	s.awaitDeletion(later, nil)
 	suite.WaitFor(s.Env, b, func(b *v1alpha1.Backup) string {
 		if b.Status.Expiration == nil {
@@ -67,8 +67,8 @@ func TestWoken(t *testing.T) {
 	restore.Status.Phase, restore.Status.CompletionTimestamp = v1alpha1.RestorePhaseCompleted, &metav1.Time{Time: s.now}
 	s.writeStatus(restore)
 	first := s.awaitDeletion(b, nil)
-	s.WaitForEvent(b, "Normal Expired: Its time was over at")
-	s.Delete(first) // cancelled, and its time is still over
+	s.WaitForEvent(b, "Normal Expired: The Backup expired at")
+	s.Delete(first) // canceled, and the Backup is still expired
 	second := s.awaitDeletion(b, first)
 
 	suite.UpdateWithRetry(s.Env, b, func(b *v1alpha1.Backup) { b.Spec.TTL = nil })
@@ -77,7 +77,7 @@ func TestWoken(t *testing.T) {
 	s.awaitDeletion(young, nil)
 }
 
-// TestWokenByItsSchedule lowers what a Schedule protects, and takes it away.
+// TestWokenByItsSchedule lowers what a Schedule protects, and deletes the Schedule.
 func TestWokenByItsSchedule(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -95,7 +95,7 @@ func TestWokenByItsSchedule(t *testing.T) {
 	s.awaitDeletion(newest, nil)
 }
 
-// TestWokenByTheEndOfTheData has an operator let go of a Backup that is deleted.
+// TestWokenByTheEndOfTheData has an operator remove the finalizer of a deleted Backup.
 func TestWokenByTheEndOfTheData(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -113,7 +113,7 @@ func TestWokenByTheEndOfTheData(t *testing.T) {
 	s.WaitForDeletion(b)
 }
 
-// TestSetup refuses what could not work.
+// TestSetup rejects an incomplete Reconciler.
 func TestSetup(t *testing.T) {
 	if err := (&Reconciler{}).SetupWithManager(nil); err == nil || !strings.Contains(err.Error(), "required field") {
 		t.Errorf("the error is %v", err)

@@ -28,11 +28,11 @@ var cluster suite.Cluster
 
 func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
-// month is the ttl of Backups, unless a test says otherwise.
+// month is the ttl of Backups, unless a test overrides it.
 const month = 720 * time.Hour
 
-// stage is a namespace in which a test has Backups looked at, at the times it likes. Times
-// are counted from the beginning of the Backups.
+// stage is a namespace in which a test reconciles Backups, at chosen times. Times are relative to
+// the start of the Backups.
 type stage struct {
 	*suite.Env
 	t     *testing.T
@@ -61,7 +61,7 @@ func (s *stage) Eventf(_, _ runtime.Object, level, reason, action, note string, 
 	s.told = append(s.told, fmt.Sprintf("%s %s %s: ", level, reason, action)+fmt.Sprintf(note, args...))
 }
 
-// backup creates a Backup that has ended well, and owes nothing.
+// backup creates a Completed Backup that owes no clean-up.
 func (s *stage) backup(name string, edits ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
 	s.t.Helper()
 	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.BackupSpec{TTL: &metav1.Duration{Duration: month}}}
@@ -78,10 +78,10 @@ func (s *stage) backup(name string, edits ...func(*v1alpha1.Backup)) *v1alpha1.B
 	return b
 }
 
-// without lets a Backup have no ttl.
+// without removes the ttl of a Backup.
 func without(b *v1alpha1.Backup) { b.Spec.TTL = nil }
 
-// goes lets a Backup go with its data.
+// goes sets the deletionPolicy Delete.
 func goes(b *v1alpha1.Backup) { b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete }
 
 func (s *stage) writeStatus(object client.Object) {
@@ -91,7 +91,7 @@ func (s *stage) writeStatus(object client.Object) {
 	}
 }
 
-// at looks at a Backup at a time, and again as long as that changes it.
+// at reconciles a Backup at a time, until nothing changes any more.
 func (s *stage) at(since time.Duration, b *v1alpha1.Backup) ctrl.Result {
 	s.t.Helper()
 	s.now = s.start.Add(since)
@@ -105,22 +105,22 @@ func (s *stage) at(since time.Duration, b *v1alpha1.Backup) ctrl.Result {
 			return result
 		}
 	}
-	s.t.Fatal("it is changed again and again")
+	s.t.Fatal("it changes over and over")
 	return ctrl.Result{}
 }
 
-// keeps looks at a Backup at a time at which nothing is to be done.
+// keeps reconciles a Backup at a time at which nothing must be done.
 func (s *stage) keeps(since time.Duration, b *v1alpha1.Backup) ctrl.Result {
 	s.t.Helper()
 	result := s.at(since, b)
 	s.expectDoomed()
 	if result.RequeueAfter > time.Hour {
-		s.t.Errorf("it is looked at again after %v", result.RequeueAfter)
+		s.t.Errorf("it is requeued after %v", result.RequeueAfter)
 	}
 	return result
 }
 
-// deletions returns the DeletionRuns that nobody has deleted.
+// deletions returns the DeletionRuns that are not deleted.
 func (s *stage) deletions() []v1alpha1.DeletionRun {
 	s.t.Helper()
 	var list v1alpha1.DeletionRunList
@@ -130,7 +130,7 @@ func (s *stage) deletions() []v1alpha1.DeletionRun {
 	return slices.DeleteFunc(list.Items, func(d v1alpha1.DeletionRun) bool { return !d.DeletionTimestamp.IsZero() })
 }
 
-// expectDoomed looks of which Backups there are DeletionRuns that the operator created.
+// expectDoomed checks for which Backups the operator created DeletionRuns.
 func (s *stage) expectDoomed(want ...string) {
 	s.t.Helper()
 	var got []string
@@ -146,7 +146,7 @@ func (s *stage) expectDoomed(want ...string) {
 	}
 }
 
-// deletion returns the only DeletionRun there is.
+// deletion returns the only DeletionRun.
 func (s *stage) deletion() *v1alpha1.DeletionRun {
 	s.t.Helper()
 	all := s.deletions()
@@ -156,27 +156,27 @@ func (s *stage) deletion() *v1alpha1.DeletionRun {
 	return &all[0]
 }
 
-// requested creates a DeletionRun as a person does.
+// requested creates a DeletionRun as a user does.
 func (s *stage) requested(name, backup string) *v1alpha1.DeletionRun {
 	s.t.Helper()
 	return suite.Create(s.Env, &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.DeletionRunSpec{BackupName: backup}})
 }
 
-// ends lets a DeletionRun end now.
+// ends makes a DeletionRun end now.
 func (s *stage) ends(d *v1alpha1.DeletionRun, phase v1alpha1.DeletionRunPhase) {
 	s.t.Helper()
 	d.Status.Phase, d.Status.CompletionTimestamp = phase, &metav1.Time{Time: s.now}
 	s.writeStatus(d)
 }
 
-// begins lets a DeletionRun have its plan.
+// begins gives a DeletionRun its plan.
 func (s *stage) begins(d *v1alpha1.DeletionRun) {
 	s.t.Helper()
 	conditions.Set(d, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, "")
 	s.writeStatus(d)
 }
 
-// destroys lets a DeletionRun destroy the data of its Backup.
+// destroys makes a DeletionRun destroy the data of its Backup.
 func (s *stage) destroys(d *v1alpha1.DeletionRun, b *v1alpha1.Backup) {
 	s.t.Helper()
 	d.Status.BackupName, d.Status.BackupUID = b.Name, string(b.UID)
@@ -184,32 +184,32 @@ func (s *stage) destroys(d *v1alpha1.DeletionRun, b *v1alpha1.Backup) {
 	s.begins(d)
 }
 
-// holds adds a finalizer that keeps an object as long as a test likes.
+// holds adds a finalizer that holds an object until the test removes it.
 func holds[T client.Object](s *stage, object T) T {
 	s.t.Helper()
 	suite.UpdateWithRetry(s.Env, object, func(object T) { object.SetFinalizers(append(object.GetFinalizers(), "grapnel.dev/test")) })
 	return object
 }
 
-// expectTold looks whether exactly these things were told since it was asked last. Each is
-// the beginning of an event, perhaps with words that follow somewhere after a "…".
+// expectTold expects exactly these events since the last call. Each is the beginning of an event,
+// optionally followed by a later part of it after a "…".
 func (s *stage) expectTold(want ...string) {
 	s.t.Helper()
 	told := s.told
 	s.told = nil
 	if len(told) != len(want) {
-		s.t.Errorf("told %q, want %q", told, want)
+		s.t.Errorf("the events are %q, want %q", told, want)
 		return
 	}
 	for i, text := range told {
 		beginning, words, _ := strings.Cut(want[i], "…")
 		if !strings.HasPrefix(text, beginning) || !strings.Contains(text, words) {
-			s.t.Errorf("told %q, want %q", text, want[i])
+			s.t.Errorf("the event is %q, want %q", text, want[i])
 		}
 	}
 }
 
-// expectKept looks how many Backups were counted whose data stays.
+// expectKept checks how many Backups were counted whose data stays.
 func (s *stage) expectKept(want float64) {
 	s.t.Helper()
 	registry := prometheus.NewRegistry()
@@ -223,18 +223,18 @@ func (s *stage) expectKept(want float64) {
 	}
 }
 
-// expectHeld looks whether a Backup is there with the finalizer, or without it.
+// expectHeld checks that a Backup exists, with or without the finalizer.
 func (s *stage) expectHeld(b *v1alpha1.Backup, want bool) {
 	s.t.Helper()
 	if !suite.GetIfExists(s.Env, b) {
-		s.t.Fatalf("Backup %s is gone", b.Name)
+		s.t.Fatalf("Backup %s no longer exists", b.Name)
 	}
 	if got := slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData); got != want {
 		s.t.Errorf("Backup %s has the finalizers %q", b.Name, b.Finalizers)
 	}
 }
 
-// expectSpec compares what a DeletionRun is told.
+// expectSpec checks the spec of a DeletionRun.
 func (s *stage) expectSpec(d *v1alpha1.DeletionRun, b *v1alpha1.Backup, cause v1alpha1.DeletionCause) {
 	s.t.Helper()
 	want := v1alpha1.DeletionRunSpec{BackupName: b.Name, BackupUID: string(b.UID), Cause: cause, TTL: &metav1.Duration{Duration: 24 * time.Hour}}
@@ -243,7 +243,7 @@ func (s *stage) expectSpec(d *v1alpha1.DeletionRun, b *v1alpha1.Backup, cause v1
 	}
 }
 
-// broken is an API server that fails at something once it is set.
+// broken is an API server that fails once an error is set.
 type broken struct {
 	client.Client
 	create, patch error

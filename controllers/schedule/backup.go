@@ -27,19 +27,19 @@ func (p *reconcileScope) cancelReplacedBackups(ctx context.Context) error {
 		if b.Spec.DesiredState == v1alpha1.DesiredStateCancel {
 			continue
 		}
-		// Whatever else was changed: a Backup that runs is changed all the time.
+		// Without a resource version: a running Backup changes all the time.
 		patch := client.MergeFrom(b.DeepCopy())
 		b.Spec.DesiredState = v1alpha1.DesiredStateCancel
 		if err := p.r.Client.Patch(ctx, b, patch); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("cancelling Backup %s, which a newer one replaces: %w", name, err)
+			return fmt.Errorf("canceling Backup %s, which a newer one replaces: %w", name, err)
 		}
 		p.emitEvent(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonReplaced, "Cancel",
-			"Cancelled Backup "+name+" for a newer one: concurrencyPolicy is Replace")
+			"Canceled Backup "+name+" for a newer one: concurrencyPolicy is Replace")
 	}
 	return nil
 }
 
-// createDueBackup creates the Backup that is due. If that fails, it is as if it had not been tried.
+// createDueBackup creates the Backup that is due. If that fails, nothing is recorded.
 func (p *reconcileScope) createDueBackup(ctx context.Context) {
 	due := p.decision.Create
 	if due == nil {
@@ -61,15 +61,15 @@ func (p *reconcileScope) createDueBackup(ctx context.Context) {
 	}
 }
 
-// resolveNameConflict finds out whose the Backup is that has the name of the one that is due.
+// resolveNameConflict handles an existing Backup that has the name of the one that is due.
 func (p *reconcileScope) resolveNameConflict(ctx context.Context, b *v1alpha1.Backup) {
 	var there v1alpha1.Backup
 	if err := p.r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &there); err != nil {
-		p.createError = fmt.Errorf("reading Backup %s, which exists already: %w", b.Name, err)
+		p.createError = fmt.Errorf("reading Backup %s, which already exists: %w", b.Name, err)
 		return
 	}
 	if _, created := scheduled.NominalTimeBy(&there, p.s.Name); created {
-		return // it was created before, and the cache does not show it yet
+		return // it was created before, but the cache does not contain it yet
 	}
 	t := p.decision.LastSchedule
 	p.decision.Create = nil
@@ -93,7 +93,7 @@ func newBackup(s *v1alpha1.Schedule, due schedule.RunToCreate) *v1alpha1.Backup 
 	}
 	b.Spec.DesiredState, b.Spec.ImportedFrom = v1alpha1.DesiredStateRun, nil
 	if stored := b.Spec.Metadata; stored != nil {
-		// Who finds the backup in its location puts these on an object, too.
+		// An import of the backup from its location also sets these.
 		for key := range stored.Labels {
 			if gitops.IsTrackingKey(key) {
 				delete(stored.Labels, key)
@@ -103,7 +103,7 @@ func newBackup(s *v1alpha1.Schedule, due schedule.RunToCreate) *v1alpha1.Backup 
 	return b
 }
 
-// templateMetadata returns what the template of a Schedule puts on Backups. Neither is nil.
+// templateMetadata returns the labels and annotations of the template for Backups. Neither is nil.
 func templateMetadata(s *v1alpha1.Schedule) (labels, annotations map[string]string) {
 	labels, annotations = map[string]string{}, map[string]string{}
 	for key, value := range s.Spec.Template.Metadata.Labels {
@@ -119,8 +119,8 @@ func templateMetadata(s *v1alpha1.Schedule) (labels, annotations map[string]stri
 	return labels, annotations
 }
 
-// isNamespaceTerminating reports whether something could not be created because the namespace is being
-// deleted, and the Schedule with it.
+// isNamespaceTerminating reports whether a creation failed because the namespace is being deleted,
+// and the Schedule with it.
 func isNamespaceTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

@@ -24,10 +24,10 @@ import (
 // +kubebuilder:rbac:groups=grapnel.dev,resources=restores,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconciler keeps Schedules. Every field but Now is required.
+// Reconciler reconciles Schedules. Every field but Now is required.
 type Reconciler struct {
 	Client client.Client
-	// Reader reads past the cache.
+	// Reader bypasses the cache.
 	Reader   client.Reader
 	Recorder events.EventRecorder
 	Metrics  *Metrics
@@ -35,8 +35,8 @@ type Reconciler struct {
 	Now func() time.Time
 }
 
-// maxRequeue is how long a timer runs at most: it does not notice that the clock was
-// changed.
+// maxRequeue is the longest time of a timer, because a timer does not notice a change of the
+// clock.
 const maxRequeue = time.Hour
 
 // SetupWithManager registers the controller.
@@ -53,7 +53,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile looks at one Schedule. It returns when to do so again.
+// Reconcile reconciles one Schedule. It returns when to do so again.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var s v1alpha1.Schedule
 	if err := r.Client.Get(ctx, req.NamespacedName, &s); err != nil {
@@ -77,22 +77,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return p.reconcileSchedule(ctx, cron)
 }
 
-// reconcileScope is one look at a Schedule.
+// reconcileScope is one reconcile of a Schedule.
 type reconcileScope struct {
 	r *Reconciler
-	// original is the Schedule as it was read, and s with its new status.
+	// original is the Schedule as it was read, and s has the new status.
 	original, s *v1alpha1.Schedule
 	observed    *observedState
 	now         time.Time
 
 	decision schedule.Decision
-	// backupCreated says that this pass created the Backup.
+	// backupCreated is set if this reconcile created the Backup.
 	backupCreated bool
-	// createError says why the Backup that is due could not be created.
+	// createError is why the Backup that is due could not be created.
 	createError error
 }
 
-// reconcileSchedule carries out what is decided.
+// reconcileSchedule carries out the decision.
 func (p *reconcileScope) reconcileSchedule(ctx context.Context, cron schedule.Cron) (ctrl.Result, error) {
 	p.decision = schedule.Decide(p.newDecisionInput(cron))
 	if err := p.cancelReplacedBackups(ctx); err != nil {
@@ -113,7 +113,7 @@ func (p *reconcileScope) reconcileSchedule(ctx context.Context, cron schedule.Cr
 	return ctrl.Result{RequeueAfter: p.timeUntilNextReconcile()}, nil
 }
 
-// timeUntilNextReconcile returns when to look again at the latest.
+// timeUntilNextReconcile returns when to reconcile again at the latest.
 func (p *reconcileScope) timeUntilNextReconcile() time.Duration {
 	wait := p.decision.NextScheduleTime.Sub(p.r.Now())
 	return max(time.Millisecond, min(wait, maxRequeue))

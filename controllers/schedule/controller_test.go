@@ -21,10 +21,10 @@ func TestWalk(t *testing.T) {
 	s := newStage(t)
 	n := s.nightly()
 	if result := s.at("1 00:30", n); result.RequeueAfter != time.Hour {
-		t.Errorf("two and a half hours before its time it is looked at again after %v", result.RequeueAfter)
+		t.Errorf("two and a half hours before its time it is requeued after %v", result.RequeueAfter)
 	}
 	if result := s.at("1 02:59", n); result.RequeueAfter != time.Minute {
-		t.Errorf("a minute before its time it is looked at again after %v", result.RequeueAfter)
+		t.Errorf("a minute before its time it is requeued after %v", result.RequeueAfter)
 	}
 	s.expectMade()
 	s.expectStatus(n, expect{Phase: "Enabled", Next: "1 03:00", Ready: "Scheduled"})
@@ -38,7 +38,7 @@ func TestWalk(t *testing.T) {
 	version := n.ResourceVersion
 	s.at("1 03:01", n)
 	if n.ResourceVersion != version {
-		t.Error("a pass in which nothing happened wrote the Schedule")
+		t.Error("a reconcile without a change wrote the Schedule")
 	}
 	s.end(s.backup("1 03:00"), "Completed", "1 04:00")
 	s.at("1 04:00", n)
@@ -52,7 +52,7 @@ func TestWalk(t *testing.T) {
 	s.expectStatus(n, expect{Phase: "Enabled", Last: "1 03:00", Backup: name, Success: "1 04:00", Next: "2 03:00", Ready: "Scheduled"})
 }
 
-// TestBackup looks at what a Backup is made of.
+// TestBackup checks the created Backup.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -87,11 +87,11 @@ func TestBackup(t *testing.T) {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 	if len(b.OwnerReferences) > 0 {
-		t.Errorf("it would go with its Schedule: %v", b.OwnerReferences)
+		t.Errorf("it would be deleted with its Schedule: %v", b.OwnerReferences)
 	}
 }
 
-// TestDue has the times for which there are Backups after the operator was away.
+// TestDue checks for which times Backups are created after an outage of the operator.
 func TestDue(t *testing.T) {
 	t.Parallel()
 	deadline := func(d time.Duration) func(*v1alpha1.ScheduleSpec) {
@@ -133,7 +133,7 @@ func TestDue(t *testing.T) {
 				edits = append(edits, tc.edit)
 			}
 			n := s.nightly(edits...)
-			for range 2 { // the second pass changes nothing
+			for range 2 { // the second reconcile changes nothing
 				s.at(tc.at, n)
 				s.expectMade(tc.made...)
 				if got := s.shown(n.Status.LastSkippedTime); got != tc.skipped || n.Status.LastSkippedReason != tc.reason {
@@ -145,7 +145,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestNew has what a Schedule makes up for that nobody has looked at before.
+// TestNew checks what a Schedule makes up for before its first reconcile.
 func TestNew(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -153,8 +153,8 @@ func TestNew(t *testing.T) {
 		made int
 		told []string
 	}{
-		"the operator was away":                  {made: 1, told: []string{"Normal BackupCreated"}},
-		"the operator was away, skipImmediately": {skip: true, told: []string{"Normal Skipped SkipImmediately: …skipImmediately is true"}},
+		"the operator was unavailable":                  {made: 1, told: []string{"Normal BackupCreated"}},
+		"the operator was unavailable, skipImmediately": {skip: true, told: []string{"Normal Skipped SkipImmediately: …skipImmediately is true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,7 +174,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestConcurrency has an earlier Backup that goes on when the next one is due.
+// TestConcurrency has an earlier Backup that is still running when the next one is due.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	policy := func(p v1alpha1.ConcurrencyPolicy) func(*v1alpha1.ScheduleSpec) {
@@ -223,7 +223,7 @@ func TestConcurrency(t *testing.T) {
 		s.at("2 03:00", n)
 		s.at("2 03:01", n)
 		s.expectMade("1 03:00", "2 03:00")
-		s.expectTold("Normal Replaced Cancel: Cancelled Backup "+s.backupName("1 03:00"), "Normal BackupCreated")
+		s.expectTold("Normal Replaced Cancel: Canceled Backup "+s.backupName("1 03:00"), "Normal BackupCreated")
 		for text, want := range map[string]v1alpha1.DesiredState{"1 03:00": "Cancel", "2 03:00": "Run"} {
 			if got := s.backup(text).Spec.DesiredState; got != want {
 				t.Errorf("the Backup of %s is to %s, want %s", text, got, want)
@@ -269,7 +269,7 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// TestChangedExpression lets times be that were none when they passed.
+// TestChangedExpression skips times of the new expression from before the change.
 func TestChangedExpression(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*v1alpha1.Schedule){
@@ -313,7 +313,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	if counted := s.counted(); len(counted) > 0 {
-		t.Errorf("of a Schedule that is gone, there is %v", counted)
+		t.Errorf("a deleted Schedule has the series %v", counted)
 	}
 	s.expectMade("1 03:00")
 }

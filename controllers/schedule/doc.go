@@ -1,27 +1,27 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schedule creates the Backups of Schedules, and has those destroyed that are not to
-// be kept.
+// Package schedule creates the Backups of Schedules, and destroys those in excess of their
+// limits.
 //
-// What is due is decided in internal/schedule, which is pure. One pass looks at the Backups
-// of a Schedule, decides, cancels Backups that are replaced, creates the one that is due,
-// writes the status once, and then creates DeletionRuns for what there is too much of:
+// The pure package internal/schedule decides what is due. A reconcile reads the Backups of a
+// Schedule, decides, cancels replaced Backups, creates the one that is due, writes the status
+// once, and then creates DeletionRuns for the Backups in excess:
 //
-//	controller.go  one pass
-//	watch.go       what wakes a Schedule
-//	observe.go     its Backups, and who destroys them
-//	backup.go      cancel and create
-//	status.go      what is recorded
-//	limits.go      DeletionRuns
-//	tell.go        events and log
-//	metrics.go     metrics
+//	controller.go   Reconcile
+//	watches.go      what enqueues a Schedule
+//	observation.go  its Backups, and the DeletionRuns
+//	backup.go       cancel and create
+//	status.go       status
+//	limits.go       DeletionRuns
+//	events.go       events and log
+//	metrics.go      metrics
 //
-// A pass may end anywhere, and the next one does the rest. A Backup is named after its
-// time, so that one which was created and not recorded is found again; nothing is destroyed
-// before it is recorded that it was there. Backups are not owned by their Schedule: they
-// outlive it, and one that is created again under its name takes them over.
+// A reconcile may be interrupted anywhere, and the next one does the rest. A Backup is named after
+// its time, so that a Backup that was created and not recorded is found again. Nothing is destroyed
+// before its existence is recorded. Backups are not owned by their Schedule: they outlive it, and
+// a Schedule that is recreated under the same name adopts them.
 //
-// Nothing is asked in intervals. A Schedule is looked at when something of it changes and at
-// its next time, at least every hour: a timer does not notice that a clock was put forward.
+// There is no polling. A Schedule is reconciled when it or its Backups change and at its next
+// time, at least every hour: a timer does not notice that a clock was set forward.
 package schedule

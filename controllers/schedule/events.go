@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/schedule"
 )
 
-// emitDecisionEvents tells what was skipped, once the status says so, too.
+// emitDecisionEvents emits events for skipped times, once they are recorded in the status.
 func (p *reconcileScope) emitDecisionEvents(ctx context.Context) {
 	was := &p.original.Status
 	if p.createError != nil {
@@ -36,17 +36,17 @@ func (p *reconcileScope) emitDecisionEvents(ctx context.Context) {
 	}
 }
 
-// eventTypeForReason says whether somebody should look at what was skipped.
+// eventTypeForReason returns Warning if a person should look into what was skipped.
 func eventTypeForReason(reason schedule.SkipReason) string {
 	switch reason {
 	case schedule.ReasonPaused, schedule.ReasonSkipImmediately, schedule.ReasonConcurrencyForbid:
-		return corev1.EventTypeNormal // as asked
+		return corev1.EventTypeNormal // as configured
 	default:
 		return corev1.EventTypeWarning
 	}
 }
 
-// emitEvent logs a line and emits an event about the Schedule, and perhaps a Backup.
+// emitEvent logs a message and emits an event about the Schedule, optionally related to a Backup.
 func (p *reconcileScope) emitEvent(ctx context.Context, about *v1alpha1.Backup, level, reason, action, note string) {
 	note = executor.OneLine(note)
 	ctrl.LoggerFrom(ctx).Info(note, "reason", reason)

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestBadInput has Schedules that can not work as they are written, and what they do when
-// they are mended.
+// TestBadInput has invalid Schedules, and checks what they do when they are
+// fixed.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -45,7 +45,7 @@ func TestBadInput(t *testing.T) {
 			suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { tc.spoil(&n.Spec) })
 			for _, at := range []string{"1 02:00", "1 03:00"} {
 				if result := s.at(at, n); result.RequeueAfter != 0 {
-					t.Errorf("it is looked at again after %v", result.RequeueAfter)
+					t.Errorf("it is requeued after %v", result.RequeueAfter)
 				}
 			}
 			s.expectMade()
@@ -57,7 +57,7 @@ func TestBadInput(t *testing.T) {
 
 			suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec = good })
 			s.at("1 03:10", n)
-			s.expectMade("1 03:00") // it was meant to be, and the mistake lasted over it
+			s.expectMade("1 03:00") // it was scheduled, and the spec was invalid at that time
 			s.expectTold("Normal BackupCreated")
 			if n.Status.Phase != v1alpha1.SchedulePhaseEnabled {
 				t.Errorf("phase is %s", n.Status.Phase)
@@ -66,7 +66,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestBadFromTheBeginning mends a Schedule that never worked: it had no times so far.
+// TestBadFromTheBeginning fixes a Schedule that was never valid: it has no earlier times.
 func TestBadFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -80,13 +80,13 @@ func TestBadFromTheBeginning(t *testing.T) {
 	s.expectMade("1 13:00")
 }
 
-// TestNameTaken has Backups of others under the name of the one that is due.
+// TestNameTaken has other Backups with the name of the one that is due.
 func TestNameTaken(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*v1alpha1.Backup){
-		"by a person":           func(b *v1alpha1.Backup) { b.Labels = nil },
-		"by another Schedule":   func(b *v1alpha1.Backup) { b.Labels[v1alpha1.LabelScheduleName] = "hourly" },
-		"by one from elsewhere": func(b *v1alpha1.Backup) { b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: "main"} },
+		"by a user":           func(b *v1alpha1.Backup) { b.Labels = nil },
+		"by another Schedule": func(b *v1alpha1.Backup) { b.Labels[v1alpha1.LabelScheduleName] = "hourly" },
+		"by an import":        func(b *v1alpha1.Backup) { b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: "main"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +102,7 @@ func TestNameTaken(t *testing.T) {
 			if !suite.GetIfExists(s.Env, other) || other.ResourceVersion != version {
 				t.Error("the other Backup was touched")
 			}
-			s.Delete(other) // which was told, and is settled
+			s.Delete(other) // which was reported, and is settled
 			s.at("1 03:02", n)
 			s.expectMade()
 			s.at("2 03:00", n)
@@ -111,14 +111,14 @@ func TestNameTaken(t *testing.T) {
 	}
 }
 
-// broken is an API server that fails at something.
+// broken is an API server that fails at some requests.
 type broken struct {
 	client.Client
 	// create and status fail if they are set.
 	create, status error
-	// blind makes lists empty, as those of a cache that is behind.
+	// blind makes lists empty, like those of a stale cache.
 	blind bool
-	// writes counts the statuses that were written.
+	// writes counts the status writes.
 	writes int
 }
 
@@ -155,11 +155,11 @@ func (s brokenStatus) Patch(ctx context.Context, object client.Object, patch cli
 
 var (
 	errDown = errors.New("the API server is down")
-	// errChanged is what the API server says if somebody else was faster.
+	// errChanged is the error of the API server for a conflict.
 	errChanged = apierrors.NewConflict(schema.GroupResource{Resource: "schedules"}, "nightly", errDown)
 )
 
-// TestInterrupted ends a pass between its steps, and looks what the next one does.
+// TestInterrupted interrupts a reconcile between its steps, and checks what the next one does.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	created := expect{Phase: "Enabled", Last: "1 03:00", Next: "2 03:00", Active: 1, Ready: "Scheduled"}
@@ -167,10 +167,10 @@ func TestInterrupted(t *testing.T) {
 		status error
 		blind  bool
 	}{
-		"before the status was written":                       {status: errDown},
-		"by somebody who changed the Schedule":                {status: errChanged},
-		"and nobody sees what it created":                     {status: errDown, blind: true},
-		"by somebody, and nobody sees what it created so far": {status: errChanged, blind: true},
+		"before the status was written":         {status: errDown},
+		"by a conflict":                         {status: errChanged},
+		"and the cache is stale":                {status: errDown, blind: true},
+		"by a conflict, and the cache is stale": {status: errChanged, blind: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +180,7 @@ func TestInterrupted(t *testing.T) {
 			s.r.Client = api
 			s.now = s.time("1 03:00")
 			if _, err := s.pass(n); (err != nil) != errors.Is(tc.status, errDown) {
-				t.Errorf("the pass ended with %v", err)
+				t.Errorf("the reconcile ended with %v", err)
 			}
 			s.expectMade("1 03:00")
 			s.expectTold("Normal BackupCreated")
@@ -191,7 +191,7 @@ func TestInterrupted(t *testing.T) {
 			want := created
 			want.Backup = s.backupName("1 03:00")
 			if tc.blind {
-				want.Active = 0 // until the cache has it
+				want.Active = 0 // until the cache contains it
 			}
 			s.at("1 03:01", n)
 			s.expectMade("1 03:00")
@@ -204,8 +204,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestNothingIsDestroyedUnrecorded has a Backup that is too much and was never recorded: if
-// it were destroyed first, it would be made again.
+// TestNothingIsDestroyedUnrecorded has a Backup in excess that was never recorded: if it were
+// destroyed first, it would be created again.
 func TestNothingIsDestroyedUnrecorded(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -226,7 +226,7 @@ func TestNothingIsDestroyedUnrecorded(t *testing.T) {
 	s.expectMade()
 }
 
-// TestRefused has an API server that takes no Backups for a while.
+// TestRefused has an API server that rejects Backups for a while.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -235,7 +235,7 @@ func TestRefused(t *testing.T) {
 	s.r.Client, s.now = api, s.time("1 03:00")
 	for range 2 {
 		if _, err := s.pass(n); err == nil {
-			t.Error("it is not tried again")
+			t.Error("it is not retried")
 		}
 	}
 	s.expectStatus(n, expect{Phase: "Enabled", Next: "2 03:00", Stalled: "BackupNotCreated"})

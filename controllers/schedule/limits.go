@@ -14,12 +14,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
 )
 
-// maxConcurrentDeletions is how many Backups of a Schedule are destroyed at the same time, so that a limit
-// that is set late makes no thousand DeletionRuns at once.
+// maxConcurrentDeletions is how many Backups of a Schedule are destroyed at the same time. A limit that is
+// set late must not create a thousand DeletionRuns at once.
 const maxConcurrentDeletions = 50
 
-// enforceKeepLimits has the Backups destroyed of which there are more than are kept. One for which there
-// was a DeletionRun that could not do it gets another when that is gone.
+// enforceKeepLimits destroys the Backups in excess of the limits. A Backup whose DeletionRun failed gets
+// another one when the first is deleted.
 func (p *reconcileScope) enforceKeepLimits(ctx context.Context) error {
 	var surplus []*v1alpha1.Backup
 	for _, name := range p.decision.Delete {
@@ -28,16 +28,16 @@ func (p *reconcileScope) enforceKeepLimits(ctx context.Context) error {
 		}
 	}
 	if len(surplus) == 0 || p.numDeletionsAllowed() == 0 {
-		return nil // the end of one has the Schedule looked at again
+		return nil // the end of one enqueues the Schedule
 	}
-	// A deletion can not be stopped, so that the cache is not enough.
+	// A deletion cannot be stopped, so the cache is not enough.
 	restores, err := destroy.ListUnfinishedRestores(ctx, p.r.Reader, p.s.Namespace)
 	if err != nil {
 		return err
 	}
 	for _, b := range surplus[:min(len(surplus), p.numDeletionsAllowed())] {
 		if destroy.IsUsedByRestore(b, restores) {
-			continue // the end of the Restore has the Schedule looked at again
+			continue // the end of the Restore enqueues the Schedule
 		}
 		if err := p.createDeletionRun(ctx, b); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (p *reconcileScope) enforceKeepLimits(ctx context.Context) error {
 	return nil
 }
 
-// numDeletionsAllowed is how many more Backups may be destroyed now.
+// numDeletionsAllowed returns how many more Backups may be destroyed now.
 func (p *reconcileScope) numDeletionsAllowed() int {
 	going := 0
 	for i := range p.observed.runs {
@@ -65,9 +65,9 @@ func (p *reconcileScope) createDeletionRun(ctx context.Context, b *v1alpha1.Back
 	case apierrors.IsAlreadyExists(err), isNamespaceTerminating(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("creating a DeletionRun for Backup %s, which is one more than is kept: %w", b.Name, err)
+		return fmt.Errorf("creating a DeletionRun for Backup %s, which exceeds the limits of its Schedule: %w", b.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Destroying a Backup, as the Schedule keeps only so many", "backup", b.Name, "deletionRun", deletion.Name)
+	ctrl.LoggerFrom(ctx).Info("Destroying a Backup that exceeds the limits of its Schedule", "backup", b.Name, "deletionRun", deletion.Name)
 	return nil
 }
 

@@ -29,7 +29,7 @@ func keep(succeeded, failed, last int32) func(*v1alpha1.ScheduleSpec) {
 	}
 }
 
-// TestLimits has the Backups of five nights, and which of them are destroyed.
+// TestLimits has the Backups of five nights, and checks which of them are destroyed.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	const (
@@ -81,7 +81,7 @@ func TestLimits(t *testing.T) {
 			keep: keep(1, 0, 0), phases: [5]v1alpha1.BackupPhase{good, good, good, bad, bad},
 			edit: func(b *v1alpha1.Backup) { b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: "main"} },
 		},
-		"labelled by hand": {
+		"labeled manually": {
 			keep: keep(1, 0, 0), phases: [5]v1alpha1.BackupPhase{good, good, good, bad, bad},
 			edit: func(b *v1alpha1.Backup) { b.Annotations = nil },
 		},
@@ -100,7 +100,7 @@ func TestLimits(t *testing.T) {
 					s.end(b, phase, fmt.Sprintf("%d 04:00", i+1))
 				}
 			}
-			// A paused Schedule creates nothing, and keeps its limits.
+			// A paused Schedule creates nothing, but enforces its limits.
 			suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Paused = true })
 			if tc.also != nil {
 				tc.also(s)
@@ -112,7 +112,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestDeletionRun looks at what is created, and what follows if it could not do its work.
+// TestDeletionRun checks the created DeletionRun, and what follows if it fails.
 func TestDeletionRun(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -136,16 +136,16 @@ func TestDeletionRun(t *testing.T) {
 	}
 	s.at("1 05:01", n)
 	if again := s.deletion(); again.UID != deletion.UID {
-		t.Error("there is another DeletionRun, which fails as well")
+		t.Error("another DeletionRun exists, which fails as well")
 	}
 	s.Delete(deletion)
 	s.at("2 05:00", n)
 	if again := s.deletion(); again.UID == deletion.UID {
-		t.Error("there is no other DeletionRun")
+		t.Error("no other DeletionRun exists")
 	}
 }
 
-// deletion returns the only DeletionRun there is.
+// deletion returns the only DeletionRun.
 func (s *stage) deletion() *v1alpha1.DeletionRun {
 	s.t.Helper()
 	var list v1alpha1.DeletionRunList
@@ -158,7 +158,7 @@ func (s *stage) deletion() *v1alpha1.DeletionRun {
 	return &list.Items[0]
 }
 
-// operate starts an operator with the clock on the wall.
+// operate starts an operator with the real clock.
 func operate(t *testing.T, env *suite.Env) {
 	t.Helper()
 	metrics, err := schedule.NewMetrics(prometheus.NewRegistry())
@@ -172,8 +172,8 @@ func operate(t *testing.T, env *suite.Env) {
 	})
 }
 
-// TestWoken has what an operator does by itself: when it is time, and when something
-// happens to its Backups.
+// TestWoken checks that an operator reacts when a time is due, and when its Backups
+// change.
 func TestWoken(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -204,11 +204,11 @@ func TestWoken(t *testing.T) {
 	s.Delete(n)
 	s.WaitForDeletion(n)
 	if made := s.backups(); len(made) < 2 {
-		t.Errorf("the Backups went with their Schedule: %d are left", len(made))
+		t.Errorf("the Backups were deleted with their Schedule: %d are left", len(made))
 	}
 }
 
-// TestWokenByTheEndOfARestore destroys what a Restore has read.
+// TestWokenByTheEndOfARestore destroys a Backup after its Restore has ended.
 func TestWokenByTheEndOfARestore(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -15,7 +15,7 @@ type Metrics struct {
 	timesSkipped   *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics. The label schedule has the value that it has for
+// NewMetrics registers the metrics. The label schedule has the same value as the label of
 // Backups: names of more than 63 characters are shortened.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
@@ -43,7 +43,7 @@ func (m *Metrics) recordSkipped(name, reason string) {
 	m.timesSkipped.WithLabelValues(shortname.LabelValue(name), reason).Inc()
 }
 
-// deleteSeries drops what was counted of a Schedule that is gone.
+// deleteSeries deletes the series of a deleted Schedule.
 func (m *Metrics) deleteSeries(name string) {
 	labels := prometheus.Labels{"schedule": shortname.LabelValue(name)}
 	m.backupsCreated.DeletePartialMatch(labels)

@@ -16,17 +16,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/schedule"
 )
 
-// observedState is what there is of a Schedule.
+// observedState is the observed state of a Schedule.
 type observedState struct {
 	runs []schedule.Run
-	// backups are those of the runs, by name. They belong to the cache.
+	// backups are the Backups of the runs, by name. They belong to the cache.
 	backups map[string]*v1alpha1.Backup
 	// deletionRunNames are the names of all DeletionRuns.
 	deletionRunNames map[string]bool
 }
 
-// observeSchedule looks at the Backups of a Schedule, and at who destroys them. Who reads them is
-// looked at before they are, if it comes to that.
+// observeSchedule reads the Backups of a Schedule and the DeletionRuns. The Restores that use a Backup
+// are read before it is destroyed, if it comes to that.
 func (r *Reconciler) observeSchedule(ctx context.Context, s *v1alpha1.Schedule) (*observedState, error) {
 	var backups v1alpha1.BackupList
 	labels := client.MatchingLabels{v1alpha1.LabelScheduleName: shortname.LabelValue(s.Name)}

@@ -26,9 +26,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/schedule"
 )
 
-// parseAndValidate reads the expression of a Schedule, and returns everything that is wrong with the
-// Schedule. What the API server checks is not looked at: it knows the rules of a spec, not
-// those of labels within it.
+// parseAndValidate parses the expression of a Schedule, and returns all problems of the Schedule. It
+// does not check what the API server checks: the API server knows the rules of a spec, but not those
+// of the labels in it.
 func parseAndValidate(s *v1alpha1.Schedule) (schedule.Cron, error) {
 	cron, err := schedule.Parse(s.Spec.Schedule, s.Spec.TimeZone)
 	labels, annotations := templateMetadata(s)
@@ -38,7 +38,7 @@ func parseAndValidate(s *v1alpha1.Schedule) (schedule.Cron, error) {
 	return cron, errors.Join(err, problems.ToAggregate())
 }
 
-// newDecisionInput returns what is decided on.
+// newDecisionInput returns the input of the decision.
 func (p *reconcileScope) newDecisionInput(cron schedule.Cron) schedule.Input {
 	spec, status := &p.s.Spec, &p.original.Status
 	in := schedule.Input{
@@ -57,7 +57,7 @@ func (p *reconcileScope) newDecisionInput(cron schedule.Cron) schedule.Input {
 		in.KeepLast = *spec.KeepLast
 	}
 	if status.ObservedSchedule != "" && (status.ObservedSchedule != spec.Schedule || status.ObservedTimeZone != spec.TimeZone) {
-		in.LastSkipped = p.now // nobody meant the times that the new expression had before
+		in.LastSkipped = p.now // the earlier times of the new expression do not count
 	}
 	return in
 }
@@ -66,7 +66,7 @@ func (p *reconcileScope) newDecisionInput(cron schedule.Cron) schedule.Input {
 func (p *reconcileScope) recordInvalidSpec(ctx context.Context, problem error) error {
 	status := &p.s.Status
 	if status.ObservedSchedule == "" {
-		// What is written instead is another expression, and has no times before that.
+		// The fixed expression will be a new one, and has no times before that.
 		status.ObservedSchedule, status.ObservedTimeZone = p.s.Spec.Schedule, p.s.Spec.TimeZone
 	}
 	status.NextScheduleTime = nil
@@ -83,7 +83,7 @@ func (p *reconcileScope) recordInvalidSpec(ctx context.Context, problem error) e
 	return nil
 }
 
-// setStatusFromDecision puts what was decided and done into the status.
+// setStatusFromDecision records the decision and its execution in the status.
 func (p *reconcileScope) setStatusFromDecision() {
 	status, spec, d := &p.s.Status, &p.s.Spec, &p.decision
 	status.ObservedSchedule, status.ObservedTimeZone, status.ObservedPaused = spec.Schedule, spec.TimeZone, spec.Paused
@@ -98,7 +98,7 @@ func (p *reconcileScope) setStatusFromDecision() {
 		status.NextScheduleTime = nil
 	}
 	for _, skip := range d.Skipped {
-		if skip.Reason != schedule.ReasonTooManyMissed { // of these one is made up for
+		if skip.Reason != schedule.ReasonTooManyMissed { // one of these is made up for
 			status.LastSkippedTime, status.LastSkippedReason = toStatusTime(skip.Time), string(skip.Reason)
 		}
 	}
@@ -106,7 +106,7 @@ func (p *reconcileScope) setStatusFromDecision() {
 	p.summarizeStatus()
 }
 
-// updateBackupCounts records what the Backups are like.
+// updateBackupCounts records counts and times of the Backups.
 func (p *reconcileScope) updateBackupCounts() {
 	status := &p.s.Status
 	status.Active = 0
@@ -120,16 +120,16 @@ func (p *reconcileScope) updateBackupCounts() {
 	}
 }
 
-// summarizeStatus says in one word and one sentence how the Schedule stands.
+// summarizeStatus sets the phase and the message.
 func (p *reconcileScope) summarizeStatus() {
 	if p.createError != nil {
 		p.setPhaseAndConditions(v1alpha1.SchedulePhaseEnabled, conditions.StalledRetrying, v1alpha1.ReasonBackupNotCreated,
-			p.createError.Error()+"; it is tried again, correct spec.template if that is the cause")
+			p.createError.Error()+"; the operator retries, correct spec.template if it is the cause")
 		return
 	}
 	if p.s.Spec.Paused {
 		p.setPhaseAndConditions(v1alpha1.SchedulePhasePaused, conditions.Current, v1alpha1.ReasonPaused,
-			"Paused: no Backups are created; set spec.paused to false to go on")
+			"Paused: no Backups are created; set spec.paused to false to resume")
 		return
 	}
 	message := "The next Backup is due at " + p.decision.NextScheduleTime.Format(time.RFC3339)
@@ -146,7 +146,7 @@ func (p *reconcileScope) setPhaseAndConditions(phase v1alpha1.SchedulePhase, sta
 	conditions.SetSummary(p.s, state, reason, message)
 }
 
-// backupNameAt returns the name of the Backup for a time, also if it is gone.
+// backupNameAt returns the name of the Backup for a time, even if the Backup no longer exists.
 func (p *reconcileScope) backupNameAt(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -159,8 +159,8 @@ func (p *reconcileScope) backupNameAt(t time.Time) string {
 	return schedule.RunName(p.s.Name, t)
 }
 
-// patchStatus writes the status, if it changed. It returns false if somebody changed the Schedule
-// in the meantime, or removed it: the watch brings what there is then.
+// patchStatus writes the status, if it changed. It returns false if the Schedule was changed or
+// removed in the meantime: the watch delivers the newer object.
 func (p *reconcileScope) patchStatus(ctx context.Context) (written bool, err error) {
 	if equality.Semantic.DeepEqual(&p.original.Status, &p.s.Status) {
 		return true, nil

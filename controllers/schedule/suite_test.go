@@ -28,8 +28,8 @@ var cluster suite.Cluster
 
 func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
-// stage is a namespace in which a test makes one pass after the other, at the times it
-// likes. Days are counted from the first midnight after it began, which is that of day 1.
+// stage is a namespace in which a test reconciles one Schedule, at chosen times. Days are counted
+// from the first midnight after its start, which begins day 1.
 type stage struct {
 	*suite.Env
 	t        *testing.T
@@ -69,7 +69,7 @@ func (s *stage) time(text string) time.Time {
 	return s.midnight.AddDate(0, 0, day-1).Add(time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
 }
 
-// shown returns a time as time takes it; empty if there is none.
+// shown returns a time in the format of time; empty if it is zero.
 func (s *stage) shown(t *metav1.Time) string {
 	if t == nil {
 		return ""
@@ -88,7 +88,7 @@ func (s *stage) nightly(edits ...func(*v1alpha1.ScheduleSpec)) *v1alpha1.Schedul
 	s.t.Helper()
 	n := s.fresh("0 3 * * *", edits...)
 	before := n.DeepCopy()
-	// Otherwise it depends on the time of the day what is due when the test begins.
+	// Without it, the time of day at which the test starts would determine what is due.
 	n.Status.SettledTime = &metav1.Time{Time: s.midnight}
 	n.Status.ObservedSchedule, n.Status.ObservedTimeZone = n.Spec.Schedule, n.Spec.TimeZone
 	if err := s.Client.Status().Patch(s.t.Context(), n, client.MergeFrom(before)); err != nil {
@@ -97,7 +97,7 @@ func (s *stage) nightly(edits ...func(*v1alpha1.ScheduleSpec)) *v1alpha1.Schedul
 	return n
 }
 
-// fresh creates a Schedule that nobody has looked at.
+// fresh creates a Schedule that was never reconciled.
 func (s *stage) fresh(expression string, edits ...func(*v1alpha1.ScheduleSpec)) *v1alpha1.Schedule {
 	s.t.Helper()
 	many := int32(100)
@@ -112,7 +112,7 @@ func (s *stage) fresh(expression string, edits ...func(*v1alpha1.ScheduleSpec)) 
 	return suite.Create(s.Env, n)
 }
 
-// at makes a pass at a time, and reads the Schedule again.
+// at reconciles at a time, and reads the Schedule again.
 func (s *stage) at(text string, n *v1alpha1.Schedule) ctrl.Result {
 	s.t.Helper()
 	s.now = s.time(text)
@@ -123,7 +123,7 @@ func (s *stage) at(text string, n *v1alpha1.Schedule) ctrl.Result {
 	return result
 }
 
-// pass makes a pass, and reads the Schedule again.
+// pass reconciles, and reads the Schedule again.
 func (s *stage) pass(n *v1alpha1.Schedule) (ctrl.Result, error) {
 	s.t.Helper()
 	result, err := s.r.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(n)})
@@ -131,7 +131,7 @@ func (s *stage) pass(n *v1alpha1.Schedule) (ctrl.Result, error) {
 	return result, err
 }
 
-// backups returns the Backups there are, by name.
+// backups returns the existing Backups, by name.
 func (s *stage) backups() []v1alpha1.Backup {
 	s.t.Helper()
 	var list v1alpha1.BackupList
@@ -141,7 +141,7 @@ func (s *stage) backups() []v1alpha1.Backup {
 	return list.Items
 }
 
-// expectMade looks for which times there are Backups, in their order.
+// expectMade checks for which times Backups exist, in order.
 func (s *stage) expectMade(want ...string) {
 	s.t.Helper()
 	var got []string
@@ -162,7 +162,7 @@ func (s *stage) backup(text string) *v1alpha1.Backup {
 	s.t.Helper()
 	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.backupName(text)}}
 	if !suite.GetIfExists(s.Env, b) {
-		s.t.Fatalf("there is no Backup %s", b.Name)
+		s.t.Fatalf("Backup %s does not exist", b.Name)
 	}
 	return b
 }
@@ -180,7 +180,7 @@ func (s *stage) made(text string, edits ...func(*v1alpha1.Backup)) *v1alpha1.Bac
 	return suite.Create(s.Env, b)
 }
 
-// end lets a Backup end an hour after a time, with nothing left to do.
+// end finishes a Backup an hour after a time, with nothing owed.
 func (s *stage) end(b *v1alpha1.Backup, phase v1alpha1.BackupPhase, text string) {
 	s.t.Helper()
 	before := b.DeepCopy()
@@ -191,25 +191,25 @@ func (s *stage) end(b *v1alpha1.Backup, phase v1alpha1.BackupPhase, text string)
 	}
 }
 
-// expectTold looks whether exactly these things were told since it was asked last. Each is
-// the beginning of an event, perhaps with words that follow somewhere after a "…".
+// expectTold expects exactly these events since the last call. Each is the beginning of an event,
+// optionally followed by a later part of it after a "…".
 func (s *stage) expectTold(want ...string) {
 	s.t.Helper()
 	told := s.told
 	s.told = nil
 	if len(told) != len(want) {
-		s.t.Errorf("told %q, want %q", told, want)
+		s.t.Errorf("the events are %q, want %q", told, want)
 		return
 	}
 	for i, text := range told {
 		beginning, words, _ := strings.Cut(want[i], "…")
 		if !strings.HasPrefix(text, beginning) || !strings.Contains(text, words) {
-			s.t.Errorf("told %q, want %q", text, want[i])
+			s.t.Errorf("the event is %q, want %q", text, want[i])
 		}
 	}
 }
 
-// expect is what a status is compared with.
+// expect is the expected status.
 type expect struct {
 	Phase                       v1alpha1.SchedulePhase
 	Last, Backup, Success, Next string
@@ -260,7 +260,7 @@ func (s *stage) counted() map[string]float64 {
 	return counted
 }
 
-// expectDoomed looks for the Backups of which times there are DeletionRuns.
+// expectDoomed checks for the Backups of which times DeletionRuns exist.
 func (s *stage) expectDoomed(want ...string) {
 	s.t.Helper()
 	var list v1alpha1.DeletionRunList

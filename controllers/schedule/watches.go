@@ -20,14 +20,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
-// addWatches adds what wakes Schedules besides themselves: their Backups, when they come, end and
-// go, and the end of what keeps one from being destroyed.
+// addWatches adds the watches that enqueue Schedules besides their own: Backups, when they are created,
+// finish and are deleted, and the end of runs that prevent the destruction of a Backup.
 func (r *Reconciler) addWatches(b *builder.Builder) *builder.Builder {
 	news := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return hasRelevantChange(e.ObjectOld, e.ObjectNew)
 	}})
 	ends := builder.WithPredicates(predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false }, // at the start every Schedule is looked at
+		CreateFunc: func(event.CreateEvent) bool { return false }, // every Schedule is reconciled at the start
 		UpdateFunc: func(e event.UpdateEvent) bool { return !isFinishedRun(e.ObjectOld) && isFinishedRun(e.ObjectNew) },
 	})
 	return b.
@@ -36,8 +36,8 @@ func (r *Reconciler) addWatches(b *builder.Builder) *builder.Builder {
 		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.deletionRunToSchedules), ends)
 }
 
-// hasRelevantChange reports whether a Backup changed in what matters to its Schedule. Most changes are
-// progress.
+// hasRelevantChange reports whether a Backup changed in a way that matters to its Schedule. Most changes
+// are progress.
 func hasRelevantChange(before, after client.Object) bool {
 	type matters struct {
 		schedule, time                       string
@@ -79,8 +79,8 @@ func (r *Reconciler) restoreToSchedules(ctx context.Context, object client.Objec
 	return r.backupNameToSchedules(ctx, restore.Namespace, restore.Spec.BackupName)
 }
 
-// deletionRunToSchedules returns the Schedule of the Backup that a DeletionRun destroys. If it is
-// gone, that has told the Schedule already.
+// deletionRunToSchedules returns the Schedule of the Backup that a DeletionRun destroys. If the Backup
+// no longer exists, its deletion has already enqueued the Schedule.
 func (r *Reconciler) deletionRunToSchedules(ctx context.Context, object client.Object) []reconcile.Request {
 	deletion, ok := object.(*v1alpha1.DeletionRun)
 	if !ok {
@@ -94,21 +94,21 @@ func (r *Reconciler) backupNameToSchedules(ctx context.Context, namespace, backu
 	var b v1alpha1.Backup
 	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: backup}, &b); err != nil {
 		if client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Looking for the Schedule of a Backup", "backup", backup)
+			ctrl.LoggerFrom(ctx).Error(err, "Finding the Schedule of a Backup failed", "backup", backup)
 		}
 		return nil
 	}
 	return r.backupToSchedules(ctx, &b)
 }
 
-// labelToSchedules returns the Schedules that put a label on their Backups: one, as a rule.
+// labelToSchedules returns the Schedules that set a label on their Backups: usually one.
 func (r *Reconciler) labelToSchedules(ctx context.Context, namespace, label string) []reconcile.Request {
 	if label == "" {
 		return nil
 	}
 	var list v1alpha1.ScheduleList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the Schedules")
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the Schedules failed")
 		return nil
 	}
 	var requests []reconcile.Request

@@ -38,9 +38,10 @@ import (
 type Opener interface {
 	// Open opens a location.
 	Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*location.Store, error)
-	// ReleaseDeletedLocation ends what is kept for a location that was deleted.
+	// ReleaseDeletedLocation releases the resources held for a deleted location.
 	ReleaseDeletedLocation(ctx context.Context, key types.NamespacedName)
-	// ReleaseReplacedLocation ends what is kept for a location in whose place there is another one.
+	// ReleaseReplacedLocation releases the resources held for a location that was replaced by
+	// another one of the same name.
 	ReleaseReplacedLocation(ctx context.Context, uid types.UID)
 }
 
@@ -52,24 +53,24 @@ type Reconciler struct {
 	Redactor *redact.Redactor
 	// Interval is the time between two checks; 1 minute by default.
 	Interval time.Duration
-	// Timeout bounds one check; 30 seconds by default.
+	// Timeout limits one check; 30 seconds by default.
 	Timeout time.Duration
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
 
 	checks *runner.Runner[checkResult]
-	// providerStates has what Plugins said about the provider of a location when it was
-	// checked last, by its key.
+	// providerStates maps the key of a location to the state of its provider at the last check,
+	// as reported by Plugins.
 	providerStates sync.Map
-	// uids has the UID that a location had when it was seen last, by its key.
+	// uids maps the key of a location to its last observed UID.
 	uids sync.Map
-	// checkStarts has when the check began that is under way, by its id.
+	// checkStarts maps the id of a running check to its start.
 	checkStarts sync.Map
 }
 
-// checkResult is what one look at a location found.
+// checkResult is the result of one check of a location.
 type checkResult struct {
-	// putIfAbsent is nil if the location could not be asked.
+	// putIfAbsent is nil if it is unknown.
 	putIfAbsent *bool
 	problem     error
 	// fullError is why nothing can be written to a location that can be read.
@@ -153,8 +154,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: 2 * r.Timeout}, nil
 }
 
-// reconcileRunningCheck waits for a check that is under way. One that does not end although its time
-// is over makes the location Unavailable.
+// reconcileRunningCheck waits for a running check. A check that exceeds its timeout makes the
+// location Unavailable.
 func (r *Reconciler) reconcileRunningCheck(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, id string) (ctrl.Result, error) {
 	begun, _ := r.checkStarts.Load(id)
 	at, _ := begun.(time.Time)
@@ -169,14 +170,14 @@ func (r *Reconciler) reconcileRunningCheck(ctx context.Context, bsl *v1alpha1.Ba
 	return ctrl.Result{RequeueAfter: r.Interval}, ignoreConflict(r.recordCheckResult(ctx, bsl, hung))
 }
 
-// notRespondingError is the problem of a location that does not answer.
+// notRespondingError is the problem of a location that does not respond.
 func (r *Reconciler) notRespondingError() error {
-	return fmt.Errorf("the location does not answer: a check has not ended within %s; check the volume or the service that keeps it", r.Timeout)
+	return fmt.Errorf("the location does not answer: a check did not finish within %s; check its volume or service", r.Timeout)
 }
 
-// releaseReplacedLocation ends what is kept for an earlier location of that name: one that is
-// created again at once is never seen to be missing. What is read here gets only newer,
-// which is not so for the objects that others open: those may be of the predecessor.
+// releaseReplacedLocation releases the resources held for an earlier location of the same name: the
+// deletion of a location that is recreated immediately may never be observed. The objects read here
+// only get newer. Those read by other callers of the opener may be older and of the predecessor.
 func (r *Reconciler) releaseReplacedLocation(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) {
 	before, _ := r.uids.Swap(client.ObjectKeyFromObject(bsl), bsl.UID)
 	if uid, known := before.(types.UID); known && uid != bsl.UID {
@@ -184,8 +185,8 @@ func (r *Reconciler) releaseReplacedLocation(ctx context.Context, bsl *v1alpha1.
 	}
 }
 
-// timeUntilCheck returns how long the last check of this generation is still good. One in the future
-// was recorded by a clock that has been set back since.
+// timeUntilCheck returns how long the last check of this generation is still valid. A time in the
+// future was recorded by a clock that has been set back since.
 func (r *Reconciler) timeUntilCheck(bsl *v1alpha1.BackupStorageLocation) time.Duration {
 	available := conditions.Get(bsl, v1alpha1.ConditionAvailable)
 	if available == nil || available.ObservedGeneration != bsl.Generation || bsl.Status.LastValidationTime == nil {
@@ -198,8 +199,8 @@ func (r *Reconciler) timeUntilCheck(bsl *v1alpha1.BackupStorageLocation) time.Du
 	return 0
 }
 
-// fullCheckInterval is the time between two checks of a location that is full, so that it can
-// be used soon after something was deleted.
+// fullCheckInterval is the time between two checks of a full location. It is short, so that the
+// location can be used soon after something was deleted.
 const fullCheckInterval = 10 * time.Second
 
 // checkInterval returns the time until the next check of a location.
@@ -210,7 +211,7 @@ func (r *Reconciler) checkInterval(bsl *v1alpha1.BackupStorageLocation) time.Dur
 	return r.Interval
 }
 
-// checkLocation opens the location and tries it.
+// checkLocation opens the location and checks it.
 func (r *Reconciler) checkLocation(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) checkResult {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -221,7 +222,7 @@ func (r *Reconciler) checkLocation(ctx context.Context, bsl *v1alpha1.BackupStor
 	return found
 }
 
-// probeLocation opens the location, lists it, and writes, reads and deletes an object where that is
+// probeLocation opens the location, lists it, and writes, reads and deletes an object if that is
 // allowed.
 func (r *Reconciler) probeLocation(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (found checkResult) {
 	store, err := r.Opener.Open(ctx, bsl)
@@ -249,11 +250,11 @@ func (r *Reconciler) probeLocation(ctx context.Context, bsl *v1alpha1.BackupStor
 	return found
 }
 
-// recordCheckResult writes what a check found, and tells people when it changed.
+// recordCheckResult records the result of a check, and emits an event when it changed.
 func (r *Reconciler) recordCheckResult(ctx context.Context, bsl *v1alpha1.BackupStorageLocation, outcome runner.Outcome[checkResult]) error {
 	problem := outcome.Value.problem
 	if outcome.Err != nil {
-		ctrl.LoggerFrom(ctx).Error(outcome.Err, "The check of a location failed inside the operator")
+		ctrl.LoggerFrom(ctx).Error(outcome.Err, "Checking a location failed with an internal error")
 		problem = errInternal
 	}
 	was, wasWritable := bsl.Status.Phase, writableReason(bsl)
@@ -276,7 +277,7 @@ func (r *Reconciler) recordCheckResult(ctx context.Context, bsl *v1alpha1.Backup
 
 var errInternal = errors.New("internal error; see the operator's log")
 
-// emitCheckEvent publishes what a check found.
+// emitCheckEvent emits an event with the result of a check.
 func (r *Reconciler) emitCheckEvent(bsl *v1alpha1.BackupStorageLocation) {
 	emit := func(kind, reason, message string) {
 		r.Recorder.Eventf(bsl, nil, kind, reason, "Check", "%s", message)
@@ -293,8 +294,8 @@ func (r *Reconciler) emitCheckEvent(bsl *v1alpha1.BackupStorageLocation) {
 	}
 }
 
-// ignoreConflict drops the error of a write that lost against a newer one: the
-// watch brings the newer object.
+// ignoreConflict drops the error of a write that conflicts with a newer one: the watch delivers
+// the newer object.
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) {
 		return nil

@@ -24,7 +24,7 @@ func write(t *testing.T, elements ...string) string {
 	return path
 }
 
-// files returns the regular files below a folder.
+// files returns the regular files below a directory.
 func files(t *testing.T, root string) []string {
 	t.Helper()
 	var found []string
@@ -54,15 +54,15 @@ func TestFolder(t *testing.T) {
 	}
 	env.WaitForEvent(bsl, "Normal Available: The location can be used")
 
-	// A change is looked at immediately, not within the hour.
+	// A change is checked immediately, not within the hour.
 	write(t, root, "occupied")
 	suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "occupied/below" })
 	await(env, bsl, unavailable(`opening folder "occupied/below"`))
 	env.WaitForEvent(bsl, "Warning Unavailable: opening folder")
 }
 
-// TestFolderThatCannotBeUsed has each folder beside a good one, which must not be
-// disturbed.
+// TestFolderThatCannotBeUsed checks each directory beside a good one, which must not be
+// affected.
 func TestFolderThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	env, root := cluster.NewEnv(t), t.TempDir()
@@ -83,14 +83,14 @@ func TestFolderThatCannotBeUsed(t *testing.T) {
 		bsl := folder(env, path)
 		await(env, bsl, want)
 		if bsl.Status.Phase == v1alpha1.LocationPhaseUnavailable && bsl.Status.PutIfAbsent != nil {
-			t.Errorf("%s: nobody could ask it, and putIfAbsent is %v", path, *bsl.Status.PutIfAbsent)
+			t.Errorf("%s: the location is unavailable, but putIfAbsent is %v", path, *bsl.Status.PutIfAbsent)
 		}
 	}
 	bsl := folder(env, "shared", func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Prefix = "cluster-1" })
 	await(env, bsl, available)
 }
 
-// TestReadOnly accepts a location that can not be written, and writes nothing.
+// TestReadOnly accepts a location that cannot be written, and writes nothing.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	env, root := cluster.NewEnv(t), t.TempDir()
@@ -118,7 +118,7 @@ func TestOperatorWithoutRoot(t *testing.T) {
 	})
 }
 
-// TestMended breaks and mends a folder behind the operator's back.
+// TestMended breaks and fixes a directory without the operator's involvement.
 func TestMended(t *testing.T) {
 	t.Parallel()
 	env, root := cluster.NewEnv(t), t.TempDir()
@@ -128,7 +128,7 @@ func TestMended(t *testing.T) {
 	obstacle := write(t, root, "main/foreign/file")
 	await(env, bsl, unavailable("foreign"))
 	if bsl.Status.PutIfAbsent == nil || !*bsl.Status.PutIfAbsent {
-		t.Errorf("putIfAbsent was known to be true and is %v", bsl.Status.PutIfAbsent)
+		t.Errorf("putIfAbsent was true and is %v", bsl.Status.PutIfAbsent)
 	}
 	if err := os.RemoveAll(filepath.Dir(obstacle)); err != nil {
 		t.Fatal(err)

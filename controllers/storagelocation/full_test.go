@@ -37,7 +37,7 @@ func refusing(t *testing.T, status int, code string) string {
 	return server.URL
 }
 
-// TestFullLocation: what is stored in a location without space can be read and deleted.
+// TestFullLocation: existing backups in a full location can be read and deleted.
 func TestFullLocation(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -67,7 +67,7 @@ func TestFullLocation(t *testing.T) {
 	}
 }
 
-// deaf is an Opener that hangs for one location, whatever becomes of the context.
+// deaf is an Opener that hangs for one location, regardless of the context.
 type deaf struct {
 	storagelocation.Opener
 	path    string
@@ -81,8 +81,8 @@ func (d *deaf) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*
 	return d.Opener.Open(ctx, bsl)
 }
 
-// TestLocationThatDoesNotAnswer becomes Unavailable, and disturbs no other one. It is
-// available again when the check has ended.
+// TestLocationThatDoesNotAnswer: the location becomes Unavailable, and does not affect others.
+// It is available again when the check has ended.
 func TestLocationThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)

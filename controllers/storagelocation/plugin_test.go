@@ -28,8 +28,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// withPlugins starts an operator that loads Plugins, too: this program is the binary of
-// all of them. It returns its scratch folder and what stops it.
+// withPlugins starts an operator that also loads Plugins: this program is the binary of all of
+// them. It returns the operator's scratch directory and a function that stops the operator.
 func withPlugins(t *testing.T, env *suite.Env, options ...func(*storagelocation.Reconciler)) (scratch string, stop func()) {
 	t.Helper()
 	self, err := os.Executable()
@@ -70,7 +70,7 @@ func withPlugins(t *testing.T, env *suite.Env, options ...func(*storagelocation.
 	}
 }
 
-// newPlugin creates a Plugin whose program serves the folder.
+// newPlugin creates a Plugin whose program serves the directory.
 func newPlugin(t *testing.T, env *suite.Env, folder *storeplugin.BucketDir) *v1alpha1.Plugin {
 	t.Helper()
 	self, err := os.Executable()
@@ -102,7 +102,7 @@ func withCredential(bsl *v1alpha1.BackupStorageLocation) {
 	bsl.Spec.Plugin.Credential = &v1alpha1.SecretKeyReference{Name: "cloud", Key: "ini"}
 }
 
-// TestPluginComesAndGoes checks within an hour what is otherwise checked every hour.
+// TestPluginComesAndGoes expects within seconds checks that otherwise run every hour.
 func TestPluginComesAndGoes(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -111,7 +111,7 @@ func TestPluginComesAndGoes(t *testing.T) {
 	bsl := inPlugin(env, "bucket")
 	await(env, bsl, unavailable(`no Plugin provides the ObjectStore "test.example.io/folder": create the Plugin`))
 	if bsl.Status.PutIfAbsent != nil {
-		t.Errorf("nobody could ask it, and putIfAbsent is %v", *bsl.Status.PutIfAbsent)
+		t.Errorf("the location is unavailable, but putIfAbsent is %v", *bsl.Status.PutIfAbsent)
 	}
 	folders := newPlugin(t, env, store)
 	await(env, bsl, available)
@@ -151,7 +151,7 @@ func TestPluginThatIsNotReady(t *testing.T) {
 	await(env, bsl, available)
 }
 
-// TestPluginRefuses shows the words of a plugin, and what mends it.
+// TestPluginRefuses checks that errors of a plugin are reported, and that fixing their cause helps.
 func TestPluginRefuses(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -180,11 +180,11 @@ func TestPluginRefuses(t *testing.T) {
 	await(env, bsl, available)
 	for _, event := range env.ListEventsFor(bsl) {
 		if strings.Contains(event, wrong) {
-			t.Errorf("an event tells the password: %s", event)
+			t.Errorf("an event contains the password: %s", event)
 		}
 	}
 	if starts := store.AcceptedInits(); starts[len(starts)-1].Credentials != "password=right" {
-		t.Errorf("the store was initialised so: %+v", starts[len(starts)-1])
+		t.Errorf("the store was initialized with: %+v", starts[len(starts)-1])
 	}
 
 	if err := env.Client.Delete(t.Context(), bsl); err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/location"
 )
 
-// pluginToLocations wakes the locations that plugins keep when a Plugin changes: it may be
-// theirs now, or no longer.
+// pluginToLocations enqueues the locations of plugins when a Plugin changes: it may provide
+// their store now, or no longer.
 func (r *Reconciler) pluginToLocations(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1alpha1.BackupStorageLocationList
 	if err := r.Client.List(ctx, &list); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the locations that wait for a Plugin failed; they are looked at later")
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the locations of plugins failed; they are checked at their next interval")
 		return nil
 	}
 	var requests []reconcile.Request
@@ -32,8 +32,8 @@ func (r *Reconciler) pluginToLocations(ctx context.Context, _ client.Object) []r
 	return requests
 }
 
-// providerState returns what Plugins say about the provider of a location, "" if it needs
-// none.
+// providerState returns the state of the provider of a location, as reported by Plugins; "" if
+// the location needs none.
 func (r *Reconciler) providerState(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (string, error) {
 	if bsl.Spec.Plugin == nil {
 		return "", nil
@@ -41,8 +41,8 @@ func (r *Reconciler) providerState(ctx context.Context, bsl *v1alpha1.BackupStor
 	return location.ProviderFingerprint(ctx, r.Client, bsl.Spec.Plugin.Provider)
 }
 
-// hasProviderChanged reports whether the last check knew something else about the provider. The
-// first look of an operator at the location of a plugin is always news.
+// hasProviderChanged reports whether the state of the provider has changed since the last check.
+// The first reconcile of a plugin's location after a start of the operator always counts as a change.
 func (r *Reconciler) hasProviderChanged(key types.NamespacedName, provider string) bool {
 	known, found := r.providerStates.Load(key)
 	if !found {

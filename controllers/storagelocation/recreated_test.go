@@ -34,8 +34,8 @@ func (p *paused) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return p.Client.Get(ctx, key, object, opts...)
 }
 
-// TestCreatedAgain deletes and creates a location while nobody looks: what was kept for
-// the first one goes, and what there is for the second stays.
+// TestCreatedAgain deletes and recreates a location without a reconcile in between: the resources
+// of the first one are released, and those of the second stay.
 func TestCreatedAgain(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -68,7 +68,7 @@ func TestCreatedAgain(t *testing.T) {
 	await(env, second, available)
 	starts := store.AcceptedInits()
 	if len(starts) != 2 {
-		t.Fatalf("the store was initialised so: %+v", starts)
+		t.Fatalf("the store was initialized with: %+v", starts)
 	}
 	plugintesting.Eventually(t, "the process of the first location ended", func() bool {
 		_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(starts[0].PID)))
@@ -76,7 +76,7 @@ func TestCreatedAgain(t *testing.T) {
 	})
 	files, err := filepath.Glob(filepath.Join(scratch, "*", "*"))
 	if want := []string{starts[1].Config["credentialsFile"]}; err != nil || !slices.Equal(files, want) {
-		t.Errorf("there are the credentials %q, %v, want %q", files, err, want)
+		t.Errorf("the credentials are %q, %v, want %q", files, err, want)
 	}
 	if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(starts[1].PID))); err != nil {
 		t.Errorf("the process of the second location: %v", err)

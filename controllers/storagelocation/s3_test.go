@@ -40,7 +40,7 @@ func credentials(env *suite.Env, name string, data map[string]string) *corev1.Se
 	return suite.Create(env, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data})
 }
 
-// TestBucket gives the wrong credentials in every way, and then the right ones.
+// TestBucket uses wrong credentials in every way, and then the right ones.
 func TestBucket(t *testing.T) {
 	t.Parallel()
 	env, server := cluster.NewEnv(t), s3server.Start(t, s3server.Options{})
@@ -61,7 +61,7 @@ func TestBucket(t *testing.T) {
 	}
 	for _, event := range env.ListEventsFor(bsl) {
 		if strings.Contains(event, wrong) || strings.Contains(event, server.SecretKey) {
-			t.Errorf("an event tells the key: %s", event)
+			t.Errorf("an event contains the key: %s", event)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestBucketThatCannotBeUsed(t *testing.T) {
 	await(env, bucket(env, server, "keys", func(s *v1alpha1.S3Location) { s.Endpoint, s.CACert = "https://127.0.0.1:1", []byte("rubbish") }), invalid("caCert"))
 }
 
-// TestBucketWithoutConditions says of a server that it may overwrite.
+// TestBucketWithoutConditions reports that a server may overwrite objects.
 func TestBucketWithoutConditions(t *testing.T) {
 	t.Parallel()
 	env, server := cluster.NewEnv(t), s3server.Start(t, s3server.Options{IgnoreConditions: true})
@@ -89,7 +89,7 @@ func TestBucketWithoutConditions(t *testing.T) {
 	}
 }
 
-// opener opens no location, in ways that a provider can not be made to show.
+// opener fails to open locations in ways that a provider cannot be made to.
 type opener func(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) error
 
 // Open implements storagelocation.Opener.
@@ -103,23 +103,23 @@ func (o opener) ReleaseDeletedLocation(context.Context, types.NamespacedName) {}
 // ReleaseReplacedLocation implements storagelocation.Opener.
 func (o opener) ReleaseReplacedLocation(context.Context, types.UID) {}
 
-// TestOddities: a location that hangs delays no other, a panic ends nothing, and no
-// message tells what is secret or grows without limit.
+// TestOddities: a location that hangs delays no other, a panic does not stop the operator, and no
+// message contains secrets or grows without limit.
 func TestOddities(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
 	operator(t, env, "", func(r *storagelocation.Reconciler) {
 		r.Timeout = 3 * time.Second
-		r.Redactor.AddValues("tell-nobody-123")
+		r.Redactor.AddValues("secret-value-123")
 		r.Opener = opener(func(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) error {
 			switch bsl.Spec.Filesystem.Path {
 			case "hangs":
 				<-ctx.Done()
 				return errors.Join(errors.New("it hangs"), ctx.Err())
 			case "panics":
-				panic("tell-nobody-123")
+				panic("secret-value-123")
 			case "tells":
-				return errors.New("the server said tell-nobody-123 twice\nand more")
+				return errors.New("the server said secret-value-123 twice\nand more")
 			}
 			return errors.New(strings.Repeat("€", 2000))
 		})
@@ -136,8 +136,8 @@ func TestOddities(t *testing.T) {
 		t.Errorf("the message after a panic is %q", panics.Status.Message)
 	}
 	for _, bsl := range []*v1alpha1.BackupStorageLocation{tells, panics} {
-		if strings.Contains(bsl.Status.Message, "tell-nobody") {
-			t.Errorf("the message tells a secret: %s", bsl.Status.Message)
+		if strings.Contains(bsl.Status.Message, "secret-value") {
+			t.Errorf("the message contains a secret: %s", bsl.Status.Message)
 		}
 	}
 	env.WaitForEvent(long, "Warning Unavailable: €€")

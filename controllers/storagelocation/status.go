@@ -16,13 +16,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// minFreePercent is the part of a location in percent that should be free.
+// minFreePercent is the share of a location that should be free.
 const minFreePercent = 5
 
-// availableMessage is what is said of a location without a problem.
+// availableMessage is the message for a location without a problem.
 const availableMessage = "The location can be used"
 
-// setStatusFromCheck writes what a check found into the status.
+// setStatusFromCheck sets the status from the result of a check.
 func (r *Reconciler) setStatusFromCheck(bsl *v1alpha1.BackupStorageLocation, problem error, found checkResult) {
 	available := func(is metav1.ConditionStatus, reason, message string) {
 		conditions.Set(bsl, v1alpha1.ConditionAvailable, is, reason, message)
@@ -42,10 +42,10 @@ func (r *Reconciler) setStatusFromCheck(bsl *v1alpha1.BackupStorageLocation, pro
 		writable(metav1.ConditionFalse, reason, message)
 		conditions.SetSummary(bsl, conditions.StalledRetrying, reason, message)
 	case found.fullError != nil:
-		message := executor.OneLine("The location is full: delete backups, or make it larger; what is stored there can be restored and deleted (" +
+		message := executor.OneLine("The location is full: delete backups, or make it larger; existing backups can be restored and deleted (" +
 			r.Redactor.String(found.fullError.Error()) + ")")
 		bsl.Status.Phase, bsl.Status.Message = v1alpha1.LocationPhaseFull, message
-		available(metav1.ConditionTrue, v1alpha1.ReasonAvailable, "What is stored in the location can be read and deleted")
+		available(metav1.ConditionTrue, v1alpha1.ReasonAvailable, "Existing backups can be read and deleted")
 		writable(metav1.ConditionFalse, v1alpha1.ReasonFull, message)
 		conditions.SetSummary(bsl, conditions.StalledRetrying, v1alpha1.ReasonFull, message)
 	default:
@@ -65,7 +65,7 @@ func (r *Reconciler) setStatusFromCheck(bsl *v1alpha1.BackupStorageLocation, pro
 	}
 }
 
-// writableReason returns the reason of the condition Writable, "" if there is none.
+// writableReason returns the reason of the condition Writable; "" if there is none.
 func writableReason(bsl *v1alpha1.BackupStorageLocation) string {
 	if writable := conditions.Get(bsl, v1alpha1.ConditionWritable); writable != nil {
 		return writable.Reason
@@ -73,12 +73,12 @@ func writableReason(bsl *v1alpha1.BackupStorageLocation) string {
 	return ""
 }
 
-// isAlmostFull reports whether little space is left. What is unknown is enough.
+// isAlmostFull reports whether little space is left. Unknown space counts as enough.
 func isAlmostFull(s objectstore.Space) bool {
 	return s.Total > 0 && s.Free < s.Total/100*minFreePercent
 }
 
-// formatSize returns a size for people, coarse enough not to change with every check.
+// formatSize formats a size for people, coarse enough not to change with every check.
 func formatSize(size uint64) string {
 	const mib, gib = 1 << 20, 1 << 30
 	if size < 10*gib {

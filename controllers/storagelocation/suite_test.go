@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // operator starts an operator whose filesystem locations are below root. It checks
-// each location once, and again after a second where a test asks for that.
+// each location once, and again after a second if a test requests that.
 func operator(t *testing.T, env *suite.Env, root string, options ...func(*storagelocation.Reconciler)) {
 	t.Helper()
 	env.StartManager(func(mgr ctrl.Manager) error {
@@ -48,10 +48,10 @@ func operator(t *testing.T, env *suite.Env, root string, options ...func(*storag
 
 func often(r *storagelocation.Reconciler) { r.Interval = time.Second }
 
-// folder creates a location in a folder.
+// folder creates a location in a directory.
 func folder(env *suite.Env, path string, edits ...func(*v1alpha1.BackupStorageLocation)) *v1alpha1.BackupStorageLocation {
 	bsl := &v1alpha1.BackupStorageLocation{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "folder-"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "directory-"},
 		Spec:       v1alpha1.BackupStorageLocationSpec{Filesystem: &v1alpha1.FilesystemLocation{Path: path}},
 	}
 	for _, edit := range edits {
@@ -64,11 +64,11 @@ func readOnly(bsl *v1alpha1.BackupStorageLocation) {
 	bsl.Spec.AccessMode = v1alpha1.AccessModeReadOnly
 }
 
-// verdict is what people and other controllers read from a location.
+// verdict is what users and other controllers read from a location.
 type verdict struct {
 	phase  v1alpha1.LocationPhase
 	reason string
-	// message is a part of the status's.
+	// message is a substring of the message.
 	message string
 }
 

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// maxRounds is how often an object is shown to an action that fails with it.
+	// maxRounds is how often an action that fails for an object receives it.
 	maxRounds = 3
-	// firstRoundBackoff is before the second round. The one before the third is longer.
+	// firstRoundBackoff is the wait before the second round. The one before the third is longer.
 	firstRoundBackoff = 5 * time.Second
 )
 
@@ -30,20 +30,20 @@ type actionPass struct {
 	runner  *Runner
 	req     Request
 	targets []*target
-	// cleanedUp is how many clean-ups were made.
+	// cleanedUp counts the successful clean-ups.
 	cleanedUp int64
-	// invalidItems are objects that no action may see, in words, and seen which of them are there.
+	// invalidItems describes objects that no action may receive; invalidRecorded has their entries.
 	invalidItems    []string
 	invalidRecorded bitset
 }
 
-// CallActions shows every archived object to the actions that it concerns, and removes
-// nothing. What an action does wrong is in the Result, and no error; nor is an archive that
-// can not be read, or a backup of which nobody can say whose it is. The error is that of
-// ctx, the store, the scratch folder or Names. It may be repeated; all is shown again then.
+// CallActions passes every archived object to the actions that apply to it, and removes
+// nothing. A failure of an action is in the Result, and is no error; nor is an archive that
+// cannot be read, or a backup whose owner is unknown. The error is that of ctx, the store,
+// the scratch directory or Names. CallActions may be repeated; it then passes all objects again.
 //
 // Without actions it does nothing. Otherwise it reads the manifests and the archive, which
-// takes its compressed size in the scratch folder, and about 100 bytes of memory for each object.
+// takes its compressed size in the scratch directory, and about 100 bytes of memory for each object.
 func (j *Runner) CallActions(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
 	if len(req.Actions) == 0 {
 		return Result{}, nil
@@ -91,7 +91,7 @@ func (j *Runner) surveyAndCallActions(ctx context.Context, store *backupstore.St
 		return Result{}, err
 	}
 	if contents.digestMismatch && found.damage == nil {
-		return newUnreadableResult("the archive " + file + " is not the one that the backup stored, and no action was shown its objects"), nil
+		return newUnreadableResult("the archive " + file + " is not the one that the backup stored, and no action received its objects"), nil
 	}
 	r := &actionPass{runner: j, req: req}
 	if err := r.runActionRounds(ctx, contents, found); err != nil {
@@ -100,19 +100,19 @@ func (j *Runner) surveyAndCallActions(ctx context.Context, store *backupstore.St
 	return r.newResult(found, file), nil
 }
 
-// newUnreadableResult is the Result if no object can be shown, and why.
+// newUnreadableResult returns the Result if no object can be passed to actions, with the reason.
 func newUnreadableResult(why string) Result {
 	return Result{Leftovers: AppendLeftovers(nil, "what item actions keep for any object of the backup: "+why)}
 }
 
-// runActionRounds makes the rounds.
+// runActionRounds executes the rounds.
 func (r *actionPass) runActionRounds(ctx context.Context, contents *spool, found *archiveSurvey) error {
 	known, err := r.loadResourceNames(ctx, found)
 	if err != nil {
 		return err
 	}
 	for _, spec := range r.req.Actions {
-		spec.IgnoreFailure = true // its error then says no more than what it was
+		spec.IgnoreFailure = true // its error then contains only the cause
 		r.targets = append(r.targets, &target{spec: spec, pass: r, result: ActionResult{Name: spec.Name, Plugin: spec.Plugin}})
 	}
 	for round := range maxRounds {
@@ -136,13 +136,13 @@ func (r *actionPass) loadResourceNames(ctx context.Context, found *archiveSurvey
 	if r.runner.Names != nil {
 		var err error
 		if served, err = r.runner.Names(ctx); err != nil {
-			return nil, fmt.Errorf("finding out what actions mean by the names of resources: %w", err)
+			return nil, fmt.Errorf("resolving the names of resources: %w", err)
 		}
 	}
 	return newResourceNames(served, found.resources), nil
 }
 
-// runActionRound goes through the archive once, if that is of use.
+// runActionRound goes through the archive once, if an action needs it.
 func (r *actionPass) runActionRound(ctx context.Context, contents *spool, found *archiveSurvey, known itemaction.ResourceResolver) error {
 	for _, t := range r.targets {
 		t.prepareRound(ctx, known)
@@ -153,7 +153,7 @@ func (r *actionPass) runActionRound(ctx context.Context, contents *spool, found 
 	if !slices.ContainsFunc(r.targets, func(t *target) bool { return t.inRound }) {
 		return nil
 	}
-	// Where the archive is damaged is known.
+	// The damage of the archive is already known.
 	_, err := contents.walkArchiveEntries(ctx, func(at int64, entry archive.Entry) error {
 		if !found.selectedEntries.hasBit(at) {
 			return nil
@@ -163,7 +163,7 @@ func (r *actionPass) runActionRound(ctx context.Context, contents *spool, found 
 	return err
 }
 
-// callActionsOn shows one object to the actions that it concerns.
+// callActionsOn passes one object to the actions that apply to it.
 func (r *actionPass) callActionsOn(ctx context.Context, at int64, item *archivedItem) error {
 	for _, t := range r.targets {
 		if !t.takeIfDue(at) || !t.action.AppliesTo(item.resource) {
@@ -191,15 +191,15 @@ func (r *actionPass) callActionsOn(ctx context.Context, at int64, item *archived
 	return nil
 }
 
-// recordInvalidItem notes an object that no action may see.
+// recordInvalidItem records an object that no action may receive.
 func (r *actionPass) recordInvalidItem(at int64, item *archivedItem, reason error) {
 	if !r.invalidRecorded.hasBit(at) {
 		r.invalidRecorded.setBit(at)
-		r.invalidItems = AppendLeftovers(r.invalidItems, r.runner.redactedLine(fmt.Sprintf("what item actions keep for %s, which they were not shown: it %s", item.itemDisplayName(), reason)))
+		r.invalidItems = AppendLeftovers(r.invalidItems, r.runner.redactedLine(fmt.Sprintf("what item actions keep for %s, which they did not receive: it %s", item.itemDisplayName(), reason)))
 	}
 }
 
-// newResult puts together what became of the actions.
+// newResult collects the results of the actions.
 func (r *actionPass) newResult(found *archiveSurvey, file string) Result {
 	result := Result{Leftovers: r.invalidItems}
 	for _, t := range r.targets {
@@ -209,7 +209,7 @@ func (r *actionPass) newResult(found *archiveSurvey, file string) Result {
 	}
 	if found.damage != nil {
 		result.Leftovers = AppendLeftovers(result.Leftovers, r.runner.redactedLine(fmt.Sprintf(
-			"what item actions keep for other objects than the first %d, because the archive %s can not be read to its end: %s",
+			"what item actions keep for objects other than the first %d, because the archive %s cannot be read to its end: %s",
 			found.objectCount, file, found.damage)))
 	}
 	return result

@@ -25,7 +25,7 @@ import (
 
 var errFails = errors.New("the cloud says no to " + secret)
 
-// fails does so for one object, in its first attempts.
+// fails returns an error for one object, in its first attempts.
 func fails(with error, object string, attempts int) func(context.Context, string, int) error {
 	return func(_ context.Context, name string, attempt int) error {
 		if (object == "" || name == object) && attempt <= attempts {
@@ -35,7 +35,7 @@ func fails(with error, object string, attempts int) func(context.Context, string
 	}
 }
 
-// hangs does so for one object, or for every one.
+// hangs does not return for one object, or for every one.
 func hangs(object string) func(context.Context, string, int) error {
 	return func(ctx context.Context, name string, _ int) error {
 		if object == "" || name == object {
@@ -45,7 +45,7 @@ func hangs(object string) func(context.Context, string, int) error {
 	}
 }
 
-// TestActions destroys an ordinary backup: whatever the action does, its files go.
+// TestActions destroys an ordinary backup: whatever the action does, its files are removed.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	all := []string{"disk", "web", "db", "cache"}
@@ -70,10 +70,10 @@ func TestActions(t *testing.T) {
 		"fails at length":     {fake: fake{execute: fails(errors.New(strings.Repeat("no ", 2000)), "web", 9)}, shown: append(all, "web", "web"), items: 3, failed: 1, left: []string{"no no no"}, said: "no no no"},
 		"hangs for an object": {fake: fake{execute: hangs("web")}, shown: append(all, "web", "web"), items: 3, failed: 1, left: []string{"did not answer before its deadline"}, said: "deadline"},
 		"hangs": {
-			// Each round ends after three; a third one would take more than an hour altogether.
+			// Each round ends after three calls; a third round would take more than an hour altogether.
 			fake: fake{execute: hangs("")}, failed: 4, said: "deadline",
 			shown: []string{"disk", "web", "db", "disk", "web", "db", "disk"},
-			left:  []string{"volumes.storage.example.io disk", "3 objects that it was not shown, because it was given up"},
+			left:  []string{"volumes.storage.example.io disk", "3 objects that it did not receive, because the operator gave up on it"},
 		},
 		"panics": {
 			fake:  fake{execute: func(_ context.Context, name string, _ int) error { panic("nil map of " + secret + name) }},
@@ -84,20 +84,20 @@ func TestActions(t *testing.T) {
 		"ends always": {
 			fake: fake{execute: fails(lost, "", 99)}, failed: 4, said: "ended",
 			shown: []string{"disk", "web", "db", "disk", "web", "db", "disk", "web", "db"},
-			left:  []string{"disk", "web", "db", "1 objects that it was not shown"},
+			left:  []string{"disk", "web", "db", "1 objects that it did not receive"},
 		},
 		"is back for the second round": {
 			fake: fake{execute: fails(lost, "", 1)}, items: 4, said: "ended",
 			shown: []string{"disk", "web", "db", "disk", "web", "db", "cache", "cache"},
 		},
-		"can not say what concerns it":      {fake: fake{applies: func(int) error { return errFails }}, left: []string{"example.io/act keeps for any object of the backup"}, said: "could not say which objects concern it"},
-		"panics instead":                    {fake: fake{applies: func(int) error { panic(secret) }}, left: []string{"panicked"}, said: "panicked"},
-		"says what concerns it when it can": {fake: fake{applies: failsOnce}, shown: all, items: 4, said: "could not say"},
-		"says nonsense":                     {fake: fake{selector: item.Selector{LabelSelector: "="}}, left: []string{"label selector"}, said: "label selector"},
-		"was removed from the plugin":       {fake: fake{resolve: func() error { return caller.ErrNoSuchAction }}, left: []string{"no such action"}, said: "no such action"},
+		"cannot report its selector":    {fake: fake{applies: func(int) error { return errFails }}, left: []string{"example.io/act keeps for any object of the backup"}, said: "could not say which objects concern it"},
+		"panics instead":                {fake: fake{applies: func(int) error { panic(secret) }}, left: []string{"panicked"}, said: "panicked"},
+		"reports its selector on retry": {fake: fake{applies: failsOnce}, shown: all, items: 4, said: "could not say"},
+		"says nonsense":                 {fake: fake{selector: item.Selector{LabelSelector: "="}}, left: []string{"label selector"}, said: "label selector"},
+		"was removed from the plugin":   {fake: fake{resolve: func() error { return caller.ErrNoSuchAction }}, left: []string{"no such action"}, said: "no such action"},
 		"was removed meanwhile": {
 			fake: fake{resolve: after(2, caller.ErrNoSuchAction)}, shown: all[:1], items: 1, failed: 3, said: "no such action",
-			left: []string{"pods shop/web", "2 objects that it was not shown"},
+			left: []string{"pods shop/web", "2 objects that it did not receive"},
 		},
 		"plugin is not loaded":                 {fake: fake{resolve: func() error { return errors.New("not loaded") }}, left: []string{"not loaded"}, said: "not loaded"},
 		"plugin is not loaded after the first": {fake: fake{resolve: after(2, errors.New("not loaded"))}, shown: all[:1], items: 1, failed: 3, left: []string{"web", "db", "cache"}, said: "not loaded"},
@@ -127,14 +127,14 @@ func TestActions(t *testing.T) {
 					t.Errorf("result (-want +got):\n%s", diff)
 				}
 				if took := time.Since(began); took > 2*time.Hour {
-					t.Errorf("it took %s", took)
+					t.Errorf("the deletion took %s", took)
 				}
 			})
 		})
 	}
 }
 
-// TestPauses: a plugin that ends is given time to start again, in and between the rounds.
+// TestPauses: a plugin that stops gets time to restart, in and between the rounds.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	var pauses []time.Duration
@@ -183,7 +183,7 @@ func failsOnce(attempt int) error {
 	return nil
 }
 
-// after fails from the n-th call on, counted from 0.
+// after returns a function that fails from the n-th call on, counted from 0.
 func after(n int, err error) func() error {
 	calls := 0
 	return func() error {
@@ -194,8 +194,8 @@ func after(n int, err error) func() error {
 	}
 }
 
-// TestOrderOfActions: every object goes to one action after the other, and a call has all
-// that an action needs.
+// TestOrderOfActions: every object is passed to one action after the other, and a call contains
+// everything that an action needs.
 func TestOrderOfActions(t *testing.T) {
 	t.Parallel()
 	var order []string
@@ -232,11 +232,11 @@ func TestOrderOfActions(t *testing.T) {
 		t.Errorf("the action was called with %+v, %s and %s", last.call, last.object, last.backup)
 	}
 	if !strings.Contains(log(t, j), "example.io/b") {
-		t.Error("the log does not tell of the actions")
+		t.Error("the log does not mention the actions")
 	}
 }
 
-// TestManyFailures: what is left behind is named as far as there is room for it.
+// TestManyFailures: leftovers are named as far as there is room for them.
 func TestManyFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

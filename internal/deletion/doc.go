@@ -2,33 +2,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package deletion does the part of a deletion that needs the storage location of the
-// backup: it shows the archived objects to DeleteItemActions and removes the files.
+// backup: it passes the archived objects to DeleteItemActions and removes the files.
 //
-//	Look         is there such a backup, and what do its manifests say
-//	CallActions  archive → scratch file → every object to every action it concerns
-//	RemoveFiles  the files of the backup, manifest first, and those of its Restores
-//	Forget       the run is over: nothing is kept of it any more
+//	Inspect       does the backup exist, and what do its manifests contain
+//	CallActions   archive → scratch file → every object to every action that applies to it
+//	RemoveFiles   the files of the backup, manifest first, and those of its Restores
+//	RemoveRunLog  the run is over: its log is removed
 //
-// Nothing that belongs to an action stops a deletion. What fails is tried in three
-// rounds, with pauses between them; in each round the objects come in the order of the
-// archive. An action that does not answer is given up for the round, and one that has
-// wasted an hour for good. What was not cleaned up at last is named in words for people
-// (AppendLeftovers). An archive that is missing or damaged is no obstacle either: actions see
-// what can be read, and what was behind it is mentioned.
+// A failing action does not stop a deletion. What fails is retried in up to three rounds,
+// with a wait between them. In each round the objects come in the order of the archive. An
+// action that does not answer is skipped for the rest of the round, and an action whose failed
+// calls took more than an hour is not called again. What was not cleaned up in the end is
+// described for people (AppendLeftovers). A missing or damaged archive is no obstacle either:
+// actions receive what can be read, and the rest is mentioned.
 //
-// What does stop it, with an error and before anything is removed, is the end of the
-// context, a store or a scratch folder that fails, and, of files, that nobody can say whose
-// they are. All of it may be repeated at any time, after a crash too; an action is then
-// shown the same objects again, which its contract allows. What CallActions returned has to
-// be recorded before RemoveFiles: it can not be found out again.
+// A deletion stops with an error, before anything is removed, if the context ends, if a store or
+// the scratch directory fails, and if the owner of the files is unknown. All of it may be
+// repeated at any time, even after a crash; an action then receives the same objects again,
+// which its contract allows. Record the result of CallActions before RemoveFiles: it cannot be
+// determined again.
 //
-// An action never sees an object of another backup: who has the name is looked at before.
-// Archives are hostile all the same (package archive); an object that is not what its
-// path says is not shown. A digest that differs means that the archive was replaced,
-// unless it is damaged as well; nothing of one that was replaced is shown. That guards
-// against mistakes, not against those who may write to the bucket, and to the manifests
+// An action never receives an object of another backup: the owner of the name is checked
+// first. Archives are untrusted nevertheless (package archive); an object that differs from
+// what its path names is not passed on. A different digest means that the archive was replaced,
+// unless it is damaged as well; nothing of a replaced archive is passed on. That protects
+// against mistakes, not against those who may write to the bucket, including the manifests
 // in it.
 //
-// It takes plain values and knows none of our kinds; when what is done is decided by
-// controllers/deletionrun.
+// The package takes plain values and knows none of the API kinds. controllers/deletionrun
+// decides when each part runs.
 package deletion

@@ -25,7 +25,7 @@ import (
 
 const archiveKey = "backups/nightly/nightly.tar.gz"
 
-// TestArchives destroys backups with all sorts of archives: what can be read is shown.
+// TestArchives destroys backups with various archives: what can be read is passed on.
 func TestArchives(t *testing.T) {
 	t.Parallel()
 	var many []entry
@@ -34,7 +34,7 @@ func TestArchives(t *testing.T) {
 	}
 	good, large := pack(t, objects()...), pack(t, many...)
 	for name, tc := range map[string]struct {
-		// stored is what the backup stored; found is what is there, nil if nothing.
+		// stored is what the backup stored; found is what exists now, nil if nothing.
 		stored, found []byte
 		limits        archive.Limits
 		atLeast, most int
@@ -43,13 +43,13 @@ func TestArchives(t *testing.T) {
 		"good":      {stored: good, found: good, atLeast: 4, most: 4},
 		"empty":     {stored: pack(t), found: pack(t)},
 		"missing":   {stored: good, left: []string{"nightly.tar.gz is missing"}},
-		"cut":       {stored: large, found: large[:len(large)/2], atLeast: 100, most: 4999, left: []string{"can not be read to its end"}},
-		"damaged":   {stored: large, found: slices.Concat(large[:len(large)/2], []byte(strings.Repeat("x", 2000))), atLeast: 100, most: 4999, left: []string{"can not be read to its end"}},
+		"cut":       {stored: large, found: large[:len(large)/2], atLeast: 100, most: 4999, left: []string{"cannot be read to its end"}},
+		"damaged":   {stored: large, found: slices.Concat(large[:len(large)/2], []byte(strings.Repeat("x", 2000))), atLeast: 100, most: 4999, left: []string{"cannot be read to its end"}},
 		"nonsense":  {stored: good, found: []byte("nonsense"), left: []string{"first 0, because the archive nightly.tar.gz"}},
 		"no bytes":  {stored: good, found: []byte{}, left: []string{"first 0"}},
 		"replaced":  {stored: good, found: pack(t, pod("db")), left: []string{"is not the one that the backup stored"}},
-		"continued": {stored: good, found: slices.Concat(good, good), atLeast: 4, most: 4, left: []string{"can not be read to its end"}},
-		"too large": {stored: good, found: good, limits: archive.Limits{Entries: 4}, atLeast: 1, most: 3, left: []string{"can not be read to its end"}},
+		"continued": {stored: good, found: slices.Concat(good, good), atLeast: 4, most: 4, left: []string{"cannot be read to its end"}},
+		"too large": {stored: good, found: good, limits: archive.Limits{Entries: 4}, atLeast: 1, most: 3, left: []string{"cannot be read to its end"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// TestStoreThatFails: as long as the archive can not be read, nothing is removed.
+// TestStoreThatFails: as long as the archive cannot be read, nothing is removed.
 func TestStoreThatFails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("connection reset")
@@ -100,7 +100,7 @@ func TestStoreThatFails(t *testing.T) {
 	}
 }
 
-// TestStop: an operator that ends leaves the backup as it was, and the next one shows
+// TestStop: an operator that stops leaves the backup as it was, and the next one passes
 // everything again.
 func TestStop(t *testing.T) {
 	t.Parallel()
@@ -148,7 +148,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopWhileAnActionIsAsked ends the operator in the last round, after which no pause
+// TestStopWhileAnActionIsAsked stops the operator in the last round, after which no wait
 // would notice.
 func TestStopWhileAnActionIsAsked(t *testing.T) {
 	t.Parallel()
@@ -168,9 +168,9 @@ func TestStopWhileAnActionIsAsked(t *testing.T) {
 	}
 }
 
-// TestCrashes lets the operator die at each call to the store, before the call takes
-// effect and after it. Whatever is left, the next one removes it, and actions have seen
-// everything before the first file goes.
+// TestCrashes makes the operator crash at each call to the store, before and after the call takes
+// effect. Whatever is left, the next one removes it, and actions have received everything before
+// the first file is removed.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	prepare := func() objectstore.Store {
@@ -208,7 +208,7 @@ func TestCrashes(t *testing.T) {
 					t.Errorf("error %v, want ErrCrashed", err)
 				}
 				if len(keys(t, store)) < before && len(action.shown) != 4 {
-					t.Errorf("files were removed after only %v were shown", action.shown)
+					t.Errorf("files were removed after only %v were passed on", action.shown)
 				}
 				if _, err := destroy(t.Context(), worker(t), store, req(action)); err != nil {
 					t.Errorf("again: %v", err)
@@ -247,7 +247,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestCleanFolder: nothing of an archive stays in the scratch folder, whatever happens.
+// TestCleanFolder: nothing of an archive stays in the scratch directory, whatever happens.
 func TestCleanFolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -35,13 +35,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // secret is known to the redactor of the tests.
 const secret = "hunter2-secret"
 
-// fake is an action of a plugin that does what a test wants. Actions of a deletion are
+// fake is an action of a plugin whose behavior a test defines. Actions of a deletion are
 // called one after the other, so it needs no lock.
 type fake struct {
 	name     string
 	selector item.Selector
-	// resolve, applies and execute answer with an error; attempt counts from 1, for each
-	// object alone.
+	// resolve, applies and execute may return an error; attempt counts from 1, separately for
+	// each object.
 	resolve func() error
 	applies func(attempt int) error
 	execute func(ctx context.Context, name string, attempt int) error
@@ -109,7 +109,7 @@ func (f *fake) spec() deletion.Spec {
 	}}
 }
 
-// worker is one operator.
+// worker returns the Runner of one operator.
 func worker(t *testing.T) *deletion.Runner {
 	t.Helper()
 	dir := t.TempDir()
@@ -121,7 +121,7 @@ func worker(t *testing.T) *deletion.Runner {
 	return &deletion.Runner{Logs: logs, Scratch: &scratch.Dir{Path: dir}}
 }
 
-// request is what the controller of DeletionRuns asks for.
+// request returns a request like that of the controller of DeletionRuns.
 func request(actions ...*fake) deletion.Request {
 	req := deletion.Request{Key: "run-1", Name: "nightly", UID: "u-1", Backup: []byte(`{"kind":"Backup"}`)}
 	for _, action := range actions {
@@ -130,7 +130,7 @@ func request(actions ...*fake) deletion.Request {
 	return req
 }
 
-// entry is an object to be archived; content is made of it if it is empty.
+// entry is an object to be archived; if content is empty, it is generated.
 type entry struct {
 	id      archive.Identity
 	labels  string
@@ -152,7 +152,7 @@ func volume(name string) entry {
 	return entry{id: archive.Identity{Group: "storage.example.io", Version: "v1", Resource: "volumes", Preferred: true, Name: name}}
 }
 
-// objects are those of an ordinary backup, in no order of the alphabet.
+// objects are those of an ordinary backup, not in alphabetical order.
 func objects() []entry { return []entry{volume("disk"), pod("web"), pod("db"), pod("cache")} }
 
 func pack(t *testing.T, entries ...entry) []byte {
@@ -227,11 +227,11 @@ func wantNothing(t *testing.T, objects objectstore.Store) {
 func wantShown(t *testing.T, f *fake, names ...string) {
 	t.Helper()
 	if diff := cmp.Diff(names, f.shown); diff != "" {
-		t.Errorf("%s was shown (-want +got):\n%s", f.name, diff)
+		t.Errorf("%s received (-want +got):\n%s", f.name, diff)
 	}
 }
 
-// wantLeft compares what was left behind, each with what it has to contain.
+// wantLeft compares the leftovers, each with a text that it must contain.
 func wantLeft(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -243,12 +243,12 @@ func wantLeft(t *testing.T, got []string, want ...string) {
 		}
 	}
 	if strings.Contains(fmt.Sprint(got), secret) {
-		t.Errorf("a secret is shown: %v", got)
+		t.Errorf("a secret is exposed: %v", got)
 	}
 }
 
-// destroy is a whole deletion, as the controller carries it out. It returns what became
-// of the actions, even if the files could not be removed.
+// destroy is a whole deletion, as the controller executes it. It returns the results of the
+// actions, even if the files could not be removed.
 func destroy(ctx context.Context, j *deletion.Runner, objects objectstore.Store, req deletion.Request) (deletion.Result, error) {
 	store := backupstore.New(objects, "")
 	result, err := j.CallActions(ctx, store, req)
@@ -260,7 +260,7 @@ func destroy(ctx context.Context, j *deletion.Runner, objects objectstore.Store,
 	return result, err
 }
 
-// log returns what the run has logged.
+// log returns the log of the run.
 func log(t *testing.T, j *deletion.Runner) string {
 	t.Helper()
 	r, err := j.Logs.OpenReader("run-1", runlog.Main)

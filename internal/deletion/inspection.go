@@ -13,25 +13,25 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// StoredBackup is what there is under a name in a location.
+// StoredBackup is what is stored under a name in a location.
 type StoredBackup struct {
-	// Exists says that there is a manifest of Velero's, which makes a backup. Without
-	// it there may be files of a backup that was never finished, or is half removed.
+	// Exists is set if there is a manifest of Velero, which defines a backup. Without it there
+	// may be files of a backup that was never finished, or is half removed.
 	Exists bool
-	// UID of the Backup that made it; empty if that is not known, as of one of Velero.
+	// UID of the Backup that made it; empty if it is unknown, as for a backup of Velero.
 	UID string
-	// VeleroUID is what Velero's manifest says; empty if it can not be read.
+	// VeleroUID is the UID in Velero's manifest; empty if the manifest cannot be read.
 	VeleroUID string
-	// Damaged says in one line why the manifests can not be understood; empty if they can.
+	// Damaged says in one line why the manifests cannot be parsed; empty if they can.
 	Damaged string
-	// VeleroManifest and Grapnel are the manifests. Both are empty of a damaged backup, and
-	// Grapnel is nil for one of Velero.
+	// VeleroManifest and GrapnelManifest are the manifests. Both are empty for a damaged
+	// backup, and GrapnelManifest is nil for a backup of Velero.
 	VeleroManifest  []byte
 	GrapnelManifest *backupstore.GrapnelManifest
 }
 
-// Inspect reads the manifests of a stored backup. The error is that of the store; that there
-// is no backup, or a damaged one, is none.
+// Inspect reads the manifests of a stored backup. The error is that of the store; a missing
+// or damaged backup is no error.
 func (j *Runner) Inspect(ctx context.Context, store *backupstore.Store, name string) (StoredBackup, error) {
 	velero, grapnel, err := store.ReadManifest(ctx, name)
 	damaged := (*backupstore.CorruptError)(nil)
@@ -49,13 +49,13 @@ func (j *Runner) Inspect(ctx context.Context, store *backupstore.Store, name str
 	}
 	uid, readable := uidFromManifest(velero)
 	if !readable {
-		return StoredBackup{Exists: true, UID: found.UID, Damaged: "velero-backup.json is no object as JSON"}, nil
+		return StoredBackup{Exists: true, UID: found.UID, Damaged: "velero-backup.json is not a JSON object"}, nil
 	}
 	found.VeleroUID = uid
 	return found, nil
 }
 
-// uidFromManifest returns the UID that Velero's manifest tells.
+// uidFromManifest returns the UID in Velero's manifest.
 func uidFromManifest(manifest []byte) (uid string, readable bool) {
 	var object struct {
 		Metadata struct {
@@ -66,10 +66,10 @@ func uidFromManifest(manifest []byte) (uid string, readable bool) {
 	return object.Metadata.UID, err == nil
 }
 
-// CreatorUID is the UID of who made it, Grapnel or Velero, as far as that is known.
+// CreatorUID returns the UID of the creator, in Grapnel or Velero, as far as it is known.
 func (f StoredBackup) CreatorUID() string { return cmp.Or(f.UID, f.VeleroUID) }
 
-// matchesRequest reports whether a complete backup may be that of a request.
+// matchesRequest reports whether a complete backup may be the one of a request.
 func (f StoredBackup) matchesRequest(req Request) bool {
 	if req.Force {
 		return f.Exists && (f.CreatorUID() == "" || req.UID == "" || f.CreatorUID() == req.UID)
@@ -77,18 +77,18 @@ func (f StoredBackup) matchesRequest(req Request) bool {
 	return f.Exists && f.UID == req.UID
 }
 
-// archiveOwnership is what actions may be shown of what is stored under a name.
+// archiveOwnership says which stored files of a name actions may receive.
 type archiveOwnership struct {
-	// mayHaveArchive says that there may be an archive, and complete that there has to be one.
+	// mayHaveArchive is set if there may be an archive, and mustHaveArchive if there must be one.
 	mayHaveArchive, mustHaveArchive bool
-	// digest is what the archive has to be, as far as that is known.
+	// digest is the expected digest of the archive, as far as it is known.
 	digest backupstore.Digest
-	// nameConflict says who has the name, if another backup has it.
+	// nameConflict says which other backup has the name, if one has.
 	nameConflict string
 }
 
-// resolveOwnership finds out whose backup it is. The error is that of the store, or a
-// *backupstore.CorruptError if nobody can say.
+// resolveOwnership determines the owner of the backup. The error is that of the store, or a
+// *backupstore.CorruptError if the owner is unknown.
 func (j *Runner) resolveOwnership(ctx context.Context, store *backupstore.Store, req Request) (archiveOwnership, error) {
 	if !req.Force && req.UID == "" {
 		return archiveOwnership{}, errNoUID

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
 )
 
-// TestWhose: only what is one's own is shown and removed.
+// TestWhose: only the backup's own files are passed on and removed.
 func TestWhose(t *testing.T) {
 	t.Parallel()
 	request := func(uid string, force bool) func(*deletion.Request) {
@@ -36,29 +36,29 @@ func TestWhose(t *testing.T) {
 		stays  bool
 		err    string
 	}{
-		"own":                          {edit: request("u-1", false), shown: 4},
-		"another's":                    {edit: request("u-2", false), taken: "made by Backup /nightly (UID u-1", stays: true},
-		"another's, by force":          {edit: request("", true), shown: 4},
-		"Velero's":                     {edit: request("u-1", false), change: velero, taken: "made by another system", stays: true},
-		"Velero's, by force":           {edit: request("", true), change: velero, shown: 4},
-		"another's, of known UID":      {edit: request("u-2", true), taken: "made by Backup /nightly (UID u-1", stays: true},
-		"another of Velero":            {edit: request("u-2", true), change: velero, taken: "made by another system", stays: true},
-		"Velero's, of known UID":       {edit: request("u-1", true), change: velero, shown: 4},
-		"being made, by force":         {edit: request("u-2", true), change: change{"velero-backup.json": "", "nightly-grapnel.json": ""}, taken: "is taken", stays: true},
-		"damaged, of known UID":        {edit: request("u-2", true), change: unowned, shown: 4},
-		"lost":                         {edit: func(r *deletion.Request) { r.Name, r.Complete = "weekly", true }, left: []string{"nothing of it is stored any more"}, stays: true},
-		"nobody's":                     {edit: request("", false), stays: true, err: "UID of the Backup"},
-		"own, damaged":                 {edit: request("u-1", false), change: damaged, shown: 4},
-		"another's, damaged":           {edit: request("u-2", false), change: damaged, taken: "is taken", stays: true},
-		"damaged, without a claim":     {edit: request("u-1", false), change: unowned, left: []string{"no claim says whose"}, stays: true, err: "no claim says whose"},
-		"damaged, by force":            {edit: request("", true), change: unowned, shown: 4},
-		"own, half removed":            {edit: request("u-1", false), change: change{"velero-backup.json": ""}, shown: 4},
-		"own, without archive":         {edit: request("u-1", false), change: removed},
-		"by force, without archive":    {edit: request("", true), change: removed},
-		"a name that can not be":       {edit: func(r *deletion.Request) { r.Name = "No Name" }, stays: true},
-		"force for one that can't":     {edit: func(r *deletion.Request) { r.Name, r.Force = "No Name", true }, stays: true},
-		"another name":                 {edit: func(r *deletion.Request) { r.Name = "weekly" }, stays: true},
-		"another name, which is there": {edit: func(r *deletion.Request) { r.Name, r.Force = "weekly", true }, stays: true},
+		"own":                       {edit: request("u-1", false), shown: 4},
+		"another's":                 {edit: request("u-2", false), taken: "made by Backup /nightly (UID u-1", stays: true},
+		"another's, by force":       {edit: request("", true), shown: 4},
+		"Velero's":                  {edit: request("u-1", false), change: velero, taken: "made by another system", stays: true},
+		"Velero's, by force":        {edit: request("", true), change: velero, shown: 4},
+		"another's, of known UID":   {edit: request("u-2", true), taken: "made by Backup /nightly (UID u-1", stays: true},
+		"another of Velero":         {edit: request("u-2", true), change: velero, taken: "made by another system", stays: true},
+		"Velero's, of known UID":    {edit: request("u-1", true), change: velero, shown: 4},
+		"being made, by force":      {edit: request("u-2", true), change: change{"velero-backup.json": "", "nightly-grapnel.json": ""}, taken: "is taken", stays: true},
+		"damaged, of known UID":     {edit: request("u-2", true), change: unowned, shown: 4},
+		"lost":                      {edit: func(r *deletion.Request) { r.Name, r.Complete = "weekly", true }, left: []string{"nothing of it is stored any more"}, stays: true},
+		"no UID":                    {edit: request("", false), stays: true, err: "UID of the Backup"},
+		"own, damaged":              {edit: request("u-1", false), change: damaged, shown: 4},
+		"another's, damaged":        {edit: request("u-2", false), change: damaged, taken: "is taken", stays: true},
+		"damaged, without a claim":  {edit: request("u-1", false), change: unowned, left: []string{"no claim says whose"}, stays: true, err: "no claim says whose"},
+		"damaged, by force":         {edit: request("", true), change: unowned, shown: 4},
+		"own, half removed":         {edit: request("u-1", false), change: change{"velero-backup.json": ""}, shown: 4},
+		"own, without archive":      {edit: request("u-1", false), change: removed},
+		"by force, without archive": {edit: request("", true), change: removed},
+		"an invalid name":           {edit: func(r *deletion.Request) { r.Name = "No Name" }, stays: true},
+		"an invalid name, by force": {edit: func(r *deletion.Request) { r.Name, r.Force = "No Name", true }, stays: true},
+		"another name":              {edit: func(r *deletion.Request) { r.Name = "weekly" }, stays: true},
+		"another name, by force":    {edit: func(r *deletion.Request) { r.Name, r.Force = "weekly", true }, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +93,7 @@ func requestOf(action *fake, edit func(*deletion.Request)) deletion.Request {
 	return req
 }
 
-// change is what others did to the files of the backup: new content, or "" for none.
+// change is a change that others made to the files of the backup: new content, or "" for none.
 type change map[string]string
 
 func (c change) apply(t *testing.T, store objectstore.Store) {
@@ -122,7 +122,7 @@ func TestInspect(t *testing.T) {
 		"Velero's":       {name: "nightly", change: change{"nightly-grapnel.json": ""}, want: deletion.StoredBackup{Exists: true}},
 		"two halves":     {name: "nightly", change: change{"velero-backup.json": `{"other":1}`}, want: deletion.StoredBackup{Exists: true, Damaged: "does not belong to"}},
 		"nonsense":       {name: "nightly", change: change{"nightly-grapnel.json": `{`}, want: deletion.StoredBackup{Exists: true, Damaged: "is not a manifest"}},
-		"Velero's wrong": {name: "nightly", change: change{"velero-backup.json": `[]`, "nightly-grapnel.json": ""}, want: deletion.StoredBackup{Exists: true, Damaged: "is no object"}},
+		"Velero's wrong": {name: "nightly", change: change{"velero-backup.json": `[]`, "nightly-grapnel.json": ""}, want: deletion.StoredBackup{Exists: true, Damaged: "is not a JSON object"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

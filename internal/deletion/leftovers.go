@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// MaxLeftovers is how many entries AppendLeftovers returns at most.
+	// MaxLeftovers is the maximum number of entries that AppendLeftovers returns.
 	MaxLeftovers = 64
-	// MaxLeftoverBytes is how long each of them is at most, in bytes.
+	// MaxLeftoverBytes is the maximum length of each entry, in bytes.
 	MaxLeftoverBytes = 2048
 )
 
-// AppendLeftovers returns a list of what was left behind with more texts, in their order. What it
-// returns has at most MaxLeftovers entries of at most MaxLeftoverBytes: of more than it names, the
-// last one says how many there are ("and 3 more"), and is understood when texts are
-// added later. A text that is named already is not added again. to is not changed.
+// AppendLeftovers appends texts to a list of what was left behind, in their order. The result
+// has at most MaxLeftovers entries of at most MaxLeftoverBytes. If there are more, the last entry
+// has the number of the others ("and 3 more"), which later calls understand and update. A text
+// that is already in the list is not added again. The argument to is not modified.
 func AppendLeftovers(to []string, texts ...string) []string {
 	named, more := splitLeftovers(to)
 	for _, text := range texts {
@@ -36,13 +36,13 @@ func AppendLeftovers(to []string, texts ...string) []string {
 	return joinLeftovers(named, more)
 }
 
-// appendUnnamedLeftovers is AppendLeftovers for a number of things that nobody has a text for.
+// appendUnnamedLeftovers is like AppendLeftovers, for n leftovers without a text.
 func appendUnnamedLeftovers(to []string, n int64) []string {
 	named, more := splitLeftovers(to)
 	return joinLeftovers(named, more+n)
 }
 
-// splitLeftovers takes a list apart into what it names and how many more there are.
+// splitLeftovers splits a list into its texts and the number of further ones.
 func splitLeftovers(list []string) (named []string, more int64) {
 	if len(list) > 0 {
 		last := list[len(list)-1]
@@ -65,7 +65,7 @@ func joinLeftovers(named []string, more int64) []string {
 
 func formatMoreLeftovers(n int64) string { return fmt.Sprintf("and %d more", n) }
 
-// truncateUTF8 returns a text of at most so many bytes, whose end says that it was longer.
+// truncateUTF8 returns a text of at most limit bytes, whose end shows that it was truncated.
 func truncateUTF8(text string, limit int) string {
 	const ellipsis = "…"
 	text = strings.ToValidUTF8(text, "\uFFFD")

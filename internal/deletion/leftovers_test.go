@@ -26,14 +26,14 @@ func TestAppendLeftovers(t *testing.T) {
 	}
 	full := append(texts(0, 63), "and 2 more")
 	for name, tc := range map[string]struct{ to, texts, want []string }{
-		"nothing":                  {nil, nil, nil},
-		"a few":                    {texts(0, 2), texts(2, 4), texts(0, 4)},
-		"the same again":           {texts(0, 3), texts(1, 3), texts(0, 3)},
-		"as many as there is room": {nil, texts(0, 63), texts(0, 63)},
-		"more":                     {nil, texts(0, 65), full},
-		"more than more":           {full, texts(65, 68), append(texts(0, 63), "and 5 more")},
-		"a list without room":      {texts(0, 64), nil, append(texts(0, 63), "and 1 more")},
-		"what only looks so":       {[]string{"and 2 more things"}, []string{"x"}, []string{"and 2 more things", "x"}},
+		"nothing":                        {nil, nil, nil},
+		"a few":                          {texts(0, 2), texts(2, 4), texts(0, 4)},
+		"the same again":                 {texts(0, 3), texts(1, 3), texts(0, 3)},
+		"as many as there is room":       {nil, texts(0, 63), texts(0, 63)},
+		"more":                           {nil, texts(0, 65), full},
+		"more than more":                 {full, texts(65, 68), append(texts(0, 63), "and 5 more")},
+		"a list without room":            {texts(0, 64), nil, append(texts(0, 63), "and 1 more")},
+		"a text that only looks like it": {[]string{"and 2 more things"}, []string{"x"}, []string{"and 2 more things", "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,6 +66,6 @@ func wantEmpty(t *testing.T, dir string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) > 0 {
-		t.Errorf("the folder has %v, %v", files, err)
+		t.Errorf("the directory has %v, %v", files, err)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
-// resourceNames resolves what actions call resources to those of the cluster and, where it does
-// not serve them any more, of the archive. Only plurals are known of those.
+// resourceNames resolves the names of resources that actions use: to the resources that the
+// cluster serves and, for others, to those of the archive. Only plurals of the latter are known.
 type resourceNames struct {
-	served   itemaction.ResourceResolver // nil if nothing is known of the cluster
+	served   itemaction.ResourceResolver // nil if nothing is known about the cluster
 	archived []schema.GroupResource
 }
 
@@ -32,7 +32,7 @@ func newResourceNames(served itemaction.ResourceResolver, archived map[schema.Gr
 func (n resourceNames) Resolve(name string) (schema.GroupResource, bool) {
 	for _, gr := range n.archived {
 		if gr.String() == name {
-			return gr, true // not another resource with the beginning of its name
+			return gr, true // not another resource whose name has it as a prefix
 		}
 	}
 	if n.served != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 )
 
-// archivedItem is one object of an archive while it is shown.
+// archivedItem is one object of an archive while it is passed to actions.
 type archivedItem struct {
 	entry    archive.Entry
 	resource schema.GroupResource
@@ -22,14 +22,14 @@ type archivedItem struct {
 	invalidReason error
 }
 
-// metadata is the part of an object that is looked at.
+// metadata is the part of an object that is read.
 type metadata struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
 	Labels    map[string]string `json:"labels"`
 }
 
-// itemDisplayName names the object for people, as "pods shop/web".
+// itemDisplayName returns the name of the object for people, such as "pods shop/web".
 func (a *archivedItem) itemDisplayName() string {
 	id := a.entry.Object
 	if id.Namespace == "" {
@@ -38,8 +38,8 @@ func (a *archivedItem) itemDisplayName() string {
 	return a.resource.String() + " " + id.Namespace + "/" + id.Name
 }
 
-// validateContent looks into the object, once. The error says why no action may see it: what is
-// shown was chosen by its path.
+// validateContent parses the object, once. The error says why no action may receive it: the
+// object was selected by its path.
 func (a *archivedItem) validateContent() error {
 	if a.validated {
 		return a.invalidReason
@@ -51,9 +51,9 @@ func (a *archivedItem) validateContent() error {
 	id := a.entry.Object
 	switch err := json.Unmarshal(a.entry.Content, &content); {
 	case err != nil:
-		a.invalidReason = errors.New("is no object of Kubernetes")
+		a.invalidReason = errors.New("is not a Kubernetes object")
 	case content.Metadata.Name != id.Name || content.Metadata.Namespace != id.Namespace:
-		a.invalidReason = errors.New("is another object than its place in the archive says")
+		a.invalidReason = errors.New("is a different object than its path in the archive names")
 	}
 	a.metadata = content.Metadata
 	return a.invalidReason

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestOneCopyOfEach: an object is shown once, as it is stored without a version if it is.
+// TestOneCopyOfEach: an object is passed on once, as it is stored without a version if it is.
 func TestOneCopyOfEach(t *testing.T) {
 	t.Parallel()
 	other := func(version, name string) entry {
@@ -54,22 +54,22 @@ func TestOneCopyOfEach(t *testing.T) {
 	}
 }
 
-// TestObjectsThatAreNotWhatTheirPathSays are shown to nobody.
+// TestObjectsThatAreNotWhatTheirPathSays are passed to no action.
 func TestObjectsThatAreNotWhatTheirPathSays(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ content, want string }{
-		"no JSON":           {"nonsense", "is no object"},
-		"another name":      {`{"metadata":{"name":"db","namespace":"shop"}}`, "is another object"},
-		"another namespace": {`{"metadata":{"name":"web","namespace":"kube-system"}}`, "is another object"},
-		"two names":         {`{"metadata":{"name":"web","name":"db","namespace":"shop"}}`, "is no object"},
-		"labels of numbers": {`{"metadata":{"name":"web","namespace":"shop","labels":{"a":1}}}`, "is no object"},
+		"no JSON":           {"nonsense", "is not a Kubernetes object"},
+		"another name":      {`{"metadata":{"name":"db","namespace":"shop"}}`, "is a different object"},
+		"another namespace": {`{"metadata":{"name":"web","namespace":"kube-system"}}`, "is a different object"},
+		"two names":         {`{"metadata":{"name":"web","name":"db","namespace":"shop"}}`, "is not a Kubernetes object"},
+		"labels of numbers": {`{"metadata":{"name":"web","namespace":"shop","labels":{"a":1}}}`, "is not a Kubernetes object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				bad := pod("web")
 				bad.content = tc.content
-				// The second round must not tell of it again.
+				// The second round must not report it again.
 				action := &fake{execute: fails(errFails, "db", 1)}
 				store := archiveOwnership(t, pack(t, bad, pod("db")))
 				result, err := destroy(t.Context(), worker(t), store, request(action))
@@ -77,15 +77,15 @@ func TestObjectsThatAreNotWhatTheirPathSays(t *testing.T) {
 					t.Fatal(err)
 				}
 				wantShown(t, action, "db", "db")
-				wantLeft(t, result.Leftovers, "for pods shop/web, which they were not shown: it "+tc.want)
+				wantLeft(t, result.Leftovers, "for pods shop/web, which they did not receive: it "+tc.want)
 				wantNothing(t, store)
 			})
 		})
 	}
 }
 
-// TestManyBadObjects: each counts once, in however many rounds and for however many
-// actions it is seen.
+// TestManyBadObjects: each counts once, regardless of the number of rounds and actions
+// that encounter it.
 func TestManyBadObjects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestManyBadObjects(t *testing.T) {
 	})
 }
 
-// TestNamesOfResources: what the cluster does not know any more is found in the archive.
+// TestNamesOfResources: resources that the cluster does not serve any more are found in the archive.
 func TestNamesOfResources(t *testing.T) {
 	t.Parallel()
 	crd := entry{id: archive.Identity{Group: "shop.example.io", Version: "v1", Resource: "carts", Preferred: true, Name: "c"}}

@@ -21,83 +21,83 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 )
 
-// errNoUID says that a Request is for nobody's backup.
-var errNoUID = errors.New("the UID of the Backup that made the files is missing; only a deletion of whatever has the name can do without")
+// errNoUID means that a Request does not say whose backup it is for.
+var errNoUID = errors.New("the UID of the Backup that made the files is missing; only a forced deletion works without it")
 
-// Spec names a DeleteItemAction and says how it is called. Its Ignore means nothing: the
-// deletion always goes on.
+// Spec names a DeleteItemAction and says how it is called. Its Ignore has no meaning: the
+// deletion always continues.
 type Spec = remote.Spec[adapter.DeleteItemAction]
 
-// Runner does the work of deletions. It is safe for concurrent use.
+// Runner executes deletions. It is safe for concurrent use.
 type Runner struct {
 	// Logs has a log for each run, by its Request.Key.
 	Logs *runlog.Store
-	// Scratch is where an archive is kept while it is shown, compressed.
+	// Scratch is where an archive is stored, compressed, while actions are called.
 	Scratch *scratch.Dir
-	// Limits of the archives that are read.
+	// Limits are the limits of the archives that are read.
 	Limits archive.Limits
-	// Names returns what resolves the names of resources that actions answer, as the
-	// cluster knows them now. Without it, or for what the cluster does not serve any
-	// more, only plurals of resources in the archive are known.
+	// Names returns the current resolver of the names of resources in the cluster. Without it,
+	// or for resources that the cluster does not serve any more, only plurals of resources in
+	// the archive are known.
 	Names func(ctx context.Context) (itemaction.ResourceResolver, error)
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
-	// Wait waits before something is tried again; a timer by default.
+	// Wait waits before a retry; a timer by default.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
 // Request is the deletion of one stored backup.
 type Request struct {
-	// Key is the UID of the DeletionRun: it names the log, and every call has it.
+	// Key is the UID of the DeletionRun: it names the log and is passed to every call.
 	Key string
 	// Name of the backup in its location.
 	Name string
-	// UID of the Backup that made the files; "" if nobody knows it.
+	// UID of the Backup that made the files; "" if it is unknown.
 	UID string
-	// Force takes files for the backup of which nobody can say whose they are: those of a
-	// Velero server, or damaged ones. What is known to be of another UID is left alone, too.
+	// Force accepts files whose owner is unknown as those of the backup: files of a Velero
+	// server, or damaged ones. Files that are known to be of another UID are left alone even so.
 	Force bool
-	// Complete says that the backup was complete once, so that there was an archive.
+	// Complete is set if the backup was once complete, and had an archive.
 	Complete bool
 	// Backup is the Backup for actions, as JSON in the form of velero.io/v1.
 	Backup []byte
-	// Actions are shown the archived objects, each object to one after the other.
+	// Actions receive the archived objects, each object in the order of the actions.
 	Actions []Spec
 	// Restores are the names of Restores whose files go with the backup.
 	Restores []string
-	// Progress is told how many clean-ups have been made, after each. It must be fast.
-	// It may be nil.
+	// Progress is called with the number of clean-ups after each one. It must be fast, and
+	// may be nil.
 	Progress func(done int64)
 }
 
-// Result is what became of a deletion.
+// Result is the result of a deletion.
 type Result struct {
-	// Actions tell what each action of the Request did, in its order; none if no object
-	// was shown because there is none or the name is another's.
+	// Actions are the results of the actions of the Request, in its order; empty if no object
+	// was passed on because there is none or the name belongs to another backup.
 	Actions []ActionResult
-	// Leftovers names what could not be removed, as AppendLeftovers makes it.
+	// Leftovers names what could not be removed, in the format of AppendLeftovers.
 	Leftovers []string
-	// NameConflict says in a sentence who has the name, if not the Backup of the Request:
-	// nothing of that is left there, and nothing was removed.
+	// NameConflict says in a sentence which backup has the name, if it is not the one of the
+	// Request: then none of its files are left, and nothing was removed.
 	NameConflict string
 }
 
-// ActionResult tells what one action did.
+// ActionResult is the result of one action.
 type ActionResult struct {
 	// Name of the action and of its Plugin.
 	Name, Plugin string
-	// Items is how many objects it has cleaned up after, and Failed after how many of
-	// those that concern it it has not, as far as that is known.
+	// Items is the number of objects for which it has cleaned up. Failed is the number of
+	// objects that it applies to and has not cleaned up for, as far as it is known.
 	Items, Failed int64
-	// Message says why it failed last, in one line that can be shown; empty if it never did.
+	// Message says why it failed last, in one line for people; empty if it never did.
 	Message string
 }
 
 // RemoveFiles removes the files of the backup, the manifest first, and those of the
-// Restores. That nothing is there is no error, nor that another backup has the name, of
-// which nothing is removed. The error is that of the store, or a
-// *backupstore.CorruptError for a backup of which manifest and claim do not say whose it
-// is: only Force removes that. It may be repeated.
+// Restores. Missing files are no error, nor is another backup of that name, which is not
+// touched. The error is that of the store, or a *backupstore.CorruptError for a backup whose
+// owner neither manifest nor claim reveals: only Force removes such a backup. RemoveFiles may be
+// repeated.
 func (j *Runner) RemoveFiles(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
 	log := j.loggerForRequest(req)
 	ctx = logr.NewContext(ctx, log)
@@ -109,7 +109,7 @@ func (j *Runner) RemoveFiles(ctx context.Context, store *backupstore.Store, req 
 		log.Info("Nothing of the backup is left", "reason", result.NameConflict)
 	}
 	for _, restore := range req.Restores {
-		if err == nil && result.NameConflict == "" { // else they restored the other one
+		if err == nil && result.NameConflict == "" { // otherwise the Restores are of the other backup
 			err = ignoreInvalidName(store.DeleteRestore(ctx, restore))
 		}
 	}
@@ -121,7 +121,7 @@ func (j *Runner) RemoveFiles(ctx context.Context, store *backupstore.Store, req 
 	return result, nil
 }
 
-// removeBackup removes the files of the backup, or says who has the name.
+// removeBackup removes the files of the backup, or returns which other backup has the name.
 func (j *Runner) removeBackup(ctx context.Context, store *backupstore.Store, req Request) (string, error) {
 	if req.Force {
 		own, err := j.resolveOwnership(ctx, store, req)
@@ -140,7 +140,7 @@ func (j *Runner) removeBackup(ctx context.Context, store *backupstore.Store, req
 	return "", ignoreInvalidName(err)
 }
 
-// ignoreInvalidName leaves out an error for a name under which nothing can be stored.
+// ignoreInvalidName drops an error about a name under which nothing can be stored.
 func ignoreInvalidName(err error) error {
 	if errors.Is(err, backupstore.ErrInvalidName) {
 		return nil
@@ -155,7 +155,7 @@ func (j *Runner) loggerForRequest(req Request) logr.Logger {
 	return j.Logs.Logger(req.Key, runlog.Main)
 }
 
-// redactedLine returns a text that may hold anything as one line that can be shown.
+// redactedLine returns arbitrary text as one line without secrets.
 func (j *Runner) redactedLine(text string) string {
 	return executor.OneLine(j.Logs.Redactor().String(text))
 }

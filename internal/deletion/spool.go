@@ -17,36 +17,35 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/backupstore"
 )
 
-// maxEntries is how many files of an archive are looked at. What is remembered of
-// them takes less than a quarter of the memory that the operator may have.
+// maxEntries is how many files of an archive are read. What is remembered of them takes less
+// than a quarter of the operator's memory limit.
 const maxEntries = 4_000_000
 
-// scratchFile is what a spool needs of a scratch.File.
+// scratchFile is the part of scratch.File that a spool needs.
 type scratchFile interface {
 	io.ReaderAt
 	io.Closer
 }
 
-// spool is an archive in a scratch file without a name, compressed as it is stored.
-// Actions take their time, for which no connection to a store would last, and several
-// rounds.
+// spool is an archive in an unnamed scratch file, compressed as it is stored. Actions take
+// longer than a connection to a store would last, and there are several rounds.
 type spool struct {
 	file   scratchFile
 	size   int64
 	limits archive.Limits
-	// digestMismatch says that it is not the archive whose digest was given.
+	// digestMismatch is set if the archive does not have the expected digest.
 	digestMismatch bool
 }
 
-// fetchArchive copies an archive into a scratch file, as much of it as it may have. An archive
-// that is not what it was is no error, what the store or the disk can not do is. The error
-// is objectstore.ErrNotExist if there is none.
+// fetchArchive copies an archive into a scratch file, as far as the limits allow. An archive
+// with a different digest is no error, a failure of the store or the disk is. The error is
+// objectstore.ErrNotExist if there is no archive.
 func (j *Runner) fetchArchive(ctx context.Context, store *backupstore.Store, name string, want backupstore.Digest) (_ *spool, err error) {
 	source, err := store.GetFile(ctx, name, backupstore.Contents)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = source.Close() }() // it was only read
+	defer func() { _ = source.Close() }() // it was only read from
 	file, err := j.Scratch.CreateFile(0)  // the size in a damaged manifest must not stop a deletion
 	if err != nil {
 		return nil, fmt.Errorf("copying the archive of backup %q: %w", name, err)
@@ -76,9 +75,9 @@ func (j *Runner) fetchArchive(ctx context.Context, store *backupstore.Store, nam
 	return s, nil
 }
 
-// walkArchiveEntries goes through the archive. Visit gets a number for each entry, which is the same
-// every time. The first error is visit's, of ctx or of the scratch file; damage is what
-// is wrong with the archive, behind the entries that were visited.
+// walkArchiveEntries goes through the archive. It calls visit with a number for each entry, which
+// is the same every time. err is the first error of visit, of ctx or of the scratch file. damage is
+// the damage of the archive, after the visited entries.
 func (s *spool) walkArchiveEntries(ctx context.Context, visit func(at int64, entry archive.Entry) error) (damage, err error) {
 	at := int64(0)
 	source := &errorRecordingReader{Reader: io.NewSectionReader(s.file, 0, s.size)}
@@ -98,10 +97,10 @@ func (s *spool) walkArchiveEntries(ctx context.Context, visit func(at int64, ent
 	return damage, nil
 }
 
-func (s *spool) close() { _ = s.file.Close() } // it has no name, so nothing is left of it
+func (s *spool) close() { _ = s.file.Close() } // without a name, closing it also removes it
 
-// errorRecordingReader keeps the error of a Reader, to tell a disk that fails from a file that is
-// damaged.
+// errorRecordingReader records the error of a Reader, to distinguish a failing disk from a damaged
+// file.
 type errorRecordingReader struct {
 	io.Reader
 	err error

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 )
 
-// TestWalkThatCanNotGoOn: neither a disk that fails nor the end of a run is damage of the
-// archive, of which the deletion would make a note and go on.
+// TestWalkThatCanNotGoOn: neither a failing disk nor the end of a run is damage of the
+// archive, which the deletion would record before it continues.
 func TestWalkThatCanNotGoOn(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "archive"))

@@ -13,18 +13,18 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 )
 
-// archiveSurvey is what there is in an archive.
+// archiveSurvey is an overview of an archive.
 type archiveSurvey struct {
-	// selectedEntries are the numbers of the entries that actions see: one for each object.
+	// selectedEntries are the numbers of the entries that actions receive: one for each object.
 	selectedEntries bitset
-	// objectCount is how many there are, and resources what they are.
+	// objectCount is the number of objects, and resources are their resources.
 	objectCount int64
 	resources   map[schema.GroupResource]struct{}
-	// damage is why the archive can not be read to its end.
+	// damage is why the archive cannot be read to its end.
 	damage error
 }
 
-// The copies of an object, from the one that is shown least.
+// The ranks of the copies of an object, the least preferred first.
 const (
 	otherVersion = iota
 	preferredVersion
@@ -42,10 +42,10 @@ func itemVersionRank(id archive.Identity) int64 {
 	return otherVersion
 }
 
-// objectKey is what an object is called, whatever its version.
+// objectKey identifies an object, whatever its version.
 type objectKey struct{ group, resource, namespace, name string }
 
-// surveyArchive goes through an archive once, to choose one copy of each object: the one
+// surveyArchive goes through an archive once, to select one copy of each object: the one
 // without a version, or else the one in the preferred version, or else the first. It
 // remembers 128 bits of hash instead of names.
 func surveyArchive(ctx context.Context, s *spool) (*archiveSurvey, error) {
@@ -64,7 +64,7 @@ func surveyArchive(ctx context.Context, s *spool) (*archiveSurvey, error) {
 			best[hash] = at*rankCount + itemVersionRank(id)
 		}
 		if gr := toGroupResource(id); !found.hasResource(gr) {
-			// A part of the path would keep all of it.
+			// A substring of the path would keep the whole path in memory.
 			gr = schema.GroupResource{Group: strings.Clone(gr.Group), Resource: strings.Clone(gr.Resource)}
 			found.resources[gr] = struct{}{}
 		}

@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// maxFailureTime is how much time calls of an action that failed may take altogether. One
-	// that answers now and then must not hold up a deletion for ever.
+	// maxFailureTime is the maximum total duration of an action's failed calls. An action that
+	// only answers now and then must not hold up a deletion forever.
 	maxFailureTime = time.Hour
-	// firstUnreachableBackoff is after the first call that did not reach the plugin, so that it can
-	// start again. The next one is longer, and after the third the action is given up
-	// for the round.
+	// firstUnreachableBackoff is the wait after the first call that did not reach the plugin,
+	// which may restart. The next one is longer, and after the third the action is skipped
+	// for the rest of the round.
 	firstUnreachableBackoff = 2 * time.Second
-	// endOfEntries is more than the number of any entry.
+	// endOfEntries is greater than the number of any entry.
 	endOfEntries = math.MaxInt64
 )
 
@@ -38,25 +38,25 @@ const (
 type target struct {
 	spec   Spec
 	pass   *actionPass
-	action *remote.Action[adapter.DeleteItemAction] // nil until it said what concerns it
+	action *remote.Action[adapter.DeleteItemAction] // nil until its selector is known
 	result ActionResult
-	// exhausted says that it is not called in any further round, and wasted is why.
+	// exhausted is set if it is not called in any further round; failureTime is the reason.
 	exhausted   bool
 	failureTime time.Duration
 
-	// dueEntries are the entries before from that it has to be shown in this round, in their
-	// order; and all from from on.
+	// dueEntries are the entries before dueFrom that it must receive in this round, in order;
+	// from dueFrom on it must receive all.
 	dueEntries []int64
 	dueFrom    int64
-	// inRound says whether it is called in this round, stopped that it was given up
-	// meanwhile, and unreached how many calls in a row did not reach it.
+	// inRound is set if it takes part in this round, stopped if the operator gave up on it in
+	// this round. unreachableCalls counts consecutive calls that did not reach it.
 	inRound, stopped bool
 	unreachableCalls int
-	// nextDueEntries and rest are due and from of the next round: all entries at first.
+	// nextDueEntries and nextDueFrom are the same for the next round: all entries at first.
 	nextDueEntries []int64
 	nextDueFrom    int64
-	// failed is how many calls failed in this round, details are the first of them in
-	// words, and skipped how many objects were due after it was given up.
+	// failed is how many calls failed in this round, details describes the first of them, and
+	// skipped is how many objects were due after the operator gave up on it.
 	failed, skipped int64
 	details         []string
 }
@@ -66,7 +66,7 @@ func (t *target) needsAnotherRound() bool {
 	return !t.exhausted && (t.action == nil || t.failed+t.skipped > 0)
 }
 
-// prepareRound gets ready for a round.
+// prepareRound prepares a round.
 func (t *target) prepareRound(ctx context.Context, names itemaction.ResourceResolver) {
 	t.inRound = false
 	if !t.needsAnotherRound() || !t.resolveSelector(ctx, names) {
@@ -77,21 +77,21 @@ func (t *target) prepareRound(ctx context.Context, names itemaction.ResourceReso
 	t.inRound, t.stopped, t.unreachableCalls = true, false, 0
 }
 
-// resolveSelector asks the action what concerns it, unless that is known and it was not given up.
+// resolveSelector gets the selector of the action, unless it is known and the operator has not given up.
 func (t *target) resolveSelector(ctx context.Context, names itemaction.ResourceResolver) (ok bool) {
 	if t.action != nil && !t.stopped {
 		return true
 	}
 	action := remote.New(t.spec, t.pass.req.Key, t.pass.runner.Logs.Redactor())
 	if err := resolveActionSelector(ctx, action, names); err != nil {
-		t.recordFailure(ctx, "Asking an action which objects concern it failed", "", t.pass.runner.redactedLine(err.Error()))
+		t.recordFailure(ctx, "Asking an action which objects it applies to failed", "", t.pass.runner.redactedLine(err.Error()))
 		return false
 	}
 	t.action = action
 	return true
 }
 
-// resolveActionSelector is action.Choose, and turns a panic into an error.
+// resolveActionSelector calls action.ResolveSelector, and turns a panic into an error.
 func resolveActionSelector(ctx context.Context, action *remote.Action[adapter.DeleteItemAction], names itemaction.ResourceResolver) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -101,7 +101,7 @@ func resolveActionSelector(ctx context.Context, action *remote.Action[adapter.De
 	return action.ResolveSelector(ctx, names)
 }
 
-// takeIfDue reports whether the action has to be shown an entry. It is asked for each, in
+// takeIfDue reports whether the action must receive an entry. It is called for each entry, in
 // their order.
 func (t *target) takeIfDue(at int64) bool {
 	if !t.inRound || at >= t.dueFrom {
@@ -114,7 +114,7 @@ func (t *target) takeIfDue(at int64) bool {
 	return true
 }
 
-// recordSkipped notes an entry that was due after the action was given up.
+// recordSkipped records an entry that was due after the operator gave up on the action.
 func (t *target) recordSkipped(at int64) {
 	t.skipped++
 	if at < t.dueFrom {
@@ -124,7 +124,7 @@ func (t *target) recordSkipped(at int64) {
 	}
 }
 
-// callWithItem shows one object. The error is that of ctx.
+// callWithItem passes one object to the action. The error is that of ctx.
 func (t *target) callWithItem(ctx context.Context, at int64, item *archivedItem) error {
 	began := t.pass.runner.currentTime()
 	err := t.action.CallForItem(ctx, t.pass.runner.redactedLine(item.itemDisplayName()), func(
@@ -150,7 +150,7 @@ func (t *target) callWithItem(ctx context.Context, at int64, item *archivedItem)
 	return t.handleCallFailure(ctx, began, err)
 }
 
-// executeDeleteAction makes the call. What is gone already is no error, and a panic is one.
+// executeDeleteAction calls the action. NotFound is no error, and a panic is one.
 func executeDeleteAction(
 	ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version adapter.DeleteItemAction, object, backup []byte,
 ) (err error) {
@@ -166,8 +166,8 @@ func executeDeleteAction(
 	return err
 }
 
-// handleCallFailure decides whether the action is called again in this round after a call that
-// failed, and gives a plugin that ended the time to start again.
+// handleCallFailure decides whether the action is called again in this round after a failed
+// call, and gives a plugin that stopped the time to restart.
 func (t *target) handleCallFailure(ctx context.Context, began time.Time, err error) error {
 	var failed *caller.Error
 	unreached := errors.As(err, &failed) && failed.Kind == executor.Unreachable
@@ -188,9 +188,9 @@ func (t *target) handleCallFailure(ctx context.Context, began time.Time, err err
 	return ctx.Err()
 }
 
-// recordFailure keeps and logs why something failed.
+// recordFailure records and logs the reason of a failure.
 func (t *target) recordFailure(ctx context.Context, message, about, reason string) {
-	t.result.Message = t.pass.runner.redactedLine(reason) // what was put in front of a long answer counts
+	t.result.Message = t.pass.runner.redactedLine(reason) // what precedes a long answer counts
 	log := logr.FromContextOrDiscard(ctx).WithValues("action", t.spec.Name, "plugin", t.spec.Plugin)
 	if about != "" {
 		log = log.WithValues("item", t.pass.runner.redactedLine(about))
@@ -198,7 +198,7 @@ func (t *target) recordFailure(ctx context.Context, message, about, reason strin
 	log.Info(message, "reason", reason)
 }
 
-// resultWithLeftovers is what became of the action, and list with what it left behind.
+// resultWithLeftovers returns the result of the action, and list with what it left behind.
 func (t *target) resultWithLeftovers(list []string) (ActionResult, []string) {
 	t.result.Failed = t.failed + t.skipped
 	list = AppendLeftovers(list, t.details...)
@@ -207,7 +207,7 @@ func (t *target) resultWithLeftovers(list []string) (ActionResult, []string) {
 	case t.action == nil:
 		list = AppendLeftovers(list, t.pass.runner.redactedLine(fmt.Sprintf("what item action %s keeps for any object of the backup: %s", t.spec.Name, t.result.Message)))
 	case t.skipped > 0:
-		list = AppendLeftovers(list, t.pass.runner.redactedLine(fmt.Sprintf("what item action %s keeps for %d objects that it was not shown, because it was given up: %s",
+		list = AppendLeftovers(list, t.pass.runner.redactedLine(fmt.Sprintf("what item action %s keeps for %d objects that it did not receive, because the operator gave up on it: %s",
 			t.spec.Name, t.skipped, t.result.Message)))
 	}
 	return t.result, list

@@ -6,27 +6,27 @@ package schedule
 import "time"
 
 const (
-	// starBit is set in the days of a parsed expression that names none.
+	// starBit is set in the days of a parsed expression that does not restrict them.
 	starBit = 1 << 63
-	// allHoursMask is set in the hours of an expression that does not choose among them.
+	// allHoursMask is set in the hours of an expression that does not restrict them.
 	allHoursMask = 1<<24 - 1
-	// maxYearsAhead is how many years ahead a time is looked for: the 29th of February may be
+	// maxYearsAhead is how many years ahead a time is searched: the 29th of February may be
 	// eight years away.
 	maxYearsAhead = 9
-	// MaxMissed is up to which number missed times are counted.
+	// MaxMissed is the number up to which missed times are counted.
 	MaxMissed = 100
 )
 
-// Cron is when a schedule fires: at certain minutes in a time zone, or in intervals. It
-// is immutable and may be used concurrently. The zero Cron never fires.
+// Cron determines when a schedule fires: at certain minutes in a time zone, or in intervals. It
+// is immutable and safe for concurrent use. The zero Cron never fires.
 type Cron struct {
 	minutes, hours, days, months, weekdays uint64
 	zone                                   *time.Location
-	// every is the interval, in whole seconds; zero if it fires at certain minutes.
+	// every is the interval, in whole seconds; zero if the schedule fires at certain minutes.
 	every time.Duration
 }
 
-// MissedTimes are the times of a schedule that passed.
+// MissedTimes are the times of a schedule that have passed.
 type MissedTimes struct {
 	// Latest is the newest of them; zero if there is none.
 	Latest time.Time
@@ -34,11 +34,11 @@ type MissedTimes struct {
 	Count int
 }
 
-// IsCapped reports whether there are more than were counted.
+// IsCapped reports whether there are more times than were counted.
 func (m MissedTimes) IsCapped() bool { return m.Count > MaxMissed }
 
-// Next returns the first time after another at which it fires, in UTC. An interval begins
-// at after. It is zero if there is none, which [Parse] makes sure of.
+// Next returns the first time after the given one at which the schedule fires, in UTC. An interval
+// begins at after. The result is zero if there is none; [Parse] rejects such schedules.
 func (c Cron) Next(after time.Time) time.Time {
 	if c.every > 0 {
 		return after.Add(c.every).UTC()
@@ -56,8 +56,8 @@ func (c Cron) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// NextSince returns the first time after now at which it fires, and after since, from
-// which on intervals are counted; in UTC, and zero if there is none.
+// NextSince returns the first time after both since and now at which the schedule fires, in UTC;
+// zero if there is none. Intervals are counted from since.
 func (c Cron) NextSince(since, now time.Time) time.Time {
 	if now.Before(since) {
 		now = since
@@ -68,9 +68,9 @@ func (c Cron) NextSince(since, now time.Time) time.Time {
 	return c.Next(now)
 }
 
-// MissedTimes returns the times after since up to now, from which on intervals are counted. It
-// takes the same short time however long ago since is. There are none if since is not
-// before now.
+// MissedTimes returns the times after since up to now. Intervals are counted from since. The
+// duration of the call does not depend on how long ago since is. There are no times if since is
+// not before now.
 func (c Cron) MissedTimes(since, now time.Time) MissedTimes {
 	first := c.Next(since)
 	if first.IsZero() || first.After(now) {
@@ -87,9 +87,9 @@ func (c Cron) MissedTimes(since, now time.Time) MissedTimes {
 	return m
 }
 
-// latestFireTime returns the newest time up to now at which it fires, given one of them.
+// latestFireTime returns the newest time up to now at which the schedule fires, given one such time.
 func (c Cron) latestFireTime(fired, now time.Time) time.Time {
-	// Next goes from up to now to after now at the time that is looked for, and times
+	// The result of Next changes from up to now to after now at the wanted time, and times
 	// are whole seconds.
 	low, high := fired.Unix(), now.Unix()
 	for low < high {
@@ -103,14 +103,14 @@ func (c Cron) latestFireTime(fired, now time.Time) time.Time {
 	return time.Unix(low, 0).UTC()
 }
 
-// matchesTime reports whether it names the time that a clock shows at t.
+// matchesTime reports whether the expression matches the time that a clock shows at t.
 func (c Cron) matchesTime(t time.Time) bool {
 	hour, minute, _ := t.Clock()
 	return c.hours&(1<<hour) != 0 && c.minutes&(1<<minute) != 0 && c.matchesDay(t.Month(), t.Day(), t.Weekday())
 }
 
-// matchesDay reports whether it names a day. If it names days of the month and of the
-// week, either is enough, as everywhere in cron.
+// matchesDay reports whether the expression matches a day. If it restricts days of the month and of
+// the week, either match is enough, as everywhere in cron.
 func (c Cron) matchesDay(month time.Month, day int, weekday time.Weekday) bool {
 	if c.months&(1<<month) == 0 {
 		return false
@@ -122,5 +122,5 @@ func (c Cron) matchesDay(month time.Month, day int, weekday time.Weekday) bool {
 	return inMonth || inWeek
 }
 
-// hasFixedHours reports whether it means times of the day rather than intervals.
+// hasFixedHours reports whether the expression means times of the day rather than intervals.
 func (c Cron) hasFixedHours() bool { return c.hours&allHoursMask != allHoursMask }

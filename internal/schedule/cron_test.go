@@ -46,15 +46,15 @@ func TestNext(t *testing.T) {
 			[]string{"2023-02-28T00:00:00Z", "2024-02-28T00:00:00Z", "2024-02-29T00:00:00Z", "2025-02-28T00:00:00Z"},
 		},
 
-		"Berlin, spring, left out": {
+		"Berlin, spring, skipped": {
 			"30 2 * * *", berlin, "2024-03-30T00:00:00Z",
 			[]string{"2024-03-30T01:30:00Z", "2024-03-31T01:00:00Z", "2024-04-01T00:30:00Z"},
 		},
-		"Berlin, spring, more that are left out": {
+		"Berlin, spring, several skipped": {
 			"*/20 2,3 * * *", berlin, "2024-03-30T23:00:00Z",
 			[]string{"2024-03-31T01:00:00Z", "2024-03-31T01:20:00Z", "2024-03-31T01:40:00Z", "2024-04-01T00:00:00Z"},
 		},
-		"Berlin, spring, not left out": {
+		"Berlin, spring, not skipped": {
 			"30 3 * * *", berlin, "2024-03-30T12:00:00Z",
 			[]string{"2024-03-31T01:30:00Z", "2024-04-01T01:30:00Z"},
 		},
@@ -96,7 +96,7 @@ func TestNext(t *testing.T) {
 			"@every 24h", newYork, "2024-03-09T12:00:00Z",
 			[]string{"2024-03-10T12:00:00Z", "2024-03-11T12:00:00Z"},
 		},
-		"midnight is left out": {
+		"midnight is skipped": {
 			"@daily", "America/Santiago", "2024-09-07T12:00:00Z",
 			[]string{"2024-09-08T04:00:00Z", "2024-09-09T03:00:00Z"},
 		},
@@ -104,7 +104,7 @@ func TestNext(t *testing.T) {
 			"0 0,23 * * *", "America/Santiago", "2024-04-06T12:00:00Z",
 			[]string{"2024-04-07T02:00:00Z", "2024-04-07T04:00:00Z", "2024-04-08T03:00:00Z"},
 		},
-		"half an hour is left out": {
+		"half an hour is skipped": {
 			"15 2 * * *", "Australia/Lord_Howe", "2024-10-05T12:00:00Z",
 			[]string{"2024-10-05T15:30:00Z", "2024-10-06T15:15:00Z"},
 		},
@@ -116,7 +116,7 @@ func TestNext(t *testing.T) {
 			"0 12 29 2 *", berlin, "2044-02-29T11:00:00Z",
 			[]string{"2048-02-29T11:00:00Z", "2052-02-29T11:00:00Z"},
 		},
-		"a day is left out": {
+		"a day is skipped": {
 			"0 12 30 12 *", "Pacific/Apia", "2011-12-01T00:00:00Z",
 			[]string{"2011-12-30T10:00:00Z", "2012-12-29T22:00:00Z"},
 		},
@@ -138,8 +138,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// slowly returns all times of some days, by looking at each minute of a clock on the wall:
-// times that it leaves out come when it goes on, and those of certain hours once.
+// slowly returns all times of some days, by checking each minute of a wall clock: times that the
+// clock skips come when it changes, and those of certain hours once.
 func slowly(c Cron, from, to time.Time) []time.Time {
 	var times []time.Time
 	shown := map[string]bool{}
@@ -158,7 +158,7 @@ func slowly(c Cron, from, to time.Time) []time.Time {
 	return times
 }
 
-// wall is what a clock shows, as a time in UTC.
+// wall returns what a clock shows, as a time in UTC.
 func wall(t time.Time, c Cron) time.Time {
 	_, offset := t.In(c.zone).Zone()
 	return t.Add(time.Duration(offset) * time.Second)
@@ -195,7 +195,7 @@ func TestNextIsWhatAClockOnTheWallShows(t *testing.T) {
 			c := parsed(t, expression, zone)
 			from := at(times[random.IntN(len(times))]).Add(-36 * time.Hour)
 			to := from.Add(72 * time.Hour)
-			// Nothing that was shown before counts as shown again: the days are whole.
+			// No time from before counts as repeated: the days are complete.
 			want := slowly(c, from, to)
 			var got []time.Time
 			for next := c.Next(from.Add(-time.Second)); next.Before(to); next = c.Next(next) {
@@ -209,7 +209,7 @@ func TestNextIsWhatAClockOnTheWallShows(t *testing.T) {
 	}
 }
 
-// missedLikeNext checks Missed against all times.
+// missedLikeNext checks MissedTimes against all times.
 func missedLikeNext(t *testing.T, c Cron, from, to time.Time, all []time.Time) {
 	t.Helper()
 	since, now := from.Add(-time.Second), to.Add(-time.Second)

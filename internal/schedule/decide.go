@@ -10,87 +10,87 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
-// RunState is what became of a run.
+// RunState is the state of a run.
 type RunState int
 
-// The classes.
+// The states of a run.
 const (
-	// Active is everything that has not ended, also what waits or is cancelled.
+	// Active is a run that has not finished, including runs that wait or are being canceled.
 	Active RunState = iota
-	// Succeeded is what did all it was to do.
+	// Succeeded is a run that did everything it should.
 	Succeeded
-	// Partial is what left something of use, although not all of it. It is kept like what
-	// succeeded, but not protected by KeepLast.
+	// Partial is a run with a useful but incomplete result. It is kept like Succeeded, but not
+	// protected by KeepLast.
 	Partial
-	// Failed is what left nothing of use.
+	// Failed is a run without a useful result.
 	Failed
 )
 
-// ConcurrencyPolicy says what happens when a run is due while another is open.
+// ConcurrencyPolicy determines what happens when a run is due while another is active.
 type ConcurrencyPolicy string
 
-// The policies, as a CronJob has them. The empty one is Allow.
+// The policies, as in a CronJob. An empty policy means Allow.
 const (
 	// AllowConcurrent lets both run.
 	AllowConcurrent ConcurrencyPolicy = "Allow"
-	// ForbidConcurrent lets the new one wait. It runs when the other has ended, unless the starting
-	// deadline has passed, or a newer one is due.
+	// ForbidConcurrent lets the new run wait. It starts when the other has finished, unless the
+	// starting deadline has passed, or a newer run is due.
 	ForbidConcurrent ConcurrencyPolicy = "Forbid"
-	// ReplaceConcurrent cancels all but the newest.
+	// ReplaceConcurrent cancels all active runs but the newest.
 	ReplaceConcurrent ConcurrencyPolicy = "Replace"
 )
 
-// Run is one that exists.
+// Run is an existing run.
 type Run struct {
 	Name string
-	// Scheduled is the time it was created for; zero if that is not known.
+	// Scheduled is the time that the run was created for; zero if it is unknown.
 	Scheduled time.Time
 	State     RunState
-	// Completed is when it ended; zero if it is open.
+	// Completed is when the run finished; zero if it is active.
 	Completed time.Time
-	// InUse says that somebody needs it, for example a Restore that reads it. It is not
+	// InUse is set if the run is needed, for example by a Restore that reads it. It is not
 	// deleted.
 	InUse bool
-	// Deleting says that it is being deleted. It is not counted, and not deleted again.
+	// Deleting is set if the run is being deleted. It is not counted, and not deleted again.
 	Deleting bool
-	// DataMissing says that its data is missing where it was stored.
+	// DataMissing is set if the stored data of the run is missing.
 	DataMissing bool
 }
 
-// Input is everything a decision is made from. Times are taken in whole seconds.
+// Input is the complete input of a decision. Times are in whole seconds.
 type Input struct {
-	// Name is that of the Schedule, with which those of runs begin.
+	// Name is the name of the Schedule, which is the prefix of the names of its runs.
 	Name string
 	Now  time.Time
 	Cron Cron
 
-	// Paused says that nothing is to be created, and WasPaused that this was so when the
-	// status was last written.
+	// Paused is set if no run may be created. WasPaused is the value of Paused when the status
+	// was last written.
 	Paused, WasPaused bool
-	// SkipImmediately leaves out what a Schedule would make up for when it is created or
-	// no longer paused.
+	// SkipImmediately skips the times that a Schedule would make up for when it is created or
+	// resumed.
 	SkipImmediately   bool
 	ConcurrencyPolicy ConcurrencyPolicy
-	// StartingDeadline is how late a run may begin; zero is no limit.
+	// StartingDeadline is how late a run may begin; zero means no limit.
 	StartingDeadline time.Duration
 
-	// Created is when the Schedule was.
+	// Created is when the Schedule was created.
 	Created time.Time
-	// LastSchedule and LastSkipped are what earlier decisions recorded; zero is nothing.
-	// Who sets LastSkipped to now, for example because the expression was changed, makes
-	// all earlier times settled.
+	// LastSchedule and LastSkipped are what earlier decisions recorded; zero means nothing.
+	// Setting LastSkipped to now, for example because the expression was changed, settles all
+	// earlier times.
 	LastSchedule, LastSkipped time.Time
-	// Runs are all that exist of the Schedule, in any order.
+	// Runs are all existing runs of the Schedule, in any order.
 	Runs []Run
 
-	// KeepSucceeded is how many runs stay that succeeded or did so in part, and KeepFailed
-	// how many that failed; nil is all.
+	// KeepSucceeded is how many Succeeded and Partial runs are kept, and KeepFailed how many
+	// Failed ones; nil means all.
 	KeepSucceeded, KeepFailed *int32
-	// KeepLast is how many of the newest succeeded ones stay in any case.
+	// KeepLast is how many of the newest Succeeded runs are kept in any case.
 	KeepLast int32
 }
 
-// SkipReason says why a run was not created, or of how many only one was.
+// SkipReason is why a run was not created, or why only one of several was.
 type SkipReason string
 
 // The reasons.
@@ -103,45 +103,45 @@ const (
 )
 
 // Skip is one time for which there is no run, or with ReasonTooManyMissed the newest of
-// those of which only one is made up for. As long as nothing changes, it is told again
-// by every decision: who makes events of it compares the time and the reason.
+// several times, only one of which is made up for. Every decision returns it again until
+// something changes: to emit an event once, compare the time and the reason.
 type Skip struct {
 	Reason SkipReason
 	Time   time.Time
-	// Message says for people what happened and what they can do.
+	// Message says what happened and what a user can do.
 	Message string
 }
 
-// RunToCreate is a run to create. An object of that name which exists already is this run, or
-// belongs to somebody else; there never is a second one for the time.
+// RunToCreate is a run to create. An existing object of that name is either this run, or
+// was created by others; there is never a second run for the time.
 type RunToCreate struct {
 	Name      string
 	Scheduled time.Time
 }
 
-// Decision is what to do, in this order: cancel, create, record, delete. Whatever of it was
-// done when the operator ends, the next decision asks for the rest; but what is deleted
-// before it is recorded is forgotten, and may run again.
+// Decision is what to do, in this order: cancel, create, record, delete. If the operator stops
+// in between, the next decision returns the rest. Record runs before they are deleted:
+// otherwise they are forgotten, and may run again.
 type Decision struct {
-	// Cancel names open runs that a newer one replaces, oldest first.
+	// Cancel names active runs that a newer one replaces, oldest first.
 	Cancel []string
-	// Create is the run to create; nil is none.
+	// Create is the run to create; nil means none.
 	Create *RunToCreate
-	// LastSchedule and LastSkipped are to be recorded. Zero is nothing, also if there was
-	// something before.
+	// LastSchedule and LastSkipped are the values to record. Zero means nothing, even if there
+	// was a value before.
 	LastSchedule, LastSkipped time.Time
-	// Delete names the runs of which there are more than are kept, oldest first.
+	// Delete names the runs in excess of the limits, oldest first.
 	Delete []string
-	// Skipped says what did not run, and why.
+	// Skipped lists what did not run, and why.
 	Skipped []Skip
-	// NextScheduleTime is the next time of the schedule, in UTC, and when a decision is due again
-	// at the latest, also if it is paused: the time is skipped then. It is earlier if a
-	// run, the Schedule or the clock changes: a timer does not notice the last, so that it
-	// should not run for more than an hour or so.
+	// NextScheduleTime is the next time of the schedule, in UTC. Decide must be called again at
+	// that time at the latest, even if the Schedule is paused: the time is skipped then. Call it
+	// earlier if a run, the Schedule or the clock changes. A timer does not notice a change of
+	// the clock, so it should not run for more than an hour or so.
 	NextScheduleTime time.Time
 }
 
-// Decide says what a Schedule has to do now. It changes nothing that it is given.
+// Decide decides what a Schedule has to do now. It does not modify its input.
 func Decide(in Input) Decision {
 	in = normalizedInput(in)
 	d := &decider{in: in}
@@ -160,7 +160,7 @@ func Decide(in Input) Decision {
 type decider struct {
 	in  Input
 	out Decision
-	// since is up to when all times are settled.
+	// since is the time up to which all times are settled.
 	since time.Time
 }
 
@@ -168,7 +168,7 @@ func (d *decider) addSkip(reason SkipReason, t time.Time, format string, args ..
 	d.out.Skipped = append(d.out.Skipped, Skip{reason, t, fmt.Sprintf(format, args...)})
 }
 
-// decideDueTime returns the time for which a run is wanted.
+// decideDueTime returns the time for which a run is due.
 func (d *decider) decideDueTime() (time.Time, bool) {
 	in := d.in
 	missed := in.Cron.MissedTimes(d.since, in.Now)
@@ -177,19 +177,19 @@ func (d *decider) decideDueTime() (time.Time, bool) {
 	case t.IsZero():
 		return t, false
 	case in.Paused:
-		d.addSkip(ReasonPaused, t, "nothing ran at %s: the Schedule is paused; set spec.paused to false to go on", formatTime(t))
+		d.addSkip(ReasonPaused, t, "nothing ran at %s: the Schedule is paused; set spec.paused to false to resume", formatTime(t))
 		return t, false
 	case in.StartingDeadline > 0 && t.Add(in.StartingDeadline).Before(in.Now):
 		d.addSkip(ReasonMissedDeadline, t,
-			"nothing ran at %s, and it is too late now: the starting deadline is %s; set a longer one if the operator is away for longer",
+			"nothing ran at %s, and it is too late now: the starting deadline is %s; set a longer one if the operator may be unavailable for longer",
 			formatTime(t), in.StartingDeadline)
-		// It stays too late, and is told once.
+		// The time stays too late, and is reported once.
 		d.since, d.out.LastSkipped = t, t
 		return t, false
 	}
 	if missed.IsCapped() {
 		d.addSkip(ReasonTooManyMissed, t,
-			"more than %d runs were missed since %s, and only that of %s is made up for; if the Schedule was not paused, look where the operator was, and at its clock",
+			"more than %d runs were missed since %s, and only that of %s is made up for; if the Schedule was not paused, check why the operator was unavailable, and its clock",
 			MaxMissed, formatTime(d.since), formatTime(t))
 	}
 	if name, open := d.newestActiveRun(); open && in.ConcurrencyPolicy == ForbidConcurrent {
@@ -200,7 +200,7 @@ func (d *decider) decideDueTime() (time.Time, bool) {
 	return t, true
 }
 
-// decideCreate creates the run of a time, unless there is one already.
+// decideCreate creates the run for a time, unless it exists.
 func (d *decider) decideCreate(t time.Time) {
 	name := RunName(d.in.Name, t)
 	d.since, d.out.LastSchedule = laterTime(d.since, t), t
@@ -212,7 +212,7 @@ func (d *decider) decideCreate(t time.Time) {
 	d.out.Create = &RunToCreate{Name: name, Scheduled: t}
 }
 
-// newestActiveRun returns the name of an open run, the newest.
+// newestActiveRun returns the name of the newest active run.
 func (d *decider) newestActiveRun() (name string, found bool) {
 	newest := -1
 	for i, run := range d.in.Runs {
@@ -226,8 +226,8 @@ func (d *decider) newestActiveRun() (name string, found bool) {
 	return d.in.Runs[newest].Name, true
 }
 
-// decideReplacements cancels all open runs but the newest. It does so at any time: the operator may
-// have ended after it created that.
+// decideReplacements cancels all active runs but the newest. It does so at any time: the operator
+// may have stopped after it created that run.
 func (d *decider) decideReplacements() {
 	if d.in.ConcurrencyPolicy != ReplaceConcurrent {
 		return
@@ -244,14 +244,14 @@ func (d *decider) decideReplacements() {
 }
 
 const (
-	// maxRunName is how long the name of a run may be, so that it fits where it is used with
-	// something added; timestamp is what it ends with.
+	// maxRunName is the maximum length of the name of a run, which leaves room for suffixes;
+	// timestampFormat is the format of its end.
 	maxRunName      = 52
 	timestampFormat = "20060102150405"
 )
 
 // RunName returns the name of the run of a Schedule for a time: the name of the Schedule,
-// shortened with a hash if need be, and the time in UTC, at most 52 characters in all.
+// shortened with a hash if necessary, and the time in UTC, at most 52 characters in all.
 func RunName(schedule string, scheduled time.Time) string {
 	suffix := "-" + scheduled.UTC().Format(timestampFormat)
 	if limit := maxRunName - len(suffix); len(schedule) > limit {

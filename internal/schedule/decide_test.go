@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// told is a decision in short.
+// told is an abridged decision.
 type told struct {
 	Create         string
 	Skipped        []string
 	Cancel, Delete []string
-	// Schedule and Skip are what is recorded.
+	// Schedule and Skip are the recorded times.
 	Schedule, Skip, Wake string
 }
 
@@ -32,7 +32,7 @@ func short(d Decision) told {
 	return s
 }
 
-// clock shows times of May 2024 as day and time.
+// clock formats times of May 2024 as day and time.
 func clock(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -84,7 +84,7 @@ func TestDecide(t *testing.T) {
 			told{Create: "9 03:00:00", Schedule: "9 03:00:00", Wake: "10 03:00:00"},
 		},
 		"new": {"1 12:00", never, told{Wake: "2 03:00:00"}},
-		"new, and the operator was away": {
+		"new, and the operator was unavailable": {
 			"2 12:00", never,
 			told{Create: "2 03:00:00", Schedule: "2 03:00:00", Wake: "3 03:00:00"},
 		},
@@ -122,7 +122,7 @@ func TestDecide(t *testing.T) {
 			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}, Wake: "4 03:00:00"},
 		},
 		"paused, and nothing is due": {"3 02:00", func(in *Input) { in.Paused = true }, told{Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
-		"paused, skip comes later": {
+		"paused, skip later": {
 			"3 04:00", func(in *Input) { in.Paused, in.SkipImmediately, in.WasPaused = true, true, true },
 			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}, Wake: "4 03:00:00"},
 		},
@@ -159,10 +159,10 @@ func TestDecide(t *testing.T) {
 		"another is open, Forbid": {"3 03:00", func(in *Input) {
 			in.ConcurrencyPolicy, in.Runs = ForbidConcurrent, []Run{openRun("old", "2 03:00")}
 		}, told{Schedule: "2 03:00:00", Wake: "4 03:00:00", Skipped: []string{"ConcurrencyForbid 3 03:00:00"}}},
-		"the other has ended, Forbid": {"3 07:00", func(in *Input) {
+		"the other has finished, Forbid": {"3 07:00", func(in *Input) {
 			in.ConcurrencyPolicy, in.Runs = ForbidConcurrent, []Run{{Name: "old", Scheduled: may("2 03:00"), State: Failed}}
 		}, told{Create: "3 03:00:00", Schedule: "3 03:00:00", Wake: "4 03:00:00"}},
-		"the other has ended too late, Forbid": {"3 07:00", func(in *Input) {
+		"the other has finished too late, Forbid": {"3 07:00", func(in *Input) {
 			in.ConcurrencyPolicy, in.StartingDeadline = ForbidConcurrent, time.Hour
 			in.Runs = []Run{{Name: "old", Scheduled: may("2 03:00"), State: Failed}}
 		}, told{Schedule: "2 03:00:00", Skip: "3 03:00:00", Wake: "4 03:00:00", Skipped: []string{"MissedDeadline 3 03:00:00"}}},
@@ -183,11 +183,11 @@ func TestDecide(t *testing.T) {
 			"3 03:01", func(in *Input) { in.Runs = []Run{openRun("nightly-20240503030000", "3 03:00")} },
 			told{Schedule: "3 03:00:00", Wake: "4 03:00:00"},
 		},
-		"created, and nothing but the name is left": {
+		"created, and only the name is left": {
 			"3 03:01", func(in *Input) { in.Runs = []Run{{Name: "nightly-20240503030000"}} },
 			told{Schedule: "3 03:00:00", Wake: "4 03:00:00"},
 		},
-		"created again, with runs of before": {"9 12:00", func(in *Input) {
+		"recreated, with earlier runs": {"9 12:00", func(in *Input) {
 			never(in)
 			in.Created, in.Runs = may("9 12:00"), []Run{{Name: "old", Scheduled: may("5 03:00"), State: Succeeded}}
 		}, told{Schedule: "5 03:00:00", Wake: "10 03:00:00"}},
@@ -237,7 +237,7 @@ func TestDecide(t *testing.T) {
 				t.Error(diff)
 			}
 			if d.Create != nil && d.Create.Name != "nightly-"+d.Create.Scheduled.Format("20060102150405") {
-				t.Errorf("the run is called %s", d.Create.Name)
+				t.Errorf("the name of the run is %s", d.Create.Name)
 			}
 		})
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// clockTolerance is by how much a clock may have been put back so that it is waited until it
-// shows again what it showed before.
+// clockTolerance is the largest change of a clock that was set back for which the operator waits
+// until the clock shows its earlier time again.
 const clockTolerance = time.Hour
 
-// decideSince finds out up to when all times are settled, and what is recorded of that.
+// decideSince determines the time up to which all times are settled, and what is recorded of it.
 func (d *decider) decideSince() {
 	in := d.in
 	d.out.LastSchedule, d.out.LastSkipped = dropFutureTime(in.LastSchedule, in.Now), dropFutureTime(in.LastSkipped, in.Now)
@@ -29,32 +29,32 @@ func (d *decider) decideSince() {
 		}
 		d.skipAllUntilNow()
 	case d.since.IsZero(), known.IsZero() && !d.hasNoHistory():
-		// Everything that is known was written by a clock that was wrong. It may be that
-		// nothing was missed.
+		// All recorded times were written by a wrong clock. It is possible that nothing was
+		// missed.
 		d.skipAllUntilNow()
 	}
 }
 
-// skipAllUntilNow makes all times up to now settled.
+// skipAllUntilNow marks all times up to now as settled.
 func (d *decider) skipAllUntilNow() {
 	d.since = laterTime(d.since, d.in.Now)
 	d.out.LastSkipped = d.since
 }
 
-// shouldSkipMissed reports whether the Schedule is new or was paused, and is not to make up for
-// anything.
+// shouldSkipMissed reports whether the Schedule is new or was paused, and must not make up for
+// missed times.
 func (d *decider) shouldSkipMissed() bool {
 	return d.in.SkipImmediately && !d.in.Paused && (d.in.WasPaused || d.hasNoHistory())
 }
 
-// hasNoHistory reports whether nothing was ever recorded of the Schedule.
+// hasNoHistory reports whether nothing was ever recorded for the Schedule.
 func (d *decider) hasNoHistory() bool { return d.hasNoRuns() && d.in.LastSkipped.IsZero() }
 
 // hasNoRuns reports whether there never was a run.
 func (d *decider) hasNoRuns() bool { return d.in.LastSchedule.IsZero() && len(d.in.Runs) == 0 }
 
-// dropFutureTime returns a time unless it lies so far in the future that it must have been
-// written by a clock that was wrong.
+// dropFutureTime returns t, or zero if t is so far in the future that it must have been written
+// by a wrong clock.
 func dropFutureTime(t, now time.Time) time.Time {
 	if t.Sub(now) > clockTolerance {
 		return time.Time{}
@@ -70,8 +70,8 @@ func laterTime(a, b time.Time) time.Time {
 }
 
 // normalizedInput returns an input with the precision in which times are recorded, and without
-// times of runs that are not believed. These would make the run of a wrong clock the
-// newest for ever.
+// the implausible times of runs. Those would make a run from a wrong clock the newest one
+// forever.
 func normalizedInput(in Input) Input {
 	for _, t := range []*time.Time{&in.Now, &in.Created, &in.LastSchedule, &in.LastSkipped} {
 		*t = t.Truncate(time.Second).UTC()
@@ -80,7 +80,7 @@ func normalizedInput(in Input) Input {
 	return in
 }
 
-// dropFutureRunTimes returns runs without the times that are not believed.
+// dropFutureRunTimes returns runs without implausible times.
 func dropFutureRunTimes(runs []Run, now time.Time) []Run {
 	runs = slices.Clone(runs)
 	for i := range runs {

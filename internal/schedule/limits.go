@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// NewestSucceeded returns the names of that many of the newest runs that succeeded and are
-// not being deleted: what keepLast protects, from expiry as well. A run whose data is missing
-// does not count, and is protected with the others: it may come back. One of a time that has
-// not come yet, by a clock that was wrong, is the oldest.
+// NewestSucceeded returns the names of the count newest runs that succeeded and are not being
+// deleted: keepLast protects them, also from expiry. A run whose data is missing does not count,
+// but is protected with the others, because the data may come back. A run with a time in the
+// future, from a wrong clock, counts as the oldest.
 func NewestSucceeded(runs []Run, count int, now time.Time) map[string]bool {
 	names := map[string]bool{}
 	for _, run := range slices.Backward(newestRuns(dropFutureRunTimes(runs, now), len(runs), Succeeded)) {
@@ -27,7 +27,7 @@ func NewestSucceeded(runs []Run, count int, now time.Time) map[string]bool {
 	return names
 }
 
-// surplusRunNames returns the names of the runs that are to be deleted, oldest first.
+// surplusRunNames returns the names of the runs to delete, oldest first.
 func surplusRunNames(in Input) []string {
 	kept := NewestSucceeded(in.Runs, int(in.KeepLast), in.Now)
 	for _, keep := range []struct {
@@ -51,7 +51,7 @@ func surplusRunNames(in Input) []string {
 	return names
 }
 
-// newestRuns returns that many of the newest runs of some classes that are not being deleted.
+// newestRuns returns the count newest runs of the given classes that are not being deleted.
 func newestRuns(runs []Run, count int, classes ...RunState) []Run {
 	var of []Run
 	for _, run := range sortedRuns(runs) {
@@ -62,16 +62,16 @@ func newestRuns(runs []Run, count int, classes ...RunState) []Run {
 	return of[max(0, len(of)-max(0, count)):]
 }
 
-// sortedRuns returns runs from the oldest to the newest.
+// sortedRuns returns the runs from the oldest to the newest.
 func sortedRuns(runs []Run) []Run { return slices.SortedFunc(slices.Values(runs), compareRuns) }
 
-// compareRuns says which of two runs is older.
+// compareRuns compares two runs by age.
 func compareRuns(a, b Run) int {
 	return cmp.Or(approximateStart(a).Compare(approximateStart(b)), a.Completed.Compare(b.Completed), cmp.Compare(a.Name, b.Name))
 }
 
-// approximateStart is about when a run began. Not every run says so, for example one that another
-// cluster wrote.
+// approximateStart returns approximately when a run began. Not every run records it, for example
+// one that another cluster wrote.
 func approximateStart(run Run) time.Time {
 	if run.Scheduled.IsZero() {
 		return run.Completed

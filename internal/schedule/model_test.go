@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// world is one Schedule, its runs, a clock that is put back and forward, and operators
-// that come and go.
+// world is one Schedule, its runs, a clock that is set back and forward, and operators
+// that start and stop.
 type world struct {
 	t      *testing.T
 	random *rand.Rand
-	// in is what the API server has; Runs are in runs.
+	// in is the state in the API server; its Runs are in runs.
 	in   Input
 	runs map[string]Run
 	// latest is the newest time that the clock ever showed.
 	latest time.Time
 	// ran are the times for which there ever was a run.
 	ran map[time.Time]bool
-	// created is how many runs were since the clock moved.
+	// created is how many runs were created since the clock was changed.
 	created int
-	// left says that times were left out that should not be made up for, and up to when.
+	// leftOut is set if times up to left were skipped that must not be made up for.
 	left    time.Time
 	leftOut bool
 }
@@ -61,7 +61,7 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 
 func (w *world) chance(one int) bool { return w.random.IntN(one) == 0 }
 
-// move lets time pass, or puts the clock back, within an hour of what it showed before.
+// move lets time pass, or sets the clock back, within an hour of what it showed before.
 func (w *world) move() {
 	now := w.in.Now
 	switch w.random.IntN(10) {
@@ -70,7 +70,7 @@ func (w *world) move() {
 		if earliest := w.latest.Add(-clockTolerance); now.Before(earliest) {
 			now = earliest
 		}
-	case 1: // the operator was away
+	case 1: // the operator was unavailable
 		now = now.Add(time.Duration(w.random.Int64N(int64(400 * time.Hour))))
 	case 2, 3, 4:
 		now = w.in.Cron.NextSince(laterTime(w.in.LastSchedule, w.in.Created), now)
@@ -83,7 +83,7 @@ func (w *world) move() {
 	w.in.Now, w.latest = now, laterTime(w.latest, now)
 }
 
-// others is what happens besides.
+// others makes other random changes.
 func (w *world) others() {
 	if w.chance(10) {
 		w.in.Paused = !w.in.Paused
@@ -106,8 +106,8 @@ func (w *world) others() {
 	}
 }
 
-// pass is one pass of the operator, which may end in the middle of it; it reports whether
-// it came to the end.
+// pass is one reconcile of the operator, which may be interrupted; it reports whether
+// it was completed.
 func (w *world) pass() bool {
 	in := w.in
 	in.Runs = slices.Collect(maps.Values(w.runs))
@@ -147,11 +147,11 @@ func (w *world) pass() bool {
 	return true
 }
 
-// work makes passes until two in a row came to the end.
+// work reconciles until two in a row were completed.
 func (w *world) work() {
 	for done, tries := 0, 0; done < 2; tries++ {
 		if tries > 100 {
-			w.t.Fatal("it never comes to rest")
+			w.t.Fatal("it never stops")
 		}
 		if done++; !w.pass() {
 			done = 0
@@ -176,12 +176,12 @@ func (w *world) check(in Input, d Decision) {
 		w.t.Fatalf("paused, and %+v", d)
 	}
 	if !d.NextScheduleTime.After(in.Now) {
-		w.t.Fatalf("at %v it is to be asked again at %v", in.Now, d.NextScheduleTime)
+		w.t.Fatalf("at %v the next decision is due at %v", in.Now, d.NextScheduleTime)
 	}
 	last := NewestSucceeded(in.Runs, int(in.KeepLast), in.Now)
 	for _, name := range d.Delete {
 		if run := w.runs[name]; run.State == Active || run.InUse || run.Deleting || last[name] {
-			w.t.Fatalf("%+v is to be deleted", run)
+			w.t.Fatalf("%+v is deleted", run)
 		}
 	}
 	if d.Create == nil {
@@ -196,13 +196,13 @@ func (w *world) check(in Input, d Decision) {
 	case in.ConcurrencyPolicy == ForbidConcurrent && w.open(true) > 0:
 		w.t.Fatal("two runs are open, which is forbidden")
 	case !at.After(w.left):
-		w.t.Fatalf("a run for %v, and all up to %v were left out", at, w.left)
+		w.t.Fatalf("a run for %v, although all up to %v were skipped", at, w.left)
 	case !in.Cron.Next(laterTime(at, in.Created)).After(in.Now.Truncate(time.Second)):
 		w.t.Fatalf("a run for %v at %v, and there is a newer time", at, in.Now)
 	}
 }
 
-// open counts open runs, and those that are being deleted only if asked to.
+// open counts active runs, and those that are being deleted only on request.
 func (w *world) open(deleting bool) (open int) {
 	for _, run := range w.runs {
 		if run.State == Active && (deleting || !run.Deleting) {
@@ -212,7 +212,7 @@ func (w *world) open(deleting bool) (open int) {
 	return open
 }
 
-// rest checks what holds when there is nothing left to do.
+// rest checks the invariants when there is nothing left to do.
 func (w *world) rest() {
 	if w.in.ConcurrencyPolicy == ReplaceConcurrent && !w.in.Paused && w.open(false) > 1 {
 		w.t.Fatalf("%d runs are open", w.open(false))

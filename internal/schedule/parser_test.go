@@ -86,7 +86,7 @@ func TestParseRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse(tc.expression, tc.zone)
 			if err == nil {
-				t.Fatal("it is accepted")
+				t.Fatal("the expression was accepted")
 			}
 			for _, want := range tc.says {
 				if !strings.Contains(err.Error(), want) {

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// timeSearch looks for the next time, over the months, days, hours and minutes that do not
-// match.
+// timeSearch searches the next matching time. It skips months, days, hours and minutes that do
+// not match.
 type timeSearch struct {
 	c Cron
-	// t is the time that is looked at, and shown what clocks show then, as if that were
-	// UTC: a whole minute. Only their difference needs to be looked up.
+	// t is the current time, a whole minute, and shown is the time that clocks show then, as if
+	// it were UTC. Only their difference needs to be looked up.
 	t, wallClock time.Time
-	// zoneStart and to are between which times clocks are not changed around t; zero if they
-	// never were, or never will be.
+	// zoneStart and zoneEnd are the times around t between which clocks do not change; zero if
+	// they never did, or never will.
 	zoneStart, zoneEnd time.Time
-	// zoneChange is by how much clocks were put forward at from; negative is back.
+	// zoneChange is by how much clocks were set forward at zoneStart; negative means back.
 	zoneChange time.Duration
 }
 
@@ -31,11 +31,11 @@ func newTimeSearch(c Cron, after time.Time) *timeSearch {
 	return s
 }
 
-// startAt looks at a time of which it is not known what clocks show.
+// startAt sets the current time and looks up what clocks show then.
 func (s *timeSearch) startAt(t time.Time) {
 	t = t.In(s.c.zone)
 	if s.zoneStart, s.zoneEnd = t.ZoneBounds(); !s.zoneEnd.IsZero() && !s.zoneEnd.After(t) {
-		// Where rules take the place of tables, a leap year ends a day early.
+		// When rules replace the table of transitions, a leap year ends a day early.
 		s.zoneEnd = t.Add(24 * time.Hour)
 	}
 	offset := zoneOffsetAt(t)
@@ -50,7 +50,7 @@ func zoneOffsetAt(t time.Time) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// isDue reports whether it fires at t.
+// isDue reports whether the schedule fires at t.
 func (s *timeSearch) isDue() bool {
 	if !s.c.hasFixedHours() {
 		return s.c.matchesTime(s.wallClock)
@@ -62,8 +62,8 @@ func (s *timeSearch) isDue() bool {
 	return !again && s.c.matchesTime(s.wallClock)
 }
 
-// isSkippedByDST reports whether it names a time that no clock shows, because clocks were put
-// forward at t.
+// isSkippedByDST reports whether the expression names a time that no clock shows, because clocks
+// were set forward at t.
 func (s *timeSearch) isSkippedByDST() bool {
 	for m := s.wallClock.Add(-s.zoneChange); m.Before(s.wallClock); m = m.Add(time.Minute) {
 		if s.c.matchesTime(m) {
@@ -73,7 +73,7 @@ func (s *timeSearch) isSkippedByDST() bool {
 	return false
 }
 
-// advanceToCandidate goes to the next time that may be one.
+// advanceToCandidate advances to the next possible time.
 func (s *timeSearch) advanceToCandidate() {
 	year, month, day := s.wallClock.Date()
 	hour, minute, _ := s.wallClock.Clock()
@@ -85,14 +85,14 @@ func (s *timeSearch) advanceToCandidate() {
 	case s.c.hours&(1<<hour) == 0:
 		s.advanceTo(s.wallClock.Add(time.Duration(60-minute) * time.Minute))
 	default:
-		// The next minute that matches in this hour, or the next hour.
+		// Advance to the next matching minute in this hour, or to the next hour.
 		minutes := bits.TrailingZeros64(s.c.minutes>>(minute+1)) + 1
 		s.advanceTo(s.wallClock.Add(time.Duration(min(minutes, 60-minute)) * time.Minute))
 	}
 }
 
-// advanceTo goes to when clocks show a later time, but not past a time at which they change:
-// only up to there is it known what they show.
+// advanceTo advances to when clocks show a later time, but not past a change of clocks: what they
+// show is only known up to there.
 func (s *timeSearch) advanceTo(shown time.Time) {
 	t := s.t.Add(shown.Sub(s.wallClock))
 	if !s.zoneEnd.IsZero() && !t.Before(s.zoneEnd) {

@@ -107,7 +107,7 @@ var _ = Describe("A bucket in which others write", func() {
 		stage.Create(t, world.Client, bsl)
 		synced := awaitSynced(t, bsl, v1alpha1.ReasonImportLimited)
 		Expect(synced.Status).To(Equal(metav1.ConditionTrue))
-		Expect(synced.Message).To(ContainSubstring("51 backups of others are not imported: the newest 10 are (spec.sync.maxBackups)"))
+		Expect(synced.Message).To(ContainSubstring("51 backups of others are not imported: only the newest 10 are (spec.sync.maxBackups)"))
 
 		By("looking what was imported")
 		all := importedFrom(s, "shared")
@@ -158,7 +158,7 @@ var _ = Describe("A bucket in which others write", func() {
 		putManifest(t, folder, "an odd name", newForgedManifest("an odd name"), 0)
 		bsl := stage.Create(t, world.Client, s.NewLocation("damaged"))
 		synced := awaitSynced(t, bsl, v1alpha1.ReasonBackupsUnreadable)
-		Expect(synced.Message).To(And(ContainSubstring("2 backups can not be imported"), ContainSubstring("huge: "), ContainSubstring("rejected: ")))
+		Expect(synced.Message).To(And(ContainSubstring("2 backups cannot be imported"), ContainSubstring("huge: "), ContainSubstring("rejected: ")))
 		all := importedFrom(s, "damaged")
 		Expect(all).To(HaveLen(1))
 		Expect(all[0].Name).To(Equal("good"))

@@ -48,7 +48,7 @@ func TestTheLastOfAScheduleStays(t *testing.T) {
 	for _, b := range backups {
 		world.Patch(t, b, `{"spec":{"ttl":"1s"}}`)
 	}
-	awaitEvent(t, newest, "Normal "+v1alpha1.ReasonKept+": Its time was over at ")
+	awaitEvent(t, newest, "Normal "+v1alpha1.ReasonKept+": The Backup expired at ")
 	s.gone(t, older)
 	for _, d := range deletionsOf(newest) {
 		t.Errorf("DeletionRun %s was created for the last Backup of the Schedule", d.Name)

@@ -25,7 +25,14 @@ import (
 // reconcilePlan finds out what is to be destroyed, waits until nobody uses it and it is the turn of
 // this DeletionRun, and records what will run. The claim comes last, as it keeps Restores
 // away: what only waits must not.
-func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
+func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) {
+	if needed, done, err := r.driver.ObservePlan(ctx, s); !needed || err != nil {
+		return done, err
+	}
+	plugins, err := r.driver.ListPlugins(ctx, r.Client)
+	if err != nil {
+		return false, err
+	}
 	b, err := r.resolveBackup(ctx, s)
 	if err != nil || b == nil {
 		return run.IsFinished(s.Object), err

@@ -20,9 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// TestNewFinalizeFunc_SaysWhatHoldsTheRun: a decided run whose files cannot be given up says so and why,
+// TestDriver_AwaitPostActionLog: a decided run whose files cannot be given up says so and why,
 // whatever else goes on, and also while it is tried again.
-func TestNewFinalizeFunc_SaysWhatHoldsTheRun(t *testing.T) {
+func TestDriver_AwaitPostActionLog(t *testing.T) {
 	const failure = "storing the log of the run failed: the store is read-only; it is tried again"
 	for name, tc := range map[string]struct {
 		post     v1alpha1.HookRunPhase
@@ -65,7 +65,7 @@ func TestNewFinalizeFunc_SaysWhatHoldsTheRun(t *testing.T) {
 						return NoValue{}, errors.New("the store is read-only")
 					}),
 					d.RunPostActions,
-					d.NewFinalizeFunc(func(s *Scope[*v1alpha1.Backup]) *Result[bool] { return stepOf(d, s, StepPostLog, tc.storeLog) }, nil),
+					reconcileFinalization(d, tc.storeLog),
 				}
 				newScope(BackupKind, b).RecordOutcome(Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: enough"}, time.Now())
 				for range 20 { // the first try has failed by then, and the second hangs
@@ -85,8 +85,8 @@ func TestNewFinalizeFunc_SaysWhatHoldsTheRun(t *testing.T) {
 	}
 }
 
-// TestNewFinalizeFunc_LogLost: that a log is lost is told once, however long something else holds the run.
-func TestNewFinalizeFunc_LogLost(t *testing.T) {
+// TestDriver_AwaitPostActionLog_LogLost: that a log is lost is told once, however long something else holds the run.
+func TestDriver_AwaitPostActionLog_LogLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b := stepping(t), begun(0)
 		recorder := events.NewFakeRecorder(100)
@@ -94,9 +94,7 @@ func TestNewFinalizeFunc_LogLost(t *testing.T) {
 		phases := []ReconcileFunc[*v1alpha1.Backup]{
 			abandoning(d, func(context.Context) (NoValue, error) { return NoValue{}, errors.New("the store is away") }),
 			d.RunPostActions,
-			d.NewFinalizeFunc(func(s *Scope[*v1alpha1.Backup]) *Result[bool] {
-				return stepOf(d, s, StepPostLog, func(context.Context) (bool, error) { return false, objectstore.ErrNoSpace })
-			}, nil),
+			reconcileFinalization(d, func(context.Context) (bool, error) { return false, objectstore.ErrNoSpace }),
 		}
 		newScope(BackupKind, b).RecordOutcome(Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: enough"}, time.Now())
 		for range 20 {
@@ -112,6 +110,17 @@ func TestNewFinalizeFunc_LogLost(t *testing.T) {
 			t.Errorf("%d events tell that the log is lost, want one", lost)
 		}
 	})
+}
+
+// reconcileFinalization returns the last part of a run, which stores the log of its Post actions.
+func reconcileFinalization(d *Driver[*v1alpha1.Backup], storeLog func(context.Context) (bool, error)) ReconcileFunc[*v1alpha1.Backup] {
+	return func(_ context.Context, s *Scope[*v1alpha1.Backup]) (bool, error) {
+		_, ready := d.AwaitPostActionLog(s, func(s *Scope[*v1alpha1.Backup]) *Result[bool] { return stepOf(d, s, StepPostLog, storeLog) })
+		if ready {
+			d.Finalize(s)
+		}
+		return ready, nil
+	}
 }
 
 // abandoning is the phase that gives up the files of a run.

@@ -4,6 +4,7 @@
 package backup
 
 import (
+	"context"
 	"errors"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -55,13 +56,41 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 		NewList:        func() client.ObjectList { return &v1alpha1.BackupList{} },
 		Location:       func(b *v1alpha1.Backup) string { return b.Status.StorageLocation },
 		Schedule:       scheduleName,
-		ShouldIgnore:   func(b *v1alpha1.Backup) bool { return b.Spec.ImportedFrom != nil }, // an imported Backup is never run
 		StepNames:      []string{stepCheck, stepClaim, stepArchive, stepFinalize, stepRelease, stepAbandon, run.StepPostLog},
 		StepTimeouts:   run.ShortStepTimeouts(stepCheck, stepClaim, stepRelease, stepAbandon, run.StepPostLog),
 		OnStatusUpdate: r.metrics.recordStatusUpdate,
 	}
-	r.driver.ReconcileFuncs = []run.ReconcileFunc[*v1alpha1.Backup]{
-		r.driver.NewPlanFunc(r.reconcilePlan), r.driver.RunPreActions, r.reconcileArchive, r.driver.AwaitOperations, r.reconcileOutcome, r.reconcileUncommitted, r.driver.RunPostActions, r.driver.NewFinalizeFunc(r.uploadPostActionLog, r.recordStoredFiles),
+	b, err := r.driver.NewControllerManagedBy(mgr)
+	if err != nil {
+		return err
 	}
-	return r.driver.SetupWithManager(mgr)
+	return b.Complete(r)
+}
+
+// Reconcile advances one Backup as far as possible.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	b, err := r.driver.GetRun(ctx, req.NamespacedName)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	case b.Spec.ImportedFrom != nil: // an entry of the catalog never runs
+		return ctrl.Result{}, nil
+	case run.IsFinalized(b):
+		return ctrl.Result{}, r.driver.RemoveFinalizer(ctx, b)
+	}
+	s, err := r.driver.Begin(ctx, b)
+	if s == nil || err != nil {
+		return ctrl.Result{}, err
+	}
+	err = s.ReconcileUntilWaiting(ctx,
+		r.reconcilePlan,
+		r.driver.RunPreActions,
+		r.reconcileArchive,
+		r.driver.AwaitOperations,
+		r.reconcileOutcome,
+		r.reconcileUncommitted,
+		r.driver.RunPostActions,
+		r.reconcileFinalization,
+	)
+	return r.driver.WriteStatus(ctx, s, err)
 }

@@ -21,7 +21,14 @@ import (
 
 // reconcilePlan validates the Backup, waits for a slot, claims the name in the store, and
 // records the plan. Before that, nothing runs and no clean-up is owed.
-func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
+func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) {
+	if needed, done, err := r.driver.ObservePlan(ctx, s); !needed || err != nil {
+		return done, err
+	}
+	plugins, err := r.driver.ListPlugins(ctx, r.Client)
+	if err != nil {
+		return false, err
+	}
 	invalid := validateSpec(s.Object)
 	where, waiting, problems, err := r.driver.ChooseLocation(ctx, s, s.Object.Spec.StorageLocation, location.ForWriting)
 	if err != nil || waiting && len(invalid) == 0 {

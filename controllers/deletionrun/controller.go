@@ -4,12 +4,14 @@
 package deletionrun
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
@@ -92,20 +94,46 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		StepNames:    stepNames(),
 		StepTimeouts: stepTimeouts(),
 		OnForget:     func(uid types.UID) { r.Runner.RemoveRunLog(string(uid)) },
-		TTL: func(d *v1alpha1.DeletionRun) time.Duration {
-			if d.Spec.TTL == nil {
-				return defaultTTL
-			}
-			return d.Spec.TTL.Duration
-		},
-		Watches: []run.Watch{
-			{Object: &v1alpha1.Backup{}, ToRequests: r.backupToDeletionRuns},
-			{Object: &v1alpha1.Restore{}, ToRequests: r.restoreToDeletionRuns},
-			{Object: &v1alpha1.DeletionRun{}, ToRequests: r.deletionRunToSiblings},
-		},
 	}
-	r.driver.ReconcileFuncs = []run.ReconcileFunc[*v1alpha1.DeletionRun]{
-		r.driver.NewPlanFunc(r.reconcilePlan), r.reconcileDeadline, r.driver.RunDeleteActions, r.reconcileStoredData, r.reconcileObjectDeletion, r.reconcileOutcome,
+	b, err := r.driver.NewControllerManagedBy(mgr)
+	if err != nil {
+		return err
 	}
-	return r.driver.SetupWithManager(mgr)
+	return b.
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.backupToDeletionRuns)).
+		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.restoreToDeletionRuns)).
+		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.deletionRunToSiblings)).
+		Complete(r)
+}
+
+// Reconcile advances one DeletionRun as far as possible.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	d, err := r.driver.GetRun(ctx, req.NamespacedName)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	case run.IsFinalized(d):
+		return r.driver.DeleteAfter(ctx, d, timeToLive(d))
+	}
+	s, err := r.driver.Begin(ctx, d)
+	if s == nil || err != nil {
+		return ctrl.Result{}, err
+	}
+	err = s.ReconcileUntilWaiting(ctx,
+		r.reconcilePlan,
+		r.reconcileDeadline,
+		r.driver.RunDeleteActions,
+		r.reconcileStoredData,
+		r.reconcileObjectDeletion,
+		r.reconcileOutcome,
+	)
+	return r.driver.WriteStatus(ctx, s, err)
+}
+
+// timeToLive is how long a finalized DeletionRun is kept.
+func timeToLive(d *v1alpha1.DeletionRun) time.Duration {
+	if d.Spec.TTL == nil {
+		return defaultTTL
+	}
+	return d.Spec.TTL.Duration
 }

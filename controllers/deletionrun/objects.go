@@ -98,8 +98,7 @@ func (r *Reconciler) reconcileOutcome(_ context.Context, s *scope) (bool, error)
 		d.Status.LeftBehind = deletion.AppendLeftovers(d.Status.LeftBehind, run.FailedActionMessages(s.Pre)...)
 		s.RecordOutcome(outcomeForLeftovers(d), r.Now())
 	}
-	s.MarkFinalized()
-	s.AfterStatusUpdate(func(ctx context.Context) error { return r.driver.RemoveFinalizer(ctx, d) })
+	r.driver.Finalize(s)
 	return true, nil
 }
 

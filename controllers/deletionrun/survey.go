@@ -25,7 +25,14 @@ import (
 // reconcilePlan determines what to destroy, waits until the backup is not in use and it is the
 // turn of this DeletionRun, and records the plan. The claim comes last, because it makes
 // Restores fail: a waiting DeletionRun must not do that.
-func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope, plugins []v1alpha1.Plugin) (bool, error) {
+func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) {
+	if needed, done, err := r.driver.ObservePlan(ctx, s); !needed || err != nil {
+		return done, err
+	}
+	plugins, err := r.driver.ListPlugins(ctx, r.Client)
+	if err != nil {
+		return false, err
+	}
 	b, err := r.resolveBackup(ctx, s)
 	if err != nil || b == nil {
 		return run.IsFinished(s.Object), err

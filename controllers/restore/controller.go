@@ -4,6 +4,7 @@
 package restore
 
 import (
+	"context"
 	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -61,8 +62,36 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 		OnStatusUpdate: r.metrics.recordStatusUpdate,
 		OnForget:       func(uid types.UID) { r.Runner.RemoveLocalFiles(string(uid)) },
 	}
-	r.driver.ReconcileFuncs = []run.ReconcileFunc[*v1alpha1.Restore]{
-		r.driver.NewPlanFunc(r.reconcilePlan), r.reconcileVerification, r.driver.RunPreActions, r.reconcileRestore, r.driver.AwaitOperations, r.reconcileOutcome, r.reconcileUnstoredResults, r.driver.RunPostActions, r.driver.NewFinalizeFunc(r.uploadPostActionLog, r.recordStoredFiles),
+	b, err := r.driver.NewControllerManagedBy(mgr)
+	if err != nil {
+		return err
 	}
-	return r.driver.SetupWithManager(mgr)
+	return b.Complete(r)
+}
+
+// Reconcile moves one Restore as far as it can go now.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.driver.GetRun(ctx, req.NamespacedName)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	case run.IsFinalized(o):
+		return ctrl.Result{}, r.driver.RemoveFinalizer(ctx, o)
+	}
+	s, err := r.driver.Begin(ctx, o)
+	if s == nil || err != nil {
+		return ctrl.Result{}, err
+	}
+	err = s.ReconcileUntilWaiting(ctx,
+		r.reconcilePlan,
+		r.reconcileVerification,
+		r.driver.RunPreActions,
+		r.reconcileRestore,
+		r.driver.AwaitOperations,
+		r.reconcileOutcome,
+		r.reconcileUnstoredResults,
+		r.driver.RunPostActions,
+		r.reconcileFinalization,
+	)
+	return r.driver.WriteStatus(ctx, s, err)
 }

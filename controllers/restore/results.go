@@ -99,6 +99,17 @@ func hasLostResults(o *v1alpha1.Restore) bool {
 	return c != nil && c.Status == metav1.ConditionFalse
 }
 
+// reconcileFinalization stores the log of the Post actions and ends the run when nothing is owed.
+func (r *Reconciler) reconcileFinalization(ctx context.Context, s *scope) (bool, error) {
+	hasLog, ready := r.driver.AwaitPostActionLog(s, r.uploadPostActionLog)
+	if !ready {
+		return false, nil
+	}
+	r.recordStoredFiles(ctx, s, hasLog)
+	r.driver.Finalize(s)
+	return true, nil
+}
+
 // uploadPostActionLog uploads the log of the PostRestore actions.
 func (r *Reconciler) uploadPostActionLog(s *scope) *run.Result[bool] {
 	return run.ExecuteStepWithStore(r.driver, s, run.StepPostLog, r.newRunnerRequest, r.Runner.UploadPostActionLog)

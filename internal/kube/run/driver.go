@@ -32,12 +32,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-// ReconcileFunc is one phase in the life of a run. It observes the world, does what can be done
-// now, and returns whether the next phase may follow in the same pass.
+// ReconcileFunc reconciles one part of the life of a run. It observes whether that part is
+// done, does what can be done now, and returns whether the next part may follow in the same
+// reconcile.
 type ReconcileFunc[T Object] func(ctx context.Context, s *Scope[T]) (done bool, err error)
 
-// Driver reconciles the objects of one kind. Every field without
-// a default is required.
+// Driver is what the controllers of all kinds of runs share: slots, background steps, hooks,
+// operations, deadlines, status and events. A Reconcile calls GetRun, Begin, the parts of its
+// kind through ReconcileUntilWaiting, and WriteStatus. Every field without a default is
+// required. A Driver may be used concurrently after NewControllerManagedBy.
 type Driver[T Object] struct {
 	Dependencies
 	Kind KindTraits
@@ -50,11 +53,7 @@ type Driver[T Object] struct {
 	Location func(T) string
 	// Schedule returns the name of the Schedule that a run belongs to, for metrics.
 	Schedule func(T) string
-	// ShouldIgnore, if set, reports whether an object is never run.
-	ShouldIgnore func(T) bool
-	// ReconcileFuncs are called in this order.
-	ReconcileFuncs []ReconcileFunc[T]
-	// StepNames are the names of all steps that the phases use.
+	// StepNames are the names of all steps that the controller uses.
 	StepNames []string
 	// StepTimeouts are the timeouts of steps. Other steps end at the deadline of the run.
 	StepTimeouts map[string]time.Duration
@@ -63,10 +62,6 @@ type Driver[T Object] struct {
 	OnStatusUpdate func(before, after T)
 	// OnForget, if set, is called when this process drops its state of a run.
 	OnForget func(uid types.UID)
-	// Watches are objects of other kinds whose changes enqueue runs.
-	Watches []Watch
-	// TTL, if set, returns how long a finalized run is kept.
-	TTL func(T) time.Duration
 
 	// ttls tracks when finalized runs are due for removal.
 	ttls     due.Tracker[types.NamespacedName]
@@ -81,28 +76,22 @@ type Driver[T Object] struct {
 	cleanupGate cleanupGate
 }
 
-// Watch enqueues runs when objects of another kind change.
-type Watch struct {
-	Object client.Object
-	// ToRequests returns the runs that an object affects.
-	ToRequests handler.MapFunc
-}
-
-// maxConcurrentReconciles is how many objects are reconciled in parallel. A pass blocks on
+// maxConcurrentReconciles is how many objects are reconciled in parallel. A reconcile blocks on
 // nothing but the API server.
 const maxConcurrentReconciles = 4
 
 // minErrorBackoff is the first wait after an error; many errors are transient.
 const minErrorBackoff = 5 * time.Millisecond
 
-// SetupWithManager registers the controller of the kind and its background steps.
-func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
+// NewControllerManagedBy adds the background steps and metrics of the kind to the manager, and
+// returns a builder of its controller with the watches that all kinds of runs have.
+func (d *Driver[T]) NewControllerManagedBy(mgr ctrl.Manager) (_ *builder.Builder, err error) {
 	name := strings.ToLower(d.Kind.Name)
-	if d.New == nil || d.NewList == nil || d.Location == nil || d.Schedule == nil || len(d.ReconcileFuncs) == 0 {
-		return fmt.Errorf("%s: a required field of the Driver is missing", name)
+	if d.New == nil || d.NewList == nil || d.Location == nil || d.Schedule == nil {
+		return nil, fmt.Errorf("%s: a required field of the Driver is missing", name)
 	}
 	if err := d.validateRequiredFields(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if d.Slots <= 0 {
 		d.Slots = 4
@@ -112,19 +101,19 @@ func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
 		d.ServerTime = (&servertime.Clock{Client: d.Client, Now: d.Now}).Time
 	}
 	if d.metrics, err = newMetrics(d.Metrics, d.Kind, d.Client, d.NewList, d.Schedule); err != nil {
-		return fmt.Errorf("registering the metrics of a %s: %w", name, err)
+		return nil, fmt.Errorf("registering the metrics of a %s: %w", name, err)
 	}
 	d.events = make(chan event.GenericEvent, 1024)
 	d.queue = newQueue(d.Slots, d.Enqueue)
 	d.steps = runner.New[any](d.Enqueue)
 	d.steps.GracePeriod = d.Limits.StuckStepTimeout
 	if err := RegisterMetrics(d.Metrics, newStuckStepsGauge(d.Kind, d.steps.NumStuckTasks)); err != nil {
-		return fmt.Errorf("registering the metrics of a %s: %w", name, err)
+		return nil, fmt.Errorf("registering the metrics of a %s: %w", name, err)
 	}
 	if err := mgr.Add(d.steps); err != nil {
-		return fmt.Errorf("adding the background steps of a %s: %w", name, err)
+		return nil, fmt.Errorf("adding the background steps of a %s: %w", name, err)
 	}
-	b := ctrl.NewControllerManagedBy(mgr).
+	return ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		For(d.New()).
 		Owns(&v1alpha1.HookRun{}).
@@ -132,11 +121,7 @@ func (d *Driver[T]) SetupWithManager(mgr ctrl.Manager) (err error) {
 		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(d.mapToPendingRuns), builder.WithPredicates(locationChangedPredicate())).
 		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(d.mapToPendingRuns)).
 		WatchesRawSource(source.Channel(d.events, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, RateLimiter: ratelimit.New(minErrorBackoff)})
-	for _, watch := range d.Watches {
-		b.Watches(watch.Object, handler.EnqueueRequestsFromMapFunc(watch.ToRequests))
-	}
-	return b.Complete(d)
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, RateLimiter: ratelimit.New(minErrorBackoff)}), nil
 }
 
 // mapToPendingRuns returns the runs whose plan is not recorded. Only those are affected by a
@@ -175,57 +160,81 @@ func (d *Driver[T]) AcquireSlot(s *Scope[T]) bool {
 // acquires a slot again before it continues.
 func (d *Driver[T]) ReleaseSlot(s *Scope[T]) { d.queue.removeRun(s.Object.GetUID()) }
 
-// Reconcile advances one object as far as possible.
-func (d *Driver[T]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// GetRun reads a run from the cache. If it does not exist, GetRun stops what still runs for it
+// and returns the error of the client.
+func (d *Driver[T]) GetRun(ctx context.Context, name types.NamespacedName) (T, error) {
 	object := d.New()
-	if err := d.Client.Get(ctx, req.NamespacedName, object); err != nil {
+	if err := d.Client.Get(ctx, name, object); err != nil {
 		if apierrors.IsNotFound(err) {
-			d.ttls.Forget(req.NamespacedName)
-			d.stopOrphanedSteps(req.NamespacedName)
+			d.ttls.Forget(name)
+			d.stopOrphanedSteps(name)
 		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return object, err
 	}
 	if IsFinished(object) {
 		d.queue.removeRun(object.GetUID())
 	}
-	switch {
-	case d.ShouldIgnore != nil && d.ShouldIgnore(object):
-		return ctrl.Result{}, nil
-	case IsFinalized(object):
-		return d.reconcileFinalized(ctx, object)
-	case !controllerutil.ContainsFinalizer(object, v1alpha1.FinalizerRun):
+	return object, nil
+}
+
+// Begin begins to reconcile a run that is not finalized: it adds the finalizer and checks the
+// deadline. It returns nil if there is nothing to do.
+func (d *Driver[T]) Begin(ctx context.Context, object T) (*Scope[T], error) {
+	if !controllerutil.ContainsFinalizer(object, v1alpha1.FinalizerRun) {
 		if object.GetDeletionTimestamp() != nil {
 			d.queue.removeRun(object.GetUID())
-			return ctrl.Result{}, nil
+			return nil, nil
 		}
 		if err := d.addFinalizer(ctx, object); err != nil {
-			return ctrl.Result{}, ignoreConflictAndNotFound(err)
+			return nil, ignoreConflictAndNotFound(err)
 		}
 	}
 	d.recordGateStart()
 	s := newScope(d.Kind, object)
 	d.checkDeadline(ctx, s)
-	err := d.reconcileRun(ctx, s)
-	d.yieldUnneededSlot(s)
-	if err != nil {
-		if errors.Is(err, errStaleCache) {
-			return ctrl.Result{}, nil
+	return s, nil
+}
+
+// ReconcileUntilWaiting calls the parts of a run in their order, until one has to wait or
+// returns an error.
+func (s *Scope[T]) ReconcileUntilWaiting(ctx context.Context, parts ...ReconcileFunc[T]) error {
+	for _, reconcilePart := range parts {
+		done, err := reconcilePart(ctx, s)
+		if err != nil {
+			return err
 		}
-		return ctrl.Result{}, err
+		if !done {
+			break
+		}
 	}
-	if err := d.patchStatus(ctx, s); err != nil {
-		return ctrl.Result{}, ignoreConflictAndNotFound(err)
+	if IsPlanned(s.Object) {
+		s.recordActionStatuses()
+	}
+	return nil
+}
+
+// WriteStatus ends a reconcile. It writes the status once, if it changed, then does what was
+// added with AfterStatusUpdate. Nothing is written after an error of the reconcile, which it
+// returns.
+func (d *Driver[T]) WriteStatus(ctx context.Context, s *Scope[T], err error) (ctrl.Result, error) {
+	d.yieldUnneededSlot(s)
+	if errors.Is(err, errStaleCache) {
+		return ctrl.Result{}, nil
+	}
+	if err == nil {
+		err = ignoreConflictAndNotFound(d.patchStatus(ctx, s))
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: s.requeue}, nil
 }
 
-// reconcileFinalized removes the finalizer of a finalized run, and deletes the run when its TTL
-// expires.
-func (d *Driver[T]) reconcileFinalized(ctx context.Context, object T) (ctrl.Result, error) {
-	if err := ignoreConflictAndNotFound(d.RemoveFinalizer(ctx, object)); err != nil || d.TTL == nil || object.GetDeletionTimestamp() != nil {
+// DeleteAfter deletes a finalized run when ttl has passed since its end.
+func (d *Driver[T]) DeleteAfter(ctx context.Context, object T, ttl time.Duration) (ctrl.Result, error) {
+	if err := d.RemoveFinalizer(ctx, object); err != nil || object.GetDeletionTimestamp() != nil {
 		return ctrl.Result{}, err
 	}
-	ttl := d.TTL(object)
 	end := object.Run().CompletionTimestamp.Add(ttl)
 	if left := d.ttls.TimeUntilDue(namespacedNameOf(object), end, ttl, d.Now()); left > 0 {
 		return ctrl.Result{RequeueAfter: min(left, time.Hour)}, nil // the clock may be changed meanwhile
@@ -282,23 +291,6 @@ func (d *Driver[T]) addFinalizer(ctx context.Context, object T) error {
 	return nil
 }
 
-// reconcileRun calls the phases in order until one has to wait.
-func (d *Driver[T]) reconcileRun(ctx context.Context, s *Scope[T]) error {
-	for _, phase := range d.ReconcileFuncs {
-		done, err := phase(ctx, s)
-		if err != nil {
-			return err
-		}
-		if !done {
-			break
-		}
-	}
-	if IsPlanned(s.Object) {
-		s.recordActionStatuses()
-	}
-	return nil
-}
-
 // patchStatus writes the status, and then calls the functions that depend on the write.
 func (d *Driver[T]) patchStatus(ctx context.Context, s *Scope[T]) error {
 	written := deepCopyOf(s.Object)
@@ -332,13 +324,13 @@ func (d *Driver[T]) RemoveFinalizer(ctx context.Context, object T) error {
 		return nil
 	}
 	if all, err := d.finalizeHookRuns(ctx, object); !all || err != nil {
-		return err // the watch enqueues the run when the remaining HookRuns are released
+		return ignoreConflictAndNotFound(err) // the watch enqueues the run when the remaining HookRuns are released
 	}
 	d.forgetRun(object.GetUID())
 	released := deepCopyOf(object)
 	patch := client.MergeFromWithOptions(deepCopyOf(object), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(released, v1alpha1.FinalizerRun)
-	if err := d.Client.Patch(ctx, released, patch); client.IgnoreNotFound(err) != nil {
+	if err := d.Client.Patch(ctx, released, patch); ignoreConflictAndNotFound(err) != nil {
 		return fmt.Errorf("removing the finalizer of %s %s: %w", d.Kind.Name, object.GetName(), err)
 	}
 	return nil

@@ -20,10 +20,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// TestNewFinalizeFunc_SaysWhatHoldsTheRun checks that the message of a finished run whose files
-// must be stored names the step and the reason, in addition to other remaining work, and also
-// during a retry.
-func TestNewFinalizeFunc_SaysWhatHoldsTheRun(t *testing.T) {
+// TestDriver_AwaitPostActionLog checks that the message of a finished run whose files must be
+// stored names the step and the reason, in addition to other remaining work, and also during a
+// retry.
+func TestDriver_AwaitPostActionLog(t *testing.T) {
 	const failure = "storing the log of the run failed: the store is read-only; retrying"
 	for name, tc := range map[string]struct {
 		post     v1alpha1.HookRunPhase
@@ -66,7 +66,7 @@ func TestNewFinalizeFunc_SaysWhatHoldsTheRun(t *testing.T) {
 						return NoValue{}, errors.New("the store is read-only")
 					}),
 					d.RunPostActions,
-					d.NewFinalizeFunc(func(s *Scope[*v1alpha1.Backup]) *Result[bool] { return stepOf(d, s, StepPostLog, tc.storeLog) }, nil),
+					reconcileFinalization(d, tc.storeLog),
 				}
 				newScope(BackupKind, b).RecordOutcome(Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: enough"}, time.Now())
 				for range 20 { // by then the first attempt has failed, and the second hangs
@@ -86,9 +86,9 @@ func TestNewFinalizeFunc_SaysWhatHoldsTheRun(t *testing.T) {
 	}
 }
 
-// TestNewFinalizeFunc_LogLost checks that there is one event for a lost log, however long
-// something else holds the run.
-func TestNewFinalizeFunc_LogLost(t *testing.T) {
+// TestDriver_AwaitPostActionLog_LogLost checks that there is one event for a lost log, however
+// long something else holds the run.
+func TestDriver_AwaitPostActionLog_LogLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b := stepping(t), begun(0)
 		recorder := events.NewFakeRecorder(100)
@@ -96,9 +96,7 @@ func TestNewFinalizeFunc_LogLost(t *testing.T) {
 		phases := []ReconcileFunc[*v1alpha1.Backup]{
 			abandoning(d, func(context.Context) (NoValue, error) { return NoValue{}, errors.New("the store is away") }),
 			d.RunPostActions,
-			d.NewFinalizeFunc(func(s *Scope[*v1alpha1.Backup]) *Result[bool] {
-				return stepOf(d, s, StepPostLog, func(context.Context) (bool, error) { return false, objectstore.ErrNoSpace })
-			}, nil),
+			reconcileFinalization(d, func(context.Context) (bool, error) { return false, objectstore.ErrNoSpace }),
 		}
 		newScope(BackupKind, b).RecordOutcome(Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: enough"}, time.Now())
 		for range 20 {
@@ -116,7 +114,18 @@ func TestNewFinalizeFunc_LogLost(t *testing.T) {
 	})
 }
 
-// abandoning is the phase that abandons the files of a run.
+// reconcileFinalization returns the last part of a run, which stores the log of its Post actions.
+func reconcileFinalization(d *Driver[*v1alpha1.Backup], storeLog func(context.Context) (bool, error)) ReconcileFunc[*v1alpha1.Backup] {
+	return func(_ context.Context, s *Scope[*v1alpha1.Backup]) (bool, error) {
+		_, ready := d.AwaitPostActionLog(s, func(s *Scope[*v1alpha1.Backup]) *Result[bool] { return stepOf(d, s, StepPostLog, storeLog) })
+		if ready {
+			d.Finalize(s)
+		}
+		return ready, nil
+	}
+}
+
+// abandoning is the part that abandons the files of a run.
 func abandoning(d *Driver[*v1alpha1.Backup], work func(context.Context) (NoValue, error)) ReconcileFunc[*v1alpha1.Backup] {
 	return func(_ context.Context, s *Scope[*v1alpha1.Backup]) (bool, error) {
 		s.CleanupPending = AwaitStep(d, s, "abandon", "storing the log of the run", stepOf(d, s, "abandon", work))

@@ -16,31 +16,25 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// NewPlanFunc returns the first phase. It calls plan with the Plugins in the cache until a plan
-// is recorded, and then lists the HookRuns of that plan. Before the plan is recorded, a user can
-// cancel the run, and no clean-up is owed.
-func (d *Driver[T]) NewPlanFunc(plan func(ctx context.Context, s *Scope[T], plugins []v1alpha1.Plugin) (done bool, err error)) ReconcileFunc[T] {
-	return func(ctx context.Context, s *Scope[T]) (bool, error) {
-		switch {
-		case IsPlanned(s.Object):
-			return true, d.listPlannedHookRuns(ctx, s)
-		case IsFinished(s.Object):
-			return true, nil
-		case s.IsCancelRequested():
-			return d.cancelPlanning(s), nil
-		}
-		for _, step := range d.StepNames {
-			if err := d.countCrash(s, step); err != nil {
-				s.RecordOutcome(d.FailedOutcome(s, "The "+d.Kind.Name+" could not start", err), d.Now())
-				return true, nil
-			}
-		}
-		plugins, err := d.ListPlugins(ctx, d.Client)
-		if err != nil {
-			return false, err
-		}
-		return plan(ctx, s, plugins)
+// ObservePlan lists the HookRuns of a recorded plan. Until a plan is recorded, it ends a run that
+// was canceled or whose steps crashed the operator too often. It returns whether a plan is still to
+// be made, and if not, whether the run may continue.
+func (d *Driver[T]) ObservePlan(ctx context.Context, s *Scope[T]) (needed, done bool, err error) {
+	switch {
+	case IsPlanned(s.Object):
+		return false, true, d.listPlannedHookRuns(ctx, s)
+	case IsFinished(s.Object):
+		return false, true, nil
+	case s.IsCancelRequested():
+		return false, d.cancelPlanning(s), nil
 	}
+	for _, step := range d.StepNames {
+		if err := d.countCrash(s, step); err != nil {
+			s.RecordOutcome(d.FailedOutcome(s, "The "+d.Kind.Name+" could not start", err), d.Now())
+			return false, true, nil
+		}
+	}
+	return true, false, nil
 }
 
 // ListPlugins lists every Plugin.

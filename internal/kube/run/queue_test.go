@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
@@ -171,15 +170,12 @@ func TestReconcile_YieldsSlot(t *testing.T) {
 			var woken []string
 			d.queue = newQueue(1, func(owner types.NamespacedName) { woken = append(woken, owner.Name) })
 			blocked, got := map[string]bool{}, map[string]bool{}
-			d.ReconcileFuncs = []ReconcileFunc[*v1alpha1.Backup]{func(_ context.Context, s *Scope[*v1alpha1.Backup]) (bool, error) {
-				got[s.Object.Name] = !blocked[s.Object.Name] && d.AcquireSlot(s)
-				return false, nil
-			}}
 			look := func(b *v1alpha1.Backup) {
 				t.Helper()
-				if _, err := d.Reconcile(t.Context(), ctrl.Request{NamespacedName: namespacedNameOf(b)}); err != nil {
-					t.Fatal(err)
-				}
+				reconcileOnce(t, d, b, func(_ context.Context, s *Scope[*v1alpha1.Backup]) (bool, error) {
+					got[s.Object.Name] = !blocked[s.Object.Name] && d.AcquireSlot(s)
+					return false, nil
+				})
 			}
 			if !tc.has {
 				d.queue.acquireSlot(queued("running", 0), false)
@@ -217,20 +213,17 @@ func TestReconcile_KeepsOrder(t *testing.T) {
 	d := driverWith(t, nil, older, newer)
 	d.queue = newQueue(1, func(types.NamespacedName) {})
 	loading, got := true, map[string]bool{}
-	d.ReconcileFuncs = []ReconcileFunc[*v1alpha1.Backup]{func(_ context.Context, s *Scope[*v1alpha1.Backup]) (bool, error) {
-		if loading {
-			s.MarkWaitingForPlugin("freeze")
-			return false, nil
-		}
-		got[s.Object.Name] = d.AcquireSlot(s)
-		return false, nil
-	}}
 	reconcile := func(backups ...*v1alpha1.Backup) {
 		t.Helper()
 		for _, b := range backups {
-			if _, err := d.Reconcile(t.Context(), ctrl.Request{NamespacedName: namespacedNameOf(b)}); err != nil {
-				t.Fatal(err)
-			}
+			reconcileOnce(t, d, b, func(_ context.Context, s *Scope[*v1alpha1.Backup]) (bool, error) {
+				if loading {
+					s.MarkWaitingForPlugin("freeze")
+					return false, nil
+				}
+				got[s.Object.Name] = d.AcquireSlot(s)
+				return false, nil
+			})
 		}
 	}
 	d.queue.acquireSlot(queued("running", 0), false)
@@ -245,5 +238,21 @@ func TestReconcile_KeepsOrder(t *testing.T) {
 	}
 	if reconcile(older); !got["older"] {
 		t.Error("the older run does not continue")
+	}
+}
+
+// reconcileOnce reconciles a Backup as its controller does.
+func reconcileOnce(t *testing.T, d *Driver[*v1alpha1.Backup], b *v1alpha1.Backup, parts ...ReconcileFunc[*v1alpha1.Backup]) {
+	t.Helper()
+	current, err := d.GetRun(t.Context(), namespacedNameOf(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Begin(t.Context(), current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.WriteStatus(t.Context(), s, s.ReconcileUntilWaiting(t.Context(), parts...)); err != nil {
+		t.Fatal(err)
 	}
 }

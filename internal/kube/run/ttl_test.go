@@ -18,9 +18,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-// TestTTL checks that a run is deleted when its TTL expires. If it ended by a clock that was
-// ahead, the TTL counts within the life of the process.
-func TestTTL(t *testing.T) {
+// TestDriver_DeleteAfter checks that a run is deleted when its TTL expires. If it ended by a
+// clock that was ahead, the TTL counts within the life of the process.
+func TestDriver_DeleteAfter(t *testing.T) {
 	t.Parallel()
 	const ttl = 24 * time.Hour
 	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -45,10 +45,9 @@ func TestTTL(t *testing.T) {
 			d := driverWith(t, nil)
 			d.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(b).Build()
 			d.queue, d.steps = newQueue(1, func(types.NamespacedName) {}), runner.New[any](func(types.NamespacedName) {})
-			d.TTL = func(*v1alpha1.Backup) time.Duration { return ttl }
 			for _, at := range []time.Duration{0, tc.after} {
 				d.Now = func() time.Time { return start.Add(at) }
-				if _, err := d.reconcileFinalized(t.Context(), b.DeepCopy()); err != nil {
+				if _, err := d.DeleteAfter(t.Context(), b.DeepCopy(), ttl); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -121,7 +121,7 @@ func TestPluginComesAndGoes(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), folders); err != nil {
 		t.Fatal(err)
 	}
-	await(env, bsl, unavailable("the Plugin "+folders.Name+", which did, was deleted"))
+	await(env, bsl, unavailable("the Plugin "+folders.Name+", which provided it, was deleted"))
 	env.WaitForEvent(bsl, "Warning Unavailable: no Plugin provides")
 	newPlugin(t, env, store)
 	await(env, bsl, available)

@@ -164,7 +164,7 @@ func TestCancelGivesTheCause(t *testing.T) {
 		f.EnsureStarted("b", owner, wait)
 		f.Cancel("a", errWork)
 		f.Cancel("a", errors.New("later"))
-		f.Cancel("nobody", errWork)
+		f.Cancel("unknown", errWork)
 		if got := f.ended(t, "a"); !errors.Is(got.Err, errWork) {
 			t.Errorf("error %v, want the first cause", got.Err)
 		}
@@ -187,7 +187,7 @@ func TestForget(t *testing.T) {
 		}
 		f.EnsureStarted("a", owner, work)
 		f.Forget("a")
-		f.Forget("nobody")
+		f.Forget("unknown")
 		if _, known := f.LookupOutcome("a"); !known {
 			t.Fatal("a run that goes on was forgotten")
 		}

@@ -102,7 +102,7 @@ func TestCancelAfter(t *testing.T) {
 		f.CancelAfter("early", time.Minute, early)
 		f.CancelAfter("early", time.Hour, late)
 		f.CancelAfter("late", time.Hour, late)
-		f.CancelAfter("nobody", time.Second, late)
+		f.CancelAfter("unknown", time.Second, late)
 		time.Sleep(time.Minute)
 		if got := f.ended(t, "early"); !errors.Is(got.Err, early) {
 			t.Errorf("error %v, want that of the first time", got.Err)

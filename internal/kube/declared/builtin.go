@@ -138,7 +138,7 @@ func isAfterProcessedRun(call executor.Call, kind string) bool {
 func decodeParent(call executor.Call) (*metav1.PartialObjectMetadata, error) {
 	subject := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(call.Subject, subject); err != nil {
-		return nil, fmt.Errorf("reading for which run it is: %w", err)
+		return nil, fmt.Errorf("decoding the Backup or Restore of the call: %w", err)
 	}
 	return subject, nil
 }

@@ -211,7 +211,7 @@ func TestQuiesceOfNobody(t *testing.T) {
 	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"))...)
 	run := w.build(pluginOf(aQuiesce(), preBackup), preBackup)
 	_, err := run.Execute(t.Context(), callFor(executor.PointPreBackup, `no JSON`))
-	wantError(t, err, executor.Invalid, "reading for which run it is")
+	wantError(t, err, executor.Invalid, "decoding the Backup or Restore of the call")
 	w.onList = func(l client.ObjectList) error {
 		if _, ok := l.(*metav1.PartialObjectMetadataList); ok {
 			return apierrors.NewInternalError(errRefused)

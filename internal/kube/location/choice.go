@@ -25,7 +25,7 @@ type Choice struct {
 	Missing string
 	// Waiting says what is not known of it yet.
 	Waiting string
-	// Problem says why it can not be used, and what to do.
+	// Problem says why it cannot be used, and what to do.
 	Problem string
 }
 
@@ -56,12 +56,12 @@ func Choose(ctx context.Context, reader client.Reader, namespace, name string, u
 	case available == nil || available.ObservedGeneration != found.Generation:
 		return Choice{Waiting: fmt.Sprintf("Waiting until BackupStorageLocation %s has been checked", found.Name)}, nil
 	case available.Status != metav1.ConditionTrue:
-		return Choice{Problem: fmt.Sprintf("BackupStorageLocation %s can not be used: %s", found.Name, available.Message)}, nil
+		return Choice{Problem: fmt.Sprintf("BackupStorageLocation %s cannot be used: %s", found.Name, available.Message)}, nil
 	case use != ForReading && found.Spec.AccessMode == v1alpha1.AccessModeReadOnly:
 		return Choice{Problem: fmt.Sprintf(
 			"BackupStorageLocation %s is read-only; set its spec.accessMode to ReadWrite or choose another one", found.Name)}, nil
 	case use == ForWriting && isLocationFull(found):
-		return Choice{Problem: fmt.Sprintf("BackupStorageLocation %s can not be used: %s",
+		return Choice{Problem: fmt.Sprintf("BackupStorageLocation %s cannot be used: %s",
 			found.Name, conditions.Get(found, v1alpha1.ConditionWritable).Message)}, nil
 	}
 	return Choice{Location: found}, nil

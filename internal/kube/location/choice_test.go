@@ -75,7 +75,7 @@ func TestChoose(t *testing.T) {
 		"checked by an earlier operator": {available: condition("Available", metav1.ConditionTrue, ""), wantUses: all},
 		"full": {
 			available: condition("Available", metav1.ConditionTrue, ""), writable: condition("Full", metav1.ConditionFalse, "delete backups"),
-			wantUses: "read, delete", wantProblem: "BackupStorageLocation main can not be used: delete backups",
+			wantUses: "read, delete", wantProblem: "BackupStorageLocation main cannot be used: delete backups",
 		},
 		"read-only": {
 			available: condition("Available", metav1.ConditionTrue, ""), writable: condition("ReadOnly", metav1.ConditionFalse, ""),

@@ -127,7 +127,7 @@ func TestWhatCannotWork(t *testing.T) {
 		text string
 	}{
 		"nothing configured":     {root: t.TempDir(), at: bsl(v1alpha1.BackupStorageLocationSpec{}), text: "it has no provider; set spec.filesystem, spec.s3 or spec.plugin"},
-		"folders are refused":    {at: folder("main", ""), text: "filesystem locations need the flag --store-root on the operator"},
+		"filesystem is refused":  {at: folder("main", ""), text: "filesystem locations need the flag --store-root on the operator"},
 		"no secretAccessKey":     {keys: map[string]string{"accessKeyID": "a"}, at: bucket(server), text: "Secret keys needs the keys accessKeyID and secretAccessKey"},
 		"no accessKeyID":         {keys: map[string]string{"secretAccessKey": "s", "aws_access_key_id": "a"}, at: bucket(server), text: "Secret keys needs the keys"},
 		"keys that are empty":    {keys: map[string]string{"accessKeyID": "", "secretAccessKey": ""}, at: bucket(server), text: "Secret keys needs the keys"},
@@ -193,7 +193,7 @@ func TestBucket(t *testing.T) {
 func TestWrongCredentials(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
-	const key, token = "wrong-secret-access-key", "session-token-of-nobody"
+	const key, token = "wrong-secret-access-key", "session-token-of-a-user"
 	o := opener("", map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": key, "sessionToken": token})
 	err := store(t.Context(), o, bucket(server), "a")
 	if !errors.Is(err, objectstore.ErrAccess) {

@@ -163,7 +163,7 @@ func providersReadyFirst(all []v1alpha1.Plugin, name string) []*v1alpha1.Plugin 
 // missingProviderAdvice says why there is no provider.
 func (o *Opener) missingProviderAdvice(bsl *v1alpha1.BackupStorageLocation, all []v1alpha1.Plugin) string {
 	if last := o.credentials.lastProviderPlugin(bsl.UID); last != "" && !slices.ContainsFunc(all, func(p v1alpha1.Plugin) bool { return p.Name == last }) {
-		return fmt.Sprintf("the Plugin %s, which did, was deleted; create it again, or change spec.plugin.provider", last)
+		return fmt.Sprintf("the Plugin %s, which provided it, was deleted; create it again, or change spec.plugin.provider", last)
 	}
 	var unknown []string
 	for i := range all {

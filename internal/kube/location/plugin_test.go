@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	pluginName = "folders"
+	pluginName = "directories"
 	secretName = "cloud"
 	// password is what must not show anywhere.
 	password = "swordfish-and-chips"
@@ -376,9 +376,9 @@ func TestPluginThatCannotWork(t *testing.T) {
 			want: []string{"no Plugin provides", "not known, as they have not been loaded: broken"},
 		},
 		"a Plugin that is not ready": {
-			plugins: []*v1alpha1.Plugin{provider(pluginName, false, "folders: no such file in the plugin folder")},
+			plugins: []*v1alpha1.Plugin{provider(pluginName, false, "directories: no such file in the plugin directory")},
 			at:      inPlugin("uid", "first"),
-			want:    []string{"the Plugin folders, which provides the ObjectStore", "is not ready: folders: no such file in the plugin folder"},
+			want:    []string{"the Plugin directories, which provides the ObjectStore", "is not ready: directories: no such file in the plugin directory"},
 		},
 		"a bucket that is not there": {
 			plugins: []*v1alpha1.Plugin{provider(pluginName, true, "")}, loaded: true,
@@ -409,7 +409,7 @@ func TestPluginThatCannotWork(t *testing.T) {
 			s.secret("wrong=" + password)
 			spec := s.folder.PluginSpec(pluginName)
 			if !tc.loaded {
-				spec.Process.Path = "/nowhere/folders"
+				spec.Process.Path = "/nowhere/directories"
 			}
 			if _, err := s.catalog.Load(t.Context(), spec); (err == nil) != tc.loaded {
 				t.Fatal(err)
@@ -445,7 +445,7 @@ func TestPluginDeleted(t *testing.T) {
 	}
 	s.catalog.Unload(t.Context(), pluginName)
 	err := s.probe(at)
-	if err == nil || !strings.Contains(err.Error(), "the Plugin folders, which did, was deleted; create it again") {
+	if err == nil || !strings.Contains(err.Error(), "the Plugin directories, which provided it, was deleted; create it again") {
 		t.Errorf("error %v", err)
 	}
 	s.awaitEnd(s.folder.AcceptedInits()[0].PID)

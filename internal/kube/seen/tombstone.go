@@ -131,7 +131,7 @@ func AddRecords(ctx context.Context, c client.Client, reader client.Reader, name
 		return all
 	})
 	if err == nil && left > 0 {
-		err = fmt.Errorf("%w: ConfigMap %s has %d, and %d more do not fit, whose Backups come back if they are removed; destroy some backups with DeletionRuns, "+
+		err = fmt.Errorf("%w: ConfigMap %s has %d, and %d more do not fit, whose Backups come back if they are removed; delete some backups with DeletionRuns, "+
 			"or give each cluster its own prefix", ErrFull, ConfigMapName(location), had, left)
 	}
 	if err != nil {

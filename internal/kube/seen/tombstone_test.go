@@ -191,7 +191,7 @@ func TestFull(t *testing.T) {
 	*count = 0
 	for range 2 {
 		err := seen.AddRecords(t.Context(), c, c, namespace, "main", seen.Records{"a": "u-1", "b": strings.Repeat("u", 30), "c": "u-2", "z": "u-9"})
-		for _, part := range []string{"ConfigMap main-seen-backups has 3", "2 more do not fit", "destroy some backups with DeletionRuns"} {
+		for _, part := range []string{"ConfigMap main-seen-backups has 3", "2 more do not fit", "delete some backups with DeletionRuns"} {
 			if !errors.Is(err, seen.ErrFull) || !strings.Contains(err.Error(), part) {
 				t.Errorf("error %v, want ErrFull and %q", err, part)
 			}

@@ -173,7 +173,7 @@ func TestPluginRefuses(t *testing.T) {
 
 	const wrong = "wrong-swordfish"
 	bsl := inPlugin(env, "bucket", withCredential)
-	await(env, bsl, unavailable("reading the Secret cloud that the location names"))
+	await(env, bsl, unavailable("reading the Secret cloud of the location"))
 	secret := credentials(env, "cloud", map[string]string{"ini": "password=" + wrong})
 	await(env, bsl, unavailable("nobody knows the credentials [REDACTED]"))
 	suite.UpdateWithRetry(env, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"ini": "password=right"} })

@@ -199,7 +199,7 @@ func TestFinishOperation(t *testing.T) {
 			events: []event{pollFailed(1, unknown), pollFailed(2, away), pollFailed(3, unknown), pollFailed(at, unknown)},
 			want:   outcome{"Failed", "OperationLost", "The plugin no longer knows the operation; check its outcome manually: no job 7"},
 		},
-		"lost while cancelling": {
+		"lost while canceling": {
 			events: []event{wantCancel(0), cancelCalled(1, &unknown), pollFailed(1, unknown), pollFailed(2, unknown), pollFailed(at, unknown)},
 			want:   outcome{"Failed", "OperationLost", "The plugin no longer knows the operation; cancellation was requested because joe wants that; check its outcome manually: no job 7"},
 		},

@@ -233,7 +233,7 @@ func getLocationRecords(ctx context.Context, reader client.Reader, namespace, lo
 	case err != nil:
 		return nil, fmt.Errorf("reading ConfigMap %s: %w", ConfigMapName(location), err)
 	case there.Labels[LabelLocation] != shortname.LabelValue(location):
-		return nil, fmt.Errorf("ConfigMap %s does not belong to Grapnel, because it lacks the label %s: rename it, because Grapnel records backups in a ConfigMap of that name",
+		return nil, fmt.Errorf("ConfigMap %s lacks the label %s and does not belong to Grapnel; rename it, because Grapnel records backups in a ConfigMap of that name",
 			ConfigMapName(location), LabelLocation)
 	}
 	noted.configMap = there
